@@ -1,0 +1,198 @@
+"""Aggregates bound to a schema: rows in, cells of partial results, results out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
+from eventide.aggregates.grouping import group
+from eventide.aggregates.numbering import GROUP, Numbered, number
+from eventide.aggregates.rowwise import RowWise, UserCodeError, start_rowwise
+from eventide.errors import aggregates as errors
+
+if TYPE_CHECKING:
+    from eventide.aggregates.aggregate import AnyAccumulator, OwnPass
+
+
+@dataclass(frozen=True)
+class Started:
+    """Cells made of rows, and the rows on which user-written code failed. Those count nowhere."""
+
+    cells: pl.DataFrame
+    """The ``by`` columns and the accumulator columns, one row per group."""
+    failed: pl.Series | None = None
+    """Positions of the failed rows (UInt32, ascending)."""
+    reasons: list[str] = field(default_factory=list)
+    """Why, for each of ``failed``."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What ``explain()`` says about one aggregate."""
+
+    name: str
+    aggregate: str
+    mergeable: bool
+    invertible: bool
+    needs_rows: bool
+    python: bool
+
+
+def bind(
+    aggregates: Mapping[str, Aggregate],
+    schema: Mapping[str, pl.DataType],
+    *,
+    time: str,
+    diff: str | None = None,
+) -> Bound:
+    """Check the aggregates against a schema, and find out which accumulators they need and share.
+
+    ``time`` names an Int64 column of event times in microseconds. ``diff`` names a column of +1 and -1 when
+    rows can be taken back.
+    """
+    if not aggregates:
+        raise errors.no_aggregates()
+    schema = pl.Schema(schema)
+    parts: dict[str, Parts] = {}
+    for name, aggregate in aggregates.items():
+        if not isinstance(aggregate, Aggregate):
+            raise errors.not_an_aggregate(name, aggregate)
+        parts[name] = aggregate.bind(Source(name, schema, time, diff))
+        for accumulator in parts[name].accumulators:
+            blind = isinstance(accumulator, Accumulator) and diff not in accumulator.start.meta.root_names()
+            if diff is not None and blind:
+                raise errors.blind_to_retractions(aggregate, accumulator.name)
+    return Bound(dict(aggregates), parts, diff)
+
+
+class Bound:
+    """Aggregates that know their accumulators. Pure: every method is a function of its arguments."""
+
+    columns: tuple[str, ...]
+    """The accumulator columns, in the order in which cells hold them."""
+    schema: dict[str, pl.DataType]
+    """Their types."""
+    result_schema: dict[str, pl.DataType]
+    """The types of the results."""
+    python: bool
+    """User-written code runs for some rows."""
+
+    def __init__(self, aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts], diff: str | None):
+        self._aggregates = aggregates
+        self._parts = parts
+        self._diff = diff
+        accumulators = _shared(aggregates, parts)
+        self._expressions = [a for a in accumulators if isinstance(a, Accumulator)]
+        self._passes = [a for a in accumulators if not isinstance(a, (Accumulator, RowWise))]
+        self._rowwise = [a for a in accumulators if isinstance(a, RowWise)]
+        self.columns = tuple(a.name for a in accumulators)
+        self.schema = {a.name: a.dtype for a in accumulators}
+        self._empty = {a.name: a.empty for a in accumulators}
+        self.result_schema = dict(self.results(pl.DataFrame(schema=self.schema)).schema)
+        self.python = any(a.python for a in aggregates.values())
+
+    def start(self, rows: pl.DataFrame, by: Sequence[str]) -> Started:
+        """One cell per distinct ``by``. A row that user-written code cannot digest counts in no aggregate."""
+        for name in by:
+            if name in self.schema:
+                raise errors.key_clash(name)
+        if not rows.height:
+            return Started(self._no_cells(rows, by))
+        if not self._passes and not self._rowwise:
+            expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
+            return Started(self._typed(group(rows, by, expressions), by))
+        numbered, states, failures = start_rowwise(self._rowwise, rows, by)
+        if numbered.groups:
+            expressions = [a.starting(numbered.rows, by).alias(a.name) for a in self._expressions]
+            states += [a.start(numbered.rows, numbered.groups).alias(a.name) for a in self._passes]
+            cells = self._typed(_assembled(numbered, expressions, states), by)
+        else:
+            cells = self._no_cells(rows, by)
+        if not failures:
+            return Started(cells)
+        positions = sorted(failures)
+        failed = pl.Series("failed", positions, dtype=pl.UInt32)
+        return Started(cells, failed, [failures[position] for position in positions])
+
+    def merge(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Partial cells, older ones first, merged to one per distinct ``by``. Other columns are dropped."""
+        if not cells.height:
+            return self._no_cells(cells, by)
+        expressions = [a.merging(cells, by).alias(a.name) for a in self._expressions]
+        if not self._passes and not self._rowwise:
+            return self._typed(group(cells, by, expressions), by)
+        numbered = number(cells, by)
+        passes: list[OwnPass | RowWise] = [*self._passes, *self._rowwise]
+        try:
+            states = [a.merge(numbered.rows, numbered.groups).alias(a.name) for a in passes]
+        except UserCodeError as failure:
+            raise failure.with_key(numbered.keys) from failure.cause
+        return self._typed(_assembled(numbered, expressions, states), by)
+
+    def results(self, cells: pl.DataFrame) -> pl.DataFrame:
+        """The accumulator columns replaced by the results; other columns and the order of rows stay."""
+        others = [column for column in cells.get_columns() if column.name not in self.schema]
+        read = {n: p.result for n, p in self._parts.items() if isinstance(p.result, pl.Expr)}
+        results = {column.name: column for column in cells.select(**read).get_columns()}
+        try:
+            for name, part in self._parts.items():
+                if name not in read:
+                    results[name] = part.result_of(cells).alias(name)
+        except UserCodeError as failure:
+            raise failure.with_key(pl.DataFrame(others)) from failure.cause
+        return pl.DataFrame([*others, *(results[name] for name in self._parts)])
+
+    def empty(self, height: int) -> pl.DataFrame:
+        """The accumulators of zero rows: what a discarded window holds."""
+        one = [pl.Series(name, [self._empty[name]], dtype=dtype) for name, dtype in self.schema.items()]
+        return pl.DataFrame([s.new_from_index(0, height) for s in one])
+
+    def describe(self) -> list[Description]:
+        """For each aggregate what its state costs, for ``explain()``."""
+        return [
+            Description(
+                name=name,
+                aggregate=str(aggregate),
+                mergeable=aggregate.mergeable,
+                invertible=aggregate.invertible,
+                needs_rows=any(a.keeps_rows for a in self._parts[name].accumulators),
+                python=aggregate.python,
+            )
+            for name, aggregate in self._aggregates.items()
+        ]
+
+    def _no_cells(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        return pl.DataFrame(schema={name: frame.schema[name] for name in by} | self.schema)
+
+    def _typed(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        # Casts inside a group_by leave Polars' fast path; on the cells they cost nothing.
+        return cells.select(*by, *(pl.col(name).cast(dtype) for name, dtype in self.schema.items()))
+
+
+def _assembled(numbered: Numbered, expressions: Sequence[pl.Expr], states: Sequence[pl.Series]) -> pl.DataFrame:
+    columns = [*numbered.keys.get_columns(), *states]
+    if expressions:
+        columns += group(numbered.rows, [GROUP], expressions).sort(GROUP).drop(GROUP).get_columns()
+    return pl.DataFrame(columns)
+
+
+def _shared(aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts]) -> list[AnyAccumulator]:
+    """Each accumulator once. Equal names must mean equal computations."""
+    known: dict[str, tuple[str, AnyAccumulator]] = {}
+    for name, part in parts.items():
+        for accumulator in part.accumulators:
+            owner, other = known.setdefault(accumulator.name, (name, accumulator))
+            if not _same(accumulator, other):
+                raise errors.clashing_accumulators(accumulator.name, aggregates[owner], aggregates[name])
+    return [accumulator for _, accumulator in known.values()]
+
+
+def _same(one: AnyAccumulator, other: AnyAccumulator) -> bool:
+    if isinstance(one, Accumulator) and isinstance(other, Accumulator):
+        same = one.start.meta.eq(other.start) and one.merge.meta.eq(other.merge)
+        return same and one.dtype == other.dtype
+    return type(one) is type(other) and one.dtype == other.dtype

@@ -1,0 +1,163 @@
+"""``reduce`` and ``fold``: an aggregate from one's own functions, row by row in Python."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import polars as pl
+
+from eventide.aggregates.aggregate import Aggregate, Parts, Source
+from eventide.aggregates.rowwise import called
+from eventide.errors import aggregates as errors
+
+
+@dataclass(frozen=True)
+class Reduce(Aggregate):
+    """Combines the values of a column two at a time."""
+
+    fn: Callable[[Any, Any], Any]
+    reads: str = ""
+    dtype: pl.DataType | None = None
+    on_error: Literal["dead_letter", "raise"] = "dead_letter"
+
+    word: ClassVar[str] = "reduce"
+
+    def bind(self, source: Source) -> Parts:  # noqa: D102
+        dtype = source.dtype(self.reads, self)
+        return super(Reduce, self if self.dtype is not None else replace(self, dtype=dtype)).bind(source)
+
+    def __str__(self) -> str:
+        return f"reduce({called(self.fn)}, {self.reads})"
+
+    def create(self) -> Any:  # noqa: D102
+        return None
+
+    def add(self, state: Any, row: Any) -> Any:  # noqa: D102
+        return row if state is None else self.fn(state, row)
+
+    def merge(self, one: Any, other: Any) -> Any:  # noqa: D102
+        return other if one is None else one if other is None else self.fn(one, other)
+
+    @property
+    def written(self) -> Mapping[str, Callable[..., Any]]:
+        """The user's function behind each method."""
+        return {"add": self.fn, "merge": self.fn}
+
+
+@dataclass(frozen=True)
+class FoldInOrder(Aggregate):
+    """Adds rows to a value one by one, in the order of event time. All rows of a window are kept."""
+
+    initial: Any
+    fn: Callable[[Any, Any], Any]
+    reads: str | None = None
+    dtype: pl.DataType | None = None
+    on_error: Literal["dead_letter", "raise"] = "dead_letter"
+
+    word: ClassVar[str] = "fold"
+
+    def __str__(self) -> str:
+        return f"fold({self.initial!r}, {called(self.fn)})"
+
+    def create(self) -> Any:  # noqa: D102
+        return copy.deepcopy(self.initial)
+
+    def add(self, state: Any, row: Any) -> Any:  # noqa: D102
+        return self.fn(state, row)
+
+    @property
+    def written(self) -> Mapping[str, Callable[..., Any]]:
+        """The user's function behind each method."""
+        return {"add": self.fn}
+
+
+@dataclass(frozen=True)
+class Fold(FoldInOrder):
+    """Adds rows to a value as they arrive, and merges such values. No rows are kept."""
+
+    merger: Callable[[Any, Any], Any] = field(kw_only=True)
+
+    def merge(self, one: Any, other: Any) -> Any:  # noqa: D102
+        return self.merger(one, other)
+
+    @property
+    def written(self) -> Mapping[str, Callable[..., Any]]:
+        """The user's function behind each method."""
+        return {"add": self.fn, "merge": self.merger}
+
+
+def reduce(
+    fn: Callable[[Any, Any], Any],
+    column: str,
+    *,
+    dtype: pl.DataType | None = None,
+    on_error: Literal["dead_letter", "raise"] = "dead_letter",
+) -> Reduce:
+    """The values of a column combined two at a time. ``fn`` must be associative; nulls are skipped.
+
+    The result has the type of the column, or ``dtype``. A row on which ``fn`` raises becomes a dead letter
+    and counts in no aggregate; with ``on_error="raise"`` the job stops.
+
+    >>> import math
+    >>> from eventide.aggregates import try_out
+    >>> try_out({"size": [12, None, 18]}, divisor=reduce(math.gcd, "size"))
+    {'divisor': 6}
+    """
+    _check("reduce", on_error, fn=fn)
+    return Reduce(fn, column, dtype, on_error)
+
+
+def fold(
+    initial: Any,
+    fn: Callable[[Any, Any], Any],
+    *,
+    merge: Callable[[Any, Any], Any] | None = None,
+    column: str | None = None,
+    dtype: pl.DataType | None = None,
+    on_error: Literal["dead_letter", "raise"] = "dead_letter",
+) -> FoldInOrder:
+    """Rows added to a value one by one: ``fn(value, row)``, where ``row`` is a dict.
+
+    With ``column``, ``fn`` gets its values instead of rows, without nulls. With ``merge(one, other)``, partial
+    values are merged and no rows are kept; rows are added as they arrive. Without it, rows are kept, and
+    added in the order of event time. The type of the result is that of ``initial``, or ``dtype``.
+
+    With ``merge``, a row on which ``fn`` raises becomes a dead letter and counts in no aggregate, or stops the
+    job with ``on_error="raise"``. Without it, it always stops the job.
+
+    >>> from eventide.aggregates import try_out
+    >>> rows = {"side": ["buy", "sell", "buy"], "size": [5, 2, 1]}
+    >>> def position(held, row):
+    ...     return held + row["size"] if row["side"] == "buy" else held - row["size"]
+    >>> try_out(rows, held=fold(0, position, merge=lambda one, other: one + other))
+    {'held': 4}
+    """
+    _check("fold", on_error, fn=fn, **({} if merge is None else {"merge": merge}))
+    dtype = _dtype_of(initial) if dtype is None else dtype
+    if merge is None:
+        return FoldInOrder(initial, fn, column, dtype, on_error)
+    return Fold(initial, fn, column, dtype, on_error, merger=merge)
+
+
+def _check(word: str, on_error: object, **functions: object) -> None:
+    for option, value in functions.items():
+        if not callable(value):
+            raise errors.not_callable(word, option, value)
+    if on_error not in ("dead_letter", "raise"):
+        raise errors.bad_on_error(word, on_error)
+
+
+def _dtype_of(initial: Any) -> pl.DataType:
+    types: dict[type, pl.DataType] = {
+        bool: pl.Boolean(),
+        int: pl.Int64(),
+        float: pl.Float64(),
+        str: pl.String(),
+        bytes: pl.Binary(),
+    }
+    if type(initial) not in types:
+        raise errors.dtype_needed("fold", initial)
+    return types[type(initial)]

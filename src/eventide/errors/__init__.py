@@ -1,0 +1,9 @@
+"""Every message that a user can see, and the few exception types that carry them.
+
+Messages say what is wrong, where, and how to mend it. They are built here, one file per concept, so that
+their tone stays one and the code that raises them stays short: ``raise errors.bad_duration(text)``.
+"""
+
+from eventide.errors.kinds import DataError, EventideError, PlanError
+
+__all__ = ["DataError", "EventideError", "PlanError"]

@@ -1,0 +1,33 @@
+"""The exception types. There are few on purpose: who must act differs, not what went wrong."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EventideError(Exception):
+    """Every error that Eventide raises on purpose."""
+
+
+class PlanError(EventideError, ValueError):
+    """The pipeline is wrong. Raised while it is built or bound to a schema, before any row is read."""
+
+
+class DataError(EventideError, RuntimeError):
+    """The data broke a promise that the plan relies on. The job stops, and the message names the cause."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name, or the list of what exists.
+
+    >>> did_you_mean("prcie", ["price", "shop"])
+    "Did you mean 'price'?"
+    >>> did_you_mean("zzz", ["price", "shop"])
+    "There are: 'price', 'shop'."
+    """
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    return f"There are: {', '.join(map(repr, known))}." if known else "There are none."

@@ -1,0 +1,118 @@
+"""Messages about whole plans and about rows that do not fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from eventide.errors.kinds import DataError, PlanError, did_you_mean
+
+
+def no_window() -> PlanError:
+    """agg() before window()."""
+    return PlanError(
+        ".agg() needs a window: call .window(ev.tumbling('1 minute')) before it, or .window(ev.global_window()) "
+        "for one window over everything."
+    )
+
+
+def said_twice(method: str) -> PlanError:
+    """A setting that was made before."""
+    return PlanError(f".{method}() was called before on this stream. Each setting is made once; start from the stream.")
+
+
+def bad_key(key: object) -> PlanError:
+    """A key that is no column."""
+    return PlanError(f"key={key!r}: a key is a column name, or a list of column names.")
+
+
+def bad_time(time: object) -> PlanError:
+    """A time that is no column."""
+    return PlanError(
+        f"time={time!r}: name the column that holds the event time, or say time=ev.ingestion_time() where there is none."
+    )
+
+
+def not_a_watermark(value: object) -> PlanError:
+    """Something that is no watermark strategy."""
+    return PlanError(f"watermark={value!r}: use a strategy such as watermark=ev.lag('30 seconds').")
+
+
+def twice_in_key(column: str) -> PlanError:
+    """One key column named twice."""
+    return PlanError(f"key: the column {column!r} is named twice.")
+
+
+def name_taken(name: str, by: str) -> PlanError:
+    """A result's name is in use."""
+    return PlanError(f".agg({name}=…): {name!r} is {by}. Choose another name for this result.")
+
+
+def bad_output_time(value: object) -> PlanError:
+    """at= is not known."""
+    return PlanError(f".window(at={value!r}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
+
+
+def latest_of_nothing() -> PlanError:
+    """Early and late refinements of row windows."""
+    return PlanError(
+        ".lateness() has no meaning for windows counted in rows: rows are counted as they arrive, and none is late. "
+        "Remove it."
+    )
+
+
+def missing_column(role: str, column: str, known: Iterable[str]) -> PlanError:
+    """A column that the plan names and the rows do not have."""
+    return PlanError(f"{role}: there is no column {column!r} in the rows. {did_you_mean(column, known)}")
+
+
+def internal_name(column: str) -> PlanError:
+    """A column whose name Eventide needs."""
+    return PlanError(f"The column {column!r} begins with two underscores; such names are Eventide's own. Rename it.")
+
+
+def not_rows(value: object) -> PlanError:
+    """Something that is no frame of rows."""
+    return PlanError(
+        f"rows must be a Polars or Arrow frame (or a list of them, one a bundle), not {type(value).__name__}. "
+        "For a list of dicts use polars.DataFrame(rows)."
+    )
+
+
+def duplicate_columns(names: Sequence[str]) -> PlanError:
+    """Arrow frames can have a name twice."""
+    return PlanError(f"The rows have more than one column named {', '.join(map(repr, names))}. Rename or drop one.")
+
+
+def schema_changed(before: object, after: object) -> DataError:
+    """A bundle with other columns than the first."""
+    return DataError(
+        f"This bundle's columns are {after}, but the query began with {before}. A query keeps one schema; cast the rows."
+    )
+
+
+def clock_went_back(before: str, after: str) -> DataError:
+    """Processing time must not go back."""
+    return DataError(f"The batch clock went back from {before} to {after}. Give bundles in the order of their time.")
+
+
+def retractions_unwindowed() -> PlanError:
+    """diff without a window kind that can take it."""
+    return PlanError("inherit() needs the panes of another pipeline: rows with a `window` column (struct of start, end).")
+
+
+def session_discarding() -> PlanError:
+    """max_duration needs the whole session."""
+    return PlanError(
+        "sessions(max_duration=…) cannot be combined with .discarding(): when a late row moves a session's start, its "
+        "pieces are cut anew, which needs the whole content. Use .accumulating() or .retracting()."
+    )
+
+
+def overflow_of_time(lateness: int) -> PlanError:
+    """Durations that do not fit."""
+    return PlanError(f"lateness of {lateness} µs is beyond what 64 bits can hold beside an instant. Choose a shorter one.")
+
+
+def no_schema() -> PlanError:
+    """A bundle without rows before the columns are known."""
+    return PlanError("No rows have been seen yet, so the columns are not known. Push a frame first, or open(schema=…).")

@@ -1,0 +1,45 @@
+"""Messages about triggers and accumulation."""
+
+from __future__ import annotations
+
+from eventide.errors.kinds import PlanError
+
+
+def not_a_count(n: object) -> PlanError:
+    """A count that is no positive integer."""
+    return PlanError(f"after_count({n!r}): the number of rows must be an integer of at least 1.")
+
+
+def not_a_trigger(where: str, value: object) -> PlanError:
+    """Something that is no trigger was given."""
+    hint = f" Call it: {value.__name__}(…)." if callable(value) and hasattr(value, "__name__") else ""
+    return PlanError(
+        f"{where} needs a trigger such as ev.after_watermark() or ev.every('10 seconds'), not {value!r}.{hint}"
+    )
+
+
+def too_few_triggers(where: str, least: int, got: int) -> PlanError:
+    """A combinator with too little to combine."""
+    return PlanError(f"{where} needs at least {least} triggers, got {got}.")
+
+
+def may_lose_data(trigger: str, lateness: str, *, at_end: bool) -> PlanError:
+    """The trigger finishes while rows may still come."""
+    if at_end:
+        why = f"it stops at the end of the window, but lateness is {lateness}: late rows would never be emitted"
+        mend = "Add late=ev.each() to after_watermark(), or drop .lateness()"
+    else:
+        why = "it can stop before the window is complete: rows that come afterwards would never be emitted"
+        mend = "Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark()"
+    return PlanError(
+        f"The trigger '{trigger}' may lose data: {why}. {mend}. To accept the loss, say .trigger(…, may_lose_data=True)."
+    )
+
+
+def no_accumulation(trigger: str) -> PlanError:
+    """A trigger without an accumulation mode."""
+    return PlanError(
+        f"The trigger '{trigger}' can emit several panes of one window, but the plan does not say how they relate. "
+        "Add .accumulating() (each pane repeats the whole), .discarding() (only what is new) or .retracting() "
+        "(as accumulating, and the last pane is taken back first)."
+    )

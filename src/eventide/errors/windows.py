@@ -1,0 +1,64 @@
+"""Messages about windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eventide.errors.kinds import PlanError, did_you_mean
+
+
+def steps_do_not_fill(step: int, size: int) -> PlanError:
+    """The last step of cumulate() would be cut short."""
+    return PlanError(
+        f"cumulate(): size ({size} µs) is not a multiple of step ({step} µs), so the last window would be cut short. "
+        "Choose a step that divides the size."
+    )
+
+
+def unknown_unit(unit: object, known: Sequence[str]) -> PlanError:
+    """A calendar unit that does not exist."""
+    return PlanError(f"calendar(): there is no unit {unit!r}. {did_you_mean(str(unit), known)}")
+
+
+def unknown_touching(value: object) -> PlanError:
+    """``touching`` is neither merge nor split."""
+    return PlanError(
+        f"sessions(): touching={value!r} is not known. {did_you_mean(str(value), ['merge', 'split'])} "
+        "'merge': rows exactly gap apart are one session; 'split': they are two."
+    )
+
+
+def sessions_too_short(most: int, gap: int) -> PlanError:
+    """``max_duration`` below the gap."""
+    return PlanError(
+        f"sessions(): max_duration ({most} µs) is shorter than gap ({gap} µs), so that even a single row's "
+        "session would be cut. Make max_duration at least as long as gap."
+    )
+
+
+def not_a_row_count(name: str, value: object) -> PlanError:
+    """A row count that is no positive integer."""
+    return PlanError(
+        f"{name}={value!r} is not a number of rows: it must be an integer of at least 1. "
+        "For windows in time use tumbling() or sliding()."
+    )
+
+
+def not_a_window(value: object) -> PlanError:
+    """Something that is no window was given to .window()."""
+    return PlanError(
+        f".window() needs a window such as ev.tumbling('1 minute'), not {value!r} ({type(value).__name__}). "
+        "A kind of your own implements ev.WindowKind: axis, shared, slice_of, windows_of, describe."
+    )
+
+
+def no_gap_column(column: str, known: Sequence[str]) -> PlanError:
+    """The dynamic gap's column does not exist."""
+    return PlanError(f"sessions(): there is no column {column!r} for the gap. {did_you_mean(column, known)}")
+
+
+def bad_gap_type(column: str, dtype: object) -> PlanError:
+    """The dynamic gap's column has the wrong type."""
+    return PlanError(
+        f"sessions(): the gap column {column!r} is {dtype}; it must be a Duration or integer microseconds."
+    )

@@ -1,0 +1,164 @@
+"""The in-process host: the operators, a clock, and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from eventide.errors import plan as errors
+from eventide.operators.bundle import Bundle, Counts, Step
+from eventide.operators.windowed import State, WindowedAggregate
+from eventide.time import MAX, instant
+from eventide.watermarks import Metrics, Watermark
+
+if TYPE_CHECKING:
+    from eventide.plan.pipeline import Pipeline
+
+Frame: TypeAlias = pl.DataFrame | pa.Table | pa.RecordBatch
+Rows: TypeAlias = "Frame | Iterable[Frame] | LocalResult"
+Clock: TypeAlias = Sequence[int | str | datetime]
+
+
+@dataclass
+class LocalResult:
+    """All that a run gave. Iterate over ``steps`` for what each bundle gave."""
+
+    steps: list[Step[State]] = field(default_factory=list)
+    clock: list[int] = field(default_factory=list)
+    watermarks: Metrics | None = None
+
+    @property
+    def panes(self) -> pl.DataFrame:
+        """All panes, in the order in which they were emitted."""
+        return pl.concat([step.panes for step in self.steps])
+
+    @property
+    def late(self) -> pl.DataFrame:
+        """The rows that came too late for all of their windows."""
+        return pl.concat([step.late for step in self.steps])
+
+    @property
+    def dead(self) -> pl.DataFrame:
+        """The rows that could not be used, with the reason."""
+        return pl.concat([step.dead for step in self.steps])
+
+    @property
+    def metrics(self) -> Counts:
+        """What became of the rows."""
+        return sum((step.counts for step in self.steps), Counts())
+
+
+class LocalQuery:
+    """A pipeline that runs in this process and takes its bundles one by one.
+
+    >>> import eventide as ev, polars as pl
+    >>> per_minute = ev.stream(time="t").window(ev.tumbling("1 minute")).agg(n=ev.count())
+    >>> query = per_minute.open()
+    >>> step = query.push(pl.DataFrame({"t": [0, 1, 60_000_000]}), now="1970-01-01T00:01:05Z", watermark=60_000_000)
+    >>> step.panes["n"].to_list()
+    [2]
+    """
+
+    def __init__(self, pipeline: Pipeline, schema: Any = None) -> None:
+        self._pipeline = pipeline
+        self._operator: WindowedAggregate | None = None
+        self._state: State | None = None
+        self.result = LocalResult()
+        if schema is not None:
+            self._bind(pl.Schema(schema))
+
+    def push(
+        self,
+        rows: Frame | None = None,
+        *,
+        now: int | str | datetime | None = None,
+        watermark: int | str | datetime | None = None,
+        polled: bool = True,
+    ) -> Step[State]:
+        """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` one told from outside."""
+        frame = as_frame(rows) if rows is not None else self._no_rows()
+        self._bind(frame.schema)
+        assert self._operator is not None and self._state is not None
+        at = time.time_ns() // 1000 if now is None else _instant(now)
+        if now is None:  # the wall clock may be set back; the batch clock may not
+            at = max(at, self._state.now)
+        key = self._pipeline.plan.watermark.options.watermark_key
+        notes = () if watermark is None else (Watermark(key, _instant(watermark)),)
+        step = self._operator.step(self._state, Bundle(frame, at, notes, polled))
+        self._state = step.state
+        self.result.steps.append(step)
+        self.result.clock.append(at)
+        self.result.watermarks = step.state.tracker.metrics()
+        return step
+
+    def drain(self, *, now: int | str | datetime | None = None) -> Step[State]:
+        """End the stream: every open window fires and closes."""
+        if now is None and self.result.clock:
+            now = self.result.clock[-1]
+        return self.push(now=now, watermark=MAX)
+
+    def scan(self) -> list[pl.DataFrame]:
+        """What rests in state, for inspection."""
+        assert self._operator is not None and self._state is not None
+        return self._operator.scan(self._state)
+
+    def _bind(self, schema: pl.Schema) -> None:
+        if self._operator is None:
+            self._operator = WindowedAggregate(self._pipeline.plan, schema)
+            self._state = self._operator.initial()
+        elif dict(schema) != self._operator.schema:
+            raise errors.schema_changed(self._operator.schema, dict(schema))
+
+    def _no_rows(self) -> pl.DataFrame:
+        if self._operator is None:
+            raise errors.no_schema()
+        return pl.DataFrame(schema=self._operator.schema)
+
+
+def run_local(pipeline: Pipeline, rows: Rows, *, clock: Clock | None, drain: bool) -> LocalResult:
+    """All bundles through a pipeline."""
+    query = LocalQuery(pipeline)
+    if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
+        for at, step in zip(rows.clock, rows.steps, strict=True):
+            query.push(step.panes, now=at, watermark=step.output)
+        return query.result
+    for i, frame in enumerate(_frames(rows)):
+        query.push(frame, now=clock[i] if clock is not None else None)
+    if drain and query.result.steps:
+        query.drain()
+    return query.result
+
+
+def as_frame(rows: Frame) -> pl.DataFrame:
+    """Polars' view of a frame."""
+    if isinstance(rows, pl.DataFrame):
+        return rows
+    if isinstance(rows, (pa.Table, pa.RecordBatch)):
+        names = rows.schema.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise errors.duplicate_columns(twice)
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+    raise errors.not_rows(rows)
+
+
+def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:
+    if isinstance(rows, (pl.DataFrame, pa.Table, pa.RecordBatch)):
+        yield as_frame(rows)
+    elif isinstance(rows, (str, bytes, dict)) or not isinstance(rows, Iterable):
+        raise errors.not_rows(rows)
+    else:
+        for frame in rows:
+            yield as_frame(frame)
+
+
+def _instant(value: int | str | datetime) -> int:
+    return value if isinstance(value, int) else instant(value)

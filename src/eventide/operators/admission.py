@@ -1,0 +1,119 @@
+"""Which rows may enter: each gets its event time, and what cannot be used becomes a dead letter with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from eventide.errors import plan as errors
+from eventide.errors import windows as window_errors
+from eventide.operators import columns as c
+from eventide.plan.plan import IngestionTime, Plan
+from eventide.time import MAX, MIN, format_duration, format_instant, time_column
+from eventide.windows import Inherit, Sessions
+
+# Beyond these a window's end, or a watermark behind it, would not fit into 64 bits.
+FIRST, LAST = -(2**62), 2**62
+
+GAP = "__gap"
+
+
+@dataclass
+class Admitted:
+    """Rows with their event time, and dead letters. The watermark and the lateness are not looked at here."""
+
+    rows: pl.DataFrame
+    seen: pl.DataFrame  # all rows that came in order, for the watermark: a row without a usable time still has its sequence
+    dead: list[pl.DataFrame] = field(default_factory=list)
+    earliest: int | None = None
+
+    def reject(self, unusable: pl.Series | pl.Expr, reason: str, detail: str | pl.Expr) -> None:
+        """Rows where ``unusable`` become dead letters."""
+        text = pl.lit(detail) if isinstance(detail, str) else detail
+        mask = self.rows.select(unusable).to_series() if isinstance(unusable, pl.Expr) else unusable
+        mask = mask.fill_null(False)
+        if mask.any():
+            gone = self.rows.filter(mask)
+            self.dead.append(gone.with_columns(pl.lit(reason).alias(c.REASON), text.alias(c.DETAIL)))
+            self.rows = self.rows.filter(~mask)
+
+
+def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
+    """Time the rows, and set aside those that have none, lie too far ahead, or are otherwise unusable."""
+    admitted = _timed(plan, rows, now)
+    faults = plan.watermark.faults(admitted.rows)
+    if faults is not None:
+        admitted.reject(faults, "bad_row", "the sequence or chunk number is missing or below its first value")
+    admitted.seen = admitted.rows
+    if admitted.rows[c.TIME].null_count():
+        admitted.reject(pl.col(c.UNREADABLE), "bad_row", f"the time {plan.time!r} cannot be used as an instant")
+        admitted.reject(pl.col(c.TIME).is_null(), "null_time", f"the time {plan.time!r} is null")
+    ahead = plan.watermark.future(admitted.rows, c.TIME, now)
+    if ahead is not None:
+        skew = format_duration(plan.watermark.options.max_future_skew or 0)
+        admitted.reject(ahead, "future", f"more than {skew} ahead of the batch's time {format_instant(now)}")
+    if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
+        _with_gap(plan.window.gap, admitted)
+    if isinstance(plan.window, Inherit):
+        _with_window(admitted)
+    admitted.earliest = admitted.rows[c.TIME].min()  # type: ignore[assignment]
+    return admitted
+
+
+def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
+    """All rows with their time; null where there is none, and ``UNREADABLE`` where there is one of no use."""
+    if isinstance(plan.time, IngestionTime):
+        timed = rows.with_columns(pl.lit(now, pl.Int64).alias(c.TIME), pl.lit(False).alias(c.UNREADABLE))
+        return Admitted(timed, timed)
+    reached, column = _reach(rows, plan.time)
+    time, unreadable = time_column(reached, column)
+    low, high = time.min(), time.max()
+    if low is not None and (low < FIRST or high > LAST):  # type: ignore[operator]
+        beyond = ~time.is_between(FIRST, LAST).fill_null(True)
+        time = time.set(beyond, None)
+        unreadable = beyond if unreadable is None else unreadable | beyond
+    flag = pl.lit(False) if unreadable is None else unreadable
+    timed = rows.with_columns(time.alias(c.TIME), flag.alias(c.UNREADABLE))
+    return Admitted(timed, timed)
+
+
+def _reach(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
+    """A dotted name reaches into a struct: ``pane.time``."""
+    if name in rows.columns or "." not in name:
+        return rows, name
+    outer, _, inner = name.partition(".")
+    if outer not in rows.columns or not isinstance(rows.schema[outer], pl.Struct):
+        return rows, name
+    return rows.with_columns(pl.col(outer).struct.field(inner).alias("__reached")), "__reached"
+
+
+def _with_gap(column: str, admitted: Admitted) -> None:
+    rows = admitted.rows
+    if column not in rows.columns:
+        raise window_errors.no_gap_column(column, rows.columns)
+    dtype = rows.schema[column]
+    if isinstance(dtype, pl.Duration):
+        gap = pl.col(column).dt.total_microseconds()
+    elif dtype.is_integer():
+        gap = pl.col(column).cast(pl.Int64)
+    else:
+        raise window_errors.bad_gap_type(column, dtype)
+    admitted.rows = rows.with_columns(gap.alias(GAP))
+    usable = pl.col(GAP).is_between(1, LAST)
+    admitted.reject(~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, or not above zero")
+
+
+def _with_window(admitted: Admitted) -> None:
+    rows = admitted.rows
+    dtype = rows.schema.get("window")
+    if not isinstance(dtype, pl.Struct) or {f.name for f in dtype.fields} != {"start", "end"}:
+        raise errors.retractions_unwindowed()
+    admitted.reject(pl.col("window").is_null(), "bad_row", "the window is null")
+    bound = pl.col("window").struct.field
+    diff = pl.col("diff").cast(pl.Int64) if "diff" in rows.columns else pl.lit(1, pl.Int64)
+    admitted.rows = admitted.rows.with_columns(
+        bound("start").to_physical().cast(pl.Int64).fill_null(MIN).alias(c.START),
+        bound("end").to_physical().cast(pl.Int64).fill_null(MAX).alias(c.END),
+        diff.alias(c.DIFF),
+    )

@@ -1,0 +1,73 @@
+"""What goes into a step and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import polars as pl
+
+from eventide.watermarks import Watermark
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A micro-batch: rows that are judged together, and the batch's own clock."""
+
+    rows: pl.DataFrame
+    now: int
+    notes: Sequence[Watermark] = ()  # watermarks that reach the operator in band
+    polled: bool = True  # whether the source was asked for rows: idleness counts only then
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of the rows. ``rows = in_windows + late + dead``, always."""
+
+    rows: int = 0
+    in_windows: int = 0
+    late: int = 0
+    dead: dict[str, int] = field(default_factory=dict)
+    refined: int = 0  # of those in windows: behind the watermark, but within the lateness
+    unemitted: int = 0  # of those in windows: came after their trigger had finished (only with may_lose_data)
+    panes: dict[str, int] = field(default_factory=dict)
+    retractions: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        """Both together."""
+        return Counts(
+            self.rows + other.rows,
+            self.in_windows + other.in_windows,
+            self.late + other.late,
+            _added(self.dead, other.dead),
+            self.refined + other.refined,
+            self.unemitted + other.unemitted,
+            _added(self.panes, other.panes),
+            self.retractions + other.retractions,
+        )
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every row is accounted for."""
+        return self.rows == self.in_windows + self.late + sum(self.dead.values())
+
+
+@dataclass(frozen=True)
+class Step(Generic[S]):
+    """The outcome of one bundle."""
+
+    state: S
+    panes: pl.DataFrame
+    late: pl.DataFrame
+    dead: pl.DataFrame
+    watermark: int  # what stands after the bundle
+    output: int  # what the operator promises of its own output times
+    counts: Counts
+    open_panes: int
+
+
+def _added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in (one | other)}

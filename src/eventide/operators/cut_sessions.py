@@ -1,0 +1,155 @@
+"""Sessions of a greatest length: a long session is cut into pieces, counted from its start.
+
+When a row moves a session's start, all of its pieces move, so what a session is made of is kept apart, one **atom** per
+instant, for as long as its piece lives. After that the atom's interval alone stays, to hold the session together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from eventide.aggregates import Bound
+from eventide.aggregates.grouping import group
+from eventide.operators import columns as c
+from eventide.operators.firing import INDEX, Firing, Moment
+from eventide.operators.hidden import FIRST, UNTIL
+from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.unions import RUN, key_hashes, with_runs
+from eventide.plan.plan import Plan
+from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
+from eventide.windows import Sessions
+
+ANCHOR = "__anchor"  # where the session began, as far as is known
+NEW = "__new"
+_PIECE, _FROM, _TO = "__piece", "__from", "__to"
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The open pieces, and the atoms they are made of."""
+
+    table: PaneTable = PaneTable()
+    atoms: PaneTable = PaneTable()
+    clock: int = 0
+
+
+class CutSessions:
+    """The sessions of a touched key are put together from their atoms and cut anew."""
+
+    def __init__(self, plan: Plan, kind: Sessions, bound: Bound, results: tuple[str, ...]) -> None:
+        assert kind.max_duration is not None
+        self._plan = plan
+        self._kind = kind
+        self._most = kind.max_duration
+        self._bound = bound
+        self._key = list(plan.key)
+        self._identity = [*plan.key, c.START, c.END]
+        self._firing = Firing(plan, bound, results)
+
+    def initial(self) -> Pieces:
+        """No sessions."""
+        return Pieces()
+
+    def open(self, store: Pieces) -> int:
+        """How many pieces are open."""
+        return store.table.height
+
+    def scan(self, store: Pieces) -> list[pl.DataFrame]:
+        """The open pieces."""
+        panes = store.table.scan()
+        return [] if panes is None else [panes]
+
+    def advance(self, store: Pieces, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Pieces]:
+        """Take in the bundle's rows, cut anew, then fire what is to fire."""
+        rows = rows.with_columns(pl.col(c.AT).alias(c.SLICE))
+        cells, failed = start_cells(self._bound, rows, [*self._key, c.SLICE])
+        hashes = key_hashes(cells, self._key)
+        due = (moment.was, moment.watermark)
+        table, taken = store.table.take(hashes, due=due, clock=(store.clock, moment.now))
+        atoms, known = store.atoms.take(hashes, due=due, clock=(0, 0))
+        if not taken and not known and cells.is_empty():
+            return Outcome(replace(store, clock=moment.now), [], 0, failed=failed)
+        everything = self._atoms(known, cells)
+        everything, late_cells = self._without_late(everything, moment)
+        late = None
+        if late_cells.height:
+            late = rows.join(late_cells, on=late_cells.columns, how="semi", nulls_equal=True)
+        before = pl.concat(taken) if taken else pl.DataFrame(schema=self._schema(rows))
+        touched = pl.Series(hashes).unique()
+        pieces, replaced = self._pieces(everything, before, touched)
+        emitted = [self._firing.retract(replaced)] if self._plan.mode == "retracting" and replaced.height else []
+        fired = self._firing.fire(pieces, moment, merging=False)
+        open_ = fired.open.with_columns(key_hashes(fired.open, self._key).alias(HASH)).select(before.columns)
+        store = Pieces(table.put(open_), atoms.put(self._lasting(everything, moment)), moment.now)
+        entered = int(everything.filter(NEW)[c.ROWS].sum())
+        return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
+
+    def _atoms(self, known: list[pl.DataFrame], cells: pl.DataFrame) -> pl.DataFrame:
+        """All atoms of the touched keys, with the pieces that they belong to now."""
+        news = cells.with_columns(
+            pl.col(FIRST).alias(c.START),
+            pl.col(UNTIL).alias(c.END),
+            pl.col(FIRST).alias(ANCHOR),
+            pl.lit(True).alias(NEW),
+            pl.lit(False).alias("__hollow"),
+        )
+        olds = [frame.drop(HASH, DUE, CLOCK).with_columns(pl.lit(False).alias(NEW)) for frame in known]
+        return self._cut(pl.concat([*olds, news], how="diagonal"))
+
+    def _cut(self, atoms: pl.DataFrame) -> pl.DataFrame:
+        atoms = with_runs(atoms.drop(RUN, _PIECE, _FROM, _TO, strict=False), self._key, self._kind.touching)
+        start, end = pl.col(ANCHOR).min().over(RUN), pl.col(c.END).max().over(RUN)
+        atoms = atoms.with_columns(start.alias(ANCHOR), end.alias(_TO))
+        atoms = atoms.with_columns(((pl.col(c.START) - pl.col(ANCHOR)) // self._most).alias(_PIECE))
+        begin = pl.col(ANCHOR) + pl.col(_PIECE) * self._most
+        return atoms.with_columns(begin.alias(_FROM), pl.min_horizontal(_TO, begin + self._most).alias(_TO))
+
+    def _without_late(self, atoms: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Rows of pieces that had expired are late. Without them a session may begin elsewhere, so look again."""
+        gone = []
+        expired = self._plan.lifetime.expired(pl.col(_TO), moment.was)
+        while (late := atoms.filter(pl.col(NEW) & expired)).height:
+            gone.append(late.select(*self._key, c.SLICE))
+            atoms = self._cut(atoms.filter(~(pl.col(NEW) & expired)))
+        return atoms, pl.concat(gone) if gone else atoms.clear().select(*self._key, c.SLICE)
+
+    def _pieces(
+        self, atoms: pl.DataFrame, before: pl.DataFrame, touched: pl.Series
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The pieces as they are now, and the panes that no longer exist. Keys without new rows stay as they are."""
+        same = {"on": self._identity, "nulls_equal": True}
+        is_touched = pl.col(HASH).is_in(touched.implode())
+        idle, old = before.filter(~is_touched), before.filter(is_touched)
+        content = atoms.filter(~pl.col("__hollow"), key_hashes(atoms, self._key).is_in(touched.implode()))
+        by = [RUN, _PIECE]
+        bounds = [pl.col(_FROM).first().alias(c.START), pl.col(_TO).first().alias(c.END)]
+        keys = [pl.col(name).first() for name in self._key]
+        news = pl.when(NEW).then(c.ROWS).otherwise(0).sum().alias("__fresh")
+        now = group(content, by, [*keys, *bounds, news]).join(self._bound.merge(content, by), on=by).drop(by)
+        state = old.drop(*self._bound.columns, HASH, DUE, CLOCK)
+        now = now.join(state, how="left", **same)  # type: ignore[arg-type]
+        # A piece that did not exist says all that it has; one that did, what is new.
+        added = pl.when(pl.col(INDEX).is_null()).then(c.ROWS).otherwise("__fresh").alias(c.ADDED)
+        now = now.with_columns(added).drop("__fresh")
+        replaced = old.join(now.select(self._identity), how="anti", **same)  # type: ignore[arg-type]
+        unchanged = idle.drop(HASH, DUE, CLOCK).with_columns(pl.lit(0, pl.Int64).alias(c.ADDED))
+        return pl.concat([now, unchanged.select(now.columns)]), replaced
+
+    def _lasting(self, atoms: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+        """What stays of the atoms: their content while the piece lives, then their interval while that does."""
+        life, end = self._plan.lifetime, pl.col(c.END)
+        hollow = life.expired(pl.col(_TO), moment.watermark)
+        atoms = atoms.with_columns((pl.col("__hollow") | hollow).alias("__hollow"))
+        atoms = atoms.filter(~(pl.col("__hollow") & life.expired(end, moment.watermark)))
+        due = pl.when("__hollow").then(life.expires_at(end)).otherwise(life.expires_at(pl.col(_TO)))
+        hashes = key_hashes(atoms, self._key)
+        kept = [*self._key, c.START, c.END, ANCHOR, "__hollow", *self._bound.columns]
+        return atoms.select(*kept, hashes.alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK))
+
+    def _schema(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:
+        window: dict[str, pl.DataType] = {c.START: pl.Int64(), c.END: pl.Int64()}
+        index: dict[str, pl.DataType] = {HASH: pl.UInt64(), DUE: pl.Int64(), CLOCK: pl.Int64()}
+        key = {name: rows.schema[name] for name in self._key}
+        return key | window | self._bound.schema | self._firing.state_schema() | index

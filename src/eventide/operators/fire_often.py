@@ -1,0 +1,148 @@
+"""Windows that may fire many times: one pane per key and window rests in state, with its trigger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from eventide.aggregates import Bound
+from eventide.aggregates.numbering import GROUP, number
+from eventide.operators import columns as c
+from eventide.operators.firing import Firing, Moment
+from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.slicing import Sliced, sliced, windows_of, without_late
+from eventide.plan.plan import Plan
+from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
+from eventide.windows import Inherit, WindowKind
+
+
+@dataclass(frozen=True)
+class Panes:
+    """The open panes and, for windows counted in rows, how many rows of each key have been seen."""
+
+    table: PaneTable = PaneTable()
+    seen: PaneTable = PaneTable()
+    clock: int = 0
+
+
+class FireOften:
+    """A bundle takes the panes that it touches out of the table, merges, fires, and puts back what stays open."""
+
+    def __init__(
+        self, plan: Plan, kind: WindowKind | Inherit, bound: Bound, results: tuple[str, ...]
+    ) -> None:
+        self._plan = plan
+        self._kind = kind
+        self._bound = bound
+        self._firing = Firing(plan, bound, results)
+        self._identity = [*plan.key, c.START, c.END]
+        self._by_row = plan.window.axis == "rows"
+
+    def initial(self) -> Panes:
+        """No panes."""
+        return Panes()
+
+    def open(self, store: Panes) -> int:
+        """How many panes are open."""
+        return store.table.height
+
+    def scan(self, store: Panes) -> list[pl.DataFrame]:
+        """The open panes."""
+        panes = store.table.scan()
+        return [] if panes is None else [panes]
+
+    def advance(self, store: Panes, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Panes]:
+        """Take in the bundle's rows, then fire what is to fire."""
+        if self._by_row and self._plan.key:
+            rows, seen = self._numbered(rows, store.seen)
+            store = replace(store, seen=seen)
+        cut = self._cut(rows, earliest, moment)
+        added, entered, failed = self._added(cut.rows, moment)
+        hashes = added.select(self._identity).hash_rows() if added.height else pl.Series([], dtype=pl.UInt64)
+        table, taken = store.table.take(hashes, due=(moment.was, moment.watermark), clock=(store.clock, moment.now))
+        store = replace(store, table=table, clock=moment.now)
+        if not taken and added.is_empty():
+            return Outcome(store, [], entered, cut.late, cut.outside, failed)
+        panes = self._combined(taken, added)
+        fired = self._firing.fire(panes, moment, merging=False)
+        open_ = fired.open.with_columns(fired.open.select(self._identity).hash_rows().alias(HASH))
+        store = replace(store, table=store.table.put(open_.select(self._schema())))
+        return Outcome(store, fired.emitted, entered, cut.late, cut.outside, failed, fired.unemitted)
+
+    def _cut(self, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Sliced:
+        if isinstance(self._kind, Inherit):
+            gone = self._plan.lifetime.expired(pl.col(c.END), moment.was)
+            late = rows.filter(gone)
+            return Sliced(rows.filter(~gone), late) if late.height else Sliced(rows)
+        cut = sliced(self._kind, rows, c.AT)
+        if self._by_row:
+            return cut
+        return without_late(self._kind, self._plan.lifetime, cut, moment.was, earliest)
+
+    def _added(self, rows: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, int, pl.DataFrame | None]:
+        """The bundle's own partial panes (rows once into slices, slices into their live windows), and its rows."""
+        if isinstance(self._kind, Inherit):
+            cells, failed = start_cells(self._bound, rows, self._identity)
+            return cells, int(cells[c.ROWS].sum()), failed
+        carried = [c.SEEN] if self._by_row and self._plan.key else []
+        cells, failed = start_cells(self._bound, rows, [*self._plan.key, c.SLICE, *carried])
+        entered = int(cells[c.ROWS].sum())
+        windows = windows_of(self._kind, cells[c.SLICE].unique())
+        if not self._by_row:
+            windows = windows.filter(~self._plan.lifetime.expired(pl.col(c.END), moment.was))
+        spread = cells.join(windows, on=c.SLICE, how="inner", maintain_order="left")
+        if not self._kind.shared:
+            return spread.drop(c.SLICE), entered, failed
+        return self._bound.merge(spread, [*self._identity, *carried]), entered, failed
+
+    def _numbered(self, rows: pl.DataFrame, seen: PaneTable) -> tuple[pl.DataFrame, PaneTable]:
+        """Each row's number among the rows of its key, and how many of the key there are with this bundle."""
+        key = list(self._plan.key)
+        if rows.is_empty():
+            return rows.with_columns(pl.lit(0, pl.Int64).alias(c.SEEN)), seen
+        numbered = number(rows, key)
+        keys = numbered.keys.with_columns(numbered.keys.hash_rows().alias(HASH)).with_row_index(GROUP)
+        seen, known = seen.take(keys[HASH], due=(0, 0), clock=(0, 0))
+        if known:
+            before = pl.concat(known)
+            keys = keys.join(before.select(*key, c.SEEN), on=key, how="left", nulls_equal=True, maintain_order="left")
+            others = before.join(keys.select(key), on=key, how="anti", nulls_equal=True)
+            seen = seen.put(others)
+        else:
+            keys = keys.with_columns(pl.lit(0, pl.Int64).alias(c.SEEN))
+        counts = numbered.rows[GROUP].value_counts(name="__new")
+        keys = keys.join(counts, on=GROUP, how="left", maintain_order="left").with_columns(
+            pl.col(c.SEEN).fill_null(0), pl.lit(None, pl.Int64).alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
+        )
+        base = pl.Series(keys[c.SEEN]).gather(numbered.rows[GROUP])
+        rank = numbered.rows.select(pl.int_range(1, pl.len() + 1).over(GROUP)).to_series()
+        keys = keys.with_columns((pl.col(c.SEEN) + pl.col("__new")).alias(c.SEEN))
+        total = pl.Series(keys[c.SEEN]).gather(numbered.rows[GROUP])
+        rows = rows.with_columns((base + rank).alias(c.AT), total.alias(c.SEEN))
+        return rows, seen.put(keys.select(*key, c.SEEN, HASH, DUE, CLOCK))
+
+    def _combined(self, taken: list[pl.DataFrame], added: pl.DataFrame) -> pl.DataFrame:
+        """Panes from state and the bundle's, one row per key and window."""
+        added = added.with_columns(pl.col(c.ROWS).alias(c.ADDED))
+        empty = pl.DataFrame(schema=self._firing.state_schema())
+        if not taken:
+            return pl.concat([added, empty.clear(0)], how="diagonal")
+        before = pl.concat(taken).drop(HASH, DUE, CLOCK)
+        carried = [c.SEEN] if c.SEEN in added.columns else []
+        both = pl.concat([before.select(*self._identity, *self._bound.columns), added], how="diagonal")
+        rows, keys, _ = number(both, self._identity)
+        merged = self._bound.merge(rows, [GROUP])
+        state = before.drop(self._identity, *self._bound.columns).with_columns(rows[GROUP].head(before.height))
+        news = rows.slice(before.height).select(GROUP, c.ADDED, *carried)
+        return (
+            keys.with_row_index(GROUP)
+            .join(merged, on=GROUP, how="left")
+            .join(state, on=GROUP, how="left")
+            .join(news, on=GROUP, how="left")
+            .with_columns(pl.col(c.ADDED).fill_null(0))
+            .drop(GROUP)
+        )
+
+    def _schema(self) -> list[str]:
+        return [*self._identity, *self._bound.columns, *self._firing.state_schema(), HASH, DUE, CLOCK]

@@ -1,0 +1,91 @@
+"""Windows that fire exactly once, at their end: cells per slice are all that rests in state."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from eventide.aggregates import Bound
+from eventide.operators import columns as c
+from eventide.operators.firing import Moment
+from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.slicing import sliced, windows_of, without_late
+from eventide.panes import ON_TIME
+from eventide.plan.plan import Plan
+from eventide.state.cells import Cells
+from eventide.time import MAX
+from eventide.windows import WindowKind
+
+
+class FireOnce:
+    """A bundle appends its cells unread; what the watermark completes is read, merged and dropped."""
+
+    def __init__(self, plan: Plan, kind: WindowKind, bound: Bound, results: tuple[str, ...]) -> None:
+        self._plan = plan
+        self._kind = kind
+        self._bound = bound
+        self._results = results
+        self._by = [*plan.key, c.SLICE]
+
+    def initial(self) -> Cells:
+        """No cells."""
+        return Cells(c.SLICE)
+
+    def advance(self, store: Cells, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Cells]:
+        """Take in the bundle's rows, then emit the windows that the watermark completes."""
+        cut = without_late(self._kind, self._plan.lifetime, sliced(self._kind, rows, c.AT), moment.was, earliest)
+        cells, failed = start_cells(self._bound, cut.rows, self._by)
+        store = store.append(cells, lambda many: self._bound.merge(many, self._by))
+        store, emitted = self._complete(store, moment)
+        return Outcome(store, emitted, int(cells[c.ROWS].sum()), cut.late, cut.outside, failed)
+
+    def open(self, store: Cells) -> int:
+        """How many cells rest in state."""
+        return store.height
+
+    def scan(self, store: Cells) -> list[pl.DataFrame]:
+        """The cells that rest in state."""
+        return [run.cells for run in store.runs]
+
+    def _complete(self, store: Cells, moment: Moment) -> tuple[Cells, list[pl.DataFrame]]:
+        slices = store.slices(moment.watermark)
+        if not len(slices) or moment.watermark == moment.was:
+            return store, []
+        windows = windows_of(self._kind, pl.Series(slices))
+        # A late row's slice can also belong to windows that fired before.
+        due = windows.filter((pl.col(c.END) <= moment.watermark) & (pl.col(c.END) > moment.was))
+        if due.is_empty():
+            return store, []
+        parts = store.read(np.sort(due[c.SLICE].unique().to_numpy()))
+        panes = self._merged(parts, due)
+        ends = windows.group_by(c.SLICE).agg(pl.col(c.END).max())
+        gone = ends.filter(pl.col(c.END) <= moment.watermark)[c.SLICE].to_numpy()
+        return store.drop(gone), [self._told(panes)]
+
+    def _merged(self, parts: list[pl.DataFrame], windows: pl.DataFrame) -> pl.DataFrame:
+        by = [*self._plan.key, c.START, c.END]
+        if self._kind.shared:
+            spread = pl.concat(parts).join(windows, on=c.SLICE, how="inner", maintain_order="left")
+            return self._bound.merge(spread, by)
+        cells = parts[0] if len(parts) == 1 else self._bound.merge(pl.concat(parts), self._by)
+        return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE)
+
+    def _told(self, panes: pl.DataFrame) -> pl.DataFrame:
+        results = self._bound.results(panes)
+        end = pl.col(c.END)
+        time = pl.when(end < MAX).then(end - 1)
+        if self._plan.output_time != "end":
+            time = pl.coalesce(pl.col(c.HELD), time)
+        return results.select(
+            *self._plan.key,
+            c.START,
+            c.END,
+            *self._results,
+            timing=pl.lit(ON_TIME),
+            index=pl.lit(0, pl.Int32),
+            nonspeculative_index=pl.lit(0, pl.Int32),
+            is_first=pl.lit(True),
+            time=time,
+            is_last=pl.lit(True),
+            diff=pl.lit(1, pl.Int8),
+        )

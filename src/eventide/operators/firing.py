@@ -1,0 +1,214 @@
+"""Which panes are emitted: triggers evaluated once per bundle, as vectors over the panes that a bundle touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.aggregates import Bound
+from eventide.operators import columns as c
+from eventide.panes import EARLY, LATE, ON_TIME
+from eventide.plan.plan import Plan
+from eventide.state.panes import CLOCK, DUE
+from eventide.time import MAX
+from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, Changes, Column
+from eventide.windows.lifetime import Lifetime
+
+PENDING = "__pending"  # rows since the last pane
+INDEX = "__index"  # of the next pane
+NONSPECULATIVE = "__nonspeculative"
+FINISHED = "__finished"
+MOVED = "__moved"  # the window's bounds changed in this bundle
+LAST = "__last."  # prefix: what the last pane said
+
+_INFO = ("timing", "index", "nonspeculative_index", "is_first", "time")
+_EXPIRED, _EMIT, _FIRES = "__expired", "__emit", "__fires"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A bundle's place in time: the watermark before and after it, and its clock."""
+
+    was: int
+    watermark: int
+    now: int
+
+
+@dataclass(frozen=True)
+class Fired:
+    """What firing gives: panes that stay open, and what is emitted (with ``diff``)."""
+
+    open: pl.DataFrame
+    emitted: list[pl.DataFrame]
+    unemitted: int
+
+
+class Firing:
+    """The plan's trigger, accumulation mode and lateness, compiled to expressions over the pane table."""
+
+    def __init__(self, plan: Plan, bound: Bound, results: Sequence[str]) -> None:
+        self._plan = plan
+        self._bound = bound
+        self._results = tuple(results)
+        self._lifetime: Lifetime = plan.lifetime
+        self._trigger = plan.trigger.compile("__trigger")
+        self._columns = self._trigger.columns()
+        self._add = Changes()
+        self._trigger.add(~pl.col(FINISHED), self._add)
+        self._move = Changes()
+        self._trigger.moved(pl.col(MOVED), self._move)
+        self._after = Changes()
+        done = self._trigger.fired(pl.col(_FIRES), self._after)
+        self._after.set(FINISHED, done & pl.col(_FIRES), pl.lit(True))
+
+    @property
+    def trigger_columns(self) -> list[Column]:
+        """The trigger's own columns."""
+        return self._columns
+
+    def state_schema(self) -> dict[str, pl.DataType]:
+        """The columns that an open pane has beside key, window and accumulators."""
+        own = {PENDING: pl.Int64(), INDEX: pl.Int32(), NONSPECULATIVE: pl.Int32(), FINISHED: pl.Boolean()}
+        own |= {column.name: column.dtype for column in self._columns}
+        if self._plan.remembers:
+            own |= {f"{LAST}{name}": self._bound.result_schema[name] for name in self._results}
+            own |= {f"{LAST}#timing": pl.String(), f"{LAST}#index": pl.Int32(), f"{LAST}#time": pl.Int64()}
+            own |= {f"{LAST}#nonspeculative_index": pl.Int32(), f"{LAST}#is_first": pl.Boolean()}
+        return own
+
+    def fire(self, panes: pl.DataFrame, moment: Moment, *, merging: bool) -> Fired:
+        """Evaluate all ``panes`` at ``moment``."""
+        panes = self._prepared(panes, moment, merging)
+        unemitted = int(panes.filter(FINISHED)[c.ADDED].sum())
+        panes = panes.with_columns(*self._add.expressions(), pl.col(PENDING) + ADDED)
+        # Nothing is said twice: a pane has new rows in it, or is the one that the watermark brings.
+        news = (pl.col(PENDING) > 0) | (COMPLETE & ~WAS_COMPLETE)
+        fires = self._trigger.fires() & ~pl.col(FINISHED) & news
+        panes = panes.with_columns(fires.alias(_FIRES))
+        closing = pl.col(_EXPIRED) & ~pl.col(FINISHED) & (pl.col(PENDING) > 0)
+        panes = panes.with_columns((pl.col(_FIRES) | closing).alias(_EMIT)).with_columns(self._after.expressions())
+        told = panes.filter(_EMIT)
+        quiet = panes.filter(~pl.col(_EMIT) & ~pl.col(_EXPIRED))
+        emitted: list[pl.DataFrame] = []
+        if told.height:
+            told, emitted = self._emit(told)
+        return Fired(self._kept(told.filter(~pl.col(_EXPIRED)), quiet), emitted, unemitted)
+
+    def retract(self, panes: pl.DataFrame) -> pl.DataFrame:
+        """The rows that take back the last pane of each of ``panes`` that has one."""
+        spoken = panes.filter(pl.col(f"{LAST}#index").is_not_null())
+        return spoken.select(
+            *self._plan.key,
+            c.START,
+            c.END,
+            *(pl.col(f"{LAST}{name}").alias(name) for name in self._results),
+            *(pl.col(f"{LAST}#{name}").alias(name) for name in _INFO),
+            pl.lit(False).alias("is_last"),
+            pl.lit(-1, pl.Int8).alias("diff"),
+        )
+
+    def _prepared(self, panes: pl.DataFrame, moment: Moment, merging: bool) -> pl.DataFrame:
+        end = pl.col(c.END)
+        if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
+            complete = (end <= pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
+            was, expired = pl.lit(False), complete
+        else:
+            complete, was = self._lifetime.complete(end, moment.watermark), self._lifetime.complete(end, moment.was)
+            expired = self._lifetime.expired(end, moment.watermark)
+        panes = panes.with_columns(
+            complete.alias(COMPLETE.meta.output_name()),
+            was.alias(WAS_COMPLETE.meta.output_name()),
+            expired.alias(_EXPIRED),
+            pl.lit(moment.now, pl.Int64).alias(NOW.meta.output_name()),
+        )
+        new = pl.col(INDEX).is_null()
+        panes = panes.with_columns(
+            *(pl.when(new).then(column.start).otherwise(column.name).alias(column.name) for column in self._columns),
+            pl.col(PENDING).fill_null(0),
+            pl.col(INDEX).fill_null(0),
+            pl.col(NONSPECULATIVE).fill_null(0),
+            pl.col(FINISHED).fill_null(False),
+        )
+        return panes.with_columns(self._move.expressions()) if merging else panes
+
+    def _emit(self, told: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+        """Panes as output rows, and the same panes as they stand afterwards."""
+        results = self._bound.results(told.select(self._bound.columns))
+        timing = pl.when(~COMPLETE).then(pl.lit(EARLY)).when(~WAS_COMPLETE).then(pl.lit(ON_TIME)).otherwise(pl.lit(LATE))
+        info = told.select(
+            timing.alias("timing"),
+            pl.col(INDEX).alias("index"),
+            pl.when(COMPLETE).then(NONSPECULATIVE).otherwise(-1).cast(pl.Int32).alias("nonspeculative_index"),
+            (pl.col(INDEX) == 0).alias("is_first"),
+            (pl.col(_EXPIRED) | pl.col(FINISHED)).alias("is_last"),
+        ).with_columns(self._output_time(told, results))
+        values = results.select(self._results)
+        said = told.select(*self._plan.key, c.START, c.END).hstack(values).hstack(info)
+        said = said.with_columns(pl.lit(1, pl.Int8).alias("diff"))
+        changed = self._changed(told, values)
+        vanished = results["__net"] == 0 if "__net" in results.columns else None
+        emitted = []
+        if self._plan.mode == "retracting":
+            emitted.append(self.retract(told if changed is None else told.filter(changed)))
+        speaks = changed if vanished is None else (~vanished if changed is None else changed & ~vanished)
+        emitted.append(said if speaks is None else said.filter(speaks))
+        return self._afterwards(told, values, info, changed, vanished), emitted
+
+    def _output_time(self, told: pl.DataFrame, results: pl.DataFrame) -> pl.Series:
+        end = told[c.END]
+        at_end = pl.select(pl.when(end < MAX).then(end - 1)).to_series().alias("time")
+        if self._plan.window.axis == "rows" or self._plan.output_time != "end":
+            return pl.select(pl.coalesce(results[c.HELD], at_end)).to_series().alias("time")
+        return at_end
+
+    def _changed(self, told: pl.DataFrame, values: pl.DataFrame) -> pl.Series | None:
+        """Which panes say something else than the last one did; None: all are to be told."""
+        if not self._plan.fire_only_updated:
+            return None
+        before = told.select(pl.col(f"{LAST}{name}").alias(name) for name in self._results)
+        same = [before[name].eq_missing(values[name]) for name in self._results]
+        first = told[f"{LAST}#index"].is_null()
+        return first | ~pl.DataFrame(same).select(pl.all_horizontal(pl.all())).to_series()
+
+    def _afterwards(
+        self,
+        told: pl.DataFrame,
+        values: pl.DataFrame,
+        info: pl.DataFrame,
+        changed: pl.Series | None,
+        vanished: pl.Series | None,
+    ) -> pl.DataFrame:
+        spoke = pl.lit(True) if changed is None else changed
+        updates = [
+            pl.lit(0, pl.Int64).alias(PENDING),
+            (pl.col(INDEX) + spoke.cast(pl.Int32)).alias(INDEX),
+            (pl.col(NONSPECULATIVE) + (spoke & COMPLETE).cast(pl.Int32)).alias(NONSPECULATIVE),
+        ]
+        after = told.with_columns(updates)
+        if self._plan.mode == "discarding":
+            after = after.with_columns(self._bound.empty(told.height).get_columns())
+        if self._plan.remembers:
+            last = values.rename({name: f"{LAST}{name}" for name in self._results})
+            facts = info.select(pl.col(name).alias(f"{LAST}#{name}") for name in _INFO)
+            new = [*last.get_columns(), *facts.get_columns()]
+            if changed is not None:
+                new = [pl.select(pl.when(changed).then(s).otherwise(told[s.name])).to_series().alias(s.name) for s in new]
+            after = after.with_columns(new)
+            if vanished is not None and vanished.any():
+                index = f"{LAST}#index"
+                after = after.with_columns(pl.when(~vanished).then(pl.col(index)).alias(index))
+        return after
+
+    def _kept(self, told: pl.DataFrame, quiet: pl.DataFrame) -> pl.DataFrame:
+        """Panes that stay open, with the times at which they must be looked at again."""
+        panes = pl.concat([told.select(quiet.columns), quiet]) if told.height else quiet
+        due = pl.when(COMPLETE).then(self._lifetime.expires_at(pl.col(c.END))).otherwise(pl.col(c.END))
+        if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
+            due = pl.lit(MAX, pl.Int64)
+        clocks = [pl.col(column.name) for column in self._columns if column.due]
+        clock = pl.min_horizontal(clocks) if clocks else pl.lit(None, pl.Int64)
+        return panes.with_columns(
+            due.cast(pl.Int64).alias(DUE), pl.when(~pl.col(FINISHED)).then(clock).cast(pl.Int64).alias(CLOCK)
+        )

@@ -1,0 +1,152 @@
+"""Sessions: windows that grow and merge. What is open of a touched key is taken out, merged anew, and put back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from eventide.aggregates import Bound
+from eventide.aggregates.grouping import group
+from eventide.operators import columns as c
+from eventide.operators.firing import FINISHED, INDEX, LAST, MOVED, NONSPECULATIVE, PENDING, Firing, Moment
+from eventide.operators.hidden import FIRST, UNTIL
+from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.unions import RUN, key_hashes, with_runs
+from eventide.plan.plan import Plan
+from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
+from eventide.windows import Sessions
+from eventide.windows.kind import floor
+
+_OLD = "__old"
+
+
+@dataclass(frozen=True)
+class OpenSessions:
+    """The open sessions."""
+
+    table: PaneTable = PaneTable()
+    clock: int = 0
+
+
+class MergeSessions:
+    """Sessions of one key are unions of intervals; a union does not depend on the order of arrival."""
+
+    def __init__(self, plan: Plan, kind: Sessions, bound: Bound, results: tuple[str, ...]) -> None:
+        self._plan = plan
+        self._kind = kind
+        self._bound = bound
+        self._key = list(plan.key)
+        self._firing = Firing(plan, bound, results)
+
+    def initial(self) -> OpenSessions:
+        """No sessions."""
+        return OpenSessions()
+
+    def open(self, store: OpenSessions) -> int:
+        """How many sessions are open."""
+        return store.table.height
+
+    def scan(self, store: OpenSessions) -> list[pl.DataFrame]:
+        """The open sessions."""
+        panes = store.table.scan()
+        return [] if panes is None else [panes]
+
+    def advance(
+        self, store: OpenSessions, rows: pl.DataFrame, earliest: int | None, moment: Moment
+    ) -> Outcome[OpenSessions]:
+        """Take in the bundle's rows, merge, then fire what is to fire."""
+        # Rows of one key in one stretch of the gap's length are surely one session: aggregate them first.
+        stretch = floor(pl.col(c.AT), self._kind.gap) if isinstance(self._kind.gap, int) else pl.col(c.AT)
+        rows = rows.with_columns(stretch.alias(c.SLICE))
+        cells, failed = start_cells(self._bound, rows, [*self._key, c.SLICE])
+        cells = cells.with_columns(
+            pl.col(FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)
+        )
+        table, taken = store.table.take(
+            key_hashes(cells, self._key), due=(moment.was, moment.watermark), clock=(store.clock, moment.now)
+        )
+        store = replace(store, table=table, clock=moment.now)
+        if not taken and cells.is_empty():
+            return Outcome(store, [], 0, failed=failed)
+        before = pl.concat(taken) if taken else pl.DataFrame(schema=self._schema(rows))
+        both = self._runs(before, cells)
+        both, late = self._without_late(both, rows, moment)
+        entered = int(both[c.ADDED].sum())
+        sessions, replaced = self._merged(before, both)
+        emitted = []
+        if self._plan.mode == "retracting" and replaced.height:
+            emitted.append(self._firing.retract(replaced))
+        fired = self._firing.fire(sessions, moment, merging=True)
+        open_ = fired.open.with_columns(key_hashes(fired.open, self._key).alias(HASH)).select(before.columns)
+        store = replace(store, table=store.table.put(open_))
+        return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
+
+    def _runs(self, before: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
+        """Sessions from state and the bundle's cells, each with the number of the session it is part of now."""
+        both = pl.concat(
+            [
+                before.select(*self._key, c.START, c.END, *self._bound.columns).with_columns(pl.lit(True).alias(_OLD)),
+                cells.with_columns(pl.lit(False).alias(_OLD)),
+            ],
+            how="diagonal",
+        )
+        return with_runs(both, self._key, self._kind.touching)
+
+    def _without_late(
+        self, both: pl.DataFrame, rows: pl.DataFrame, moment: Moment
+    ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+        """A session that would have expired before the bundle consists of late rows only."""
+        ends = both.group_by(RUN).agg(pl.col(c.END).max())
+        gone = ends.filter(self._plan.lifetime.expired(pl.col(c.END), moment.was))[RUN]
+        late = both[RUN].is_in(gone.implode()) & ~both[_OLD] if gone.len() else None
+        if late is None or not late.any():
+            return both, None
+        where = both.filter(late).select(*self._key, c.SLICE)
+        return both.filter(~late), rows.join(where, on=where.columns, how="semi", nulls_equal=True)
+
+    def _merged(self, before: pl.DataFrame, both: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """One row per session as it is now, and the sessions from state that it replaces."""
+        now = group(
+            both,
+            [RUN],
+            [
+                *(pl.col(name).first() for name in self._key),
+                pl.col(c.START).min(),
+                pl.col(c.END).max(),
+                pl.col(c.ADDED).sum(),
+                pl.col(_OLD).sum().alias("__olds"),
+            ],
+        )
+        now = now.join(self._bound.merge(both, [RUN]), on=RUN, how="left")
+        old = before.drop(self._bound.columns).with_columns(both[RUN].head(before.height))
+        same = pl.col(c.START).first(), pl.col(c.END).first()
+        state = group(old, [RUN], [*self._combined_state(), same[0].alias("__was_start"), same[1].alias("__was_end")])
+        sessions = now.join(state, on=RUN, how="left")
+        stays = (pl.col("__olds") == 1) & (pl.col("__was_start") == pl.col(c.START)) & (pl.col("__was_end") == pl.col(c.END))
+        sessions = sessions.with_columns(((pl.col("__olds") > 0) & ~stays).alias(MOVED))
+        # A session with other bounds is a new window: its panes are counted anew.
+        anew = [pl.when(MOVED).then(0).otherwise(name).cast(pl.Int32).alias(name) for name in (INDEX, NONSPECULATIVE)]
+        forgot = [pl.when(~pl.col(MOVED)).then(pl.col(n)).alias(n) for n in state.columns if n.startswith(LAST)]
+        sessions = sessions.with_columns(*anew, *forgot)
+        moved = sessions.filter(MOVED)[RUN]
+        replaced = old.filter(pl.col(RUN).is_in(moved.implode())) if moved.len() else old.clear()
+        return sessions.drop(RUN, "__olds", "__was_start", "__was_end"), replaced
+
+    def _combined_state(self) -> list[pl.Expr]:
+        triggers = [getattr(pl.col(column.name), column.merge)() for column in self._firing.trigger_columns]
+        remembered = [pl.col(name).first() for name in self._firing.state_schema() if name.startswith(LAST)]
+        return [
+            pl.col(PENDING).sum(),
+            pl.col(INDEX).first(),
+            pl.col(NONSPECULATIVE).first(),
+            pl.col(FINISHED).max(),
+            *triggers,
+            *remembered,
+        ]
+
+    def _schema(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:
+        window: dict[str, pl.DataType] = {c.START: pl.Int64(), c.END: pl.Int64()}
+        index: dict[str, pl.DataType] = {HASH: pl.UInt64(), DUE: pl.Int64(), CLOCK: pl.Int64()}
+        key = {name: rows.schema[name] for name in self._key}
+        return key | window | self._bound.schema | self._firing.state_schema() | index

@@ -1,0 +1,55 @@
+"""Rows to slices, and which rows are too late for all of their windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.operators import columns as c
+from eventide.windows import WindowKind
+from eventide.windows.lifetime import Lifetime
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """Rows that have a slice with a live window, and those that have not."""
+
+    rows: pl.DataFrame
+    late: pl.DataFrame | None = None
+    outside: pl.DataFrame | None = None  # in no window at all
+
+
+def sliced(kind: WindowKind, rows: pl.DataFrame, position: str) -> Sliced:
+    """Add each row's slice; rows between windows (``every > size``) are set apart."""
+    rows = rows.with_columns(kind.slice_of(pl.col(position)).alias(c.SLICE))
+    if not rows[c.SLICE].null_count():
+        return Sliced(rows)
+    nowhere = rows[c.SLICE].is_null()
+    return Sliced(rows.filter(~nowhere), outside=rows.filter(nowhere))
+
+
+def without_late(
+    kind: WindowKind, lifetime: Lifetime, cut: Sliced, watermark: int, earliest: int | None
+) -> Sliced:
+    """Set apart the rows all of whose windows have expired at ``watermark``."""
+    live_from = lifetime.live_from(watermark)
+    if earliest is None or earliest >= live_from:
+        return cut
+    behind = cut.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
+    ends = windows_of(kind, behind).group_by(c.SLICE).agg(pl.col(c.END).max())
+    gone = ends.filter(lifetime.expired(pl.col(c.END), watermark))[c.SLICE]
+    if gone.is_empty():
+        return cut
+    late = cut.rows[c.SLICE].is_in(gone.implode())
+    return Sliced(cut.rows.filter(~late), cut.rows.filter(late), cut.outside)
+
+
+def windows_of(kind: WindowKind, slices: pl.Series) -> pl.DataFrame:
+    """The windows of distinct slices, under the operators' own column names."""
+    windows = kind.windows_of(slices.alias("slice"))
+    return windows.select(
+        pl.col("slice").cast(pl.Int64).alias(c.SLICE),
+        pl.col("start").cast(pl.Int64).alias(c.START),
+        pl.col("end").cast(pl.Int64).alias(c.END),
+    )

@@ -1,0 +1,206 @@
+"""The windowed aggregate: a pure step over columnar state.
+
+    step(state, bundle) -> state', panes, late rows, dead letters, output progress
+
+Rows of a bundle are judged late by the watermark that stood when it began; then the watermark advances; then
+triggers are evaluated once. The same operator runs in every host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from eventide import panes as rows_out
+from eventide.aggregates import Aggregate, bind
+from eventide.errors import plan as errors
+from eventide.operators import columns as c
+from eventide.operators.admission import Admitted, admit
+from eventide.operators.bundle import Bundle, Counts, Step
+from eventide.operators.cut_sessions import CutSessions
+from eventide.operators.fire_often import FireOften
+from eventide.operators.fire_once import FireOnce
+from eventide.operators.firing import Moment
+from eventide.operators.hidden import Extent, Held, Net, Rows
+from eventide.operators.merge_sessions import MergeSessions
+from eventide.operators.outcome import Outcome
+from eventide.plan.plan import IngestionTime, Plan
+from eventide.time import MAX, MIN, format_instant
+from eventide.watermarks import Tracker
+from eventide.windows import Inherit, Sessions
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the operator knows between bundles."""
+
+    tracker: Tracker
+    watermark: int
+    now: int
+    store: Any
+    position: int = 0  # rows of the whole stream so far, for windows counted in rows
+
+
+class WindowedAggregate:
+    """A plan bound to the schema of its rows."""
+
+    def __init__(self, plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
+        self.plan = plan
+        self.schema = dict(schema)
+        _check_columns(plan, self.schema)
+        self._floats = [name for name in plan.key if schema[name].is_float()]
+        self.bound = self._bind()
+        self.results = tuple(plan.aggregates)
+        self._inner = self._make_inner()
+
+    def initial(self) -> State:
+        """Nothing seen yet."""
+        return State(Tracker(self.plan.watermark), MIN, MIN, self._inner.initial())
+
+    def step(self, state: State, bundle: Bundle) -> Step[State]:
+        """One bundle."""
+        if bundle.now < state.now:
+            raise errors.clock_went_back(format_instant(state.now), format_instant(bundle.now))
+        plan, now, was = self.plan, bundle.now, state.watermark
+        admitted = admit(plan, self._normal(bundle.rows), now)
+        tracker = state.tracker.copy()
+        summary = plan.watermark.summarise(admitted.seen, c.TIME, now)
+        watermark = max(was, tracker.advance(summary, now, polled=bundle.polled, notes=bundle.notes).time)
+        rows, position = self._positioned(admitted.rows, state.position, was)
+        moment = Moment(was, watermark, now)
+        if plan.window.axis == "rows" and not self._numbers_by_key:
+            moment = Moment(state.position + 1, MAX if watermark == MAX else position + 1, now)
+        outcome = self._inner.advance(state.store, rows, admitted.earliest, moment)
+        state = State(tracker, watermark, now, outcome.store, position)
+        return self._outcome(state, admitted, outcome, bundle, was)
+
+    def scan(self, state: State) -> list[pl.DataFrame]:
+        """What rests in state, for inspection."""
+        return self._inner.scan(state.store)
+
+    @property
+    def _numbers_by_key(self) -> bool:
+        """Rows are numbered per key, so each key has its own position on the axis."""
+        return self.plan.window.axis == "rows" and bool(self.plan.key) and not isinstance(self.plan.window, Sessions)
+
+    def _bind(self) -> Any:
+        plan = self.plan
+        hidden: dict[str, Aggregate] = {c.ROWS: Rows()}
+        schema = self.schema | {c.TIME: pl.Int64(), c.AT: pl.Int64(), c.HOLD: pl.Int64(), "__gap": pl.Int64()}
+        diff = None
+        if isinstance(plan.window, Sessions):
+            hidden["__extent"] = Extent(plan.window.gap)
+        if isinstance(plan.window, Inherit) and "diff" in self.schema:
+            diff, schema[c.DIFF] = c.DIFF, pl.Int64()
+            hidden["__net"] = Net()
+        if plan.window.axis == "rows":
+            hidden[c.HELD] = Held("latest")
+        elif plan.output_time != "end":
+            hidden[c.HELD] = Held(plan.output_time)
+        return bind({**plan.aggregates, **hidden}, schema, time=c.TIME, diff=diff)
+
+    def _make_inner(self) -> Any:
+        plan = self.plan
+        if isinstance(plan.window, Sessions):
+            sessions = CutSessions if plan.window.max_duration else MergeSessions
+            return sessions(plan, plan.window, self.bound, self.results)
+        if plan.layout == "cells":
+            return FireOnce(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]
+        return FireOften(plan, plan.window, self.bound, self.results)
+
+    def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Keys as Spark groups them: -0.0 is 0.0."""
+        return rows.with_columns(pl.col(name) + 0.0 for name in self._floats) if self._floats else rows
+
+    def _positioned(self, rows: pl.DataFrame, position: int, was: int) -> tuple[pl.DataFrame, int]:
+        """Rows with their place on the windows' axis, and the time that holds their pane's output time."""
+        if self.plan.window.axis == "time":
+            rows = rows.with_columns(pl.col(c.TIME).alias(c.AT))
+        else:
+            rows = rows.with_columns(pl.int_range(position + 1, position + 1 + pl.len(), dtype=pl.Int64).alias(c.AT))
+        if c.HELD in self.bound.columns:
+            held = pl.col(c.TIME)
+            late = pl.lit(False) if self.plan.window.axis == "rows" else held < was
+            rows = rows.with_columns(pl.when(~late).then(held).alias(c.HOLD))
+        return rows, position + rows.height
+
+    def _outcome(
+        self, state: State, admitted: Admitted, outcome: Outcome[Any], bundle: Bundle, was: int
+    ) -> Step[State]:
+        plan, now = self.plan, bundle.now
+        dead = list(admitted.dead)
+        if outcome.outside is not None:
+            nowhere = pl.lit("no_window").alias(c.REASON), pl.lit("it lies between two windows").alias(c.DETAIL)
+            dead.append(outcome.outside.with_columns(nowhere))
+        if outcome.failed is not None:
+            dead.append(outcome.failed)
+        own = [*self.schema, c.TIME]
+        none = admitted.rows.clear().select(own)
+        late = outcome.late.select(own) if outcome.late is not None else none
+        dead_in = none.with_columns(pl.lit("").alias(c.REASON), pl.lit("").alias(c.DETAIL))
+        letters = pl.concat([d.select(*own, c.REASON, c.DETAIL) for d in dead]) if dead else dead_in
+        emitted = pl.concat([self._nothing(admitted), *outcome.emitted], how="diagonal")
+        panes = rows_out.pane_rows(
+            emitted, key=plan.key, results=self.results, now=now, by_row=plan.window.axis == "rows"
+        )
+        counts = _counts(bundle.rows.height, outcome, late.height, letters, emitted)
+        return Step(
+            state=state,
+            panes=panes,
+            late=rows_out.late_rows(late, watermark=was, now=now),
+            dead=rows_out.dead_rows(letters, watermark=was, now=now),
+            watermark=state.watermark,
+            output=self._promise(state),
+            counts=replace(counts, refined=self._refined(admitted, was, late.height)),
+            open_panes=self._inner.open(state.store),
+        )
+
+    def _refined(self, admitted: Admitted, was: int, late: int) -> int:
+        if admitted.earliest is None or admitted.earliest >= was or self.plan.window.axis == "rows":
+            return 0
+        return int((admitted.rows[c.TIME] < was).sum()) - late
+
+    def _promise(self, state: State) -> int:
+        """No pane with an earlier output time will follow, unless it refines a window that was told already."""
+        if self.plan.output_time == "end" or state.watermark == MAX:
+            return state.watermark
+        holds = [h for frame in self.scan(state) if (h := frame[c.HELD].min()) is not None]
+        return min([state.watermark, *holds])  # type: ignore[type-var]
+
+    def _nothing(self, admitted: Admitted) -> pl.DataFrame:
+        schema: dict[str, Any] = {name: admitted.rows.schema[name] for name in self.plan.key}
+        schema |= {c.START: pl.Int64, c.END: pl.Int64} | {n: self.bound.result_schema[n] for n in self.results}
+        schema |= {"timing": pl.String, "index": pl.Int32, "nonspeculative_index": pl.Int32}
+        return pl.DataFrame(
+            schema=schema | {"is_first": pl.Boolean, "time": pl.Int64, "is_last": pl.Boolean, "diff": pl.Int8}
+        )
+
+
+def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, emitted: pl.DataFrame) -> Counts:
+    dead = dict(letters[c.REASON].value_counts().iter_rows()) if letters.height else {}
+    timings = emitted.filter(pl.col("diff") > 0)["timing"].value_counts() if emitted.height else None
+    return Counts(
+        rows=rows,
+        in_windows=outcome.entered,
+        late=late,
+        dead=dead,
+        unemitted=outcome.unemitted,
+        panes=dict(timings.iter_rows()) if timings is not None else {},
+        retractions=int((emitted["diff"] < 0).sum()),
+    )
+
+
+def _check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
+    for name in schema:
+        if name.startswith("__"):
+            raise errors.internal_name(name)
+    for name in plan.key:
+        if name not in schema:
+            raise errors.missing_column("key", name, schema)
+    time = plan.time
+    if not isinstance(time, IngestionTime) and time not in schema and time.partition(".")[0] not in schema:
+        raise errors.missing_column("time", time, schema)
+    plan.watermark.check(schema)

@@ -1,0 +1,55 @@
+"""A plan in words."""
+
+from __future__ import annotations
+
+from eventide.plan.plan import IngestionTime, Plan
+from eventide.time import format_duration
+from eventide.triggers import Finish
+
+_MODES = {
+    "accumulating": "accumulating: each pane repeats the whole window",
+    "discarding": "discarding: each pane has what is new since the last",
+    "retracting": "retracting: each pane repeats the whole window, and the one before is taken back first",
+}
+_LAYOUTS = {
+    "cells": "cells: partial aggregates per key and slice; each window fires once",
+    "panes": "panes: one row per key and open window, with its trigger",
+}
+
+
+def explain(plan: Plan) -> str:
+    """Aligned lines, one fact each."""
+    facts = [
+        ("time", "the batch's own time" if isinstance(plan.time, IngestionTime) else f"column {plan.time!r}"),
+        ("key", ", ".join(map(repr, plan.key)) or "none: one group"),
+        ("watermark", plan.watermark.describe()),
+        ("windows", plan.window.describe()),
+        ("trigger", plan.trigger.describe()),
+        ("lateness", format_duration(plan.lateness) if plan.lateness else "none"),
+        ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
+        *_aggregates(plan),
+        ("state", _LAYOUTS[plan.layout]),
+        ("may be lost", _losses(plan)),
+    ]
+    width = max(len(name) for name, _ in facts)
+    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
+
+
+def _aggregates(plan: Plan) -> list[tuple[str, str]]:
+    lines = []
+    for i, (name, aggregate) in enumerate(plan.aggregates.items()):
+        traits = [
+            "merges" if aggregate.mergeable else "does not merge",
+            *(["inverts"] if aggregate.invertible else []),
+            *(["keeps the rows"] if aggregate.needs_rows else []),
+            *(["runs Python for each row"] if aggregate.python else []),
+        ]
+        lines.append(("" if i else "aggregates", f"{name} = {aggregate} ({', '.join(traits)})"))
+    return lines
+
+
+def _losses(plan: Plan) -> str:
+    finish = plan.trigger.finish()
+    if finish is Finish.ANY_TIME or (finish is Finish.AT_END and plan.lateness):
+        return "rows that come after the trigger has finished are not emitted (accepted by may_lose_data)"
+    return "nothing: rows too late go to the late output, unusable ones to the dead letters"

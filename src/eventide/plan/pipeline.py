@@ -1,0 +1,41 @@
+"""A pipeline: a plan that can be applied to data. Immutable, so it can be kept, shared and shipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eventide.plan.explain import explain
+from eventide.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from eventide.local import Clock, LocalQuery, LocalResult, Rows
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What ``.agg(…)`` gives."""
+
+    plan: Plan
+
+    def explain(self) -> str:
+        """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""
+        return explain(self.plan)
+
+    def local(self, rows: Rows, *, clock: Clock | None = None, drain: bool = True) -> LocalResult:
+        """Run in this process: each frame of ``rows`` is a bundle. With ``drain`` all windows fire at the end.
+
+        ``clock`` gives the batch time of each bundle (a list of instants); by default it is the wall clock.
+        """
+        from eventide.local import run_local
+
+        return run_local(self, rows, clock=clock, drain=drain)
+
+    def open(self, schema: Any = None) -> LocalQuery:
+        """A query in this process that takes bundles one by one."""
+        from eventide.local import LocalQuery
+
+        return LocalQuery(self, schema)
+
+    def __repr__(self) -> str:
+        return f"<Pipeline\n{self.explain()}>"

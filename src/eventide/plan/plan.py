@@ -1,0 +1,68 @@
+"""The plan: an immutable description of one pipeline, complete and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from eventide.aggregates import Aggregate
+from eventide.triggers import AfterWatermark, Repeatedly, Trigger
+from eventide.watermarks import Strategy
+from eventide.windows import Inherit, Sessions, WindowKind
+from eventide.windows.lifetime import Lifetime
+
+Mode = Literal["accumulating", "discarding", "retracting"]
+OutputTime = Literal["end", "earliest", "latest"]
+Layout = Literal["cells", "panes"]
+Window: TypeAlias = WindowKind | Sessions | Inherit
+
+
+@dataclass(frozen=True)
+class IngestionTime:
+    """The time of a row is the time of its batch."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a host needs to know to run the pipeline."""
+
+    time: str | IngestionTime
+    key: tuple[str, ...]
+    watermark: Strategy
+    window: Window
+    trigger: Trigger
+    lateness: int
+    mode: Mode
+    aggregates: Mapping[str, Aggregate]
+    fire_only_updated: bool = False
+    output_time: OutputTime = "end"
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """When this plan's windows are complete and expired."""
+        joins = isinstance(self.window, Sessions) and self.window.touching == "merge"
+        lateness = 0 if self.window.axis == "rows" else self.lateness
+        return Lifetime(lateness, joins)
+
+    @property
+    def layout(self) -> Layout:
+        """What rests in state.
+
+        ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
+        once, at its end. ``panes``: a row per key and window with its trigger's state.
+        """
+        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time"
+        return "cells" if once and isinstance(self.window, WindowKind) else "panes"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the values of the last pane are kept."""
+        return self.mode == "retracting" or self.fire_only_updated
+
+
+def _fires_once(trigger: Trigger, lateness: int) -> bool:
+    if lateness:
+        return False
+    inner = trigger.inner if isinstance(trigger, Repeatedly) else trigger
+    return isinstance(inner, AfterWatermark) and inner.early is None

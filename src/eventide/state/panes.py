@@ -1,0 +1,129 @@
+"""The pane table: one row per key and open window, found by hash or by the time at which it is due.
+
+A step **takes** the rows that it touches out of the table and **puts** back what is left of them, so each pane stands
+in exactly one run. Runs are sorted by hash; each also knows its rows in the order in which they fall due. What a step
+costs follows the rows it takes, not the rows that stay. Everything here is immutable: an operation gives a new table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+HASH = "__hash"
+DUE = "__due"  # event time at which the pane must be looked at again
+CLOCK = "__clock"  # processing time at which it must; null: no such time
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Due:
+    """Rows of a run in the order in which they fall due."""
+
+    times: npt.NDArray[np.int64]
+    rows: Positions
+
+    @staticmethod
+    def of(times: pl.Series) -> Due:
+        """An index over one column; nulls are never due."""
+        values = times.drop_nulls().to_numpy()
+        rows = np.flatnonzero(times.is_not_null().to_numpy()) if times.null_count() else None
+        order = np.argsort(values, kind="stable")
+        return Due(values[order], order if rows is None else rows[order])
+
+    def within(self, after: int, until: int) -> Positions:
+        """The rows due in ``(after, until]``."""
+        lo, hi = np.searchsorted(self.times, [after, until], "right")
+        return self.rows[lo:hi]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Panes sorted by hash. ``alive`` tells which of them have not been taken."""
+
+    panes: pl.DataFrame
+    hashes: npt.NDArray[np.uint64]
+    due: Due
+    clock: Due
+    alive: npt.NDArray[np.bool_]
+    living: int
+
+    @staticmethod
+    def of(panes: pl.DataFrame) -> Run:
+        """Index ``panes``."""
+        panes = panes.sort(HASH, maintain_order=True)
+        alive = np.ones(panes.height, np.bool_)
+        return Run(panes, panes[HASH].to_numpy(), Due.of(panes[DUE]), Due.of(panes[CLOCK]), alive, panes.height)
+
+    def find(self, hashes: npt.NDArray[np.uint64]) -> Positions:
+        """Every position that holds one of these (distinct, sorted) hashes."""
+        lo = np.searchsorted(self.hashes, hashes, "left")
+        counts = np.searchsorted(self.hashes, hashes, "right") - lo
+        total = int(counts.sum())
+        if total == 0:
+            return np.empty(0, np.int64)
+        firsts = np.repeat(lo - np.append(0, np.cumsum(counts)[:-1]), counts)
+        return firsts + np.arange(total)
+
+    def take(self, rows: Positions) -> tuple[Run, pl.DataFrame]:
+        """Without the given rows, and those of them that were alive."""
+        rows = np.unique(rows)
+        rows = rows[self.alive[rows]]
+        if not len(rows):
+            return self, self.panes.clear()
+        alive = self.alive.copy()
+        alive[rows] = False
+        return replace(self, alive=alive, living=self.living - len(rows)), self.panes[rows]
+
+    def survivors(self) -> pl.DataFrame:
+        """The panes that have not been taken."""
+        return self.panes if self.living == self.panes.height else self.panes.filter(pl.Series(self.alive))
+
+
+@dataclass(frozen=True)
+class PaneTable:
+    """The runs, oldest first."""
+
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def height(self) -> int:
+        """Open panes."""
+        return sum(run.living for run in self.runs)
+
+    def take(
+        self, hashes: pl.Series, *, due: tuple[int, int], clock: tuple[int, int]
+    ) -> tuple[PaneTable, list[pl.DataFrame]]:
+        """Take out the panes with one of ``hashes`` and those that fall due in ``(after, until]``."""
+        wanted = np.unique(hashes.to_numpy())
+        runs, taken = [], []
+        for run in self.runs:
+            rows = np.concatenate([run.find(wanted), run.due.within(*due), run.clock.within(*clock)])
+            run, panes = run.take(rows)
+            runs.append(run)
+            if panes.height:
+                taken.append(panes)
+        return PaneTable(tuple(run for run in runs if run.living)), taken
+
+    def put(self, panes: pl.DataFrame) -> PaneTable:
+        """With these panes, none of which is in the table."""
+        if panes.is_empty():
+            return self
+        runs = [*self.runs, Run.of(panes)]
+        while len(runs) > 1 and runs[-2].living <= 2 * runs[-1].living:
+            runs[-2:] = [Run.of(pl.concat([run.survivors() for run in runs[-2:]]))]
+        return PaneTable(tuple(_tidy(runs)))
+
+    def scan(self) -> pl.DataFrame | None:
+        """All open panes, for inspection."""
+        return pl.concat([run.survivors() for run in self.runs]) if self.runs else None
+
+
+def _tidy(runs: Sequence[Run]) -> list[Run]:
+    """A run that is mostly taken is rewritten, so that memory follows what is open."""
+    return [Run.of(run.survivors()) if 2 * run.living < run.panes.height else run for run in runs]

@@ -1,0 +1,56 @@
+"""The colours and letters of a picture, for light and dark surroundings.
+
+Ink is for what happened, colour for when a pane came; the hues keep apart for colour-blind eyes.
+"""
+
+STYLE = """
+:root {
+  --paper: #ffffff; --sheet: #faf9f6; --ink: #22262b; --soft: #6a7178; --line: #e4e2dc; --dot: #ffffff;
+  --EARLY: #2f76b5; --ON_TIME: #12805c; --LATE: #c4620a; --retraction: #b5277d; --on-tag: #ffffff; --wash: 0.13;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #15181c; --sheet: #1b1f24; --ink: #e8e6e1; --soft: #9aa1a9; --line: #2d333a; --dot: #15181c;
+    --EARLY: #6cb2ee; --ON_TIME: #4cc79a; --LATE: #f2a154; --retraction: #ee83bf; --on-tag: #12151a; --wash: 0.18;
+  }
+}
+body {
+  margin: 0 auto; padding: 2rem 1.5rem; max-width: 84rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+}
+header { margin: 0 0 1.5rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; letter-spacing: -.01em; }
+h2 { font-size: 1.08rem; margin: 0; }
+p { margin: .1rem 0 0; max-width: 46rem; color: var(--soft); }
+main.many { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 2rem; }
+main.one { max-width: 56rem; }
+figure { margin: 0; display: flex; flex-direction: column; justify-content: space-between; }
+figcaption { margin: 0 0 .5rem; }
+figure svg { width: 100%; height: auto; display: block; }
+svg text { font-size: 12px; fill: var(--ink); font-variant-numeric: tabular-nums; }
+.area { fill: var(--sheet); stroke: var(--line); }
+.grid { stroke: var(--line); fill: none; }
+text.tick { fill: var(--soft); font-size: 11.5px; }
+text.middle, text.axis, .inside, .tag text { text-anchor: middle; }
+text.end { text-anchor: end; }
+text.axis { fill: var(--soft); font-size: 12.5px; }
+.event circle { fill: var(--dot); stroke: var(--ink); stroke-width: 1.6; }
+.event .inside { font-weight: 650; }
+.event .beside { paint-order: stroke; stroke: var(--sheet); stroke-width: 3px; }
+.event.late path { fill: var(--dot); stroke: var(--LATE); stroke-width: 1.6; stroke-linejoin: round; }
+.event.dead path { fill: var(--dot); stroke: var(--soft); stroke-width: 1.6; stroke-dasharray: 3 2; }
+.watermark { fill: none; stroke: var(--ink); stroke-width: 2.2; stroke-linejoin: round; }
+.ideal { fill: none; stroke: var(--soft); stroke-width: 1.3; stroke-dasharray: 5 5; }
+.pane rect { fill: var(--tone); fill-opacity: var(--wash); stroke: var(--tone); stroke-opacity: .45; }
+.pane path { stroke: var(--tone); stroke-width: 3; }
+.tag rect { fill: var(--tone); }
+.tag text { fill: var(--on-tag); font-weight: 700; font-size: 12.5px; }
+.retracted { stroke: var(--retraction); stroke-width: 2.4; stroke-dasharray: 3 3; }
+.EARLY { --tone: var(--EARLY); }
+.ON_TIME { --tone: var(--ON_TIME); }
+.LATE { --tone: var(--LATE); }
+.retraction { --tone: var(--retraction); }
+.legend { list-style: none; margin: .9rem 0 0; padding: 0; display: flex; flex-wrap: wrap; gap: .35rem 1.4rem; }
+.legend li { display: flex; align-items: center; gap: .45rem; font-size: .875rem; color: var(--soft); }
+@media print { body { padding: 0; } figure { break-inside: avoid; } }
+"""

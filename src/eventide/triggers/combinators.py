@@ -1,0 +1,276 @@
+"""Triggers made of triggers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.errors import triggers as errors
+from eventide.triggers.counts import AfterCount
+from eventide.triggers.trigger import Changes, Column, Compiled, Finish, Trigger
+
+
+@dataclass(frozen=True)
+class Repeatedly:
+    """Fires whenever the inner trigger does, which then starts again. Never finishes."""
+
+    inner: Trigger
+
+    def finish(self) -> Finish:
+        """Never."""
+        return Finish.NEVER
+
+    def compile(self, path: str) -> Compiled:
+        """The inner trigger, reset where it finishes."""
+        return _Repeat(self.inner.compile(path))
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        if self.inner == AfterCount(1):
+            return "each time rows join"
+        return f"repeatedly ({self.inner.describe()})"
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Several triggers side by side: fires when any (or all) of them do, and finishes alike."""
+
+    triggers: tuple[Trigger, ...]
+    need_all: bool
+
+    def finish(self) -> Finish:
+        """As soon as the first of them, or not before the last."""
+        pick = min if self.need_all else max
+        return pick(t.finish() for t in self.triggers)
+
+    def compile(self, path: str) -> Compiled:
+        """All of them."""
+        return _Parallel([t.compile(f"{path}.{i}") for i, t in enumerate(self.triggers)], self.need_all)
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return f"{'all' if self.need_all else 'any'} of ({', '.join(t.describe() for t in self.triggers)})"
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """One trigger after the other: each begins when the one before has finished."""
+
+    triggers: tuple[Trigger, ...]
+
+    def finish(self) -> Finish:
+        """Not before each of them has."""
+        return min(t.finish() for t in self.triggers)
+
+    def compile(self, path: str) -> Compiled:
+        """All of them, and which one is at work."""
+        return _InOrder([t.compile(f"{path}.{i}") for i, t in enumerate(self.triggers)], f"{path}.turn")
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return " then ".join(t.describe() for t in self.triggers)
+
+
+@dataclass(frozen=True)
+class Never:
+    """Does not fire; what a window holds is emitted when it expires."""
+
+    def finish(self) -> Finish:
+        """Never."""
+        return Finish.NEVER
+
+    def compile(self, path: str) -> Compiled:
+        """Nothing."""
+        return _Never()
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return "never (only when the window expires)"
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    inner: Compiled
+
+    def columns(self) -> list[Column]:
+        return self.inner.columns()
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        self.inner.add(when, changes)
+
+    def fires(self) -> pl.Expr:
+        return self.inner.fires()
+
+    def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
+        self.inner.reset(when & self.inner.fired(when, changes), changes)
+        return pl.lit(False)
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        self.inner.moved(when, changes)
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        self.inner.reset(when, changes)
+
+
+@dataclass(frozen=True)
+class _Group:
+    parts: Sequence[Compiled]
+
+    def columns(self) -> list[Column]:
+        return [column for part in self.parts for column in part.columns()]
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        for part in self.parts:
+            part.moved(when, changes)
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        for part in self.parts:
+            part.reset(when, changes)
+
+
+@dataclass(frozen=True)
+class _Parallel(_Group):
+    need_all: bool
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        for part in self.parts:
+            part.add(when, changes)
+
+    def fires(self) -> pl.Expr:
+        combine = pl.all_horizontal if self.need_all else pl.any_horizontal
+        return combine([part.fires() for part in self.parts])
+
+    def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
+        combine = pl.all_horizontal if self.need_all else pl.any_horizontal
+        return combine([part.fired(when & part.fires(), changes) for part in self.parts])
+
+
+@dataclass(frozen=True)
+class _InOrder(_Group):
+    turn: str
+
+    def columns(self) -> list[Column]:
+        return [Column(self.turn, pl.Int32(), pl.lit(0, pl.Int32), "max"), *super().columns()]
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        for i, part in enumerate(self.parts):
+            part.add(when & (pl.col(self.turn) == i), changes)
+
+    def fires(self) -> pl.Expr:
+        at_work = [(pl.col(self.turn) == i) & part.fires() for i, part in enumerate(self.parts)]
+        return pl.any_horizontal(at_work)
+
+    def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
+        turn, last = pl.col(self.turn), pl.lit(False)
+        for i, part in enumerate(self.parts):
+            last = part.fired(when & (turn == i), changes) & when & (turn == i)
+            changes.set(self.turn, last, pl.lit(i + 1, pl.Int32))
+        return last
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        changes.set(self.turn, when, pl.lit(0, pl.Int32))
+        super().reset(when, changes)
+
+
+class _Never:
+    def columns(self) -> list[Column]:
+        return []
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        """Nothing to remember."""
+
+    def fires(self) -> pl.Expr:
+        return pl.lit(False)
+
+    def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
+        return pl.lit(False)
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        """Nothing to remember."""
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        """Nothing to remember."""
+
+
+def repeat(trigger: Trigger) -> Trigger:
+    """``trigger`` again and again; itself where it never finishes anyway."""
+    return trigger if trigger.finish() is Finish.NEVER else Repeatedly(trigger)
+
+
+def repeatedly(trigger: Trigger) -> Repeatedly:
+    """Whenever ``trigger`` fires, start it again.
+
+    >>> from eventide.triggers import after_count
+    >>> repeatedly(after_count(100)).describe()
+    'repeatedly (after 100 rows)'
+    """
+    return Repeatedly(*_checked("repeatedly()", [trigger], least=1))
+
+
+def each() -> Repeatedly:
+    """Whenever rows have joined the window: once a bundle.
+
+    >>> each().describe()
+    'each time rows join'
+    """
+    return Repeatedly(AfterCount(1))
+
+
+def any_of(*triggers: Trigger) -> Parallel:
+    """When one of them fires; finished when one that fired is.
+
+    >>> from eventide.triggers import after_count, after_processing_time
+    >>> any_of(after_count(100), after_processing_time("10s")).describe()
+    'any of (after 100 rows, 10s of processing time after the first new row)'
+    """
+    return Parallel(_checked("any_of()", triggers, least=2), need_all=False)
+
+
+def all_of(*triggers: Trigger) -> Parallel:
+    """When all of them fire.
+
+    >>> from eventide.triggers import after_count, after_watermark
+    >>> all_of(after_count(2), after_watermark()).describe()
+    'all of (after 2 rows, when the watermark passes the end)'
+    """
+    return Parallel(_checked("all_of()", triggers, least=2), need_all=True)
+
+
+def in_order(*triggers: Trigger) -> InOrder:
+    """One after the other: the next begins when the one before has finished.
+
+    >>> from eventide.triggers import after_count
+    >>> in_order(after_count(1), repeatedly(after_count(100))).describe()
+    'after 1 row then repeatedly (after 100 rows)'
+    """
+    return InOrder(_checked("in_order()", triggers, least=2))
+
+
+def or_finally(trigger: Trigger, until: Trigger) -> Parallel:
+    """``trigger``, until ``until`` fires for the last time.
+
+    >>> from eventide.triggers import after_count, after_watermark, each
+    >>> or_finally(each(), after_watermark()).describe()
+    'any of (each time rows join, when the watermark passes the end)'
+    """
+    return Parallel(_checked("or_finally()", (trigger, until), least=2), need_all=False)
+
+
+def never() -> Never:
+    """No panes until the window expires or the stream is drained.
+
+    >>> never().describe()
+    'never (only when the window expires)'
+    """
+    return Never()
+
+
+def _checked(where: str, triggers: Sequence[Trigger], *, least: int) -> tuple[Trigger, ...]:
+    for trigger in triggers:
+        if not hasattr(trigger, "compile"):
+            raise errors.not_a_trigger(where, trigger)
+    if len(triggers) < least:
+        raise errors.too_few_triggers(where, least, len(triggers))
+    return tuple(triggers)

@@ -1,0 +1,39 @@
+"""How far event time has come.
+
+A strategy reads times off the rows of each origin (``strategies``, ``rules``, ``options``), a task sums them up
+(``summaries``), the operator's side puts sequences in order (``progress``), takes the least over origins
+(``coalescer``) and says where the stream stands (``tracker``).
+"""
+
+from eventide.watermarks.coalescer import Coalescer, Marks
+from eventide.watermarks.options import Options
+from eventide.watermarks.progress import Gap, Progress
+from eventide.watermarks.standing import Metrics, OriginGap, Standing
+from eventide.watermarks.strategies import Strategy, ascending, clock_lag, lag, none, punctuated
+from eventide.watermarks.summaries import SUMMARY, empty_summary
+from eventide.watermarks.tracker import Tracker
+from eventide.watermarks.watermark import Done, Idle, Message, Watermark
+
+__all__ = [
+    "SUMMARY",
+    "Coalescer",
+    "Done",
+    "Gap",
+    "Idle",
+    "Marks",
+    "Message",
+    "Metrics",
+    "Options",
+    "OriginGap",
+    "Progress",
+    "Standing",
+    "Strategy",
+    "Tracker",
+    "Watermark",
+    "ascending",
+    "clock_lag",
+    "empty_summary",
+    "lag",
+    "none",
+    "punctuated",
+]

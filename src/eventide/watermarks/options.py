@@ -1,0 +1,179 @@
+"""The options that watermark strategies share, read and checked when a strategy is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypedDict
+
+import polars as pl
+
+from eventide.errors import watermarks as errors
+from eventide.time import duration, format_duration
+from eventide.watermarks.watermark import check_key
+
+OnReturn = Literal["hold", "catch_up"]
+
+CLOCK_OPTIONS = ("max_future_skew", "watermark_key")
+"""What a strategy can use that does not look at origins."""
+
+
+class ClockOptions(TypedDict, total=False):
+    """Options of strategies that follow no origin."""
+
+    max_future_skew: str | timedelta
+    watermark_key: int
+
+
+class OriginOptions(ClockOptions, total=False):
+    """Options of strategies that follow the rows of each origin. ``Options`` says what each means."""
+
+    origin: str | None
+    sequence: str | None
+    chunk: str | None
+    last_chunk: str | None
+    first_chunk: int
+    idle_after: str | timedelta | None
+    on_return: OnReturn
+    expect_origins: int | Collection[str | int] | None
+    grace: str | timedelta | None
+    gap_timeout: str | timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Checked options; durations are microseconds.
+
+    ``origin`` names the column that says where a row comes from; without it all rows have one origin.
+    ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show.
+    ``idle_after`` is how long an origin may be silent before the watermark stops waiting for it, and
+    ``on_return`` what happens when it returns behind the watermark. ``max_future_skew`` is how far ahead of the
+    batch's time a row may be. ``expect_origins`` (and ``grace``) hold the watermark until all have been seen.
+    ``gap_timeout`` is how long to wait for a missing sequence number.
+    """
+
+    origin: str | None = None
+    sequence: str | None = None
+    chunk: str | None = None
+    last_chunk: str | None = None
+    first_chunk: int = 1
+    idle_after: int | None = None
+    on_return: OnReturn = "hold"
+    max_future_skew: int | None = None
+    expect_origins: int | tuple[str, ...] | None = None
+    grace: int | None = None
+    gap_timeout: int | None = None
+    watermark_key: int = 0
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the options name."""
+        named = (self.origin, self.sequence, self.chunk, self.last_chunk)
+        return tuple(column for column in named if column is not None)
+
+    def describe(self) -> list[str]:
+        """What was chosen, in a few words each."""
+        said = [f"per {self.origin!r}"] if self.origin is not None else []
+        if self.sequence is not None:
+            chunks = f" in chunks {self.chunk!r}" if self.chunk is not None else ""
+            said.append(f"gap-free by {self.sequence!r}{chunks}")
+        if self.gap_timeout is not None:
+            said.append(f"gaps skipped after {format_duration(self.gap_timeout)}")
+        if self.idle_after is not None:
+            said.append(f"idle after {format_duration(self.idle_after)}")
+        if self.on_return == "catch_up":
+            said.append("origins that return are left out until they catch up")
+        if self.expect_origins is not None:
+            expected = self.expect_origins
+            count = expected if isinstance(expected, int) else len(expected)
+            grace = f" for at most {format_duration(self.grace)}" if self.grace is not None else ""
+            said.append(f"waits for {count} origins{grace}")
+        if self.max_future_skew is not None:
+            said.append(f"at most {format_duration(self.max_future_skew)} ahead of the clock")
+        if self.watermark_key:
+            said.append(f"watermark key {self.watermark_key}")
+        return said
+
+
+ORIGIN_OPTIONS = tuple(Options.__dataclass_fields__)
+"""Every option there is."""
+COLUMN_OPTIONS = ("origin", "sequence", "chunk", "last_chunk")
+"""The options that name a column."""
+
+_DURATIONS = ("idle_after", "max_future_skew", "grace", "gap_timeout")
+_NEEDS = (
+    ("chunk", "sequence", "chunks are the parts of a sequence"),
+    ("last_chunk", "chunk", "it flags the last one of a sequence's chunks"),
+    ("chunk", "last_chunk", "without it no sequence is ever known to be complete"),
+    ("first_chunk", "chunk", "it is the number of a sequence's first chunk"),
+    ("expect_origins", "origin", "a stream without an origin column has one origin only"),
+    ("grace", "expect_origins", "it limits how long they are waited for"),
+    ("gap_timeout", "sequence", "only numbered rows can have gaps"),
+)
+
+
+def read_options(strategy: str, given: Mapping[str, Any], *, allowed: Collection[str]) -> Options:
+    """The options of ``strategy``, or a refusal that says how to mend them.
+
+    >>> read_options("lag", {"origin": "device", "idle_after": "2m"}, allowed=ORIGIN_OPTIONS).idle_after
+    120000000
+    """
+    for name in given:
+        if name not in allowed:
+            raise errors.unknown_option(strategy, name, allowed)
+    read = {name: value for name, value in given.items() if value is not None}
+    first = read.pop("first_chunk", 1)
+    if isinstance(first, bool) or not isinstance(first, int) or first < 0:
+        raise errors.bad_first_chunk(strategy, first)
+    if first != 1:
+        read["first_chunk"] = first
+    _check_columns(strategy, read)
+    for option, needed, why in _NEEDS:
+        if option in read and needed not in read:
+            raise errors.option_needs(strategy, option, needed, why)
+    for name in _DURATIONS:
+        if name in read:
+            read[name] = duration(read[name], what=f"{name} of {strategy}()", zero=name == "max_future_skew")
+    if read.get("on_return", "hold") not in ("hold", "catch_up"):
+        raise errors.unknown_return(strategy, read["on_return"])
+    if "expect_origins" in read:
+        read["expect_origins"] = _expected(strategy, read["expect_origins"])
+    check_key(read.get("watermark_key", 0))
+    return Options(**read)
+
+
+def check_type(strategy: str, option: str, column: str, dtype: pl.DataType) -> None:
+    """Refuse a column whose type does not serve the option.
+
+    >>> check_type("lag", "sequence", "offset", pl.Int64())
+    """
+    if option == "origin" and (dtype.is_nested() or dtype in (pl.Binary, pl.Object)):
+        raise errors.not_an_origin(strategy, column, dtype)
+    if option in ("sequence", "chunk") and not dtype.is_integer():
+        raise errors.not_whole_numbers(strategy, option, column, dtype)
+    if option == "last_chunk" and dtype != pl.Boolean:
+        raise errors.not_flags(strategy, column, dtype)
+
+
+def _check_columns(strategy: str, read: Mapping[str, Any]) -> None:
+    used: dict[str, list[str]] = {}
+    for option in COLUMN_OPTIONS:
+        if option not in read:
+            continue
+        column = read[option]
+        if not isinstance(column, str) or not column:
+            raise errors.not_a_column(strategy, option, column)
+        used.setdefault(column, []).append(option)
+    for column, options in used.items():
+        if len(options) > 1:
+            raise errors.column_used_twice(strategy, column, options)
+
+
+def _expected(strategy: str, value: object) -> int | tuple[str, ...]:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        names = list(value)
+        if names and all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
+            return tuple(dict.fromkeys(map(str, names)))
+    raise errors.bad_expected_origins(strategy, value)

@@ -1,0 +1,95 @@
+"""Names of origins as small numbers, so that what is known of them can be columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import polars as pl
+
+from eventide.watermarks.intervals import Ints
+
+SOURCE = 0
+"""Stands for the source itself: its only origin, or a source that has not shown any origin yet."""
+
+_BULK = 2_000
+"""From this many names on, one join costs less than looking up each name."""
+
+
+class Origins:
+    """A number for each name of an origin, given once and kept. A missing name (null) is a name of its own.
+
+    Copies of a tracker share one such table: a number means the same in all of them, and which origins
+    take part is said by the tracker, not by this table.
+
+    >>> origins = Origins()
+    >>> origins.numbers(pl.Series(["berlin", None, "berlin"])).tolist(), origins.label(2)
+    ([2, 1, 2], "origin 'berlin'")
+    """
+
+    def __init__(self) -> None:
+        self._number: dict[str | None, int] = {}
+        self._names: list[str | None] = [None]
+        self._table: pl.DataFrame | None = None
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def number(self, name: str | None) -> int:
+        """The number of a name, a new one if it is new."""
+        number = self._number.get(name)
+        if number is None:
+            number = self._number[name] = len(self._names)
+            self._names.append(name)
+            self._table = None
+        return number
+
+    def find(self, name: str | None) -> int | None:
+        """The number of a name, or None if it was never given one."""
+        return self._number.get(name)
+
+    def name(self, number: int) -> str | None:
+        """The name that has this number."""
+        return self._names[number]
+
+    def names(self, numbers: Ints) -> pl.Series:
+        """The names that have these numbers."""
+        return pl.Series("origin", self._names, dtype=pl.String).gather(numbers)
+
+    def numbers(self, names: pl.Series) -> Ints:
+        """The number of each name. New names are numbered in their own order: a replay numbers them alike."""
+        if len(names) < _BULK:
+            asked = names.to_list()
+            if not self._number.keys() >= set(asked):
+                self._add(set(asked) - self._number.keys())
+            return np.fromiter(map(self._number.__getitem__, asked), np.int64, len(asked))
+        found = pl.DataFrame({"origin": names}).join(
+            self._bulk(), on="origin", how="left", nulls_equal=True, maintain_order="left"
+        )
+        if found["number"].null_count():
+            self._add(set(found.filter(pl.col("number").is_null())["origin"].to_list()))
+            return self.numbers(names)
+        return found["number"].to_numpy()
+
+    def _add(self, names: Iterable[str | None]) -> None:
+        for name in sorted(names, key=lambda name: (name is not None, name)):
+            self.number(name)
+
+    def label(self, number: int) -> str:
+        """The origin as messages call it."""
+        return "the source" if number == SOURCE else label(self.name(number))
+
+    def _bulk(self) -> pl.DataFrame:
+        if self._table is None:
+            names = pl.Series("origin", self._names[1:], dtype=pl.String)
+            self._table = pl.DataFrame({"origin": names, "number": np.arange(1, len(self))})
+        return self._table
+
+
+def label(name: str | None) -> str:
+    """An origin as messages call it.
+
+    >>> label("berlin")
+    "origin 'berlin'"
+    """
+    return "the origin without a name" if name is None else f"origin {name!r}"

@@ -1,0 +1,140 @@
+"""What sets one watermark strategy apart from another: what it reads off rows, or off the clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from eventide.time import format_duration, time_column
+from eventide.watermarks.summaries import RowMarks, behind
+
+
+class Rule(Protocol):
+    """What sets one strategy apart from another. A rule holds no state."""
+
+    @property
+    def name(self) -> str:
+        """The public function that makes it."""
+
+    @property
+    def declared(self) -> bool:
+        """Whether the producer promises the values, so that one that goes back is an error."""
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the rule itself reads, besides event time."""
+
+    def describe(self) -> str:
+        """A few words for ``explain()``."""
+
+    def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
+        """What each row says of its origin's time, or None if rows say nothing."""
+
+    def at(self, now: int) -> int | None:
+        """The watermark that the batch's time alone gives, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """The highest event time of an origin, less ``delay``."""
+
+    delay: int
+    name: str = "lag"
+    declared = False
+
+    def columns(self) -> tuple[str, ...]:
+        """None: event time is enough."""
+        return ()
+
+    def describe(self) -> str:
+        """The delay, if there is one."""
+        return f"lag {format_duration(self.delay)}" if self.name == "lag" else self.name
+
+    def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
+        """Event times, without those too far ahead."""
+        return RowMarks(_without(times, future), delay=self.delay)
+
+    def at(self, now: int) -> int | None:
+        """The clock says nothing."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuated:
+    """Rows carry watermarks in a column of their own; null says nothing."""
+
+    column: str
+    name = "punctuated"
+    declared = True
+
+    def columns(self) -> tuple[str, ...]:
+        """The column with the watermarks."""
+        return (self.column,)
+
+    def describe(self) -> str:
+        """The column with the watermarks."""
+        return f"punctuated by {self.column!r}"
+
+    def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
+        """The declared watermarks. A row with one is alive even if it has no time of its own."""
+        said = _without(time_column(rows, self.column)[0], future)
+        alive = _without(times, future).is_not_null() | said.is_not_null()
+        return RowMarks(said, alive=alive, declared=True)
+
+    def at(self, now: int) -> int | None:
+        """The clock says nothing."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ClockLag:
+    """The batch's time less ``delay``, whatever the rows say."""
+
+    delay: int
+    name = "clock_lag"
+    declared = False
+
+    def columns(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def describe(self) -> str:
+        """The delay behind the clock."""
+        return f"clock lag {format_duration(self.delay)}"
+
+    def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
+        """Rows say nothing."""
+        return None
+
+    def at(self, now: int) -> int | None:
+        """The batch's time less the delay."""
+        return behind(now, self.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class NoWatermark:
+    """Event time never advances by itself; only notes from outside move it."""
+
+    name = "none"
+    declared = False
+
+    def columns(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def describe(self) -> str:
+        """That there is none."""
+        return "no watermark"
+
+    def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
+        """Rows say nothing."""
+        return None
+
+    def at(self, now: int) -> int | None:
+        """The clock says nothing."""
+        return None
+
+
+def _without(values: pl.Series, mask: pl.Series | None) -> pl.Series:
+    return values if mask is None else values.set(mask, None)

@@ -1,0 +1,40 @@
+"""What a tracker tells: where event time stands, and what holds it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eventide.watermarks.watermark import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where event time stands after a batch: ``time`` is MIN before anything is known, MAX once drained."""
+
+    time: int
+    idle: bool
+    """All origins are silent, so that others need not wait for this stream."""
+    messages: tuple[Message, ...] = ()
+    """What changed, in the form in which operators tell each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class OriginGap:
+    """Sequences of an origin that are missing although later ones were seen, and since when."""
+
+    origin: str | None
+    first: int
+    last: int
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What to show of a stream's watermark."""
+
+    watermark: int
+    least_origin: str | None
+    """The active origin that holds the watermark back."""
+    origins: int
+    idle_origins: tuple[str | None, ...]
+    gaps: tuple[OriginGap, ...]

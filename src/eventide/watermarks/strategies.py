@@ -1,0 +1,159 @@
+"""How the watermark of a stream is found: one frozen description, a rule and its options.
+
+strategy (per origin) -> progress (sequence, chunk) -> coalescer (per watermark key) -> operator
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Unpack
+
+import polars as pl
+
+from eventide.errors import watermarks as errors
+from eventide.time import MAX, duration, time_column
+from eventide.watermarks.options import (
+    CLOCK_OPTIONS,
+    COLUMN_OPTIONS,
+    ORIGIN_OPTIONS,
+    ClockOptions,
+    Options,
+    OriginOptions,
+    check_type,
+    read_options,
+)
+from eventide.watermarks.rules import ClockLag, Lag, NoWatermark, Punctuated, Rule
+from eventide.watermarks.summaries import empty_summary, summarise, unusable
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A rule for watermarks with its options. Build it with ``lag``, ``ascending`` and their like."""
+
+    rule: Rule
+    options: Options
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns it needs besides event time.
+
+        >>> lag("5s", origin="device", sequence="offset").columns()
+        ('device', 'offset')
+        """
+        return tuple(dict.fromkeys((*self.options.columns(), *self.rule.columns())))
+
+    def check(self, schema: Mapping[str, pl.DataType]) -> None:
+        """Refuse rows that lack a column, or hold the wrong type in it.
+
+        >>> lag("5s", origin="devise").check({"device": pl.String()})
+        Traceback (most recent call last):
+        ...
+        eventide.errors.kinds.PlanError: lag(): there is no column 'devise' for origin. Did you mean 'device'?
+        """
+        named = {option: getattr(self.options, option) for option in COLUMN_OPTIONS}
+        for option, column in (*named.items(), *(("watermarks", name) for name in self.rule.columns())):
+            if column is None:
+                continue
+            if column not in schema:
+                raise errors.no_such_column(self.rule.name, option, column, schema)
+            check_type(self.rule.name, option, column, schema[column])
+
+    def summarise(self, rows: pl.DataFrame, time: str, now: int) -> pl.DataFrame:
+        """What these rows say of each origin; summaries are combined by ``pl.concat``.
+
+        A row without a usable time, or too far ahead, moves no watermark and does not keep its origin
+        awake; its sequence number still counts as seen.
+
+        >>> rows = pl.DataFrame({"ts": [10, 30, 20], "device": ["a", "a", "b"]})
+        >>> lag(timedelta(microseconds=5), origin="device").summarise(rows, "ts", now=0).sort("origin").select(
+        ...     "origin", "watermark", "rows").rows()
+        [('a', 25, 2), ('b', 15, 1)]
+        """
+        times, _ = time_column(rows, time)
+        marks = self.rule.marks(rows, times, self._ahead(times, now))
+        return empty_summary() if marks is None else summarise(rows, marks, self.options)
+
+    def faults(self, rows: pl.DataFrame) -> pl.Series | None:
+        """The rows whose sequence or chunk cannot be used, for the dead letters; None when all can.
+
+        >>> lag("5s", sequence="n").faults(pl.DataFrame({"n": [1, 0, None]})).to_list()
+        [False, True, True]
+        """
+        return unusable(rows, self.options)
+
+    def future(self, rows: pl.DataFrame, time: str, now: int) -> pl.Series | None:
+        """The rows further ahead of the batch's time than ``max_future_skew``; None when there are none.
+
+        >>> guarded = ascending(max_future_skew=timedelta(microseconds=10))
+        >>> guarded.future(pl.DataFrame({"ts": [110, 111]}), "ts", now=100).to_list()
+        [False, True]
+        """
+        return self._ahead(time_column(rows, time)[0], now)
+
+    def describe(self) -> str:
+        """One line for ``explain()``.
+
+        >>> lag("30s", origin="partition", idle_after="2m").describe()
+        "lag 30s, per 'partition', idle after 2m"
+        """
+        return ", ".join((self.rule.describe(), *self.options.describe()))
+
+    def _ahead(self, times: pl.Series, now: int) -> pl.Series | None:
+        if self.options.max_future_skew is None:
+            return None
+        limit = min(now + self.options.max_future_skew, MAX)
+        highest: Any = times.max()
+        return None if highest is None or highest <= limit else (times > limit).fill_null(False)
+
+
+def lag(delay: str | timedelta, **options: Unpack[OriginOptions]) -> Strategy:
+    """The watermark follows the highest event time of each origin at a distance.
+
+    >>> lag("30 seconds", origin="partition").describe()
+    "lag 30s, per 'partition'"
+    """
+    rule = Lag(duration(delay, what="delay of lag()", zero=True))
+    return Strategy(rule, read_options("lag", options, allowed=ORIGIN_OPTIONS))
+
+
+def ascending(**options: Unpack[OriginOptions]) -> Strategy:
+    """Each origin sends its rows in the order of event time; equal times are in order.
+
+    >>> ascending(origin="file").describe()
+    "ascending, per 'file'"
+    """
+    return Strategy(Lag(0, "ascending"), read_options("ascending", options, allowed=ORIGIN_OPTIONS))
+
+
+def punctuated(column: str, **options: Unpack[OriginOptions]) -> Strategy:
+    """Some rows declare the watermark of their origin in ``column``. One that goes back stops the job.
+
+    With ``sequence=`` the order of rows is that of their numbers, which arrive in any order, so there the
+    highest declared value of the gap-free run counts and none goes back.
+
+    >>> punctuated("safe_until", origin="device").columns()
+    ('device', 'safe_until')
+    """
+    if not isinstance(column, str) or not column:
+        raise errors.not_a_column("punctuated", "column", column)
+    return Strategy(Punctuated(column), read_options("punctuated", options, allowed=ORIGIN_OPTIONS))
+
+
+def clock_lag(delay: str | timedelta, **options: Unpack[ClockOptions]) -> Strategy:
+    """The watermark follows the time of the batches at a distance, also when no rows arrive.
+
+    >>> clock_lag("1 minute").describe()
+    'clock lag 1m'
+    """
+    rule = ClockLag(duration(delay, what="delay of clock_lag()", zero=True))
+    return Strategy(rule, read_options("clock_lag", options, allowed=CLOCK_OPTIONS))
+
+
+def none(**options: Unpack[ClockOptions]) -> Strategy:
+    """No watermark: nothing is ever late, and no window is complete before the stream is drained.
+
+    >>> none().describe()
+    'no watermark'
+    """
+    return Strategy(NoWatermark(), read_options("none", options, allowed=CLOCK_OPTIONS))

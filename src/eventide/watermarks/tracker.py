@@ -1,0 +1,290 @@
+"""The watermark of one stream: what an operator asks, batch by batch.
+
+Summaries of rows go in, one time comes out. Silence is measured on the clock of the batches, and only while the
+source is being polled, so that a query that was stopped does not find all its origins idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from eventide.errors import watermarks as errors
+from eventide.time import MIN
+from eventide.watermarks.clock import PolledClock
+from eventide.watermarks.coalescer import ABSENT, ACTIVE, IDLE, Coalescer, Marks, OnBack
+from eventide.watermarks.intervals import NO_INTS, Bools, Ints
+from eventide.watermarks.origins import SOURCE, Origins
+from eventide.watermarks.progress import Progress
+from eventide.watermarks.runs import Chunks, Runs, take
+from eventide.watermarks.standing import Metrics, OriginGap, Standing
+from eventide.watermarks.strategies import Strategy
+from eventide.watermarks.watermark import Watermark
+
+FORMAT = 1
+"""The version of ``Tracker.snapshot``."""
+
+_NUMBERS = pl.col("sequence", "until", "chunk", "chunk_until", "last_chunk")
+
+
+class Tracker:
+    """The watermark of one stream. ``advance`` changes it; ``copy`` first to keep what was.
+
+    >>> from eventide.watermarks.strategies import ascending
+    >>> strategy = ascending(origin="device")
+    >>> tracker = Tracker(strategy)
+    >>> rows = pl.DataFrame({"ts": [10, 30], "device": ["a", "b"]})
+    >>> tracker.advance(strategy.summarise(rows, "ts", now=0), now=0)
+    Standing(time=10, idle=False, messages=(Watermark(key=0, time=10),))
+    """
+
+    def __init__(self, strategy: Strategy) -> None:
+        options = strategy.options
+        self.strategy = strategy
+        self._key = options.watermark_key
+        self._origins = Origins()
+        # With sequences a declared value may come out of order, and what counts is the run's highest.
+        on_back: OnBack = "error" if strategy.rule.declared and options.sequence is None else "clamp"
+        self._coalescer = Coalescer(1, on_back=on_back, on_return=options.on_return, name=self._origins.label)
+        self._progress = Progress(first_chunk=options.first_chunk, name=self._origins.label)
+        self._active_at: Ints = np.array([MIN])
+        self._clock: PolledClock | None = None
+        self._started = 0
+        self._held = options.expect_origins is not None
+        self._excused: frozenset[str | None] = frozenset()
+
+    def advance(
+        self, summary: pl.DataFrame, now: int, *, polled: bool = True, notes: Sequence[Watermark] = ()
+    ) -> Standing:
+        """Take in what a batch saw at time ``now``.
+
+        ``polled=False`` says that the source was not read since the last batch (it waited, or the query was stopped):
+        that time makes nobody idle. ``notes`` are watermarks from outside, which raise the result directly;
+        those of other keys are not for this stream.
+        """
+        clock = self._tick(now, polled)
+        alive, marks = self._read(summary, clock)
+        given = self.strategy.rule.at(now)
+        if given is not None:
+            marks.append(Marks(self._key, np.array([SOURCE]), np.array([given])))
+        self._welcome(alive, clock)
+        self._held = self._held and self._waits(alive, clock)
+        messages = self._coalescer.step(
+            events=alive,
+            marks=marks,
+            idle=self._silent(clock) if polled else NO_INTS,
+            held=self._held,
+        )
+        for note in notes:
+            if note.key == self._key:
+                messages += self._coalescer.raise_to(note)
+        return Standing(self.time, self.idle, tuple(messages))
+
+    @property
+    def time(self) -> int:
+        """The watermark as it stands."""
+        return self._coalescer.time(self._key)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all origins are silent, so that others need not wait for this stream."""
+        return not self._held and self._coalescer.all_idle()
+
+    def retire(self, origin: object) -> bool:
+        """Stop waiting for an origin, from the next batch on. False: it is not known.
+
+        If it speaks again it takes part again, and its sequence goes on where it was.
+        """
+        name = None if origin is None else str(origin)
+        self._excused |= {name}
+        number = self._origins.find(name)
+        if number is None or not self._takes_part(number):
+            return False
+        self._coalescer.leave(number)
+        if np.all(self._coalescer.standing() == ABSENT):
+            self._active_at[SOURCE] = self._clock.time if self._clock else 0
+            self._coalescer.join(SOURCE)
+        return True
+
+    def skip(self, origin: object = None, *, up_to: int | None = None) -> bool:
+        """Count an origin's missing sequences as seen, from the next batch on. False: nothing is missing.
+
+        By default the first gap; with ``up_to``, everything up to that number.
+        """
+        number = SOURCE
+        if self.strategy.options.origin is not None:
+            found = self._origins.find(None if origin is None else str(origin))
+            if found is None:
+                return False
+            number = found
+        return self._progress.skip(number, up_to=up_to)
+
+    def copy(self) -> Tracker:
+        """An independent copy, cheap enough to make in every step."""
+        twin = Tracker.__new__(Tracker)
+        twin.__dict__.update(self.__dict__)
+        twin._coalescer = self._coalescer.copy()
+        twin._progress = self._progress.copy()
+        twin._active_at = self._active_at.copy()
+        return twin
+
+    def metrics(self) -> Metrics:
+        """What to show of the watermark: where it stands, and what holds it back."""
+        standing = self._coalescer.standing()
+        taking_part = np.flatnonzero(standing != ABSENT)
+        active = np.flatnonzero(standing == ACTIVE)
+        times = self._coalescer.times(self._key)
+        least = self._origins.name(int(active[np.argmin(times[active])])) if len(active) else None
+        idle = np.flatnonzero(standing == IDLE)
+        unpolled = self._clock.unpolled if self._clock else 0
+        gaps = [
+            OriginGap(self._origins.name(gap.origin), gap.first, gap.last, gap.since + unpolled)
+            for gap in self._progress.gaps()
+            if self._takes_part(gap.origin)
+        ]
+        return Metrics(
+            watermark=self.time,
+            least_origin=least,
+            origins=int(np.count_nonzero(taking_part != SOURCE)) or int(not self.strategy.options.origin),
+            idle_origins=tuple(self._origins.name(int(number)) for number in idle if number != SOURCE),
+            gaps=tuple(gaps),
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that is known, as plain data: numbers, and small frames."""
+        self._make_room()
+        runs, chunks = self._progress.runs, self._progress.chunks
+        return {
+            "format": FORMAT,
+            "origins": self._origins.names(np.arange(len(self._coalescer))),
+            "active_at": pl.Series("active_at", self._active_at),
+            "coalescer": self._coalescer.snapshot(),
+            "runs": pl.DataFrame({name: getattr(runs, name) for name in Runs.__dataclass_fields__}),
+            "chunks": pl.DataFrame({name: getattr(chunks, name) for name in Chunks.__dataclass_fields__}),
+            "clock": [self._clock.now, self._clock.unpolled] if self._clock else None,
+            "started": self._started,
+            "held": self._held,
+            "excused": sorted(self._excused, key=str),
+        }
+
+    @classmethod
+    def restore(cls, strategy: Strategy, snapshot: dict[str, Any]) -> Tracker:
+        """A tracker that goes on where the snapshot was taken."""
+        if snapshot.get("format") != FORMAT:
+            raise errors.unknown_snapshot(snapshot.get("format"), FORMAT)
+        tracker = cls(strategy)
+        for name in snapshot["origins"].to_list()[1:]:
+            tracker._origins.number(name)
+        tracker._active_at = snapshot["active_at"].to_numpy().copy()
+        tracker._coalescer.restored(snapshot["coalescer"])
+        progress = tracker._progress
+        progress.runs = Runs(**{column.name: column.to_numpy() for column in snapshot["runs"]})
+        progress.chunks = Chunks(**{column.name: column.to_numpy() for column in snapshot["chunks"]})
+        tracker._clock = PolledClock(*snapshot["clock"]) if snapshot["clock"] else None
+        tracker._started = snapshot["started"]
+        tracker._held = snapshot["held"]
+        tracker._excused = frozenset(snapshot["excused"])
+        return tracker
+
+    def _tick(self, now: int, polled: bool) -> int:
+        if self._clock is None:
+            self._clock = PolledClock(now)
+            self._started = now
+            self._active_at[SOURCE] = now
+        else:
+            self._clock = self._clock.ticked(now, polled=polled)
+        return self._clock.time
+
+    def _read(self, summary: pl.DataFrame, clock: int) -> tuple[Ints, list[Marks]]:
+        """The origins that are alive, and what is known of their time."""
+        options = self.strategy.options
+        if options.sequence is not None:
+            return self._read_numbered(summary, clock)
+        if not summary.height:
+            return NO_INTS, []
+        if options.origin is None:
+            return self._read_single(summary)
+        origins = self._number(summary["origin"])
+        alive = origins[summary["rows"].to_numpy() > 0]
+        return alive, [self._marks(origins, summary[name]) for name in ("least", "watermark")]
+
+    def _read_single(self, summary: pl.DataFrame) -> tuple[Ints, list[Marks]]:
+        source = np.array([SOURCE])
+        said: list[Any] = [summary["least"].min(), summary["watermark"].max()]
+        marks = [Marks(self._key, source, np.array([time])) for time in said if time is not None]
+        return source if summary["rows"].sum() else NO_INTS, marks
+
+    def _read_numbered(self, summary: pl.DataFrame, clock: int) -> tuple[Ints, list[Marks]]:
+        summary = summary.with_columns(pl.col("watermark").fill_null(MIN), _NUMBERS.fill_null(-1))
+        numbered = summary["sequence"].to_numpy() >= 0
+        origins = self._number(summary["origin"])
+        alive = origins[~numbered & (summary["rows"].to_numpy() > 0)]
+        self._observe(summary, origins, numbered, clock)
+        if self.strategy.options.gap_timeout is not None:
+            self._progress.give_up(clock - self.strategy.options.gap_timeout)
+        # Retired origins, and those that have sent no usable row yet, are remembered but not waited for.
+        present = self._coalescer.standing() != ABSENT
+        present[alive] = True
+        origins, times = self._progress.local()
+        return alive, [Marks(self._key, origins[present[origins]], times[present[origins]])]
+
+    def _observe(self, summary: pl.DataFrame, origin: Ints, numbered: Bools, clock: int) -> None:
+        sequence, until, chunk, chunk_until, last, watermark = (
+            summary[name].to_numpy()
+            for name in ("sequence", "until", "chunk", "chunk_until", "last_chunk", "watermark")
+        )
+        since = np.full(summary.height, clock)
+        whole = chunk < 0
+        self._progress.observe(
+            take(Runs(origin, sequence, until, watermark, since), numbered & whole),
+            take(Chunks(origin, sequence, chunk, chunk_until, last, watermark, since), numbered & ~whole),
+        )
+
+    def _marks(self, origins: Ints, times: pl.Series) -> Marks:
+        said = times.is_not_null().to_numpy()
+        return Marks(self._key, origins[said], times.fill_null(MIN).to_numpy()[said])
+
+    def _number(self, names: pl.Series) -> Ints:
+        if self.strategy.options.origin is None:
+            return np.full(len(names), SOURCE)
+        numbers = self._origins.numbers(names)
+        self._make_room()
+        return numbers
+
+    def _make_room(self) -> None:
+        """Columns as long as the table of origins, which copies of this tracker may have made longer."""
+        more = len(self._origins) - len(self._active_at)
+        if more > 0:
+            self._coalescer.grow(len(self._origins))
+            self._active_at = np.append(self._active_at, np.full(more, MIN))
+
+    def _welcome(self, alive: Ints, clock: int) -> None:
+        self._active_at[alive] = clock
+        if len(alive) and self.strategy.options.origin is not None:
+            self._coalescer.leave(SOURCE)  # the first origin takes the place of the source
+
+    def _waits(self, alive: Ints, clock: int) -> bool:
+        """Whether expected origins have still not been seen."""
+        options = self.strategy.options
+        if options.grace is not None and clock - self._started >= options.grace:
+            return False
+        standing = self._coalescer.standing()
+        present = np.union1d(alive, np.flatnonzero(standing != ABSENT))
+        seen = {self._origins.name(int(number)) for number in present if number != SOURCE} | self._excused
+        expected = options.expect_origins
+        return len(seen) < expected if isinstance(expected, int) else not seen.issuperset(expected or ())
+
+    def _silent(self, clock: int) -> Ints:
+        """The origins that have said nothing for too long."""
+        idle_after = self.strategy.options.idle_after
+        if idle_after is None:
+            return NO_INTS
+        waited_for = np.flatnonzero(self._coalescer.standing() != ABSENT)
+        return waited_for[clock - self._active_at[waited_for] >= idle_after]
+
+    def _takes_part(self, number: int) -> bool:
+        standing = self._coalescer.standing()
+        return number < len(standing) and bool(standing[number] != ABSENT)

@@ -1,0 +1,79 @@
+"""What every kind of window promises.
+
+A kind is a frozen description. Windows are cut on an **axis** (event time in microseconds, or row numbers) and
+share **slices**: a slice is a piece of the axis whose rows all belong to the same windows, so each row is
+aggregated once, into its slice, and windows are put together from slices.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, runtime_checkable
+
+import polars as pl
+
+Axis = Literal["time", "rows"]
+
+SLICE = "slice"
+START = "start"
+END = "end"
+
+
+@runtime_checkable
+class WindowKind(Protocol):
+    """A kind of window whose bounds follow from a row's position alone. Implement it for windows of your own.
+
+    >>> import eventide as ev, polars as pl
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Shifts:
+    ...     '''Three shifts a day: 06-14, 14-22 and 22-06, UTC.'''
+    ...     axis = "time"
+    ...     shared = False
+    ...     def slice_of(self, at):
+    ...         hours, first = 3_600_000_000, 6 * 3_600_000_000
+    ...         return (at - first) // (8 * hours) * 8 * hours + first
+    ...     def windows_of(self, slices):
+    ...         return pl.DataFrame({"slice": slices, "start": slices, "end": slices + 8 * 3_600_000_000})
+    ...     def describe(self):
+    ...         return "shifts of 8 hours from 06:00"
+    >>> kind = Shifts()
+    >>> isinstance(kind, ev.WindowKind)
+    True
+    >>> p = ev.stream(time="t", watermark=ev.lag("1m")).window(kind).agg(n=ev.count())
+    >>> rows = pl.DataFrame({"t": ["2026-01-01T05:59:59Z", "2026-01-01T06:00:00Z", "2026-01-01T13:59:59Z"]})
+    >>> p.local(rows).panes.select(pl.col("window").struct.field("start").dt.hour(), "n").rows()
+    [(22, 1), (6, 2)]
+    """
+
+    @property
+    def axis(self) -> Axis:
+        """On which axis the windows are cut."""
+        ...
+
+    @property
+    def shared(self) -> bool:
+        """Whether a slice can belong to several windows, or a window hold several slices."""
+        ...
+
+    def slice_of(self, at: pl.Expr) -> pl.Expr:
+        """The slice (an int64) that holds position ``at``; null where no window does."""
+        ...
+
+    def windows_of(self, slices: pl.Series) -> pl.DataFrame:
+        """Columns ``slice``, ``start``, ``end``: each window of each of these (distinct) slices."""
+        ...
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        ...
+
+
+def floor(at: pl.Expr, step: int, offset: int = 0) -> pl.Expr:
+    """The greatest multiple of ``step`` (plus ``offset``) that is not above ``at``: floors below zero too.
+
+    >>> pl.select(floor(pl.lit(-1), 10)).item()
+    -10
+    """
+    if offset:
+        return (at - offset) // step * step + offset
+    return at // step * step

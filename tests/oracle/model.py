@@ -1,0 +1,342 @@
+"""The oracle: the rules of ``docs/design/semantics.md``, one row at a time, in plain Python and nothing else.
+
+It keeps every row of every open window and looks at all of them in each step. Slow, and short enough to be believed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from tests.oracle.model_triggers import Moment, build
+
+MIN, MAX = -(2**63), 2**63 - 1
+_US = timedelta(microseconds=1)
+
+
+class Row(NamedTuple):
+    """A row as it came; ``id`` is its place in the order of arrival."""
+
+    id: int
+    key: str | None
+    time: int | None
+    value: int | None = None
+    gap: int | None = None
+    origin: str | None = None
+
+
+class Spec(NamedTuple):
+    """A plan in words: tuples such as ``("sliding", 10, 4, 0)`` and ``("watermark", early, late)``."""
+
+    window: tuple[Any, ...]
+    trigger: tuple[Any, ...]
+    mode: str = "accumulating"
+    only_updated: bool = False
+    lateness: int = 0
+    at: str = "end"
+    keyed: bool = True
+    skew: int | None = None
+
+    @property
+    def by_row(self) -> bool:
+        return self.window[0] in ("rows", "row_sessions")
+
+    @property
+    def merging(self) -> bool:
+        return self.window[0] in ("sessions", "row_sessions")
+
+
+class Pane(NamedTuple):
+    """A row of output. The order of the first fields is the order of rows in a bundle (null keys first)."""
+
+    diff: int
+    end: int
+    start: int
+    key: tuple[bool, str]
+    values: tuple[Any, ...]
+    timing: str
+    index: int
+    nonspeculative_index: int
+    is_first: bool
+    is_last: bool
+    time: int
+    at: int
+
+
+@dataclass
+class Out:
+    """What a step gives."""
+
+    panes: list[Pane] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
+    dead: list[tuple[int, str]] = field(default_factory=list)
+    rows: int = 0
+    in_windows: int = 0
+    refined: int = 0
+    unemitted: int = 0
+
+    def counts(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "in_windows": self.in_windows,
+            "late": len(self.late),
+            "dead": dict(Counter(reason for _, reason in self.dead)),
+            "refined": self.refined,
+            "unemitted": self.unemitted,
+            "panes": dict(Counter(pane.timing for pane in self.panes if pane.diff > 0)),
+            "retractions": sum(pane.diff < 0 for pane in self.panes),
+        }
+
+
+@dataclass
+class Window:
+    """A key's window: its rows, those that no pane has told yet, and where its trigger stands."""
+
+    key: str | None
+    start: int
+    end: int
+    trigger: Any
+    rows: list[Row] = field(default_factory=list)
+    untold: list[Row] = field(default_factory=list)
+    finished: bool = False
+    panes: int = 0
+    nonspeculative: int = 0
+    standing: Pane | None = None
+    touched: bool = False
+
+
+def aggregate(rows: Iterable[Row]) -> tuple[Any, ...]:
+    """count, sum, min, max, first, last, collect and sort of ``value``."""
+    timed = sorted(rows, key=lambda row: (row.time, row.id))
+    values = [row.value for row in timed if row.value is not None]
+    ends = (timed[0].value, timed[-1].value) if timed else (None, None)
+    if not values:
+        return (len(timed), None, None, None, *ends, (), ())
+    return (len(timed), sum(values), min(values), max(values), *ends, tuple(values), tuple(sorted(values)))
+
+
+def windows_at(window: tuple[Any, ...], at: int) -> list[tuple[int, int]]:
+    """All windows, of a kind whose bounds are given, that hold ``at``."""
+    kind, *args = window
+    if kind == "global":
+        return [(MIN, MAX)]
+    if kind == "calendar":
+        return [_calendar(*args, at)]
+    if kind == "cumulate":
+        step, size, offset = args
+        start = (at - offset) // size * size + offset
+        return [(start, start + length) for length in range(step, size + 1, step) if at < start + length]
+    size, every, offset = args
+    newest = (at - offset) // every * every + offset
+    found = [(start, start + size) for start in range(newest, at - size, -every)]
+    return [(start, end) for start, end in found if kind != "rows" or start >= 1]
+
+
+def _calendar(unit: str, tz: str, at: int) -> tuple[int, int]:
+    day = (datetime(1970, 1, 1, tzinfo=UTC) + at * _US).astimezone(ZoneInfo(tz)).date()
+    if unit == "week":
+        day -= timedelta(days=day.weekday())
+    if unit == "month":
+        day = day.replace(day=1)
+    after = day + timedelta(days={"day": 1, "week": 7, "month": 32}[unit])
+    return _midnight(day, tz), _midnight(after.replace(day=1) if unit == "month" else after, tz)
+
+
+def _midnight(day: date, tz: str) -> int:
+    """The first instant of a day. Where midnight is skipped or comes twice, ``fold=0`` is right."""
+    local = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(tz))
+    return (local.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // _US
+
+
+class Model:
+    """A plan at work. ``step`` takes a bundle, its clock and the watermark that stands after it."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.watermark = MIN
+        self.open: dict[tuple[str | None, int, int], Window] = {}
+        self.numbered: Counter[str | None] = Counter()  # rows so far, on the row axis
+        self.on_time: set[int] = set()  # the ids of rows that were not late when they came
+
+    def step(self, rows: list[Row], now: int, watermark: int) -> Out:
+        out = Out(rows=len(rows))
+        self.out, self.now, self.after = out, now, max(watermark, self.watermark)
+        usable = [row for row in rows if self._admit(row)]
+        self.before = {key: self._reached(key, self.watermark) for key in self._keys(usable)}
+        self._merge(usable) if self.spec.merging else self._assign(usable)
+        for window in list(self.open.values()):
+            self._evaluate(window)
+        self.watermark = self.after
+        out.panes.sort(key=lambda pane: pane[:4])
+        return out
+
+    # Admission
+
+    def _admit(self, row: Row) -> bool:
+        reason = None
+        if row.time is None:
+            reason = "null_time"
+        elif self.spec.skew is not None and row.time > self.now + self.spec.skew:
+            reason = "future"
+        elif self.spec.window[0] == "sessions" and self.spec.window[1] == "gap" and not (row.gap or 0) > 0:
+            reason = "bad_row"
+        if reason:
+            self.out.dead.append((row.id, reason))
+        return reason is None
+
+    def _enter(self, row: Row) -> None:
+        assert row.time is not None
+        self.out.in_windows += 1
+        if row.time >= self.watermark or self.spec.by_row:
+            self.on_time.add(row.id)
+        else:
+            self.out.refined += 1
+
+    # The watermark of an axis
+
+    def _keys(self, rows: list[Row]) -> set[str | None]:
+        return {row.key for row in rows} | {window.key for window in self.open.values()}
+
+    def _reached(self, key: str | None, watermark: int) -> int:
+        """The watermark on the window's axis: on the row axis, rows of the key (or the stream) so far, plus one."""
+        if not self.spec.by_row or watermark == MAX:
+            return watermark
+        return (self.numbered[key] if self.spec.window[0] == "rows" else self.numbered.total()) + 1
+
+    def _expired(self, end: int, watermark: int) -> bool:
+        if self.spec.window[0] == "sessions" and self.spec.window[2] == "merge":
+            return end + self.spec.lateness < watermark
+        return end + self.spec.lateness <= watermark or end == watermark == MAX
+
+    # Windows
+
+    def _assign(self, rows: list[Row]) -> None:
+        for row in rows:
+            self.numbered[row.key] += 1
+            at = self.numbered[row.key] if self.spec.by_row else row.time
+            assert at is not None
+            windows = windows_at(self.spec.window, at)
+            live = [bounds for bounds in windows if not self._expired(bounds[1], self.before[row.key])]
+            if live:
+                self._enter(row)
+                for bounds in live:
+                    self._join(self._window(row.key, *bounds), [row])
+            elif windows:
+                self.out.late.append(row.id)
+            else:
+                self.out.dead.append((row.id, "no_window"))
+
+    def _window(self, key: str | None, start: int, end: int) -> Window:
+        if (key, start, end) not in self.open:
+            trigger = build(self.spec.trigger, end <= self.before[key])
+            self.open[key, start, end] = Window(key, start, end, trigger)
+        return self.open[key, start, end]
+
+    def _join(self, window: Window, rows: list[Row]) -> None:
+        window.touched = True
+        window.rows += rows
+        window.untold += rows
+        if window.finished:
+            self.out.unemitted += len(rows)
+        else:
+            window.trigger.join(len(rows), self.now)
+
+    # Sessions
+
+    def _merge(self, rows: list[Row]) -> None:
+        pieces: dict[str | None, list[tuple[int, int, list[Row]]]] = defaultdict(list)
+        for row in rows:
+            self.numbered[row.key] += 1
+            at = self.numbered.total() if self.spec.by_row else row.time
+            gap = row.gap if self.spec.window[1] == "gap" else self.spec.window[1]
+            assert at is not None and gap is not None
+            pieces[row.key].append((at, at + gap, [row]))
+        late: list[int] = []
+        for key, new in pieces.items():
+            old = [(window.start, window.end, []) for window in self.open.values() if window.key == key]
+            for start, end, joined in self._chains([*old, *new]):
+                if self._expired(end, self.before[key]):
+                    late += [row.id for row in joined]
+                elif joined:
+                    self._settle(key, start, end, sorted(joined))
+        self.out.late += sorted(late)
+
+    def _chains(self, pieces: list[tuple[int, int, list[Row]]]) -> Iterator[tuple[int, int, list[Row]]]:
+        """Unions of intervals that overlap, or touch."""
+        pieces = sorted(pieces, key=lambda piece: piece[:2])
+        start, end, rows = pieces[0]
+        for begins, ends, more in pieces[1:]:
+            if begins < end or (begins == end and self.spec.window[2] == "merge"):
+                end, rows = max(end, ends), rows + more
+            else:
+                yield start, end, rows
+                start, end, rows = begins, ends, more
+        yield start, end, rows
+
+    def _settle(self, key: str | None, start: int, end: int, joined: list[Row]) -> None:
+        """Put rows into the session ``[start, end)``, which replaces those that it has swallowed."""
+        for row in joined:
+            self._enter(row)
+        held = (w for w in self.open.values() if w.key == key and start <= w.start and w.end <= end)
+        swallowed = [window for window in held if (window.start, window.end) != (start, end)]
+        window = self._window(key, start, end)
+        for old in swallowed:
+            del self.open[key, old.start, old.end]
+            self._retract(old)
+            window.trigger.merge(old.trigger)
+            window.finished |= old.finished
+            window.rows += old.rows
+            window.untold += old.untold if self.spec.mode == "discarding" else old.rows
+        self._join(window, joined)
+
+    # Panes
+
+    def _evaluate(self, window: Window) -> None:
+        before, after = self.before[window.key], self._reached(window.key, self.after)
+        moment = Moment(self.now, window.end <= after)
+        completes, expires = moment.complete and window.end > before, self._expired(window.end, after)
+        asked = window.touched or completes or expires or window.trigger.due(self.now)
+        window.touched = False
+        if asked and not window.finished:
+            fires = window.trigger.ready(moment)
+            if fires:
+                window.finished = window.trigger.fire(moment)
+            if (fires and (window.untold or completes)) or (expires and window.untold):
+                timing = "ON_TIME" if completes else "LATE" if moment.complete else "EARLY"
+                self._emit(window, timing, is_last=expires or window.finished)
+        if expires:
+            del self.open[window.key, window.start, window.end]
+
+    def _emit(self, window: Window, timing: str, *, is_last: bool) -> None:
+        rows = window.untold if self.spec.mode == "discarding" else window.rows
+        values = aggregate(rows)
+        if self.spec.only_updated and window.standing:
+            same = not rows if self.spec.mode == "discarding" else values == window.standing.values
+            if same:
+                return
+        self._retract(window)
+        index, later = window.panes, window.nonspeculative if timing != "EARLY" else -1
+        window.panes += 1
+        window.nonspeculative += timing != "EARLY"
+        time = self._output_time(window, rows)
+        key = (window.key is not None, window.key or "")
+        window.standing = Pane(
+            1, window.end, window.start, key, values, timing, index, later, index == 0, is_last, time, self.now
+        )
+        self.out.panes.append(window.standing)
+        window.untold = []
+
+    def _retract(self, window: Window) -> None:
+        if self.spec.mode == "retracting" and window.standing:
+            self.out.panes.append(window.standing._replace(diff=-1, is_last=False, at=self.now))
+
+    def _output_time(self, window: Window, rows: list[Row]) -> int:
+        if self.spec.by_row:
+            return max(row.time for row in window.rows if row.time is not None)
+        choose = {"earliest": min, "latest": max}.get(self.spec.at)
+        times = [row.time for row in rows if row.id in self.on_time and row.time is not None]
+        return choose(times) if choose and times else window.end - 1

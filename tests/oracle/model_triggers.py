@@ -1,0 +1,199 @@
+"""The oracle's triggers: the state of one window's trigger as a small tree of objects."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Moment(NamedTuple):
+    """What a trigger sees when it is asked: the batch's clock, and whether the window is complete."""
+
+    now: int
+    complete: bool
+
+
+class Never:
+    """Also the ground on which the others stand: nothing joins, nothing is due, nothing fires."""
+
+    def join(self, rows: int, now: int) -> None:
+        """Rows have come."""
+
+    def due(self, now: int) -> bool:
+        """Whether a deadline has come."""
+        return False
+
+    def ready(self, moment: Moment) -> bool:
+        """Whether it fires now."""
+        return False
+
+    def fire(self, moment: Moment) -> bool:
+        """It fires; the answer is whether it has finished."""
+        return False
+
+    def merge(self, other: Any) -> None:
+        """Take over the state of a window that this one has swallowed."""
+
+
+class Count(Never):
+    def __init__(self, n: int) -> None:
+        self.n, self.seen = n, 0
+
+    def join(self, rows: int, now: int) -> None:
+        self.seen += rows
+
+    def ready(self, moment: Moment) -> bool:
+        return self.seen >= self.n
+
+    def fire(self, moment: Moment) -> bool:
+        return True
+
+    def merge(self, other: Any) -> None:
+        self.seen += other.seen
+
+
+class Delay(Never):
+    def __init__(self, length: int, aligned: bool = False) -> None:
+        self.length, self.aligned, self.deadline = length, aligned, None
+
+    deadline: int | None
+
+    def join(self, rows: int, now: int) -> None:
+        if self.deadline is None:
+            self.deadline = (now // self.length * self.length if self.aligned else now) + self.length
+
+    def due(self, now: int) -> bool:
+        return self.deadline is not None and self.deadline <= now
+
+    def ready(self, moment: Moment) -> bool:
+        return self.due(moment.now)
+
+    def fire(self, moment: Moment) -> bool:
+        return True
+
+    def merge(self, other: Any) -> None:
+        known = [at for at in (self.deadline, other.deadline) if at is not None]
+        self.deadline = min(known, default=None)
+
+
+class Repeat(Never):
+    def __init__(self, spec: tuple[Any, ...], complete: bool) -> None:
+        self.spec, self.inner = spec, build(spec, complete)
+
+    def join(self, rows: int, now: int) -> None:
+        self.inner.join(rows, now)
+
+    def due(self, now: int) -> bool:
+        return self.inner.due(now)
+
+    def ready(self, moment: Moment) -> bool:
+        return self.inner.ready(moment)
+
+    def fire(self, moment: Moment) -> bool:
+        if self.inner.fire(moment):
+            self.inner = build(self.spec, moment.complete)
+        return False
+
+    def merge(self, other: Any) -> None:
+        self.inner.merge(other.inner)
+
+
+class Parallel(Never):
+    """Any or all: only those that are ready fire."""
+
+    def __init__(self, choose: Any, inner: list[Any]) -> None:
+        self.choose, self.inner = choose, inner
+
+    def join(self, rows: int, now: int) -> None:
+        for trigger in self.inner:
+            trigger.join(rows, now)
+
+    def due(self, now: int) -> bool:
+        return any(trigger.due(now) for trigger in self.inner)
+
+    def ready(self, moment: Moment) -> bool:
+        return self.choose(trigger.ready(moment) for trigger in self.inner)
+
+    def fire(self, moment: Moment) -> bool:
+        return self.choose([trigger.fire(moment) for trigger in self.inner if trigger.ready(moment)])
+
+    def merge(self, other: Any) -> None:
+        for mine, its in zip(self.inner, other.inner, strict=True):
+            mine.merge(its)
+
+
+class InOrder(Never):
+    def __init__(self, inner: list[Any]) -> None:
+        self.inner, self.turn = inner, 0
+
+    def join(self, rows: int, now: int) -> None:
+        self.inner[self.turn].join(rows, now)
+
+    def due(self, now: int) -> bool:
+        return self.inner[self.turn].due(now)
+
+    def ready(self, moment: Moment) -> bool:
+        return self.inner[self.turn].ready(moment)
+
+    def fire(self, moment: Moment) -> bool:
+        if not self.inner[self.turn].fire(moment):
+            return False
+        self.turn += 1
+        return self.turn == len(self.inner)
+
+    def merge(self, other: Any) -> None:
+        self.turn = max(self.turn, other.turn)
+        for mine, its in zip(self.inner, other.inner, strict=True):
+            mine.merge(its)
+
+
+class Watermark(Never):
+    """``early`` until the window is complete, then once, then ``late``. Born complete, it starts with ``late``."""
+
+    def __init__(self, early: tuple[Any, ...] | None, late: tuple[Any, ...] | None, complete: bool) -> None:
+        self.past = complete
+        self.early = Repeat(early, complete) if early else Never()
+        self.late = Repeat(late, complete) if late else Never()
+        self.ends = late is None
+
+    def join(self, rows: int, now: int) -> None:
+        (self.late if self.past else self.early).join(rows, now)
+
+    def due(self, now: int) -> bool:
+        return (self.late if self.past else self.early).due(now)
+
+    def ready(self, moment: Moment) -> bool:
+        if self.past:
+            return self.late.ready(moment)
+        return moment.complete or self.early.ready(moment)
+
+    def fire(self, moment: Moment) -> bool:
+        if self.past:
+            return self.late.fire(moment)
+        if not moment.complete:
+            return self.early.fire(moment)
+        self.past = True
+        return self.ends
+
+    def merge(self, other: Any) -> None:
+        if self.past == other.past:
+            self.early.merge(other.early)
+            self.late.merge(other.late)
+
+
+def build(spec: tuple[Any, ...], complete: bool) -> Any:
+    """A trigger in its first state, for a window that is complete already or is not."""
+    kind, *args = spec
+    if kind == "never":
+        return Never()
+    if kind == "count":
+        return Count(*args)
+    if kind == "delay":
+        return Delay(*args)
+    if kind == "aligned":
+        return Delay(*args, aligned=True)
+    if kind == "repeat":
+        return Repeat(*args, complete)
+    if kind == "watermark":
+        return Watermark(*args, complete)
+    inner = [build(arg, complete) for arg in args]
+    return InOrder(inner) if kind == "order" else Parallel(all if kind == "all" else any, inner)

@@ -1,0 +1,136 @@
+"""Strategies are checked when they are written down, and say in words what they do."""
+
+from datetime import timedelta
+
+import polars as pl
+import pytest
+
+from eventide.errors import PlanError
+from eventide.watermarks import ascending, clock_lag, lag, none, punctuated
+
+REFUSED = [
+    (lambda: lag(30), "has no unit"),
+    (lambda: lag("-1s"), "must not be negative"),
+    (lambda: lag("5s", idle_after="0s"), "idle_after of lag.*longer than zero"),
+    (lambda: lag("5s", idle_after=60), "idle_after of lag.*has no unit"),
+    (lambda: lag("5s", sequence="n", gap_timeout="-1s"), "gap_timeout of lag.*negative"),
+    (lambda: lag("5s", max_future_skew="-1s"), "max_future_skew of lag.*negative"),
+    (lambda: lag("5s", chunk="c", last_chunk="l"), "chunk needs sequence"),
+    (lambda: lag("5s", sequence="n", last_chunk="l"), "last_chunk needs chunk"),
+    (lambda: lag("5s", sequence="n", chunk="c"), "chunk needs last_chunk.*never|chunk needs last_chunk"),
+    (lambda: lag("5s", first_chunk=0), "first_chunk needs chunk"),
+    (lambda: lag("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=-1), "at least 0"),
+    (lambda: lag("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=True), "at least 0"),
+    (lambda: lag("5s", gap_timeout="1m"), "gap_timeout needs sequence"),
+    (lambda: lag("5s", origin="o", on_return="catchup"), "Did you mean 'catch_up'"),
+    (lambda: lag("5s", expect_origins=3), "expect_origins needs origin"),
+    (lambda: lag("5s", origin="o", grace="1m"), "grace needs expect_origins"),
+    (lambda: lag("5s", origin="o", expect_origins=0), "neither a number of origins nor their names"),
+    (lambda: lag("5s", origin="o", expect_origins=True), "neither a number of origins nor their names"),
+    (lambda: lag("5s", origin="o", expect_origins="berlin"), "neither a number of origins nor their names"),
+    (lambda: lag("5s", origin="o", expect_origins=[]), "neither a number of origins nor their names"),
+    (lambda: lag("5s", watermark_key=256), "from 0 to 255"),
+    (lambda: lag("5s", origin=3), "origin=3 is a int, not the name of a column"),
+    (lambda: lag("5s", origin=""), "not the name of a column"),
+    (lambda: lag("5s", origin="n", sequence="n"), "'n' is given as origin and as sequence"),
+    (lambda: lag("5s", orign="o"), "no option 'orign'. Did you mean 'origin'"),
+    (lambda: clock_lag("5s", origin="o"), r"clock_lag\(\) has no option 'origin'"),
+    (lambda: none(idle_after="1m"), r"none\(\) has no option 'idle_after'"),
+    (lambda: punctuated(None), "not the name of a column"),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), REFUSED)
+def test_a_mistake_is_refused_when_it_is_written_down(build, message):
+    with pytest.raises(PlanError, match=message):
+        build()
+
+
+def test_a_sequence_without_an_origin_is_fine():
+    assert lag("5s", sequence="n").columns() == ("n",)
+
+
+def test_none_means_that_an_option_is_not_given():
+    assert lag("5s", origin=None, idle_after=None) == lag("5s")
+
+
+def test_the_default_first_chunk_may_be_spelt_out():
+    assert lag("5s", first_chunk=1) == lag("5s")
+
+
+def test_strategies_are_values():
+    assert lag("60s", origin="o") == lag(timedelta(minutes=1), origin="o")
+    assert hash(lag("5s", origin="o", expect_origins=["a"])) == hash(lag("5s", origin="o", expect_origins=["a"]))
+
+
+def test_lag_of_zero_is_as_ascending():
+    rows = pl.DataFrame({"ts": [5, 9]})
+    assert lag("0s").summarise(rows, "ts", 0).equals(ascending().summarise(rows, "ts", 0))
+
+
+def test_expected_names_may_be_partition_numbers():
+    assert lag("5s", origin="p", expect_origins=range(2)).options.expect_origins == ("0", "1")
+
+
+def test_columns_are_named_once():
+    strategy = punctuated("mark", origin="o", sequence="n", chunk="c", last_chunk="l")
+    assert strategy.columns() == ("o", "n", "c", "l", "mark")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        (lag("5s"), "lag 5s"),
+        (ascending(watermark_key=3), "ascending, watermark key 3"),
+        (clock_lag("1m", max_future_skew="5s"), "clock lag 1m, at most 5s ahead of the clock"),
+        (punctuated("mark"), "punctuated by 'mark'"),
+        (none(), "no watermark"),
+        (
+            lag(
+                "5s",
+                origin="o",
+                sequence="n",
+                chunk="c",
+                last_chunk="l",
+                gap_timeout="1h",
+                idle_after="1m",
+                on_return="catch_up",
+                expect_origins=["a", "b"],
+                grace="30s",
+            ),
+            "lag 5s, per 'o', gap-free by 'n' in chunks 'c', gaps skipped after 1h, idle after 1m, origins that "
+            "return are left out until they catch up, waits for 2 origins for at most 30s",
+        ),
+    ],
+)
+def test_a_strategy_is_described_in_one_line(strategy, words):
+    assert strategy.describe() == words
+
+
+SCHEMA = {"o": pl.String(), "n": pl.Int64(), "c": pl.Int32(), "l": pl.Boolean(), "mark": pl.Int64()}
+
+
+def test_columns_of_the_right_types_are_accepted():
+    punctuated("mark", origin="o", sequence="n", chunk="c", last_chunk="l").check(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype", "message"),
+    [
+        ("o", pl.List(pl.Int64), "has no text form"),
+        ("o", pl.Binary(), "has no text form"),
+        ("n", pl.String(), "sequence column 'n' is String; it must hold whole numbers"),
+        ("c", pl.Float64(), "chunk column 'c' is Float64; it must hold whole numbers"),
+        ("l", pl.Int8(), "last_chunk column 'l' is Int8; it must be a boolean"),
+    ],
+)
+def test_columns_of_wrong_types_are_refused(column, dtype, message):
+    strategy = lag("5s", origin="o", sequence="n", chunk="c", last_chunk="l")
+    with pytest.raises(PlanError, match=message):
+        strategy.check(SCHEMA | {column: dtype})
+
+
+@pytest.mark.parametrize("strategy", [lag("5s", origin="mrak"), punctuated("mrak")])
+def test_a_missing_column_is_refused_with_a_hint(strategy):
+    with pytest.raises(PlanError, match="no column 'mrak'.*Did you mean 'mark'"):
+        strategy.check(SCHEMA)

@@ -1,0 +1,479 @@
+"""The watermark of a stream, batch by batch."""
+
+from datetime import timedelta
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventide.errors import DataError
+from eventide.time import MAX, MIN
+from eventide.watermarks import (
+    Idle,
+    OriginGap,
+    Tracker,
+    Watermark,
+    ascending,
+    clock_lag,
+    empty_summary,
+    lag,
+    none,
+    punctuated,
+)
+
+
+def us(micros):
+    return timedelta(microseconds=micros)
+
+
+class Stream:
+    """A tracker that is fed rows: ``o`` origin, ``n`` sequence, ``ts`` time."""
+
+    def __init__(self, strategy):
+        self.strategy, self.tracker = strategy, Tracker(strategy)
+
+    def batch(self, now=0, rows=(), *, polled=True, notes=(), columns=("o", "ts")):
+        summary = empty_summary()
+        if rows:
+            frame = pl.DataFrame(list(rows), schema=dict.fromkeys(columns), orient="row")
+            summary = self.strategy.summarise(frame, "ts", now)
+        return self.tracker.advance(summary, now, polled=polled, notes=notes)
+
+
+def test_nothing_is_known_before_the_first_row():
+    assert Stream(lag("1s")).batch() == Stream(lag("1s", origin="o")).batch()
+    assert Stream(lag("1s")).batch().time == MIN
+
+
+def test_the_watermark_follows_the_only_origin():
+    stream = Stream(lag(us(5)))
+    assert stream.batch(0, [("a", 10), ("b", 30)]).time == 25
+    assert stream.batch(1, [("a", 20)]).time == 25
+    assert stream.batch(2, [("a", 40)]).messages == (Watermark(0, 35),)
+
+
+def test_the_watermark_is_the_least_over_origins():
+    stream = Stream(ascending(origin="o"))
+    assert stream.batch(0, [("a", 10), ("b", 30)]).time == 10
+    assert stream.batch(1, [("a", 50)]).time == 30
+
+
+def test_a_new_origin_joins_with_its_first_row_and_nothing_goes_back():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 10)])
+    assert stream.batch(1, [("a", 30), ("b", 5)]).time == 10
+    assert stream.batch(2, [("b", 20)]).time == 20
+
+
+def test_an_origin_without_a_usable_row_does_not_join():
+    stream = Stream(ascending(origin="o", max_future_skew=us(10)))
+    assert stream.batch(0, [("a", 5), ("broken clock", 99)]).time == 5
+    assert stream.tracker.metrics().origins == 1
+
+
+def test_an_origin_whose_name_is_missing_takes_part():
+    stream = Stream(ascending(origin="o"))
+    assert stream.batch(0, [("a", 10), (None, 3)]).time == 3
+    assert stream.tracker.metrics().origins == 2
+
+
+def test_summaries_of_many_tasks_add_up():
+    strategy = ascending(origin="o")
+    parts = [
+        strategy.summarise(pl.DataFrame({"o": [o], "ts": [ts]}), "ts", 0)
+        for o, ts in (("a", 10), ("b", 7), ("a", 12))
+    ]
+    assert Tracker(strategy).advance(pl.concat(parts), 0).time == 7
+
+
+def test_the_watermark_has_the_key_of_its_strategy():
+    assert Stream(ascending(watermark_key=9)).batch(0, [("a", 1)]).messages == (Watermark(9, 1),)
+
+
+# Idle
+
+
+def test_a_silent_origin_is_not_waited_for():
+    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    assert stream.batch(99, [("b", 40)]).time == 10
+    assert stream.batch(100, [("b", 50)]).time == 50
+    assert stream.tracker.metrics().idle_origins == ("a",)
+
+
+def test_a_row_keeps_an_origin_awake_even_if_it_is_old():
+    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    stream.batch(99, [("a", 1)])
+    assert stream.batch(100, [("b", 50)]).time == 10
+
+
+def test_rows_of_a_bundle_come_before_idleness():
+    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    assert stream.batch(500, [("a", 20), ("b", 40)]).time == 20
+    assert stream.tracker.metrics().idle_origins == ()
+
+
+def test_time_without_polling_makes_nobody_idle():
+    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    assert stream.batch(1000, [("b", 40)], polled=False).time == 10
+    assert stream.batch(1099, [("b", 40)]).time == 10
+    assert stream.batch(1100, [("b", 41)]).time == 41
+
+
+def test_when_all_are_silent_the_stream_is_idle_and_says_so_once():
+    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    standing = stream.batch(100)
+    assert (standing.time, standing.idle, standing.messages) == (30, True, (Watermark(0, 30), Idle()))
+    assert stream.batch(101).messages == ()
+    assert stream.batch(102, [("a", 31)]).idle is False
+
+
+@pytest.mark.parametrize("origin", [None, "o"])
+def test_a_stream_that_never_spoke_becomes_idle(origin):
+    stream = Stream(ascending(origin=origin, idle_after=us(100)))
+    assert not stream.batch(50).idle
+    assert not stream.batch(149).idle
+    standing = stream.batch(150)
+    assert (standing.time, standing.idle, standing.messages) == (MIN, True, (Idle(),))
+    standing = stream.batch(151, [("a", 5)])
+    assert (standing.time, standing.idle) == (5, False)
+
+
+def test_without_idle_after_nobody_is_ever_idle():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 10)])
+    assert not stream.batch(MAX // 2).idle
+
+
+@pytest.mark.parametrize(("on_return", "time"), [("hold", 50), ("catch_up", 60)])
+def test_an_origin_that_returns_behind_is_waited_for_or_left_out(on_return, time):
+    stream = Stream(ascending(origin="o", idle_after=us(100), on_return=on_return))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    stream.batch(100, [("b", 50)])
+    assert stream.batch(101, [("a", 20), ("b", 60)]).time == time
+
+
+# Expected origins
+
+
+def test_the_watermark_waits_for_a_number_of_origins():
+    stream = Stream(ascending(origin="o", expect_origins=2))
+    assert stream.batch(0, [("a", 10)]).time == MIN
+    assert stream.batch(1, [("b", 7)]).time == 7
+
+
+def test_the_watermark_waits_for_named_origins():
+    stream = Stream(ascending(origin="o", expect_origins=["a", "b"]))
+    assert stream.batch(0, [("a", 10), ("c", 20)]).time == MIN
+    assert stream.batch(1, [("b", 30)]).time == 10
+
+
+def test_a_grace_limits_the_wait():
+    stream = Stream(ascending(origin="o", expect_origins=2, grace=us(100)))
+    stream.batch(1000, [("a", 10)])
+    assert stream.batch(1099).time == MIN
+    assert stream.batch(1100).time == 10
+
+
+def test_a_stream_that_waits_is_not_idle():
+    stream = Stream(ascending(origin="o", expect_origins=2, grace=us(100), idle_after=us(10)))
+    stream.batch(0, [("a", 10)])
+    assert not stream.batch(50).idle
+    assert stream.batch(100).messages == (Watermark(0, 10), Idle())
+
+
+def test_a_wait_that_is_over_does_not_begin_again():
+    stream = Stream(ascending(origin="o", expect_origins=2))
+    stream.batch(0, [("a", 10), ("b", 20)])
+    stream.tracker.retire("a")
+    assert stream.batch(1, [("b", 30)]).time == 30
+
+
+def test_a_retired_origin_is_not_expected():
+    stream = Stream(ascending(origin="o", expect_origins=["a", "b"]))
+    stream.batch(0, [("a", 10)])
+    assert stream.tracker.retire("b") is False
+    assert stream.batch(1).time == 10
+
+
+# Notes
+
+
+def test_a_note_raises_the_watermark_directly():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 10)])
+    assert stream.batch(1, notes=[Watermark(0, 100)]).messages == (Watermark(0, 100),)
+    assert stream.batch(2, [("a", 50)], notes=[Watermark(0, 60)]).time == 100
+    assert stream.batch(3, [("a", 120)]).time == 120
+
+
+def test_a_note_of_another_key_is_not_for_this_stream():
+    assert Stream(none(watermark_key=1)).batch(0, notes=[Watermark(0, 100)]).time == MIN
+
+
+def test_a_note_counts_also_while_origins_are_expected():
+    assert Stream(ascending(origin="o", expect_origins=2)).batch(0, notes=[Watermark(0, 5)]).time == 5
+
+
+def test_a_note_of_the_end_drains():
+    stream = Stream(ascending())
+    assert stream.batch(0, [("a", 10)], notes=[Watermark(0, MAX)]).time == MAX
+    assert stream.batch(1, [("a", 20)]) == stream.batch(2, [("a", 20)])
+    assert stream.tracker.time == MAX
+
+
+def test_without_a_watermark_only_notes_move_time():
+    stream = Stream(none())
+    assert stream.batch(0, [("a", 10)]).time == MIN
+    assert stream.batch(1, notes=[Watermark(0, 5)]).time == 5
+
+
+# Clock
+
+
+def test_a_clock_lag_follows_the_batches():
+    stream = Stream(clock_lag(us(30)))
+    assert stream.batch(100, [("a", 10_000)]).time == 70
+    assert stream.batch(110).time == 80
+
+
+def test_a_clock_that_goes_back_moves_nothing():
+    stream = Stream(clock_lag(us(30)))
+    stream.batch(100)
+    assert stream.batch(90).time == 70
+
+
+# Punctuation
+
+
+def test_punctuation_is_the_least_over_origins():
+    stream = Stream(punctuated("mark", origin="o"))
+    columns = ("o", "ts", "mark")
+    assert stream.batch(0, [("a", 1, 10), ("b", 1, 20)], columns=columns).time == 10
+    assert stream.batch(1, [("a", 1, 10), ("b", 1, 20)], columns=columns).time == 10
+    assert stream.batch(2, [("a", 1, 15)], columns=columns).time == 15
+
+
+@pytest.mark.parametrize("marks", [(8,), (8, 12)])
+@pytest.mark.parametrize(("origin", "source"), [(None, "the source"), ("o", "origin 'a'")])
+def test_punctuation_below_an_earlier_batch_is_refused(marks, origin, source):
+    stream = Stream(punctuated("mark", origin=origin))
+    stream.batch(0, [("a", 1, 10)], columns=("o", "ts", "mark"))
+    with pytest.raises(DataError, match=f"key 0 went back on {source}.*00.000010Z.*00.000008Z"):
+        stream.batch(1, [("a", 1, mark) for mark in marks], columns=("o", "ts", "mark"))
+
+
+# Sequences
+
+
+SEEN = ("o", "n", "ts")
+
+
+def numbered(**options):
+    return Stream(ascending(origin="o", sequence="n", **options))
+
+
+def test_a_gap_holds_the_watermark_until_it_closes():
+    stream = numbered()
+    assert stream.batch(0, [("a", 1, 10), ("a", 3, 30)], columns=SEEN).time == 10
+    assert stream.batch(1, [("a", 4, 40)], columns=SEEN).time == 10
+    assert stream.batch(2, [("a", 2, 20)], columns=SEEN).time == 40
+
+
+def test_an_origin_before_its_first_sequence_holds_the_others():
+    stream = numbered()
+    assert stream.batch(0, [("a", 1, 10), ("b", 2, 30)], columns=SEEN).time == MIN
+    assert stream.batch(1, [("b", 1, 20)], columns=SEEN).time == 10
+
+
+def test_a_sequence_without_an_origin_column():
+    stream = Stream(ascending(sequence="n"))
+    assert stream.batch(0, [("a", 2, 20), ("b", 1, 10)], columns=SEEN).time == 20
+    stream.batch(1, [("a", 4, 40)], columns=SEEN)
+    assert stream.tracker.metrics().gaps == (OriginGap(None, 3, 3, 1),)
+    assert stream.tracker.skip()
+    assert stream.batch(2).time == 40
+
+
+def test_chunks_are_put_together_across_batches():
+    stream = numbered(chunk="c", last_chunk="l")
+    columns = (*SEEN, "c", "l")
+    assert stream.batch(0, [("a", 1, 10, 2, True)], columns=columns).time == MIN
+    assert stream.batch(1, [("a", 1, 5, 1, False)], columns=columns).time == 10
+
+
+def test_last_chunks_of_two_batches_are_compared():
+    stream = numbered(chunk="c", last_chunk="l")
+    columns = (*SEEN, "c", "l")
+    stream.batch(0, [("a", 1, 10, 2, True)], columns=columns)
+    with pytest.raises(DataError, match="Sequence 1 of origin 'a' has two last chunks, 2 and 3"):
+        stream.batch(1, [("a", 1, 10, 3, True)], columns=columns)
+
+
+def test_gaps_are_shown_with_the_batch_that_first_saw_them():
+    stream = numbered()
+    stream.batch(7, [("a", 1, 10), ("a", 5, 50)], columns=SEEN)
+    stream.batch(8, [("a", 3, 30)], columns=SEEN)
+    assert stream.tracker.metrics().gaps == (OriginGap("a", 2, 2, 7), OriginGap("a", 4, 4, 7))
+
+
+def test_a_gap_is_skipped_after_its_timeout():
+    stream = numbered(gap_timeout=us(100))
+    stream.batch(0, [("a", 1, 10), ("a", 3, 30)], columns=SEEN)
+    assert stream.batch(99).time == 10
+    assert stream.batch(100).time == 30
+    assert stream.tracker.metrics().gaps == ()
+
+
+def test_a_gap_does_not_age_while_nothing_is_polled():
+    stream = numbered(gap_timeout=us(100))
+    stream.batch(0, [("a", 1, 10), ("a", 3, 30)], columns=SEEN)
+    assert stream.batch(1000, polled=False).time == 10
+    assert stream.batch(1099).time == 10
+    assert stream.tracker.metrics().gaps == (OriginGap("a", 2, 2, 1000),)
+    assert stream.batch(1100).time == 30
+
+
+def test_a_gap_is_skipped_by_command():
+    stream = numbered()
+    stream.batch(0, [("a", 1, 10), ("a", 3, 30), ("b", 1, 99)], columns=SEEN)
+    assert stream.tracker.skip("a")
+    assert stream.batch(1).time == 30
+    assert not stream.tracker.skip("a")
+    assert not stream.tracker.skip("unknown")
+
+
+def test_an_idle_origin_whose_gap_is_skipped_stays_idle():
+    stream = numbered(gap_timeout=us(100), idle_after=us(50))
+    stream.batch(0, [("a", 1, 10), ("a", 3, 30), ("b", 1, 20)], columns=SEEN)
+    stream.batch(60, [("b", 2, 40)], columns=SEEN)
+    assert stream.batch(100, [("b", 3, 60)], columns=SEEN).time == 60
+    assert stream.tracker.metrics().idle_origins == ("a",)
+
+
+def test_with_sequences_declared_watermarks_may_come_out_of_order():
+    stream = Stream(punctuated("mark", origin="o", sequence="n"))
+    columns = (*SEEN, "mark")
+    assert stream.batch(0, [("a", 2, 1, 20)], columns=columns).time == MIN
+    assert stream.batch(1, [("a", 1, 1, 10)], columns=columns).time == 20
+
+
+# Retiring
+
+
+def test_a_retired_origin_is_not_waited_for():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    assert stream.tracker.retire("a")
+    assert stream.batch(1).time == 30
+    assert not stream.tracker.retire("a")
+
+
+def test_a_retired_origin_that_speaks_takes_part_again():
+    stream = numbered()
+    stream.batch(0, [("a", 1, 10), ("b", 1, 30)], columns=SEEN)
+    stream.tracker.retire("a")
+    stream.batch(1, [("b", 2, 40)], columns=SEEN)
+    assert stream.batch(2, [("a", 2, 20), ("b", 3, 50)], columns=SEEN).time == 40
+    assert stream.batch(3, [("a", 3, 45)], columns=SEEN).time == 45
+
+
+def test_retiring_the_last_active_origin_leaves_the_idle_ones():
+    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream.batch(0, [("a", 10), ("b", 30)])
+    stream.batch(100, [("b", 40)])
+    stream.tracker.retire("b")
+    assert stream.batch(101).messages == (Idle(),)
+
+
+def test_retiring_all_origins_ends_nothing():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 10)])
+    stream.tracker.retire("a")
+    assert stream.batch(1).time == 10
+    assert stream.batch(2, [("b", 20)]).time == 20
+
+
+def test_gaps_of_a_retired_origin_are_not_shown():
+    stream = numbered()
+    stream.batch(0, [("a", 2, 10), ("b", 1, 20)], columns=SEEN)
+    stream.tracker.retire("a")
+    assert stream.tracker.metrics().gaps == ()
+
+
+# Metrics, copies, snapshots
+
+
+def test_metrics_name_the_origin_that_holds_the_watermark_back():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 30), ("b", 10)])
+    metrics = stream.tracker.metrics()
+    assert (metrics.watermark, metrics.least_origin, metrics.origins) == (10, "b", 2)
+
+
+def test_a_stream_without_an_origin_column_has_one_origin():
+    assert Tracker(ascending()).metrics().origins == 1
+    assert Tracker(ascending(origin="o")).metrics().origins == 0
+
+
+def test_copies_are_independent_even_when_both_meet_new_origins():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 10)])
+    before = stream.tracker.copy()
+    stream.batch(1, [("a", 20), ("b", 15)])
+    stream.tracker, after = before, stream.tracker
+    assert stream.batch(1, [("a", 30), ("c", 25)]).time == 25
+    assert after.time == 15
+    assert after.metrics().origins == before.metrics().origins == 2
+
+
+def test_a_snapshot_of_another_format_is_refused():
+    snapshot = Tracker(none()).snapshot() | {"format": 99}
+    with pytest.raises(DataError, match="has format 99; this Eventide reads format 1"):
+        Tracker.restore(none(), snapshot)
+
+
+BATCHES = st.lists(
+    st.tuples(
+        st.integers(0, 60),
+        st.booleans(),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["a", "b", None]),
+                st.integers(1, 6),
+                st.one_of(st.none(), st.integers(0, 99)),
+                st.just(1),
+                st.just(True),
+            ),
+            max_size=5,
+        ),
+    ),
+    max_size=6,
+)
+STRATEGIES = [
+    ascending(),
+    lag(us(5), origin="o", idle_after=us(50), on_return="catch_up"),
+    lag(us(5), origin="o", expect_origins=["a", "b"], grace=us(90)),
+    lag(us(5), origin="o", sequence="n", chunk="c", last_chunk="l", gap_timeout=us(80), idle_after=us(40)),
+]
+
+
+@given(BATCHES, st.integers(0, 5), st.sampled_from(STRATEGIES))
+def test_a_restored_tracker_goes_on_as_if_nothing_had_happened(batches, stop, strategy):
+    columns = {"o": pl.String, "n": pl.Int64, "ts": pl.Int64, "c": pl.Int64, "l": pl.Boolean}
+    straight, stopped, now = Tracker(strategy), Tracker(strategy), 0
+    for number, (passed, polled, rows) in enumerate(batches):
+        now += passed
+        summary = strategy.summarise(pl.DataFrame(rows, schema=columns, orient="row"), "ts", now)
+        if number == stop:
+            stopped = Tracker.restore(strategy, stopped.copy().snapshot())
+        before = straight.time
+        standing = straight.advance(summary, now, polled=polled)
+        assert stopped.advance(summary, now, polled=polled) == standing
+        assert stopped.metrics() == straight.metrics()
+        assert standing.time >= before
