@@ -19,8 +19,6 @@ INSTANT = pl.Datetime("us", "UTC")
 
 RESERVED = ("window", "pane", "diff")
 
-_PANE_FIELDS = ("timing", "index", "nonspeculative_index", "is_first", "is_last", "at", "time")
-
 
 def pane_rows(
     emitted: pl.DataFrame, *, key: Sequence[str], results: Sequence[str], now: int, by_row: bool
@@ -32,13 +30,13 @@ def pane_rows(
         pl.struct(_bound(c.START, MIN, by_row).alias("start"), _bound(c.END, MAX, by_row).alias("end")).alias("window"),
         *results,
         pl.struct(
-            pl.col("timing").cast(TIMING),
-            pl.col("index").cast(pl.Int64),
-            pl.col("nonspeculative_index").cast(pl.Int64),
-            "is_first",
-            "is_last",
+            pl.col(c.TIMING).cast(TIMING).alias("timing"),
+            pl.col(c.INDEX).cast(pl.Int64).alias("index"),
+            pl.col(c.NONSPECULATIVE).cast(pl.Int64).alias("nonspeculative_index"),
+            pl.col(c.IS_FIRST).alias("is_first"),
+            pl.col(c.IS_LAST).alias("is_last"),
             pl.lit(now, pl.Int64).cast(INSTANT).alias("at"),
-            pl.col("time").cast(INSTANT).alias("time"),
+            pl.col(c.PANE_TIME).cast(INSTANT).alias("time"),
         ).alias("pane"),
         pl.col("diff").cast(pl.Int8),
     )
@@ -76,6 +74,10 @@ def _instant(value: int) -> pl.Expr:
 
 
 def _beside(rows: pl.DataFrame, extra: dict[str, pl.Expr]) -> pl.DataFrame:
-    """The user's columns and ours; where a name is taken, ours gets a trailing underscore."""
+    """The user's columns and ours; where a name is taken, ours gets trailing underscores."""
     own = [name for name in rows.columns if not name.startswith("__")]
-    return rows.select(*own, *(e.alias(f"{name}_" if name in own else name) for name, e in extra.items()))
+    return rows.select(*own, *(column.alias(_free(name, own)) for name, column in extra.items()))
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name

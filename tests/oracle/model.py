@@ -63,7 +63,7 @@ class Pane(NamedTuple):
     nonspeculative_index: int
     is_first: bool
     is_last: bool
-    time: int
+    time: int | None
     at: int
 
 
@@ -302,10 +302,10 @@ class Model:
         asked = window.touched or completes or expires or window.trigger.due(self.now)
         window.touched = False
         if asked and not window.finished:
-            fires = window.trigger.ready(moment)
+            fires = window.trigger.ready(moment) and (completes or bool(window.untold))
             if fires:
                 window.finished = window.trigger.fire(moment)
-            if (fires and (window.untold or completes)) or (expires and window.untold):
+            if fires or (expires and window.untold):
                 timing = "ON_TIME" if completes else "LATE" if moment.complete else "EARLY"
                 self._emit(window, timing, is_last=expires or window.finished)
         if expires:
@@ -334,9 +334,11 @@ class Model:
         if self.spec.mode == "retracting" and window.standing:
             self.out.panes.append(window.standing._replace(diff=-1, is_last=False, at=self.now))
 
-    def _output_time(self, window: Window, rows: list[Row]) -> int:
+    def _output_time(self, window: Window, rows: list[Row]) -> int | None:
         if self.spec.by_row:
             return max(row.time for row in window.rows if row.time is not None)
         choose = {"earliest": min, "latest": max}.get(self.spec.at)
         times = [row.time for row in rows if row.id in self.on_time and row.time is not None]
-        return choose(times) if choose and times else window.end - 1
+        if choose and times:
+            return choose(times)
+        return window.end - 1 if window.end < MAX else None

@@ -90,7 +90,7 @@ class Repeat(Never):
 
     def fire(self, moment: Moment) -> bool:
         if self.inner.fire(moment):
-            self.inner = build(self.spec, moment.complete)
+            self.inner = build(self.spec, False)
         return False
 
     def merge(self, other: Any) -> None:
@@ -137,8 +137,9 @@ class InOrder(Never):
     def fire(self, moment: Moment) -> bool:
         if not self.inner[self.turn].fire(moment):
             return False
-        self.turn += 1
-        return self.turn == len(self.inner)
+        last = self.turn == len(self.inner) - 1
+        self.turn += not last
+        return last
 
     def merge(self, other: Any) -> None:
         self.turn = max(self.turn, other.turn)
@@ -147,13 +148,16 @@ class InOrder(Never):
 
 
 class Watermark(Never):
-    """``early`` until the window is complete, then once, then ``late``. Born complete, it starts with ``late``."""
+    """``early`` until the window is complete, then once, then ``late``. Born complete, it starts with ``late``.
+
+    Without ``late`` a window that is born complete has its one pane nevertheless: its rows were not late for it.
+    """
 
     def __init__(self, early: tuple[Any, ...] | None, late: tuple[Any, ...] | None, complete: bool) -> None:
-        self.past = complete
+        self.past = complete and late is not None
+        self.before, self.after = early, late
         self.early = Repeat(early, complete) if early else Never()
         self.late = Repeat(late, complete) if late else Never()
-        self.ends = late is None
 
     def join(self, rows: int, now: int) -> None:
         (self.late if self.past else self.early).join(rows, now)
@@ -163,21 +167,21 @@ class Watermark(Never):
 
     def ready(self, moment: Moment) -> bool:
         if self.past:
-            return self.late.ready(moment)
+            return self.late.ready(moment) if self.after else True
         return moment.complete or self.early.ready(moment)
 
     def fire(self, moment: Moment) -> bool:
         if self.past:
-            return self.late.fire(moment)
+            return self.late.fire(moment) if self.after else True
         if not moment.complete:
             return self.early.fire(moment)
         self.past = True
-        return self.ends
+        self.early = Repeat(self.before, True) if self.before else Never()
+        return self.after is None
 
     def merge(self, other: Any) -> None:
-        if self.past == other.past:
-            self.early.merge(other.early)
-            self.late.merge(other.late)
+        self.early.merge(other.early)
+        self.late.merge(other.late)
 
 
 def build(spec: tuple[Any, ...], complete: bool) -> Any:
@@ -195,5 +199,5 @@ def build(spec: tuple[Any, ...], complete: bool) -> Any:
         return Repeat(*args, complete)
     if kind == "watermark":
         return Watermark(*args, complete)
-    inner = [build(arg, complete) for arg in args]
+    inner = [build(arg, complete) for arg in args]  # any, all, order; or_finally is any of two
     return InOrder(inner) if kind == "order" else Parallel(all if kind == "all" else any, inner)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventide.errors import DataError, PlanError
@@ -45,7 +45,9 @@ def test_equal_values_are_ignored():
 
 def test_a_value_that_goes_back_is_an_error():
     one = at(Coalescer(2, name="edge {}".format), 0, 2_000_000, key=3)
-    with pytest.raises(DataError, match="key 3 went back on edge 1: it was 1970-01-01T00:00:02Z and is now 1970-01-01T00:00:01Z"):
+    with pytest.raises(
+        DataError, match="key 3 went back on edge 1: it was 1970-01-01T00:00:02Z and is now 1970-01-01T00:00:01Z"
+    ):
         one.watermark(1, wm(1_000_000, key=3))
 
 
@@ -369,10 +371,7 @@ class Model:
             going = [i for i in self.standing if self.times.get((key, i), MIN) != MAX and self.standing[i] != "done"]
             active = [i for i in going if self.standing[i] == "active"]
             counted = [self.times.get((key, i), MIN) for i in active if (key, i) not in self.left_out]
-            if active:
-                time = min(counted, default=MIN)
-            else:
-                time = self.highest[key] if going else MAX
+            time = min(counted, default=MIN) if active else self.highest[key] if going else MAX
             if time > self.output[key]:
                 self.output[key] = time
                 said.append(Watermark(key, time))
@@ -400,6 +399,7 @@ BUNDLES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(BUNDLES, st.sampled_from(["hold", "catch_up"]))
 def test_the_coalescer_does_what_the_model_does(bundles, on_return):
     coalescer, model = Coalescer(3, on_back="clamp", on_return=on_return), Model(3, on_return)

@@ -1,7 +1,9 @@
 """Intervals against sets of numbers."""
 
+import itertools
+
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventide.watermarks.intervals import contains, join_runs, order_by, running_max
@@ -13,6 +15,7 @@ def ints(values):
     return np.array(values, np.int64)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS)))
 def test_rows_are_ordered_by_column_after_column(rows):
     columns = [ints([row[i] for row in rows]) for i in range(3)]
@@ -34,9 +37,12 @@ def test_negative_numbers_are_ordered_too():
     assert order_by(ints([3, -1, 2])).tolist() == [1, 2, 0]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30), st.integers(0, 6))))
 def test_runs_hold_the_same_numbers_and_are_as_few_as_possible(spans):
-    key, start, end = (ints(c) for c in zip(*((k, s, s + n) for k, s, n in spans), strict=True)) if spans else [ints([])] * 3
+    key, start, end = (
+        (ints(c) for c in zip(*((k, s, s + n) for k, s, n in spans), strict=True)) if spans else [ints([])] * 3
+    )
     order, heads = join_runs((key,), start, end)
     ends = np.maximum.reduceat(end[order], heads) if len(heads) else ints([])
     runs = list(zip(key[order][heads].tolist(), start[order][heads].tolist(), ends.tolist(), strict=True))
@@ -44,7 +50,7 @@ def test_runs_hold_the_same_numbers_and_are_as_few_as_possible(spans):
         (k, n) for k, s, more in spans for n in range(s, s + more + 1)
     }
     assert runs == sorted(runs)
-    assert all(one[0] != two[0] or one[2] + 1 < two[1] for one, two in zip(runs, runs[1:], strict=False))
+    assert all(one[0] != two[0] or one[2] + 1 < two[1] for one, two in itertools.pairwise(runs))
 
 
 def test_a_run_may_end_at_the_highest_number():
@@ -53,6 +59,7 @@ def test_a_run_may_end_at_the_highest_number():
     assert heads.tolist() == [0]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(-2, 2), st.integers(-9, 9))))
 def test_a_running_maximum_starts_anew_at_each_key(rows):
     rows.sort(key=lambda row: row[0])
@@ -61,6 +68,7 @@ def test_a_running_maximum_starts_anew_at_each_key(rows):
     assert running_max((ints([k for k, _ in rows]),), ints([v for _, v in rows])).tolist() == expected
 
 
+@settings(deadline=None)
 @given(
     st.sets(st.tuples(st.integers(0, 2), st.integers(0, 20))),
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 21))),

@@ -17,7 +17,10 @@ REFUSED = [
     (lambda: lag("5s", max_future_skew="-1s"), "max_future_skew of lag.*negative"),
     (lambda: lag("5s", chunk="c", last_chunk="l"), "chunk needs sequence"),
     (lambda: lag("5s", sequence="n", last_chunk="l"), "last_chunk needs chunk"),
-    (lambda: lag("5s", sequence="n", chunk="c"), "chunk needs last_chunk.*never|chunk needs last_chunk"),
+    (
+        lambda: lag("5s", sequence="n", chunk="c"),
+        "chunk needs last_chunk: without it no sequence is ever known to be complete",
+    ),
     (lambda: lag("5s", first_chunk=0), "first_chunk needs chunk"),
     (lambda: lag("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=-1), "at least 0"),
     (lambda: lag("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=True), "at least 0"),
@@ -132,5 +135,5 @@ def test_columns_of_wrong_types_are_refused(column, dtype, message):
 
 @pytest.mark.parametrize("strategy", [lag("5s", origin="mrak"), punctuated("mrak")])
 def test_a_missing_column_is_refused_with_a_hint(strategy):
-    with pytest.raises(PlanError, match="no column 'mrak'.*Did you mean 'mark'"):
+    with pytest.raises(PlanError, match=r"no column 'mrak'.*Did you mean 'mark'"):
         strategy.check(SCHEMA)

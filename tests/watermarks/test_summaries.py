@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventide.errors import DataError
@@ -226,9 +226,7 @@ def test_punctuation_of_different_origins_may_cross():
 
 def test_with_sequences_punctuation_may_come_in_any_order():
     rows = pl.DataFrame({"ts": [1, 1], "mark": [20, 10], "n": [2, 1]})
-    assert numbered(punctuated("mark", sequence="n").summarise(rows, "ts", 0)) == [
-        (None, 1, 2, None, None, None, 20)
-    ]
+    assert numbered(punctuated("mark", sequence="n").summarise(rows, "ts", 0)) == [(None, 1, 2, None, None, None, 20)]
 
 
 # Tasks
@@ -246,6 +244,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(EVENTS, st.integers(0, 30))
 def test_a_summary_of_all_rows_says_what_the_summaries_of_two_tasks_say(events, cut):
     columns = {"o": pl.String, "n": pl.Int64, "c": pl.Int64, "ts": pl.Int64}

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventide.errors import DataError
@@ -81,8 +81,7 @@ def test_an_origin_whose_name_is_missing_takes_part():
 def test_summaries_of_many_tasks_add_up():
     strategy = ascending(origin="o")
     parts = [
-        strategy.summarise(pl.DataFrame({"o": [o], "ts": [ts]}), "ts", 0)
-        for o, ts in (("a", 10), ("b", 7), ("a", 12))
+        strategy.summarise(pl.DataFrame({"o": [o], "ts": [ts]}), "ts", 0) for o, ts in (("a", 10), ("b", 7), ("a", 12))
     ]
     assert Tracker(strategy).advance(pl.concat(parts), 0).time == 7
 
@@ -463,6 +462,7 @@ STRATEGIES = [
 ]
 
 
+@settings(deadline=None)
 @given(BATCHES, st.integers(0, 5), st.sampled_from(STRATEGIES))
 def test_a_restored_tracker_goes_on_as_if_nothing_had_happened(batches, stop, strategy):
     columns = {"o": pl.String, "n": pl.Int64, "ts": pl.Int64, "c": pl.Int64, "l": pl.Boolean}

@@ -24,6 +24,12 @@ Result: TypeAlias = pl.Expr | Callable[[pl.DataFrame], pl.Series]
 """How a result column is read from accumulator columns: an expression, or a function of the cells."""
 
 
+Addends: TypeAlias = pl.Series | Literal["rows", "no sum"]
+"""A series without nulls to add up, or the number of rows; or no such simple thing."""
+ROWS: Final = "rows"
+NO_SUM: Final = "no sum"
+
+
 @dataclass(frozen=True)
 class Source:
     """The rows that an aggregate will read, known by their schema."""
@@ -60,6 +66,12 @@ class Accumulator:
     """What zero rows leave behind."""
     keeps_rows: bool = False
     """It grows with the rows, not with the keys."""
+    ordered: bool = True
+    """The order of rows may matter, be it only for the last bit of a sum. False allows faster ways."""
+
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
+        """What to add up for each group, where that is all there is to do, exactly, in double precision."""
+        return NO_SUM
 
     def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
         """``start``, for these rows: overridden where the data allow a cheaper form or need a check."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
+from eventide.aggregates.aggregate import NO_SUM, Accumulator, Aggregate, Parts, Source
+from eventide.aggregates.dense import dense_groups
 from eventide.aggregates.grouping import group
 from eventide.aggregates.numbering import GROUP, Numbered, number
 from eventide.aggregates.rowwise import RowWise, UserCodeError, start_rowwise
@@ -89,22 +90,29 @@ class Bound:
         self._expressions = [a for a in accumulators if isinstance(a, Accumulator)]
         self._passes = [a for a in accumulators if not isinstance(a, (Accumulator, RowWise))]
         self._rowwise = [a for a in accumulators if isinstance(a, RowWise)]
+        self._ordered = any(a.ordered for a in self._expressions)
         self.columns = tuple(a.name for a in accumulators)
         self.schema = {a.name: a.dtype for a in accumulators}
         self._empty = {a.name: a.empty for a in accumulators}
         self.result_schema = dict(self.results(pl.DataFrame(schema=self.schema)).schema)
         self.python = any(a.python for a in aggregates.values())
 
-    def start(self, rows: pl.DataFrame, by: Sequence[str]) -> Started:
-        """One cell per distinct ``by``. A row that user-written code cannot digest counts in no aggregate."""
+    def start(self, rows: pl.DataFrame, by: Sequence[str], *, steps: Mapping[str, int] | None = None) -> Started:
+        """One cell per distinct ``by``. A row that user-written code cannot digest counts in no aggregate.
+
+        ``steps`` names columns of ``by`` whose values lie on a grid of that width, which makes grouping faster.
+        """
         for name in by:
             if name in self.schema:
                 raise errors.key_clash(name)
         if not rows.height:
             return Started(self._no_cells(rows, by))
         if not self._passes and not self._rowwise:
-            expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
-            return Started(self._typed(group(rows, by, expressions), by))
+            added = self._added(rows, by, steps or {}, starting=True)
+            if added is None:
+                expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
+                added = group(rows, by, expressions, ordered=self._ordered)
+            return Started(self._typed(added, by))
         numbered, states, failures = start_rowwise(self._rowwise, rows, by)
         if numbered.groups:
             expressions = [a.starting(numbered.rows, by).alias(a.name) for a in self._expressions]
@@ -118,13 +126,18 @@ class Bound:
         failed = pl.Series("failed", positions, dtype=pl.UInt32)
         return Started(cells, failed, [failures[position] for position in positions])
 
-    def merge(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    def merge(
+        self, cells: pl.DataFrame, by: Sequence[str], *, steps: Mapping[str, int] | None = None
+    ) -> pl.DataFrame:
         """Partial cells, older ones first, merged to one per distinct ``by``. Other columns are dropped."""
         if not cells.height:
             return self._no_cells(cells, by)
+        simple = not self._passes and not self._rowwise
+        if simple and (added := self._added(cells, by, steps or {}, starting=False)) is not None:
+            return self._typed(added, by)
         expressions = [a.merging(cells, by).alias(a.name) for a in self._expressions]
-        if not self._passes and not self._rowwise:
-            return self._typed(group(cells, by, expressions), by)
+        if simple:
+            return self._typed(group(cells, by, expressions, ordered=self._ordered), by)
         numbered = number(cells, by)
         passes: list[OwnPass | RowWise] = [*self._passes, *self._rowwise]
         try:
@@ -164,6 +177,19 @@ class Bound:
             )
             for name, aggregate in self._aggregates.items()
         ]
+
+    def _added(
+        self, frame: pl.DataFrame, by: Sequence[str], steps: Mapping[str, int], *, starting: bool
+    ) -> pl.DataFrame | None:
+        """The cells by plain addition, where that is all there is to do and the keys allow it."""
+        addends: dict[str, pl.Series | None] = {}
+        for accumulator in self._expressions:
+            values = accumulator.addends(frame, starting=starting)
+            if isinstance(values, str) and values == NO_SUM:
+                return None
+            addends[accumulator.name] = None if isinstance(values, str) else values
+        groups = dense_groups(frame, by, steps)
+        return None if groups is None else groups.sums(addends)
 
     def _no_cells(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         return pl.DataFrame(schema={name: frame.schema[name] for name in by} | self.schema)

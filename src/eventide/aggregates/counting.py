@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
+from eventide.aggregates.aggregate import NO_SUM, ROWS, Accumulator, Addends, Aggregate, Parts, Source
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,18 @@ def counted(source: Source, column: str | None) -> Accumulator:
         present = diff if column is None else diff.filter(pl.col(column).is_not_null())
         return Accumulator(name, pl.Int64(), present.sum(), merge, empty=0)
     if column is None:
-        return Accumulator(name, pl.Int64(), pl.len(), merge, empty=0)
+        return RowCount(name, pl.Int64(), pl.len(), merge, empty=0, ordered=False)
     # Expr.count leaves Polars' fast path; a sum of ones stays on it.
     start = pl.col(column).is_not_null().cast(pl.UInt32).sum()
-    return ValueCount(name, pl.Int64(), start, merge, empty=0, column=column)
+    return ValueCount(name, pl.Int64(), start, merge, empty=0, ordered=False, column=column)
+
+
+@dataclass(frozen=True, eq=False)
+class RowCount(Accumulator):
+    """Counts rows."""
+
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+        return ROWS if starting else frame[self.name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,3 +71,8 @@ class ValueCount(Accumulator):
 
     def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
         return self.start if rows[self.column].null_count() else pl.len()
+
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+        if not starting:
+            return frame[self.name]
+        return NO_SUM if frame[self.column].null_count() else ROWS

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from eventide.aggregates.aggregate import Accumulator, Source
+from eventide.aggregates.aggregate import NO_SUM, Accumulator, Addends, Source
 from eventide.aggregates.counting import counted
 from eventide.aggregates.grouping import group
 from eventide.errors import aggregates as errors
@@ -76,7 +76,7 @@ def _sum(
     name: str, column: str, dtype: pl.DataType, value: Callable[[pl.DataType], pl.Expr], empty: object
 ) -> Accumulator:
     start, merge = value(dtype).sum(), pl.col(name).sum()
-    return SumOf(name, dtype, start, merge, empty=empty, column=column, value=value)
+    return SumOf(name, dtype, start, merge, empty=empty, ordered=dtype.is_float(), column=column, value=value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +92,15 @@ class SumOf(Accumulator):
 
     def merging(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
         return self._safe(cells, by, self.name, pl.col(self.name).cast)
+
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+        values = frame.select(self.value(self.dtype)).to_series() if starting else frame[self.name]
+        if values.null_count() or not self._exact_in_doubles(values):
+            return NO_SUM
+        return values
+
+    def _exact_in_doubles(self, values: pl.Series) -> bool:
+        return self.dtype.is_float() or (self.dtype == pl.Int64 and _reach(values) * len(values) < 2**53)
 
     def _safe(
         self, frame: pl.DataFrame, by: Sequence[str], column: str, value: Callable[[pl.DataType], pl.Expr]
@@ -109,9 +118,7 @@ class SumOf(Accumulator):
         """Two reductions tell for nearly all data that no sum can leave the range."""
         if self.dtype.is_float() or values.dtype in _NARROW:
             return True
-        low: Any = values.min()
-        high: Any = values.max()
-        return low is None or (max(abs(int(low)), abs(int(high))) + 1) * len(values) < self._limit()
+        return _reach(values) * len(values) < self._limit()
 
     def _limit(self) -> int:
         return _DECIMAL // 10**self.dtype.scale if isinstance(self.dtype, pl.Decimal) else _INT64
@@ -123,6 +130,13 @@ class SumOf(Accumulator):
         fits = pl.col(self.name).is_between(-self._limit(), self._limit(), closed="left")
         for row in sums.filter(~fits).head(1).iter_rows(named=True):
             raise errors.sum_overflow(self.name, str(self.dtype), {name: row[name] for name in by})
+
+
+def _reach(values: pl.Series) -> int:
+    """A bound on the absolute values."""
+    low: Any = values.min()
+    high: Any = values.max()
+    return 0 if low is None else max(abs(int(low)), abs(int(high))) + 1
 
 
 _NARROW = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)

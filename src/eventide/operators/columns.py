@@ -15,3 +15,11 @@ SEEN = "__seen"  # rows of a key so far
 ROW = "__row"
 REASON = "__reason"
 DETAIL = "__detail"
+
+# What a pane says of itself, until it becomes the fields of ``pane``.
+TIMING = "__pane.timing"
+INDEX = "__pane.index"
+NONSPECULATIVE = "__pane.nonspeculative_index"
+IS_FIRST = "__pane.is_first"
+IS_LAST = "__pane.is_last"
+PANE_TIME = "__pane.time"

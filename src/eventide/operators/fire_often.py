@@ -11,7 +11,7 @@ from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
 from eventide.operators.firing import Firing, Moment
 from eventide.operators.outcome import Outcome, start_cells
-from eventide.operators.slicing import Sliced, sliced, windows_of, without_late
+from eventide.operators.slicing import Sliced, grid, sliced, windows_of, without_late
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
 from eventide.windows import Inherit, WindowKind
@@ -86,7 +86,7 @@ class FireOften:
             cells, failed = start_cells(self._bound, rows, self._identity)
             return cells, int(cells[c.ROWS].sum()), failed
         carried = [c.SEEN] if self._by_row and self._plan.key else []
-        cells, failed = start_cells(self._bound, rows, [*self._plan.key, c.SLICE, *carried])
+        cells, failed = start_cells(self._bound, rows, [*self._plan.key, c.SLICE, *carried], grid(self._kind))
         entered = int(cells[c.ROWS].sum())
         windows = windows_of(self._kind, cells[c.SLICE].unique())
         if not self._by_row:

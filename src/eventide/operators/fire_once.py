@@ -9,7 +9,7 @@ from eventide.aggregates import Bound
 from eventide.operators import columns as c
 from eventide.operators.firing import Moment
 from eventide.operators.outcome import Outcome, start_cells
-from eventide.operators.slicing import sliced, windows_of, without_late
+from eventide.operators.slicing import grid, sliced, windows_of, without_late
 from eventide.panes import ON_TIME
 from eventide.plan.plan import Plan
 from eventide.state.cells import Cells
@@ -26,6 +26,7 @@ class FireOnce:
         self._bound = bound
         self._results = results
         self._by = [*plan.key, c.SLICE]
+        self._grid = grid(kind)
 
     def initial(self) -> Cells:
         """No cells."""
@@ -34,8 +35,8 @@ class FireOnce:
     def advance(self, store: Cells, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Cells]:
         """Take in the bundle's rows, then emit the windows that the watermark completes."""
         cut = without_late(self._kind, self._plan.lifetime, sliced(self._kind, rows, c.AT), moment.was, earliest)
-        cells, failed = start_cells(self._bound, cut.rows, self._by)
-        store = store.append(cells, lambda many: self._bound.merge(many, self._by))
+        cells, failed = start_cells(self._bound, cut.rows, self._by, self._grid)
+        store = store.append(cells, lambda many: self._bound.merge(many, self._by, steps=self._grid))
         store, emitted = self._complete(store, moment)
         return Outcome(store, emitted, int(cells[c.ROWS].sum()), cut.late, cut.outside, failed)
 
@@ -67,7 +68,7 @@ class FireOnce:
         if self._kind.shared:
             spread = pl.concat(parts).join(windows, on=c.SLICE, how="inner", maintain_order="left")
             return self._bound.merge(spread, by)
-        cells = parts[0] if len(parts) == 1 else self._bound.merge(pl.concat(parts), self._by)
+        cells = parts[0] if len(parts) == 1 else self._bound.merge(pl.concat(parts), self._by, steps=self._grid)
         return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE)
 
     def _told(self, panes: pl.DataFrame) -> pl.DataFrame:

@@ -23,7 +23,8 @@ FINISHED = "__finished"
 MOVED = "__moved"  # the window's bounds changed in this bundle
 LAST = "__last."  # prefix: what the last pane said
 
-_INFO = ("timing", "index", "nonspeculative_index", "is_first", "time")
+_INFO = (c.TIMING, c.INDEX, c.NONSPECULATIVE, c.IS_FIRST, c.PANE_TIME)
+_SPOKEN = f"{LAST}{c.INDEX}"  # null: no pane of this window stands
 _EXPIRED, _EMIT, _FIRES = "__expired", "__emit", "__fires"
 
 
@@ -74,8 +75,8 @@ class Firing:
         own |= {column.name: column.dtype for column in self._columns}
         if self._plan.remembers:
             own |= {f"{LAST}{name}": self._bound.result_schema[name] for name in self._results}
-            own |= {f"{LAST}#timing": pl.String(), f"{LAST}#index": pl.Int32(), f"{LAST}#time": pl.Int64()}
-            own |= {f"{LAST}#nonspeculative_index": pl.Int32(), f"{LAST}#is_first": pl.Boolean()}
+            info = (pl.String(), pl.Int32(), pl.Int32(), pl.Boolean(), pl.Int64())
+            own |= {f"{LAST}{name}": dtype for name, dtype in zip(_INFO, info, strict=True)}
         return own
 
     def fire(self, panes: pl.DataFrame, moment: Moment, *, merging: bool) -> Fired:
@@ -98,14 +99,14 @@ class Firing:
 
     def retract(self, panes: pl.DataFrame) -> pl.DataFrame:
         """The rows that take back the last pane of each of ``panes`` that has one."""
-        spoken = panes.filter(pl.col(f"{LAST}#index").is_not_null())
+        spoken = panes.filter(pl.col(_SPOKEN).is_not_null())
         return spoken.select(
             *self._plan.key,
             c.START,
             c.END,
             *(pl.col(f"{LAST}{name}").alias(name) for name in self._results),
-            *(pl.col(f"{LAST}#{name}").alias(name) for name in _INFO),
-            pl.lit(False).alias("is_last"),
+            *(pl.col(f"{LAST}{name}").alias(name) for name in _INFO),
+            pl.lit(False).alias(c.IS_LAST),
             pl.lit(-1, pl.Int8).alias("diff"),
         )
 
@@ -138,11 +139,11 @@ class Firing:
         results = self._bound.results(told.select(self._bound.columns))
         timing = pl.when(~COMPLETE).then(pl.lit(EARLY)).when(~WAS_COMPLETE).then(pl.lit(ON_TIME)).otherwise(pl.lit(LATE))
         info = told.select(
-            timing.alias("timing"),
-            pl.col(INDEX).alias("index"),
-            pl.when(COMPLETE).then(NONSPECULATIVE).otherwise(-1).cast(pl.Int32).alias("nonspeculative_index"),
-            (pl.col(INDEX) == 0).alias("is_first"),
-            (pl.col(_EXPIRED) | pl.col(FINISHED)).alias("is_last"),
+            timing.alias(c.TIMING),
+            pl.col(INDEX).alias(c.INDEX),
+            pl.when(COMPLETE).then(NONSPECULATIVE).otherwise(-1).cast(pl.Int32).alias(c.NONSPECULATIVE),
+            (pl.col(INDEX) == 0).alias(c.IS_FIRST),
+            (pl.col(_EXPIRED) | pl.col(FINISHED)).alias(c.IS_LAST),
         ).with_columns(self._output_time(told, results))
         values = results.select(self._results)
         said = told.select(*self._plan.key, c.START, c.END).hstack(values).hstack(info)
@@ -158,9 +159,9 @@ class Firing:
 
     def _output_time(self, told: pl.DataFrame, results: pl.DataFrame) -> pl.Series:
         end = told[c.END]
-        at_end = pl.select(pl.when(end < MAX).then(end - 1)).to_series().alias("time")
+        at_end = pl.select(pl.when(end < MAX).then(end - 1)).to_series().alias(c.PANE_TIME)
         if self._plan.window.axis == "rows" or self._plan.output_time != "end":
-            return pl.select(pl.coalesce(results[c.HELD], at_end)).to_series().alias("time")
+            return pl.select(pl.coalesce(results[c.HELD], at_end)).to_series().alias(c.PANE_TIME)
         return at_end
 
     def _changed(self, told: pl.DataFrame, values: pl.DataFrame) -> pl.Series | None:
@@ -169,7 +170,7 @@ class Firing:
             return None
         before = told.select(pl.col(f"{LAST}{name}").alias(name) for name in self._results)
         same = [before[name].eq_missing(values[name]) for name in self._results]
-        first = told[f"{LAST}#index"].is_null()
+        first = told[_SPOKEN].is_null()
         return first | ~pl.DataFrame(same).select(pl.all_horizontal(pl.all())).to_series()
 
     def _afterwards(
@@ -191,14 +192,13 @@ class Firing:
             after = after.with_columns(self._bound.empty(told.height).get_columns())
         if self._plan.remembers:
             last = values.rename({name: f"{LAST}{name}" for name in self._results})
-            facts = info.select(pl.col(name).alias(f"{LAST}#{name}") for name in _INFO)
+            facts = info.select(pl.col(name).alias(f"{LAST}{name}") for name in _INFO)
             new = [*last.get_columns(), *facts.get_columns()]
             if changed is not None:
                 new = [pl.select(pl.when(changed).then(s).otherwise(told[s.name])).to_series().alias(s.name) for s in new]
             after = after.with_columns(new)
             if vanished is not None and vanished.any():
-                index = f"{LAST}#index"
-                after = after.with_columns(pl.when(~vanished).then(pl.col(index)).alias(index))
+                after = after.with_columns(pl.when(~vanished).then(pl.col(_SPOKEN)).alias(_SPOKEN))
         return after
 
     def _kept(self, told: pl.DataFrame, quiet: pl.DataFrame) -> pl.DataFrame:
@@ -207,7 +207,9 @@ class Firing:
         due = pl.when(COMPLETE).then(self._lifetime.expires_at(pl.col(c.END))).otherwise(pl.col(c.END))
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             due = pl.lit(MAX, pl.Int64)
-        clocks = [pl.col(column.name) for column in self._columns if column.due]
+        # A time that has passed does not come again; kept, it would hide the ones that are still to come.
+        times = [pl.col(column.name) for column in self._columns if column.due]
+        clocks = [pl.when(time > NOW).then(time) for time in times]
         clock = pl.min_horizontal(clocks) if clocks else pl.lit(None, pl.Int64)
         return panes.with_columns(
             due.cast(pl.Int64).alias(DUE), pl.when(~pl.col(FINISHED)).then(clock).cast(pl.Int64).alias(CLOCK)

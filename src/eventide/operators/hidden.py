@@ -8,6 +8,7 @@ from typing import Literal
 import polars as pl
 
 from eventide.aggregates import Accumulator, Aggregate, Parts, Source
+from eventide.aggregates.counting import RowCount
 from eventide.operators import columns as c
 
 FIRST = "__first"
@@ -20,7 +21,7 @@ class Rows(Aggregate):
 
     def bind(self, source: Source) -> Parts:
         """A plain count."""
-        rows = Accumulator(c.ROWS, pl.Int64(), pl.len(), pl.col(c.ROWS).sum(), empty=0)
+        rows = RowCount(c.ROWS, pl.Int64(), pl.len(), pl.col(c.ROWS).sum(), empty=0, ordered=False)
         return Parts([rows], pl.col(c.ROWS))
 
 
@@ -30,7 +31,7 @@ class Net(Aggregate):
 
     def bind(self, source: Source) -> Parts:
         """The sum of the diffs."""
-        net = Accumulator("__net", pl.Int64(), pl.col(c.DIFF).sum(), pl.col("__net").sum(), empty=0)
+        net = Accumulator("__net", pl.Int64(), pl.col(c.DIFF).sum(), pl.col("__net").sum(), empty=0, ordered=False)
         return Parts([net], pl.col("__net"))
 
 
@@ -43,8 +44,8 @@ class Extent(Aggregate):
     def bind(self, source: Source) -> Parts:
         """The first position, and the last plus its gap."""
         until = pl.col(c.AT).max() + self.gap if isinstance(self.gap, int) else (pl.col(c.AT) + pl.col("__gap")).max()
-        first = Accumulator(FIRST, pl.Int64(), pl.col(c.AT).min(), pl.col(FIRST).min())
-        return Parts([first, Accumulator(UNTIL, pl.Int64(), until, pl.col(UNTIL).max())], pl.col(FIRST))
+        first = Accumulator(FIRST, pl.Int64(), pl.col(c.AT).min(), pl.col(FIRST).min(), ordered=False)
+        return Parts([first, Accumulator(UNTIL, pl.Int64(), until, pl.col(UNTIL).max(), ordered=False)], pl.col(FIRST))
 
 
 @dataclass(frozen=True)
@@ -57,4 +58,4 @@ class Held(Aggregate):
         """The least or the greatest time."""
         hold, held = pl.col(c.HOLD), pl.col(c.HELD)
         start, merge = (hold.min(), held.min()) if self.which == "earliest" else (hold.max(), held.max())
-        return Parts([Accumulator(c.HELD, pl.Int64(), start, merge)], held)
+        return Parts([Accumulator(c.HELD, pl.Int64(), start, merge, ordered=False)], held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -27,9 +27,11 @@ class Outcome(Generic[S]):
     unemitted: int = 0
 
 
-def start_cells(bound: Bound, rows: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+def start_cells(
+    bound: Bound, rows: pl.DataFrame, by: Sequence[str], steps: Mapping[str, int] | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """The rows as cells, and the rows on which a user's aggregate raised."""
-    started = bound.start(rows, by)
+    started = bound.start(rows, by, steps=steps)
     if started.failed is None:
         return started.cells, None
     failed = rows[started.failed].with_columns(

@@ -53,3 +53,9 @@ def windows_of(kind: WindowKind, slices: pl.Series) -> pl.DataFrame:
         pl.col("start").cast(pl.Int64).alias(c.START),
         pl.col("end").cast(pl.Int64).alias(c.END),
     )
+
+
+def grid(kind: object) -> dict[str, int]:
+    """The width of the grid on which the slices of a kind lie, where it has one: grouping is faster then."""
+    step = getattr(kind, "step", None)
+    return {c.SLICE: step} if isinstance(step, int) else {}

@@ -173,15 +173,15 @@ class WindowedAggregate:
     def _nothing(self, admitted: Admitted) -> pl.DataFrame:
         schema: dict[str, Any] = {name: admitted.rows.schema[name] for name in self.plan.key}
         schema |= {c.START: pl.Int64, c.END: pl.Int64} | {n: self.bound.result_schema[n] for n in self.results}
-        schema |= {"timing": pl.String, "index": pl.Int32, "nonspeculative_index": pl.Int32}
+        schema |= {c.TIMING: pl.String, c.INDEX: pl.Int32, c.NONSPECULATIVE: pl.Int32}
         return pl.DataFrame(
-            schema=schema | {"is_first": pl.Boolean, "time": pl.Int64, "is_last": pl.Boolean, "diff": pl.Int8}
+            schema=schema | {c.IS_FIRST: pl.Boolean, c.PANE_TIME: pl.Int64, c.IS_LAST: pl.Boolean, "diff": pl.Int8}
         )
 
 
 def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, emitted: pl.DataFrame) -> Counts:
     dead = dict(letters[c.REASON].value_counts().iter_rows()) if letters.height else {}
-    timings = emitted.filter(pl.col("diff") > 0)["timing"].value_counts() if emitted.height else None
+    timings = emitted.filter(pl.col("diff") > 0)[c.TIMING].value_counts() if emitted.height else None
     return Counts(
         rows=rows,
         in_windows=outcome.entered,

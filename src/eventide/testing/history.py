@@ -21,7 +21,8 @@ class Happening:
 def table(happenings: Sequence[Happening]) -> list[str]:
     """Aligned lines: a bundle may take several.
 
-    >>> print(*table([Happening("12:05", ["a 5", "b 3"], "12:02", ["+ a total=5"])]), sep="\\n")
+    >>> for line in table([Happening("12:05", ["a 5", "b 3"], "12:02", ["+ a total=5"])]):
+    ...     print(line)
     clock  in   watermark  out
     12:05  a 5      12:02  + a total=5
            b 3

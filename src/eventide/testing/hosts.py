@@ -20,7 +20,7 @@ class Came:
     late: Sequence[pl.DataFrame]
     dead: Sequence[pl.DataFrame]
     watermark: int  # of the first pipeline, after the bundle
-    counts: Counts = Counts()
+    counts: Counts
 
 
 class Host(Protocol):

@@ -28,8 +28,12 @@ def report(title: str, shape: Shape, pairing: Pairing[Row, Row], history: Sequen
             unexpected.remove(nearest)
             lines += _differing(shape, wanted, nearest)
     lines += [_line("unexpected", shape, came) for came in unexpected]
-    lines += ["", *([hint, ""] if hint else []), "So far:"]
-    return "\n".join([*lines, *(f"  {line}" for line in table(history))])
+    return "\n".join([*lines, "", *([hint, ""] if hint else []), so_far(history)])
+
+
+def so_far(history: Sequence[Happening]) -> str:
+    """Everything that happened, bundle by bundle."""
+    return "\n".join(["So far:", *(f"  {line}" for line in table(history))])
 
 
 def _line(label: str, shape: Shape, row: Row, *, all_fields: bool = False) -> str:

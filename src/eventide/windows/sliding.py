@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from math import gcd
 
 import polars as pl
 
@@ -30,6 +31,11 @@ class Sliding:
     @property
     def _cut(self) -> int:
         return self.size % self.every
+
+    @property
+    def step(self) -> int:
+        """The width of the grid of slices."""
+        return gcd(self.size, self.every)
 
     def slice_of(self, at: pl.Expr) -> pl.Expr:
         """The last cut not above ``at``."""

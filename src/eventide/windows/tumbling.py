@@ -20,6 +20,11 @@ class Tumbling:
     axis: Axis = "time"
     shared = False
 
+    @property
+    def step(self) -> int:
+        """The width of the grid of slices."""
+        return self.size
+
     def slice_of(self, at: pl.Expr) -> pl.Expr:
         """The start of the window."""
         return floor(at, self.size, self.offset)

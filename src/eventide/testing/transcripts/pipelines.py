@@ -1,0 +1,142 @@
+"""Pipelines from their description in a transcript.
+
+A function of eventide is called as ``name argument option value …`` or as a mapping; which words are options follows
+from the function itself, so a new option of a window can be used here at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from eventide import aggregates, triggers, watermarks, windows
+from eventide.errors.kinds import did_you_mean
+from eventide.plan import Pipeline, Stream, ingestion_time
+from eventide.plan import stream as begin
+from eventide.testing.transcripts.document import read_value
+from eventide.watermarks.options import ORIGIN_OPTIONS
+
+Call = Callable[..., Any]
+
+
+def _table(module: ModuleType, *names: str) -> dict[str, Call]:
+    return {name: getattr(module, name) for name in names}
+
+
+_WATERMARKS = _table(watermarks, "none", "lag", "ascending", "punctuated", "clock_lag")
+_WINDOWS = _table(windows, "tumbling", "sliding", "sessions", "cumulate", "calendar", "inherit", "rows", "row_sessions")
+_WINDOWS["global"] = windows.global_window
+_TRIGGERS = _table(
+    triggers,
+    *("after_watermark", "after_count", "after_processing_time", "every", "each", "never"),
+    *("repeatedly", "any_of", "all_of", "in_order", "or_finally"),
+)
+_AGGREGATES = _table(
+    aggregates,
+    *(name for name in aggregates.__all__ if name.islower() and name not in ("reduce", "fold", "composite", "bind")),
+)
+_OF_TRIGGERS = ("after_watermark", "repeatedly", "any_of", "all_of", "in_order", "or_finally")
+
+
+def build(description: Mapping[str, Any]) -> Pipeline:
+    """The pipeline that a transcript describes; a ``PlanError`` says what is wrong with it.
+
+    >>> print(build({"time": "ts", "window": "sliding 10 minutes every 1 minute", "agg": {"n": "count"}}).explain())
+         time  column 'ts'
+          key  none: one group
+    ...
+    """
+    time = description.get("time", "ts")
+    stream = begin(
+        time=ingestion_time() if time == "ingestion" else time,
+        key=description.get("key"),
+        watermark=call("watermark", _WATERMARKS, description.get("watermark", "none")),
+    )
+    if "window" in description:
+        kind = call("window", _WINDOWS, description["window"])
+        stream = stream.window(kind, at=description.get("output_time", "end"))
+    if "trigger" in description:
+        stream = stream.trigger(trigger(description["trigger"]), may_lose_data=description.get("may_lose_data", False))
+    if "lateness" in description:
+        stream = stream.lateness(description["lateness"])
+    results = {name: call(f"agg {name}", _AGGREGATES, what) for name, what in description.get("agg", {}).items()}
+    return _accumulating(stream, description).agg(**results)
+
+
+def call(what: str, known: Mapping[str, Call], said: Any) -> Any:
+    """Call the function that is named by text or mapping."""
+    name, args, options = _parts(what, known, said)
+    return known[name](*args, **options)
+
+
+def trigger(said: Any) -> Any:
+    """A trigger, and the triggers in it."""
+    name, args, options = _parts("trigger", _TRIGGERS, said)
+    if name in _OF_TRIGGERS:
+        args = [trigger(arg) for arg in args]
+        options = {option: trigger(value) for option, value in options.items()}
+    return _TRIGGERS[name](*args, **options)
+
+
+def _accumulating(stream: Stream, description: Mapping[str, Any]) -> Stream:
+    mode = description.get("mode")
+    if mode is None:
+        return stream
+    accumulate: Call = getattr(stream, mode)
+    said: Stream = accumulate(fire_only_updated=description.get("fire_only_updated", False))
+    return said
+
+
+def _parts(what: str, known: Mapping[str, Call], said: Any) -> tuple[str, list[Any], dict[str, Any]]:
+    """The function's name, its arguments and its options."""
+    if isinstance(said, str):
+        name, _, rest = said.strip().partition(" ")
+        _check(what, known, name)
+        return name, *_cut(rest, _options(known[name]), known[name])
+    names = [name for name in said if name in known]
+    if len(names) != 1:
+        _check(what, known, next(iter(said)))
+    name = names[0]
+    given, options = said[name], {option: value for option, value in said.items() if option != name}
+    if isinstance(given, dict):
+        return name, [], given | options
+    if isinstance(given, list) and name in _OF_TRIGGERS:
+        return name, given, options
+    return (name, *_placed([] if given in (None, "", True) else [given], options, known[name]))
+
+
+def _cut(text: str, option_names: list[str], function: Call) -> tuple[list[Any], dict[str, Any]]:
+    """``10 minutes every 1 minute`` to an argument and options."""
+    first: list[str] = []
+    options: dict[str, list[str]] = {}
+    into = first
+    for word in text.split():
+        if word in option_names and word not in options:
+            into = options.setdefault(word, [])
+        else:
+            into.append(word)
+    arguments = [read_value(" ".join(first))] if first else []
+    return _placed(arguments, {name: read_value(" ".join(value)) for name, value in options.items()}, function)
+
+
+def _placed(arguments: list[Any], options: dict[str, Any], function: Call) -> tuple[list[Any], dict[str, Any]]:
+    """A function without positional parameters gets its argument by name."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if arguments and parameters and parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        return [], {parameters[0].name: arguments[0]} | options
+    return arguments, options
+
+
+def _options(function: Call) -> list[str]:
+    parameters = list(inspect.signature(function).parameters.values())
+    named = [
+        p.name for i, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY or (i > 0 and p.kind is not p.VAR_KEYWORD)
+    ]
+    return [*named, *ORIGIN_OPTIONS] if any(p.kind is p.VAR_KEYWORD for p in parameters) else named
+
+
+def _check(what: str, known: Mapping[str, Call], name: str) -> None:
+    if name not in known:
+        raise ValueError(f"{what}: there is no {name!r}. {did_you_mean(name, known)}")

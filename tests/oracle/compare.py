@@ -1,0 +1,142 @@
+"""The columnar code and the model side by side, and a transcript of where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+import eventide as ev
+from eventide.operators.bundle import Bundle, Step
+from eventide.operators.windowed import WindowedAggregate
+from eventide.watermarks import Watermark
+from tests.oracle.histories import AGGREGATES, SCHEMA, History, frame_of, pipeline_of, smaller
+from tests.oracle.model import MAX, MIN, Model, Out, Pane
+
+_PANE = ("timing", "index", "nonspeculative_index", "is_first", "is_last", "time", "at")
+
+
+def bound(history: History) -> WindowedAggregate:
+    """The operator of a history's plan: one serves all histories of the plan."""
+    return WindowedAggregate(pipeline_of(history.spec, history.source).plan, pl.Schema(SCHEMA))
+
+
+def run(operator: WindowedAggregate, history: History) -> list[Step[Any]]:
+    """What the columnar code gives, step by step."""
+    state, steps = operator.initial(), []
+    for push in history.pushes:
+        notes = () if push.note is None else (Watermark(0, push.note),)
+        step = operator.step(state, Bundle(frame_of(push.rows), push.now, notes))
+        state = step.state
+        steps.append(step)
+    return steps
+
+
+def expected(history: History, watermarks: Iterable[int]) -> list[Out]:
+    """What the model gives, with the watermarks that stood after each bundle."""
+    model = Model(history.spec)
+    pairs = zip(history.pushes, watermarks, strict=True)
+    return [model.step(list(push.rows), push.now, watermark) for push, watermark in pairs]
+
+
+def panes_of(frame: pl.DataFrame, *, keyed: bool) -> list[Pane]:
+    """Rows of output in the model's words."""
+    window, pane = pl.col("window").struct, pl.col("pane").struct
+    bounds = [window.field("end").cast(pl.Int64).fill_null(MAX), window.field("start").cast(pl.Int64).fill_null(MIN)]
+    fields = [pane.field(name) for name in _PANE[:-2]] + [pane.field(name).cast(pl.Int64) for name in _PANE[-2:]]
+    key = pl.col("key") if keyed else pl.lit(None, pl.String).alias("key")
+    return [
+        Pane(diff, end, start, (of is not None, of or ""), tuple(map(_plain, rest[:-7])), *rest[-7:])
+        for diff, end, start, of, *rest in frame.select("diff", *bounds, key, *AGGREGATES, *fields).iter_rows()
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def got(steps: list[Step[Any]], *, keyed: bool) -> list[dict[str, Any]]:
+    """What the columnar code gave, in the model's words: per step panes, late rows, dead letters, counters."""
+    panes = panes_of(pl.concat([step.panes for step in steps]), keyed=keyed)
+    found = []
+    for step in steps:
+        mine, panes = panes[: step.panes.height], panes[step.panes.height :]
+        late = step.late["id"].to_list()
+        dead = list(step.dead.select("id", "reason").iter_rows())
+        found.append({"panes": mine, "late": late, "dead": dead, "counts": asdict(step.counts)})
+    return found
+
+
+def wanted(outs: list[Out]) -> list[dict[str, Any]]:
+    return [{"panes": out.panes, "late": out.late, "dead": sorted(out.dead), "counts": out.counts()} for out in outs]
+
+
+def difference(history: History, operator: WindowedAggregate | None = None) -> str | None:
+    """A transcript of the history up to the first step in which they differ; None where they agree."""
+    steps = run(operator or bound(history), history)
+    want = wanted(expected(history, (step.watermark for step in steps)))
+    have = got(steps, keyed=history.spec.keyed)
+    for i, (one, other) in enumerate(zip(want, have, strict=True)):
+        other["dead"].sort()
+        if one != other:
+            return transcript(history, steps, want, have, i)
+    return None
+
+
+def check(history: History, operator: WindowedAggregate | None = None) -> None:
+    """Fail, with the smallest history that still shows it, where model and columns differ."""
+    if difference(history, operator) is None:
+        return
+    found = history
+    while True:
+        less = next((h for h in smaller(found) if _fails(h)), None)
+        if less is None:
+            break
+        found = less
+    raise AssertionError(difference(found) or difference(history, operator))
+
+
+def _fails(history: History) -> bool:
+    if not history.pushes:
+        return False
+    try:
+        return difference(history) is not None
+    except ev.EventideError:
+        return False
+
+
+def transcript(history: History, steps: list[Step[Any]], want: list[Any], have: list[Any], failed: int) -> str:
+    """A history as one reads it."""
+    lines = ["", f"spec    {history.spec}", f"source  {history.source}", f"literal {history!r}", ""]
+    for i, (push, step) in enumerate(zip(history.pushes[: failed + 1], steps, strict=False)):
+        rows = " ".join(
+            f"{row.key}@{row.time}={row.value}" + (f"~{row.gap}" if "gap" in history.spec.window else "")
+            for row in push.rows
+        )
+        lines.append(f"bundle {i} at {push.now}: {rows or '(no rows)'}   [note {push.note}] W' = {step.watermark}")
+        agreed = i < failed
+        for name in ("panes", "late", "dead", "counts"):
+            if agreed or want[i][name] == have[i][name]:
+                if have[i][name] and name != "counts":
+                    lines += _listed(f"  {name}", have[i][name])
+            else:
+                lines += _listed(f"  {name} expected", want[i][name]) + _listed(f"  {name} got", have[i][name])
+    return "\n".join(lines)
+
+
+def _listed(title: str, value: Any) -> list[str]:
+    if not isinstance(value, list):
+        return [f"{title}: {value}"]
+    return [f"{title}:", *(f"    {_said(one)}" for one in value)] if value else [f"{title}: nothing"]
+
+
+def _said(one: Any) -> str:
+    if not isinstance(one, Pane):
+        return str(one)
+    flags = ("first " if one.is_first else "") + ("last " if one.is_last else "")
+    return (
+        f"{one.diff:+d} {one.key[1] if one.key[0] else None} [{one.start}, {one.end}) {one.values} {one.timing}"
+        f" index {one.index}/{one.nonspeculative_index} {flags}time {one.time} at {one.at}"
+    )
