@@ -19,7 +19,9 @@ def main(names: list[str]) -> int:
         print(BENCHMARKS[names[0]]().json(), flush=True)
         return 0
     # Each in a process of its own, so that peaks of memory and warm caches are its own too.
-    codes = [subprocess.run([sys.executable, "-m", "bench", name], check=False).returncode for name in names or BENCHMARKS]
+    codes = [
+        subprocess.run([sys.executable, "-m", "bench", name], check=False).returncode for name in names or BENCHMARKS
+    ]
     return max(codes, default=0)
 
 

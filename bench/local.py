@@ -163,7 +163,7 @@ class _Open:
             self._push(ids)
         self._query.result.steps.clear()
 
-    def _push(self, keys: np.ndarray) -> None:  # type: ignore[type-arg]
+    def _push(self, keys: np.ndarray) -> None:
         self._clock += 1
         ts = pl.Series(np.arange(len(keys))).cast(pl.Datetime("us", "UTC"))
         self._query.push(pl.DataFrame({"ts": ts, "key": keys}), now=self._clock)
@@ -180,5 +180,3 @@ class _Open:
 
 
 ALL = (local_tumbling_few, local_tumbling_many, local_sliding, local_triggers, local_small_bundles)
-
-

@@ -343,11 +343,11 @@ def smaller(history: History) -> list[History]:
 
 def _parts(trigger: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     kind, *args = trigger
-    inner = [arg for arg in args if isinstance(arg, tuple)]
+    inner = [arg for arg in args if isinstance(arg, tuple) and arg[0] != "aligned"]
     found = list(inner)
     for i, arg in enumerate(args):
         if isinstance(arg, tuple):
-            found += [(kind, *args[:i], part, *args[i + 1 :]) for part in _parts(arg)]
+            found += [(kind, *args[:i], part, *args[i + 1 :]) for part in _parts(arg) if part[0] != "aligned"]
             if kind == "watermark":
                 found.append((kind, *args[:i], None, *args[i + 1 :]))
     return found

@@ -288,7 +288,6 @@ class Model:
             del self.open[key, old.start, old.end]
             self._retract(old)
             window.trigger.merge(old.trigger)
-            window.finished |= old.finished
             window.rows += old.rows
             window.untold += old.untold if self.spec.mode == "discarding" else old.rows
         self._join(window, joined)

@@ -283,6 +283,13 @@ def test_an_input_that_left_is_not_idle_and_not_done():
     assert both.done(1) == [wm(MAX), Done()]
 
 
+def test_where_all_have_left_nothing_more_is_said():
+    one = at(Coalescer(1), 10)
+    one.leave(0)
+    assert one.step() == []
+    assert (one.time(0), one.all_idle()) == (10, False)
+
+
 def test_nothing_is_said_while_held():
     both = Coalescer(2)
     both.step(marks=[Marks(0, ids(0, 1), ids(10, 20))], held=True)

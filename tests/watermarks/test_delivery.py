@@ -85,14 +85,23 @@ def test_an_idle_edge_is_waited_for_again_after_a_row_of_any_of_its_inputs():
     assert join.watermark(1, 0, wm(10)) == []
 
 
-def test_an_idle_edge_is_waited_for_again_after_a_watermark_that_must_itself_wait():
+def test_an_idle_edge_is_waited_for_again_after_a_watermark_behind_its_own():
     join = Delivery(Forward(), inputs=[2, 1])
+    join.watermark(0, 0, wm(10))
+    join.watermark(0, 1, wm(2))
     join.idle(0, 0)
     join.idle(0, 1)
-    join.event(0, 0)
+    assert join.time(0, edge=0) == 10
+    join.watermark(0, 1, wm(5))
+    assert join.watermark(1, 0, wm(20)) == [wm(10)]
+
+
+def test_a_repeated_watermark_does_not_wake_an_idle_edge():
+    join = Delivery(Forward(), inputs=[1, 1])
+    join.watermark(0, 0, wm(10))
     join.idle(0, 0)
-    join.watermark(0, 1, wm(5, key=3))
-    assert join.watermark(1, 0, wm(10)) == []
+    join.watermark(0, 0, wm(10))
+    assert join.watermark(1, 0, wm(20)) == [wm(20)]
 
 
 def test_the_end_of_an_edge_is_heard_as_the_end_of_its_time():

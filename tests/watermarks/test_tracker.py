@@ -212,7 +212,8 @@ def test_a_note_raises_the_watermark_directly():
 
 
 def test_a_note_of_another_key_is_not_for_this_stream():
-    assert Stream(none(watermark_key=1)).batch(0, notes=[Watermark(0, 100)]).time == MIN
+    standing = Stream(none(watermark_key=1)).batch(0, notes=[Watermark(0, 100)])
+    assert (standing.time, standing.messages) == (MIN, ())
 
 
 def test_a_note_counts_also_while_origins_are_expected():
@@ -396,6 +397,15 @@ def test_retiring_all_origins_ends_nothing():
     stream.tracker.retire("a")
     assert stream.batch(1).time == 10
     assert stream.batch(2, [("b", 20)]).time == 20
+
+
+def test_a_stream_whose_origins_are_all_retired_becomes_idle_like_one_that_never_spoke():
+    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream.batch(0, [("a", 10)])
+    stream.batch(50)
+    stream.tracker.retire("a")
+    assert not stream.batch(149).idle
+    assert stream.batch(150).messages == (Idle(),)
 
 
 def test_gaps_of_a_retired_origin_are_not_shown():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import polars as pl
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Result: TypeAlias = pl.Expr | Callable[[pl.DataFrame], pl.Series]
 """How a result column is read from accumulator columns: an expression, or a function of the cells."""
-
 
 Addends: TypeAlias = pl.Series | Literal["rows", "no sum"]
 """A series without nulls to add up, or the number of rows; or no such simple thing."""

@@ -126,9 +126,7 @@ class Bound:
         failed = pl.Series("failed", positions, dtype=pl.UInt32)
         return Started(cells, failed, [failures[position] for position in positions])
 
-    def merge(
-        self, cells: pl.DataFrame, by: Sequence[str], *, steps: Mapping[str, int] | None = None
-    ) -> pl.DataFrame:
+    def merge(self, cells: pl.DataFrame, by: Sequence[str], *, steps: Mapping[str, int] | None = None) -> pl.DataFrame:
         """Partial cells, older ones first, merged to one per distinct ``by``. Other columns are dropped."""
         if not cells.height:
             return self._no_cells(cells, by)

@@ -1,7 +1,7 @@
 """Groups found by arithmetic instead of hashing, where the keys are integers that lie close together.
 
 Each group gets a number from the values of its keys alone, and sums are added up by number, in the order of the rows.
-This is the fastest way there is, and unlike Polars' own grouping of few groups it adds floats in the same order each time.
+That is the fastest way there is, and unlike Polars' grouping of few groups it adds floats in the same order each time.
 """
 
 from __future__ import annotations

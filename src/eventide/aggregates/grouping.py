@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 
-def group(
-    frame: pl.DataFrame, by: Sequence[str], columns: Sequence[pl.Expr], *, ordered: bool = True
-) -> pl.DataFrame:
+def group(frame: pl.DataFrame, by: Sequence[str], columns: Sequence[pl.Expr], *, ordered: bool = True) -> pl.DataFrame:
     """``columns`` evaluated once per distinct ``by``, in no particular order of groups.
 
     ``ordered``: rows of a group reach the expressions in the order in which they stand in ``frame``. Without it the

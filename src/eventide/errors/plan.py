@@ -28,7 +28,7 @@ def bad_key(key: object) -> PlanError:
 def bad_time(time: object) -> PlanError:
     """A time that is no column."""
     return PlanError(
-        f"time={time!r}: name the column that holds the event time, or say time=ev.ingestion_time() where there is none."
+        f"time={time!r}: name the column of the event time, or say time=ev.ingestion_time() where there is none."
     )
 
 
@@ -40,6 +40,11 @@ def not_a_watermark(value: object) -> PlanError:
 def twice_in_key(column: str) -> PlanError:
     """One key column named twice."""
     return PlanError(f"key: the column {column!r} is named twice.")
+
+
+def key_taken(name: str) -> PlanError:
+    """A key column whose name a column of every pane has."""
+    return PlanError(f"key: {name!r} is a column that every pane has. Rename the column before it becomes a key.")
 
 
 def name_taken(name: str, by: str) -> PlanError:
@@ -86,7 +91,7 @@ def duplicate_columns(names: Sequence[str]) -> PlanError:
 def schema_changed(before: object, after: object) -> DataError:
     """A bundle with other columns than the first."""
     return DataError(
-        f"This bundle's columns are {after}, but the query began with {before}. A query keeps one schema; cast the rows."
+        f"This bundle's columns are {after}, but the query began with {before}. A query has one schema; cast the rows."
     )
 
 
@@ -96,8 +101,10 @@ def clock_went_back(before: str, after: str) -> DataError:
 
 
 def retractions_unwindowed() -> PlanError:
-    """diff without a window kind that can take it."""
-    return PlanError("inherit() needs the panes of another pipeline: rows with a `window` column (struct of start, end).")
+    """Diff without a window kind that can take it."""
+    return PlanError(
+        "inherit() needs the panes of another pipeline: rows with a `window` column (struct of start, end)."
+    )
 
 
 def session_discarding() -> PlanError:
@@ -108,9 +115,16 @@ def session_discarding() -> PlanError:
     )
 
 
-def overflow_of_time(lateness: int) -> PlanError:
+def overflow_of_time(what: str, length: int) -> PlanError:
     """Durations that do not fit."""
-    return PlanError(f"lateness of {lateness} µs is beyond what 64 bits can hold beside an instant. Choose a shorter one.")
+    return PlanError(f"{what}: {length} µs are beyond what 64 bits can hold beside an instant. Choose a shorter one.")
+
+
+def clock_too_short(bundles: int, clock: int) -> PlanError:
+    """More bundles than batch times."""
+    return PlanError(
+        f"clock= has {clock} times, but there is a bundle number {bundles}. Give one time for each bundle."
+    )
 
 
 def no_schema() -> PlanError:

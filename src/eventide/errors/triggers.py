@@ -32,7 +32,7 @@ def may_lose_data(trigger: str, lateness: str, *, at_end: bool) -> PlanError:
         why = "it can stop before the window is complete: rows that come afterwards would never be emitted"
         mend = "Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark()"
     return PlanError(
-        f"The trigger '{trigger}' may lose data: {why}. {mend}. To accept the loss, say .trigger(…, may_lose_data=True)."
+        f"The trigger '{trigger}' may lose data: {why}. {mend}. To accept it, say .trigger(…, may_lose_data=True)."
     )
 
 

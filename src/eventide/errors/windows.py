@@ -15,6 +15,14 @@ def steps_do_not_fill(step: int, size: int) -> PlanError:
     )
 
 
+def too_many_windows(name: str, count: int, most: int) -> PlanError:
+    """Each row would be in more windows than can be meant."""
+    return PlanError(
+        f"{name}: a row would belong to {count} windows, and more than {most} are not kept apart. "
+        "Let windows begin less often."
+    )
+
+
 def unknown_unit(unit: object, known: Sequence[str]) -> PlanError:
     """A calendar unit that does not exist."""
     return PlanError(f"calendar(): there is no unit {unit!r}. {did_you_mean(str(unit), known)}")

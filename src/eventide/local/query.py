@@ -36,17 +36,17 @@ class LocalResult:
     @property
     def panes(self) -> pl.DataFrame:
         """All panes, in the order in which they were emitted."""
-        return pl.concat([step.panes for step in self.steps])
+        return _together(step.panes for step in self.steps)
 
     @property
     def late(self) -> pl.DataFrame:
         """The rows that came too late for all of their windows."""
-        return pl.concat([step.late for step in self.steps])
+        return _together(step.late for step in self.steps)
 
     @property
     def dead(self) -> pl.DataFrame:
         """The rows that could not be used, with the reason."""
-        return pl.concat([step.dead for step in self.steps])
+        return _together(step.dead for step in self.steps)
 
     @property
     def metrics(self) -> Counts:
@@ -81,7 +81,7 @@ class LocalQuery:
         watermark: int | str | datetime | None = None,
         polled: bool = True,
     ) -> Step[State]:
-        """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` one told from outside."""
+        """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` comes from outside."""
         frame = as_frame(rows) if rows is not None else self._no_rows()
         self._bind(frame.schema)
         assert self._operator is not None and self._state is not None
@@ -105,7 +105,8 @@ class LocalQuery:
 
     def scan(self) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""
-        assert self._operator is not None and self._state is not None
+        if self._operator is None or self._state is None:
+            raise errors.no_schema()
         return self._operator.scan(self._state)
 
     def _bind(self, schema: pl.Schema) -> None:
@@ -129,6 +130,8 @@ def run_local(pipeline: Pipeline, rows: Rows, *, clock: Clock | None, drain: boo
             query.push(step.panes, now=at, watermark=step.output)
         return query.result
     for i, frame in enumerate(_frames(rows)):
+        if clock is not None and i >= len(clock):
+            raise errors.clock_too_short(i + 1, len(clock))
         query.push(frame, now=clock[i] if clock is not None else None)
     if drain and query.result.steps:
         query.drain()
@@ -158,6 +161,13 @@ def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:
     else:
         for frame in rows:
             yield as_frame(frame)
+
+
+def _together(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    given = list(frames)
+    if not given:
+        raise errors.no_schema()
+    return pl.concat(given)
 
 
 def _instant(value: int | str | datetime) -> int:

@@ -1,0 +1,1 @@
+"""Operators: pure steps over columnar data, the same in every host."""

@@ -15,6 +15,7 @@ from eventide.windows import Inherit, Sessions
 
 # Beyond these a window's end, or a watermark behind it, would not fit into 64 bits.
 FIRST, LAST = -(2**62), 2**62
+LONGEST = 2**61
 
 GAP = "__gap"
 
@@ -24,7 +25,9 @@ class Admitted:
     """Rows with their event time, and dead letters. The watermark and the lateness are not looked at here."""
 
     rows: pl.DataFrame
-    seen: pl.DataFrame  # all rows that came in order, for the watermark: a row without a usable time still has its sequence
+    seen: (
+        pl.DataFrame
+    )  # all rows that came in order, for the watermark: a row without a usable time still has its sequence
     dead: list[pl.DataFrame] = field(default_factory=list)
     earliest: int | None = None
 
@@ -66,8 +69,7 @@ def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     if isinstance(plan.time, IngestionTime):
         timed = rows.with_columns(pl.lit(now, pl.Int64).alias(c.TIME), pl.lit(False).alias(c.UNREADABLE))
         return Admitted(timed, timed)
-    reached, column = _reach(rows, plan.time)
-    time, unreadable = time_column(reached, column)
+    time, unreadable = read_time(rows, plan.time)
     low, high = time.min(), time.max()
     if low is not None and (low < FIRST or high > LAST):  # type: ignore[operator]
         beyond = ~time.is_between(FIRST, LAST).fill_null(True)
@@ -78,12 +80,18 @@ def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     return Admitted(timed, timed)
 
 
+def read_time(rows: pl.DataFrame, name: str) -> tuple[pl.Series, pl.Series | None]:
+    """The times in microseconds, and which of them are of no use. A dotted name reaches into a struct."""
+    return time_column(*_reach(rows, name))
+
+
 def _reach(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
     """A dotted name reaches into a struct: ``pane.time``."""
     if name in rows.columns or "." not in name:
         return rows, name
     outer, _, inner = name.partition(".")
-    if outer not in rows.columns or not isinstance(rows.schema[outer], pl.Struct):
+    dtype = rows.schema.get(outer)
+    if not isinstance(dtype, pl.Struct) or inner not in (field.name for field in dtype.fields):
         return rows, name
     return rows.with_columns(pl.col(outer).struct.field(inner).alias("__reached")), "__reached"
 
@@ -100,8 +108,10 @@ def _with_gap(column: str, admitted: Admitted) -> None:
     else:
         raise window_errors.bad_gap_type(column, dtype)
     admitted.rows = rows.with_columns(gap.alias(GAP))
-    usable = pl.col(GAP).is_between(1, LAST)
-    admitted.reject(~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, or not above zero")
+    usable = pl.col(GAP).is_between(1, LONGEST)
+    admitted.reject(
+        ~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
+    )
 
 
 def _with_window(admitted: Admitted) -> None:
@@ -110,10 +120,13 @@ def _with_window(admitted: Admitted) -> None:
     if not isinstance(dtype, pl.Struct) or {f.name for f in dtype.fields} != {"start", "end"}:
         raise errors.retractions_unwindowed()
     admitted.reject(pl.col("window").is_null(), "bad_row", "the window is null")
-    bound = pl.col("window").struct.field
     diff = pl.col("diff").cast(pl.Int64) if "diff" in rows.columns else pl.lit(1, pl.Int64)
+    bounds = admitted.rows["window"].struct.unnest()
     admitted.rows = admitted.rows.with_columns(
-        bound("start").to_physical().cast(pl.Int64).fill_null(MIN).alias(c.START),
-        bound("end").to_physical().cast(pl.Int64).fill_null(MAX).alias(c.END),
+        time_column(bounds, "start")[0].fill_null(MIN).alias(c.START),
+        time_column(bounds, "end")[0].fill_null(MAX).alias(c.END),
         diff.alias(c.DIFF),
     )
+    admitted.reject(pl.col(c.START) >= pl.col(c.END), "bad_row", "the window ends before it begins")
+    known = pl.col(c.DIFF).is_in([1, -1]).fill_null(False)
+    admitted.reject(~known, "bad_row", "the diff is neither 1 nor -1")

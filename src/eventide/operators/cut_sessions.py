@@ -18,7 +18,7 @@ from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, start_cells
 from eventide.operators.unions import RUN, key_hashes, with_runs
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
+from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.windows import Sessions
 
 ANCHOR = "__anchor"  # where the session began, as far as is known
@@ -30,8 +30,8 @@ _PIECE, _FROM, _TO = "__piece", "__from", "__to"
 class Pieces:
     """The open pieces, and the atoms they are made of."""
 
-    table: PaneTable = PaneTable()
-    atoms: PaneTable = PaneTable()
+    table: PaneTable = EMPTY
+    atoms: PaneTable = EMPTY
     clock: int = 0
 
 

@@ -13,7 +13,7 @@ from eventide.operators.firing import Firing, Moment
 from eventide.operators.outcome import Outcome, start_cells
 from eventide.operators.slicing import Sliced, grid, sliced, windows_of, without_late
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
+from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.windows import Inherit, WindowKind
 
 
@@ -21,17 +21,15 @@ from eventide.windows import Inherit, WindowKind
 class Panes:
     """The open panes and, for windows counted in rows, how many rows of each key have been seen."""
 
-    table: PaneTable = PaneTable()
-    seen: PaneTable = PaneTable()
+    table: PaneTable = EMPTY
+    seen: PaneTable = EMPTY
     clock: int = 0
 
 
 class FireOften:
     """A bundle takes the panes that it touches out of the table, merges, fires, and puts back what stays open."""
 
-    def __init__(
-        self, plan: Plan, kind: WindowKind | Inherit, bound: Bound, results: tuple[str, ...]
-    ) -> None:
+    def __init__(self, plan: Plan, kind: WindowKind | Inherit, bound: Bound, results: tuple[str, ...]) -> None:
         self._plan = plan
         self._kind = kind
         self._bound = bound

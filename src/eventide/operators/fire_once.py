@@ -74,7 +74,7 @@ class FireOnce:
     def _told(self, panes: pl.DataFrame) -> pl.DataFrame:
         results = self._bound.results(panes)
         end = pl.col(c.END)
-        time = pl.when(end < MAX).then(end - 1)
+        time: pl.Expr = pl.when(end < MAX).then(end - 1)
         if self._plan.output_time != "end":
             time = pl.coalesce(pl.col(c.HELD), time)
         return results.select(
@@ -82,11 +82,11 @@ class FireOnce:
             c.START,
             c.END,
             *self._results,
-            timing=pl.lit(ON_TIME),
-            index=pl.lit(0, pl.Int32),
-            nonspeculative_index=pl.lit(0, pl.Int32),
-            is_first=pl.lit(True),
-            time=time,
-            is_last=pl.lit(True),
-            diff=pl.lit(1, pl.Int8),
+            pl.lit(ON_TIME).alias(c.TIMING),
+            pl.lit(0, pl.Int32).alias(c.INDEX),
+            pl.lit(0, pl.Int32).alias(c.NONSPECULATIVE),
+            pl.lit(True).alias(c.IS_FIRST),
+            time.alias(c.PANE_TIME),
+            pl.lit(True).alias(c.IS_LAST),
+            pl.lit(1, pl.Int8).alias("diff"),
         )

@@ -137,7 +137,9 @@ class Firing:
     def _emit(self, told: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Panes as output rows, and the same panes as they stand afterwards."""
         results = self._bound.results(told.select(self._bound.columns))
-        timing = pl.when(~COMPLETE).then(pl.lit(EARLY)).when(~WAS_COMPLETE).then(pl.lit(ON_TIME)).otherwise(pl.lit(LATE))
+        timing = (
+            pl.when(~COMPLETE).then(pl.lit(EARLY)).when(~WAS_COMPLETE).then(pl.lit(ON_TIME)).otherwise(pl.lit(LATE))
+        )
         info = told.select(
             timing.alias(c.TIMING),
             pl.col(INDEX).alias(c.INDEX),
@@ -168,6 +170,8 @@ class Firing:
         """Which panes say something else than the last one did; None: all are to be told."""
         if not self._plan.fire_only_updated:
             return None
+        if self._plan.mode == "discarding":  # equal values are not the same rows
+            return told.select((pl.col(PENDING) > 0) | (pl.col(INDEX) == 0)).to_series()
         before = told.select(pl.col(f"{LAST}{name}").alias(name) for name in self._results)
         same = [before[name].eq_missing(values[name]) for name in self._results]
         first = told[_SPOKEN].is_null()
@@ -189,13 +193,18 @@ class Firing:
         ]
         after = told.with_columns(updates)
         if self._plan.mode == "discarding":
-            after = after.with_columns(self._bound.empty(told.height).get_columns())
+            nothing = self._bound.empty(told.height)
+            if self._plan.window.axis == "rows":  # the time of such a window is that of all of its rows
+                nothing = nothing.drop(c.HELD)
+            after = after.with_columns(nothing.get_columns())
         if self._plan.remembers:
             last = values.rename({name: f"{LAST}{name}" for name in self._results})
             facts = info.select(pl.col(name).alias(f"{LAST}{name}") for name in _INFO)
             new = [*last.get_columns(), *facts.get_columns()]
             if changed is not None:
-                new = [pl.select(pl.when(changed).then(s).otherwise(told[s.name])).to_series().alias(s.name) for s in new]
+                new = [
+                    pl.select(pl.when(changed).then(s).otherwise(told[s.name])).to_series().alias(s.name) for s in new
+                ]
             after = after.with_columns(new)
             if vanished is not None and vanished.any():
                 after = after.with_columns(pl.when(~vanished).then(pl.col(_SPOKEN)).alias(_SPOKEN))

@@ -14,7 +14,7 @@ from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, start_cells
 from eventide.operators.unions import RUN, key_hashes, with_runs
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
+from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.windows import Sessions
 from eventide.windows.kind import floor
 
@@ -25,7 +25,7 @@ _OLD = "__old"
 class OpenSessions:
     """The open sessions."""
 
-    table: PaneTable = PaneTable()
+    table: PaneTable = EMPTY
     clock: int = 0
 
 
@@ -123,10 +123,15 @@ class MergeSessions:
         same = pl.col(c.START).first(), pl.col(c.END).first()
         state = group(old, [RUN], [*self._combined_state(), same[0].alias("__was_start"), same[1].alias("__was_end")])
         sessions = now.join(state, on=RUN, how="left")
-        stays = (pl.col("__olds") == 1) & (pl.col("__was_start") == pl.col(c.START)) & (pl.col("__was_end") == pl.col(c.END))
+        stays = (
+            (pl.col("__olds") == 1)
+            & (pl.col("__was_start") == pl.col(c.START))
+            & (pl.col("__was_end") == pl.col(c.END))
+        )
         sessions = sessions.with_columns(((pl.col("__olds") > 0) & ~stays).alias(MOVED))
         # A session with other bounds is a new window: its panes are counted anew.
         anew = [pl.when(MOVED).then(0).otherwise(name).cast(pl.Int32).alias(name) for name in (INDEX, NONSPECULATIVE)]
+        anew.append((pl.col(FINISHED) & ~pl.col(MOVED)).alias(FINISHED))
         forgot = [pl.when(~pl.col(MOVED)).then(pl.col(n)).alias(n) for n in state.columns if n.startswith(LAST)]
         sessions = sessions.with_columns(*anew, *forgot)
         moved = sessions.filter(MOVED)[RUN]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import polars as pl
 
 from eventide.aggregates import Bound
 from eventide.operators import columns as c
+from eventide.operators.firing import Moment
 
 S = TypeVar("S")
 
@@ -25,6 +26,26 @@ class Outcome(Generic[S]):
     outside: pl.DataFrame | None = None  # in no window at all
     failed: pl.DataFrame | None = None  # user-written code raised on them; the reason stands beside
     unemitted: int = 0
+
+
+class Inner(Protocol):
+    """The part of a windowed operator that knows one kind of state. Pure: a store goes in, a new one comes out."""
+
+    def initial(self) -> Any:
+        """The store before the first bundle."""
+        ...
+
+    def advance(self, store: Any, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Any]:
+        """Take in a bundle's rows, then emit what is due."""
+        ...
+
+    def open(self, store: Any) -> int:
+        """How many entries rest in state."""
+        ...
+
+    def scan(self, store: Any) -> list[pl.DataFrame]:
+        """What rests in state, for inspection."""
+        ...
 
 
 def start_cells(

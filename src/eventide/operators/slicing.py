@@ -29,9 +29,7 @@ def sliced(kind: WindowKind, rows: pl.DataFrame, position: str) -> Sliced:
     return Sliced(rows.filter(~nowhere), outside=rows.filter(nowhere))
 
 
-def without_late(
-    kind: WindowKind, lifetime: Lifetime, cut: Sliced, watermark: int, earliest: int | None
-) -> Sliced:
+def without_late(kind: WindowKind, lifetime: Lifetime, cut: Sliced, watermark: int, earliest: int | None) -> Sliced:
     """Set apart the rows all of whose windows have expired at ``watermark``."""
     live_from = lifetime.live_from(watermark)
     if earliest is None or earliest >= live_from:

@@ -15,10 +15,10 @@ from typing import Any
 import polars as pl
 
 from eventide import panes as rows_out
-from eventide.aggregates import Aggregate, bind
+from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.operators import columns as c
-from eventide.operators.admission import Admitted, admit
+from eventide.operators.admission import Admitted, admit, read_time
 from eventide.operators.bundle import Bundle, Counts, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
@@ -26,7 +26,7 @@ from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.merge_sessions import MergeSessions
-from eventide.operators.outcome import Outcome
+from eventide.operators.outcome import Inner, Outcome
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Tracker
@@ -86,7 +86,7 @@ class WindowedAggregate:
         """Rows are numbered per key, so each key has its own position on the axis."""
         return self.plan.window.axis == "rows" and bool(self.plan.key) and not isinstance(self.plan.window, Sessions)
 
-    def _bind(self) -> Any:
+    def _bind(self) -> Bound:
         plan = self.plan
         hidden: dict[str, Aggregate] = {c.ROWS: Rows()}
         schema = self.schema | {c.TIME: pl.Int64(), c.AT: pl.Int64(), c.HOLD: pl.Int64(), "__gap": pl.Int64()}
@@ -102,11 +102,12 @@ class WindowedAggregate:
             hidden[c.HELD] = Held(plan.output_time)
         return bind({**plan.aggregates, **hidden}, schema, time=c.TIME, diff=diff)
 
-    def _make_inner(self) -> Any:
+    def _make_inner(self) -> Inner:
         plan = self.plan
         if isinstance(plan.window, Sessions):
-            sessions = CutSessions if plan.window.max_duration else MergeSessions
-            return sessions(plan, plan.window, self.bound, self.results)
+            if plan.window.max_duration:
+                return CutSessions(plan, plan.window, self.bound, self.results)
+            return MergeSessions(plan, plan.window, self.bound, self.results)
         if plan.layout == "cells":
             return FireOnce(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]
         return FireOften(plan, plan.window, self.bound, self.results)
@@ -154,21 +155,24 @@ class WindowedAggregate:
             dead=rows_out.dead_rows(letters, watermark=was, now=now),
             watermark=state.watermark,
             output=self._promise(state),
-            counts=replace(counts, refined=self._refined(admitted, was, late.height)),
+            counts=replace(counts, refined=self._refined(admitted, outcome, was)),
             open_panes=self._inner.open(state.store),
         )
 
-    def _refined(self, admitted: Admitted, was: int, late: int) -> int:
+    def _refined(self, admitted: Admitted, outcome: Outcome[Any], was: int) -> int:
         if admitted.earliest is None or admitted.earliest >= was or self.plan.window.axis == "rows":
             return 0
-        return int((admitted.rows[c.TIME] < was).sum()) - late
+        elsewhere = [frame for frame in (outcome.late, outcome.outside, outcome.failed) if frame is not None]
+        behind, *others = (int((frame[c.TIME] < was).sum()) for frame in (admitted.rows, *elsewhere))
+        return behind - sum(others)
 
     def _promise(self, state: State) -> int:
         """No pane with an earlier output time will follow, unless it refines a window that was told already."""
         if self.plan.output_time == "end" or state.watermark == MAX:
             return state.watermark
-        holds = [h for frame in self.scan(state) if (h := frame[c.HELD].min()) is not None]
-        return min([state.watermark, *holds])  # type: ignore[type-var]
+        holds = pl.concat([frame[c.HELD] for frame in self.scan(state)] or [pl.Series(dtype=pl.Int64)])
+        held = holds.min()
+        return state.watermark if held is None else min(state.watermark, int(held))  # type: ignore[arg-type]
 
     def _nothing(self, admitted: Admitted) -> pl.DataFrame:
         schema: dict[str, Any] = {name: admitted.rows.schema[name] for name in self.plan.key}
@@ -201,6 +205,8 @@ def _check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
         if name not in schema:
             raise errors.missing_column("key", name, schema)
     time = plan.time
-    if not isinstance(time, IngestionTime) and time not in schema and time.partition(".")[0] not in schema:
-        raise errors.missing_column("time", time, schema)
+    if not isinstance(time, IngestionTime):
+        if time not in schema and time.partition(".")[0] not in schema:
+            raise errors.missing_column("time", time, schema)
+        read_time(pl.DataFrame(schema=schema), time)
     plan.watermark.check(schema)

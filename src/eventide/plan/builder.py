@@ -17,9 +17,9 @@ from eventide.plan.plan import IngestionTime, Mode, OutputTime, Plan, Window
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, each
 from eventide.watermarks import Strategy, ascending, none
-from eventide.windows import Inherit, Sessions, WindowKind
+from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
 
-_LONGEST = 2**61  # beside an instant, a lateness must fit into 64 bits
+_LONGEST = 2**61  # beside an instant, a lateness or a window must fit into 64 bits
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,12 @@ class Stream:
         """Cut the stream into windows. ``at`` chooses a pane's output time: the window's end, or its rows'."""
         if self._window is not None:
             raise errors.said_twice("window")
-        if not isinstance(kind, (WindowKind, Sessions, Inherit)):
+        if isinstance(kind, type) or not isinstance(kind, (WindowKind, Sessions, Inherit)):
             raise window_errors.not_a_window(kind)
         if at not in ("end", "earliest", "latest"):
             raise errors.bad_output_time(at)
+        if isinstance(kind, (Tumbling, Sliding, Cumulate, Sessions)):
+            _check_lengths(kind)
         return replace(self, _window=kind, _options=self._options | {"output_time": at})
 
     def trigger(self, trigger: Trigger, *, may_lose_data: bool = False) -> Stream:
@@ -59,7 +61,7 @@ class Stream:
             raise errors.said_twice("lateness")
         length = duration(lateness, what="lateness()", zero=True)
         if length > _LONGEST:
-            raise errors.overflow_of_time(length)
+            raise errors.overflow_of_time("lateness", length)
         return replace(self, _lateness=length)
 
     def accumulating(self, *, fire_only_updated: bool = False) -> Stream:
@@ -143,19 +145,36 @@ def stream(
     >>> clicks = ev.stream(time="ts", key="user", watermark=ev.lag("30 seconds"))
     >>> per_minute = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count())
     """
-    if not isinstance(time, (str, IngestionTime)):
+    if not isinstance(time, (str, IngestionTime)) or not time:
         raise errors.bad_time(time)
-    names = (key,) if isinstance(key, str) else tuple(key or ())
+    names = _key_names(key)
     for i, name in enumerate(names):
-        if not isinstance(name, str):
-            raise errors.bad_key(key)
         if name in names[:i]:
             raise errors.twice_in_key(name)
+        if name in RESERVED:
+            raise errors.key_taken(name)
     if watermark is None:
         watermark = ascending() if isinstance(time, IngestionTime) else none()
     if not hasattr(watermark, "summarise"):
         raise errors.not_a_watermark(watermark)
     return Stream(time, names, watermark)
+
+
+def _check_lengths(kind: Tumbling | Sliding | Cumulate | Sessions) -> None:
+    for name in ("size", "every", "gap", "max_duration"):
+        length = getattr(kind, name, None)
+        if isinstance(length, int) and length > _LONGEST:
+            raise errors.overflow_of_time(f"{name} of the window", length)
+
+
+def _key_names(key: object) -> tuple[str, ...]:
+    if key is None:
+        return ()
+    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Sequence) else (None,)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise errors.bad_key(key)
+    return names
 
 
 def ingestion_time() -> IngestionTime:

@@ -1,0 +1,1 @@
+"""What rests between bundles: immutable stores whose cost follows what a bundle touches."""

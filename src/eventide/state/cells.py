@@ -41,7 +41,7 @@ class Run:
         return self.cells.slice(int(lo), int(hi - lo))
 
     def without(self, gone: npt.NDArray[np.int64]) -> Run | None:
-        """This run less the given slices."""
+        """What is left without the given slices."""
         stay = ~np.isin(self.slices, gone, assume_unique=True)
         if stay.all():
             return self

@@ -127,3 +127,6 @@ class PaneTable:
 def _tidy(runs: Sequence[Run]) -> list[Run]:
     """A run that is mostly taken is rewritten, so that memory follows what is open."""
     return [Run.of(run.survivors()) if 2 * run.living < run.panes.height else run for run in runs]
+
+
+EMPTY = PaneTable()

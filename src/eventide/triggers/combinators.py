@@ -166,7 +166,8 @@ class _InOrder(_Group):
         turn, last = pl.col(self.turn), pl.lit(False)
         for i, part in enumerate(self.parts):
             last = part.fired(when & (turn == i), changes) & when & (turn == i)
-            changes.set(self.turn, last, pl.lit(i + 1, pl.Int32))
+            if i + 1 < len(self.parts):  # the last one stays at work: as a part of all_of it may be asked again
+                changes.set(self.turn, last, pl.lit(i + 1, pl.Int32))
         return last
 
     def reset(self, when: pl.Expr, changes: Changes) -> None:

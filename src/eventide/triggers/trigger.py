@@ -1,8 +1,8 @@
 """What every trigger promises.
 
-A trigger is a frozen description. It compiles to columns of the pane table (:class:`Column`) and to expressions over them, so a
-step evaluates the triggers of a million panes in a few vector operations. Each trigger implements the same
-verbs; combinators only combine.
+A trigger is a frozen description. It compiles to columns of the pane table and to expressions over them, so a step
+evaluates the triggers of a million panes in a few vector operations. Each trigger implements the same verbs;
+combinators only combine.
 """
 
 from __future__ import annotations

@@ -66,8 +66,13 @@ class _Phases:
     late: Compiled | None
     name: str
 
+    @property
+    def _born_late(self) -> pl.Expr:
+        # Without a late trigger, a window that is complete from the start has its one pane nevertheless.
+        return WAS_COMPLETE if self.late else pl.lit(False)
+
     def columns(self) -> list[Column]:
-        phase = Column(self.name, pl.Boolean(), WAS_COMPLETE, "max")
+        phase = Column(self.name, pl.Boolean(), self._born_late, "max")
         inner = [c for part in (self.early, self.late) if part for c in part.columns()]
         return [phase, *inner]
 
@@ -80,7 +85,7 @@ class _Phases:
 
     def fires(self) -> pl.Expr:
         before = COMPLETE | self.early.fires() if self.early else COMPLETE
-        after = self.late.fires() if self.late else pl.lit(False)
+        after = self.late.fires() if self.late else pl.lit(True)  # finished: asked only as a part of all_of
         return pl.when(pl.col(self.name)).then(after).otherwise(before)
 
     def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
@@ -96,7 +101,7 @@ class _Phases:
 
     def moved(self, when: pl.Expr, changes: Changes) -> None:
         # A session that grew beyond the watermark is early again; one made of late rows only begins late.
-        changes.set(self.name, when, WAS_COMPLETE)
+        changes.set(self.name, when, self._born_late)
         for part in (self.early, self.late):
             if part:
                 part.moved(when, changes)

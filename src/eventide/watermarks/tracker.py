@@ -72,12 +72,7 @@ class Tracker:
             marks.append(Marks(self._key, np.array([SOURCE]), np.array([given])))
         self._welcome(alive, clock)
         self._held = self._held and self._waits(alive, clock)
-        messages = self._coalescer.step(
-            events=alive,
-            marks=marks,
-            idle=self._silent(clock) if polled else NO_INTS,
-            held=self._held,
-        )
+        messages = self._coalescer.step(events=alive, marks=marks, idle=self._silent(clock), held=self._held)
         for note in notes:
             if note.key == self._key:
                 messages += self._coalescer.raise_to(note)

@@ -47,7 +47,5 @@ def calendar(unit: Unit, *, tz: str = "UTC") -> Calendar:
     """
     if unit not in get_args(Unit):
         raise errors.unknown_unit(unit, get_args(Unit))
-    pl.select(
-        calendar_start(pl.lit(0, pl.Int64), unit, tz)
-    )  # an unknown zone fails here, not on the first row
+    pl.select(calendar_start(pl.lit(0, pl.Int64), unit, tz))  # an unknown zone fails here, not on the first row
     return Calendar(unit, tz)

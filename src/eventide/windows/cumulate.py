@@ -9,7 +9,7 @@ import polars as pl
 
 from eventide.errors import windows as errors
 from eventide.time import duration, format_duration
-from eventide.windows.kind import Axis, floor
+from eventide.windows.kind import MOST_WINDOWS, Axis, floor
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Cumulate:
 
     def describe(self) -> str:
         """One line for ``explain()``."""
-        return f"cumulating by {format_duration(self.step)} up to {format_duration(self.size)}"
+        shift = f", offset {format_duration(self.offset)}" if self.offset else ""
+        return f"cumulating by {format_duration(self.step)} up to {format_duration(self.size)}{shift}"
 
 
 def cumulate(step: str | timedelta, size: str | timedelta, *, offset: str | timedelta = "0s") -> Cumulate:
@@ -52,6 +53,6 @@ def cumulate(step: str | timedelta, size: str | timedelta, *, offset: str | time
     length = duration(size, what="size of cumulate()")
     if length % by:
         raise errors.steps_do_not_fill(by, length)
-    return Cumulate(
-        by, length, duration(offset, what="offset of cumulate()", zero=True, negative=True) % length
-    )
+    if length // by > MOST_WINDOWS:
+        raise errors.too_many_windows("cumulate()", length // by, MOST_WINDOWS)
+    return Cumulate(by, length, duration(offset, what="offset of cumulate()", zero=True, negative=True) % length)

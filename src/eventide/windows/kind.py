@@ -13,6 +13,7 @@ import polars as pl
 
 Axis = Literal["time", "rows"]
 
+MOST_WINDOWS = 1_000_000  # that one row may belong to
 SLICE = "slice"
 START = "start"
 END = "end"

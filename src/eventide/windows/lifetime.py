@@ -7,8 +7,8 @@ Watermark ``W`` says that no event with ``ts < W`` is expected any more, so
 - a window is **expired** when ``end + lateness <= W``: its state is purged, and a row all of whose windows have expired
   goes to the late output.
 
-One kind of window bends the last rule by a microsecond: where a row exactly at a session's end still joins it (``touching="merge"``),
-the session expires when ``end + lateness < W``, or else the result would depend on how rows were bundled.
+One kind of window bends the last rule by a microsecond: where a row exactly at a session's end still joins it
+(``touching="merge"``), the session expires when ``end + lateness < W``. Else the result would depend on bundles.
 """
 
 from __future__ import annotations

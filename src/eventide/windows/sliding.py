@@ -8,8 +8,9 @@ from math import gcd
 
 import polars as pl
 
+from eventide.errors import windows as errors
 from eventide.time import duration, format_duration
-from eventide.windows.kind import Axis, floor
+from eventide.windows.kind import MOST_WINDOWS, Axis, floor
 from eventide.windows.tumbling import Tumbling
 
 
@@ -62,12 +63,11 @@ class Sliding:
         """One line for ``explain()``."""
         if self.axis == "rows":
             return f"{self.size} rows, every {self.every} rows"
-        return f"sliding {format_duration(self.size)} every {format_duration(self.every)}"
+        shift = f", offset {format_duration(self.offset)}" if self.offset else ""
+        return f"sliding {format_duration(self.size)} every {format_duration(self.every)}{shift}"
 
 
-def sliding(
-    size: str | timedelta, *, every: str | timedelta, offset: str | timedelta = "0s"
-) -> Sliding | Tumbling:
+def sliding(size: str | timedelta, *, every: str | timedelta, offset: str | timedelta = "0s") -> Sliding | Tumbling:
     """Windows of ``size``, a new one ``every`` so often; a row belongs to all windows that hold its time.
 
     >>> sliding("10 minutes", every="1 minute").describe()
@@ -75,5 +75,7 @@ def sliding(
     """
     length = duration(size, what="size of sliding()")
     step = duration(every, what="every of sliding()")
+    if length // step > MOST_WINDOWS:
+        raise errors.too_many_windows("sliding()", length // step, MOST_WINDOWS)
     shift = duration(offset, what="offset of sliding()", zero=True, negative=True) % step
     return Tumbling(length, shift) if length == step else Sliding(length, step, shift)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -28,7 +29,7 @@ for _tag, _pattern, _first in (
     ("int", r"[-+]?[0-9]+", "-+0123456789"),
     ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=e))(?:e[-+]?[0-9]+)?|\.nan", "-+.0123456789"),
 ):
-    _Core.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", yaml.reader.re.compile(f"(?:{_pattern})$"), list(_first))
+    _Core.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"), list(_first))
 
 
 @dataclass

@@ -34,14 +34,11 @@ def run(transcript: Transcript, *, host: StartHost = LocalHost) -> TestStream | 
 
 
 def _check_refusal(transcript: Transcript, wanted: str) -> None:
+    where = f"{transcript.place}: {transcript.name!r}"
     if transcript.refusal is None:
-        raise AssertionError(
-            f"{transcript.place}: {transcript.name!r}: the pipeline was to be refused, but was accepted."
-        )
+        raise AssertionError(f"{where}: the pipeline was to be refused, but was accepted.")
     if wanted not in transcript.refusal:
-        raise AssertionError(
-            f"{transcript.place}: {transcript.name!r}: the message was to contain {wanted!r}, but is:\n{transcript.refusal}"
-        )
+        raise AssertionError(f"{where}: the message was to contain {wanted!r}, but is:\n{transcript.refusal}")
 
 
 def _take(stream: TestStream, step: Step) -> None:

@@ -137,7 +137,7 @@ def _step(
 ) -> Step:
     def each(name: str, read: Callable[[str], T]) -> list[T]:
         content = said.get(name, "")
-        lines = content.splitlines() if isinstance(content, str) else content
+        lines = content if isinstance(content, list) else str(content).splitlines()
         found = []
         for i, line in enumerate(lines):
             if line.strip() in ("", "nothing"):
