@@ -12,10 +12,10 @@ import polars as pl
 import pyarrow as pa
 
 from eventide.errors import plan as errors
-from eventide.operators.bundle import Bundle, Counts, Step
+from eventide.operators.bundle import Bundle, Counts, Output
 from eventide.operators.windowed import State, WindowedAggregate
 from eventide.time import MAX, instant
-from eventide.watermarks import Metrics, Watermark
+from eventide.watermarks import Metrics, Tracker, Watermark
 
 if TYPE_CHECKING:
     from eventide.plan.pipeline import Pipeline
@@ -29,9 +29,9 @@ Clock: TypeAlias = Sequence[int | str | datetime]
 class LocalResult:
     """All that a run gave. Iterate over ``steps`` for what each bundle gave."""
 
-    steps: list[Step[State]] = field(default_factory=list)
+    steps: list[Output] = field(default_factory=list)
     clock: list[int] = field(default_factory=list)
-    watermarks: Metrics | None = None
+    tracker: Tracker | None = None
 
     @property
     def panes(self) -> pl.DataFrame:
@@ -47,6 +47,11 @@ class LocalResult:
     def dead(self) -> pl.DataFrame:
         """The rows that could not be used, with the reason."""
         return _together(step.dead for step in self.steps)
+
+    @property
+    def watermarks(self) -> Metrics | None:
+        """How far event time has come: what holds the watermark back, idle origins, gaps."""
+        return None if self.tracker is None else self.tracker.metrics()
 
     @property
     def metrics(self) -> Counts:
@@ -80,7 +85,7 @@ class LocalQuery:
         now: int | str | datetime | None = None,
         watermark: int | str | datetime | None = None,
         polled: bool = True,
-    ) -> Step[State]:
+    ) -> Output:
         """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` comes from outside."""
         frame = as_frame(rows) if rows is not None else self._no_rows()
         self._bind(frame.schema)
@@ -92,12 +97,12 @@ class LocalQuery:
         notes = () if watermark is None else (Watermark(key, _instant(watermark)),)
         step = self._operator.step(self._state, Bundle(frame, at, notes, polled))
         self._state = step.state
-        self.result.steps.append(step)
+        self.result.steps.append(step.output)
         self.result.clock.append(at)
-        self.result.watermarks = step.state.tracker.metrics()
-        return step
+        self.result.tracker = step.state.tracker
+        return step.output
 
-    def drain(self, *, now: int | str | datetime | None = None) -> Step[State]:
+    def drain(self, *, now: int | str | datetime | None = None) -> Output:
         """End the stream: every open window fires and closes."""
         if now is None and self.result.clock:
             now = self.result.clock[-1]
@@ -127,7 +132,7 @@ def run_local(pipeline: Pipeline, rows: Rows, *, clock: Clock | None, drain: boo
     query = LocalQuery(pipeline)
     if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
         for at, step in zip(rows.clock, rows.steps, strict=True):
-            query.push(step.panes, now=at, watermark=step.output)
+            query.push(step.panes, now=at, watermark=step.promise)
         return query.result
     for i, frame in enumerate(_frames(rows)):
         if clock is not None and i >= len(clock):

@@ -56,17 +56,24 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Step(Generic[S]):
-    """The outcome of one bundle."""
+class Output:
+    """What one bundle gave."""
 
-    state: S
     panes: pl.DataFrame
     late: pl.DataFrame
     dead: pl.DataFrame
     watermark: int  # what stands after the bundle
-    output: int  # what the operator promises of its own output times
+    promise: int  # what the operator promises of its own output times: its watermark for what comes next
     counts: Counts
     open_panes: int
+
+
+@dataclass(frozen=True)
+class Step(Generic[S]):
+    """A bundle's output, and the state for the next one."""
+
+    state: S
+    output: Output
 
 
 def _added(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:

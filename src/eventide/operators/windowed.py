@@ -19,7 +19,7 @@ from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import Admitted, admit, read_time
-from eventide.operators.bundle import Bundle, Counts, Step
+from eventide.operators.bundle import Bundle, Counts, Output, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
 from eventide.operators.fire_once import FireOnce
@@ -75,7 +75,7 @@ class WindowedAggregate:
             moment = Moment(state.position + 1, MAX if watermark == MAX else position + 1, now)
         outcome = self._inner.advance(state.store, rows, admitted.earliest, moment)
         state = State(tracker, watermark, now, outcome.store, position)
-        return self._outcome(state, admitted, outcome, bundle, was)
+        return Step(state, self._output(state, admitted, outcome, bundle, was))
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""
@@ -128,9 +128,9 @@ class WindowedAggregate:
             rows = rows.with_columns(pl.when(~late).then(held).alias(c.HOLD))
         return rows, position + rows.height
 
-    def _outcome(
+    def _output(
         self, state: State, admitted: Admitted, outcome: Outcome[Any], bundle: Bundle, was: int
-    ) -> Step[State]:
+    ) -> Output:
         plan, now = self.plan, bundle.now
         dead = list(admitted.dead)
         if outcome.outside is not None:
@@ -148,13 +148,12 @@ class WindowedAggregate:
             emitted, key=plan.key, results=self.results, now=now, by_row=plan.window.axis == "rows"
         )
         counts = _counts(bundle.rows.height, outcome, late.height, letters, emitted)
-        return Step(
-            state=state,
+        return Output(
             panes=panes,
             late=rows_out.late_rows(late, watermark=was, now=now),
             dead=rows_out.dead_rows(letters, watermark=was, now=now),
             watermark=state.watermark,
-            output=self._promise(state),
+            promise=self._promise(state),
             counts=replace(counts, refined=self._refined(admitted, outcome, was)),
             open_panes=self._inner.open(state.store),
         )

@@ -129,7 +129,7 @@ def _merged(shared: Any, own: Any) -> list[Mapping[str, Any]]:
         return own
     if isinstance(shared, list):
         return shared if not own else [own]
-    return [{name: value for name, value in (shared | own).items() if value is not None or name == "key"}]
+    return [{name: value for name, value in (shared | own).items() if value is not None}]
 
 
 def _step(
