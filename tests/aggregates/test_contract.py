@@ -86,6 +86,22 @@ def test_all_together_share_their_accumulators_and_still_agree(rows: Rows, at: l
     check(CASES, aggregate.results(aggregate.merge(twice, ["key"])), rows)
 
 
+@few
+@given(rows=rows_of_keys, at=cuts)
+@pytest.mark.parametrize("step", [1, 60])
+def test_whole_numbers_as_keys_take_a_shorter_way_to_the_same_results(rows: Rows, at: list[int], step: int) -> None:
+    names = {"a": -3 * step, "b": 2 * step}
+    sums = [case for case in CASES if case.name.startswith(("count", "sum", "mean"))]
+    aggregate = bound(*sums)
+    cells = []
+    for part in parts_of(rows, at):
+        data = frame(part).with_columns(place=pl.col("key").replace_strict(names, return_dtype=pl.Int64))
+        cells.append(aggregate.start(data, ["place"], steps={"place": step}).cells)
+    merged = aggregate.results(aggregate.merge(pl.concat(cells), ["place"], steps={"place": step}))
+    back = {number: name for name, number in names.items()}
+    check(sums, merged.with_columns(key=pl.col("place").replace_strict(back, return_dtype=pl.String)), rows)
+
+
 SOME = [
     {"key": "a", "at": 2, "n": 3, "q": 0.25, "wild": NAN, "s": "x"},
     {"key": "b", "at": 1, "n": None, "q": None, "wild": None, "s": None},

@@ -77,3 +77,26 @@ def test_a_fold_without_merge_takes_rows_back_because_it_keeps_them() -> None:
     rows = {"s": ["a", "b", "a"], "at": [1, 2, 1], "d": [1, 1, -1]}
     text = ev.fold("", lambda seen, row: seen + row["s"])
     assert ev.try_out(rows, time="at", diff="d", text=text) == {"text": "b"}
+
+
+def test_a_row_that_came_and_went_leaves_no_trace_in_the_state() -> None:
+    row = {"key": "a", "at": 1, "n": 3, "q": 0.5, "wild": NAN, "s": "x"}
+    rows = frame([row | {"diff": 1}, row | {"diff": -1}], diff=pl.Int8())
+    kept = bound(*(case for case in RETRACTING if not case.aggregate.python), diff="diff")
+    assert kept.start(rows, ["key"]).cells.drop("key").equals(kept.empty(1))
+
+
+def test_a_retraction_that_came_too_early_shows_nothing_until_its_row_comes() -> None:
+    row = {"key": "a", "at": 1, "n": 3, "q": 0.5, "wild": 1.0, "s": "x"}
+    other = row | {"at": 2, "n": 5, "wild": 2.0, "s": "y"}
+    aggregate = bound(*RETRACTING, diff="diff")
+    early = aggregate.start(frame([row | {"diff": -1}, other | {"diff": 1}], diff=pl.Int8()), ["key"]).cells
+    shown = aggregate.results(early).row(0, named=True)
+    assert shown["min"] == shown["max"] == shown["first"] == shown["last"] == 5
+    assert shown["collect"] == shown["collect_set"] == ["y"]
+    assert shown["mode"] == shown["median"] == 5
+    assert (shown["min_by"], shown["top_n"], shown["top_n_by_key"]) == ("y", [2.0], [{"key": "y", "value": 5}])
+    then = aggregate.start(frame([row | {"diff": 1}], diff=pl.Int8()), ["key"]).cells
+    merged = aggregate.results(aggregate.merge(pl.concat([early, then]), ["key"])).row(0, named=True)
+    for case in RETRACTING:
+        assert case.agrees(merged[case.name], (case.taken_back or case.model)([other])), case.name

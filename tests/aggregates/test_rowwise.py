@@ -43,6 +43,23 @@ def test_a_row_that_fails_in_one_aggregate_is_taken_out_of_the_others() -> None:
     assert bound.results(started.cells).rows() == [("x", "14", 1.25)]
 
 
+def test_a_row_that_fails_only_because_another_is_gone_is_reported_where_it_stood() -> None:
+    def not_two(total: int, n: int) -> int:
+        return total + 10 // (n - 2)
+
+    def without_gap(last: int, n: int) -> int:
+        if last and n != last + 1:
+            raise ValueError(f"{last + 1} is missing")
+        return n
+
+    rows = pl.DataFrame({"shop": "x", "n": [1, 2, 3], "at": 0})
+    gap = ev.fold(0, without_gap, merge=max, column="n")
+    _, started = start(rows, gap=gap, total=ev.fold(0, not_two, merge=add, column="n"))
+    assert started.failed is not None
+    assert started.failed.to_list() == [1, 2]
+    assert started.reasons[1] == "ValueError: 2 is missing"
+
+
 def test_when_all_rows_fail_there_are_no_cells_but_the_types_are_right() -> None:
     bound, started = start(ROWS[1:3], n=ev.count(), i=ev.fold(0.0, inverse_sum, merge=add, column="n"))
     assert started.cells.height == 0

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 import eventide as ev
-from eventide.operators.bundle import Bundle, Step
+from eventide.operators.bundle import Bundle, Output
 from eventide.operators.windowed import WindowedAggregate
 from eventide.watermarks import Watermark
-from tests.oracle.histories import AGGREGATES, SCHEMA, History, frame_of, pipeline_of, smaller
-from tests.oracle.model import MAX, MIN, Model, Out, Pane
+from tests.oracle.histories import SCHEMA, History, aggregates_of, frame_of, pipeline_of, smaller
+from tests.oracle.model import MAX, MIN, Model, Out, Pane, Spec
 
 _PANE = ("timing", "index", "nonspeculative_index", "is_first", "is_last", "time", "at")
 
@@ -23,15 +23,15 @@ def bound(history: History) -> WindowedAggregate:
     return WindowedAggregate(pipeline_of(history.spec, history.source).plan, pl.Schema(SCHEMA))
 
 
-def run(operator: WindowedAggregate, history: History) -> list[Step[Any]]:
+def run(operator: WindowedAggregate, history: History) -> list[Output]:
     """What the columnar code gives, step by step."""
-    state, steps = operator.initial(), []
+    state, outputs = operator.initial(), []
     for push in history.pushes:
         notes = () if push.note is None else (Watermark(0, push.note),)
         step = operator.step(state, Bundle(frame_of(push.rows), push.now, notes))
         state = step.state
-        steps.append(step)
-    return steps
+        outputs.append(step.output)
+    return outputs
 
 
 def expected(history: History, watermarks: Iterable[int]) -> list[Out]:
@@ -41,15 +41,15 @@ def expected(history: History, watermarks: Iterable[int]) -> list[Out]:
     return [model.step(list(push.rows), push.now, watermark) for push, watermark in pairs]
 
 
-def panes_of(frame: pl.DataFrame, *, keyed: bool) -> list[Pane]:
+def panes_of(frame: pl.DataFrame, spec: Spec) -> list[Pane]:
     """Rows of output in the model's words."""
     window, pane = pl.col("window").struct, pl.col("pane").struct
     bounds = [window.field("end").cast(pl.Int64).fill_null(MAX), window.field("start").cast(pl.Int64).fill_null(MIN)]
     fields = [pane.field(name) for name in _PANE[:-2]] + [pane.field(name).cast(pl.Int64) for name in _PANE[-2:]]
-    key = pl.col("key") if keyed else pl.lit(None, pl.String).alias("key")
+    key = pl.col("key") if spec.keyed else pl.lit(None, pl.String).alias("key")
     return [
         Pane(diff, end, start, (of is not None, of or ""), tuple(map(_plain, rest[:-7])), *rest[-7:])
-        for diff, end, start, of, *rest in frame.select("diff", *bounds, key, *AGGREGATES, *fields).iter_rows()
+        for diff, end, start, of, *rest in frame.select("diff", *bounds, key, *aggregates_of(spec), *fields).iter_rows()
     ]
 
 
@@ -57,9 +57,9 @@ def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def got(steps: list[Step[Any]], *, keyed: bool) -> list[dict[str, Any]]:
+def got(steps: list[Output], spec: Spec) -> list[dict[str, Any]]:
     """What the columnar code gave, in the model's words: per step panes, late rows, dead letters, counters."""
-    panes = panes_of(pl.concat([step.panes for step in steps]), keyed=keyed)
+    panes = panes_of(pl.concat([step.panes for step in steps]), spec)
     found = []
     for step in steps:
         mine, panes = panes[: step.panes.height], panes[step.panes.height :]
@@ -77,7 +77,7 @@ def difference(history: History, operator: WindowedAggregate | None = None) -> s
     """A transcript of the history up to the first step in which they differ; None where they agree."""
     steps = run(operator or bound(history), history)
     want = wanted(expected(history, (step.watermark for step in steps)))
-    have = got(steps, keyed=history.spec.keyed)
+    have = got(steps, history.spec)
     for i, (one, other) in enumerate(zip(want, have, strict=True)):
         other["dead"].sort()
         if one != other:
@@ -107,7 +107,7 @@ def _fails(history: History) -> bool:
         return False
 
 
-def transcript(history: History, steps: list[Step[Any]], want: list[Any], have: list[Any], failed: int) -> str:
+def transcript(history: History, steps: list[Output], want: list[Any], have: list[Any], failed: int) -> str:
     """A history as one reads it."""
     lines = ["", f"spec    {history.spec}", f"source  {history.source}", f"literal {history!r}", ""]
     for i, (push, step) in enumerate(zip(history.pushes[: failed + 1], steps, strict=False)):

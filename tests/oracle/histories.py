@@ -19,9 +19,8 @@ AGGREGATES = {
     "high": ev.max("value"),
     "first": ev.first("value"),
     "last": ev.last("value"),
-    "all": ev.collect("value"),
-    "sorted": ev.sort("value"),
 }
+LISTS = {"all": ev.collect("value"), "sorted": ev.sort("value")}
 SCHEMA = {
     "id": pl.Int64(),
     "key": pl.String(),
@@ -129,7 +128,12 @@ def pipeline_of(spec: Spec, source: tuple[Any, ...] = ("none",), aggregates: Any
     if spec.lateness:
         stream = stream.lateness(us(spec.lateness))
     stream = getattr(stream, spec.mode)(fire_only_updated=spec.only_updated)
-    return stream.agg(**(aggregates or AGGREGATES))
+    return stream.agg(**(aggregates or aggregates_of(spec)))
+
+
+def aggregates_of(spec: Spec) -> dict[str, Any]:
+    """Lists show the most and cost the most: only some plans have them."""
+    return AGGREGATES | (LISTS if spec.lists else {})
 
 
 def frame_of(rows: tuple[Row, ...]) -> pl.DataFrame:
@@ -138,7 +142,18 @@ def frame_of(rows: tuple[Row, ...]) -> pl.DataFrame:
 
 # Random plans
 
-FAMILIES = ("tumbling", "sliding", "cumulate", "global", "calendar", "sessions", "dynamic", "rows", "row_sessions")
+FAMILIES = (
+    "tumbling",
+    "sliding",
+    "cumulate",
+    "global",
+    "calendar",
+    "sessions",
+    "dynamic",
+    "cut",
+    "rows",
+    "row_sessions",
+)
 
 
 def random_window(rng: Random, family: str) -> tuple[Any, ...]:
@@ -156,6 +171,9 @@ def random_window(rng: Random, family: str) -> tuple[Any, ...]:
         return ("sessions", rng.choice([1, 3, 5]), rng.choice(["merge", "merge", "split"]), None)
     if family == "dynamic":
         return ("sessions", "gap", rng.choice(["merge", "split"]), None)
+    if family == "cut":
+        gap = rng.choice([1, 3, 5])
+        return ("sessions", gap, rng.choice(["merge", "split"]), rng.choice([5, 7, 12]))
     if family == "rows":
         size = rng.choice([1, 2, 3, 5])
         every = rng.choice([size, size, 1, 2, 4])
@@ -211,16 +229,18 @@ USUAL = [
 
 def random_spec(rng: Random, family: str) -> Spec:
     """A plan with a window of ``family``."""
+    cut = family == "cut"
     by_row = family in ("rows", "row_sessions")
     return Spec(
         window=random_window(rng, family),
         trigger=rng.choice(USUAL) if rng.random() < 0.5 else random_trigger(rng),
-        mode=rng.choice(["accumulating", "discarding", "retracting", "retracting"]),
+        mode=rng.choice(["accumulating", "retracting", "retracting", "accumulating" if cut else "discarding"]),
         only_updated=rng.random() < 0.25,
         lateness=0 if by_row else rng.choice([0, 0, 3, 10, 100]),
         at=rng.choice(["end", "end", "earliest", "latest"]),
         keyed=rng.random() < 0.75,
         skew=rng.choice([None, None, None, 10]),
+        lists=rng.random() < 0.3,
     )
 
 
@@ -248,7 +268,7 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
     now, note, ids = 0, -20, 0
     centre = rng.choice([-10, 0, 5])
     skewed = spec.skew is not None
-    for _ in range(rng.randint(1, 7)):
+    for _ in range(rng.randint(1, 6)):
         now += rng.choice([0, 1, 5, 10, 30])
         centre += rng.choice([0, 2, 5, 10]) if not skewed else 0
         around = centre if not skewed else now

@@ -40,6 +40,7 @@ class Spec(NamedTuple):
     at: str = "end"
     keyed: bool = True
     skew: int | None = None
+    lists: bool = True
 
     @property
     def by_row(self) -> bool:
@@ -90,6 +91,18 @@ class Out:
             "panes": dict(Counter(pane.timing for pane in self.panes if pane.diff > 0)),
             "retractions": sum(pane.diff < 0 for pane in self.panes),
         }
+
+
+@dataclass
+class Atom:
+    """A row of a session that may be cut: its interval, where the session began, where its piece ends."""
+
+    row: Row
+    start: int
+    end: int
+    anchor: int
+    until: int = 0
+    told: bool = False  # its piece has expired; the interval alone holds the session together
 
 
 @dataclass
@@ -160,6 +173,7 @@ class Model:
         self.watermark = MIN
         self.open: dict[tuple[str | None, int, int], Window] = {}
         self.numbered: Counter[str | None] = Counter()  # rows so far, on the row axis
+        self.atoms: dict[str | None, list[Atom]] = defaultdict(list)  # only where sessions are cut
         self.on_time: set[int] = set()  # the ids of rows that were not late when they came
 
     def step(self, rows: list[Row], now: int, watermark: int) -> Out:
@@ -167,9 +181,11 @@ class Model:
         self.out, self.now, self.after = out, now, max(watermark, self.watermark)
         usable = [row for row in rows if self._admit(row)]
         self.before = {key: self._reached(key, self.watermark) for key in self._keys(usable)}
-        self._merge(usable) if self.spec.merging else self._assign(usable)
+        place = self._assign if not self.spec.merging else self._cut if self.spec.window[3] else self._merge
+        place(usable)
         for window in list(self.open.values()):
             self._evaluate(window)
+        self._wear_away()
         self.watermark = self.after
         out.panes.sort(key=lambda pane: pane[:4])
         return out
@@ -247,35 +263,38 @@ class Model:
 
     # Sessions
 
-    def _merge(self, rows: list[Row]) -> None:
-        pieces: dict[str | None, list[tuple[int, int, list[Row]]]] = defaultdict(list)
+    def _intervals(self, rows: list[Row]) -> dict[str | None, list[tuple[int, int, list[Any]]]]:
+        found: dict[str | None, list[tuple[int, int, list[Any]]]] = defaultdict(list)
         for row in rows:
             self.numbered[row.key] += 1
             at = self.numbered.total() if self.spec.by_row else row.time
             gap = row.gap if self.spec.window[1] == "gap" else self.spec.window[1]
             assert at is not None and gap is not None
-            pieces[row.key].append((at, at + gap, [row]))
+            found[row.key].append((at, at + gap, [row]))
+        return found
+
+    def _chains(self, intervals: list[tuple[int, int, list[Any]]]) -> Iterator[tuple[int, int, list[Any]]]:
+        """Unions of intervals that overlap, or touch."""
+        intervals = sorted(intervals, key=lambda interval: interval[:2])
+        start, end, held = intervals[0]
+        for begins, ends, more in intervals[1:]:
+            if begins < end or (begins == end and self.spec.window[2] == "merge"):
+                end, held = max(end, ends), held + more
+            else:
+                yield start, end, held
+                start, end, held = begins, ends, more
+        yield start, end, held
+
+    def _merge(self, rows: list[Row]) -> None:
         late: list[int] = []
-        for key, new in pieces.items():
-            old = [(window.start, window.end, []) for window in self.open.values() if window.key == key]
+        for key, new in self._intervals(rows).items():
+            old: list[Any] = [(window.start, window.end, []) for window in self.open.values() if window.key == key]
             for start, end, joined in self._chains([*old, *new]):
                 if self._expired(end, self.before[key]):
                     late += [row.id for row in joined]
                 elif joined:
                     self._settle(key, start, end, sorted(joined))
         self.out.late += sorted(late)
-
-    def _chains(self, pieces: list[tuple[int, int, list[Row]]]) -> Iterator[tuple[int, int, list[Row]]]:
-        """Unions of intervals that overlap, or touch."""
-        pieces = sorted(pieces, key=lambda piece: piece[:2])
-        start, end, rows = pieces[0]
-        for begins, ends, more in pieces[1:]:
-            if begins < end or (begins == end and self.spec.window[2] == "merge"):
-                end, rows = max(end, ends), rows + more
-            else:
-                yield start, end, rows
-                start, end, rows = begins, ends, more
-        yield start, end, rows
 
     def _settle(self, key: str | None, start: int, end: int, joined: list[Row]) -> None:
         """Put rows into the session ``[start, end)``, which replaces those that it has swallowed."""
@@ -291,6 +310,50 @@ class Model:
             window.rows += old.rows
             window.untold += old.untold if self.spec.mode == "discarding" else old.rows
         self._join(window, joined)
+
+    # Sessions of a greatest length
+
+    def _cut(self, rows: list[Row]) -> None:
+        late: list[int] = []
+        for key, intervals in self._intervals(rows).items():
+            new = [Atom(row, start, end, start) for start, end, (row,) in intervals]
+            while True:  # without its late rows a session may begin elsewhere
+                pieces = self._pieces([*self.atoms[key], *new])
+                gone = [atom for atom in new if self._expired(atom.until, self.before[key])]
+                late += [atom.row.id for atom in gone]
+                new = [atom for atom in new if atom not in gone]
+                if not gone:
+                    break
+            self.atoms[key] += new
+            for old in [w for w in self.open.values() if w.key == key and (w.start, w.end) not in pieces]:
+                del self.open[key, old.start, old.end]
+                self._retract(old)
+            for atom in new:
+                self._enter(atom.row)
+            for bounds, held in pieces.items():
+                known = (key, *bounds) in self.open
+                joined = sorted(atom.row for atom in held if atom in new or not known)
+                if joined:
+                    self._join(self._window(key, *bounds), joined)
+        self.out.late += sorted(late)
+
+    def _pieces(self, atoms: list[Atom]) -> dict[tuple[int, int], list[Atom]]:
+        """Sessions cut at their start plus multiples of the greatest length; only pieces that hold rows."""
+        found: dict[tuple[int, int], list[Atom]] = defaultdict(list)
+        for _, end, held in self._chains([(atom.start, atom.end, [atom]) for atom in atoms]) if atoms else ():
+            anchor, most = min(atom.anchor for atom in held), self.spec.window[3]
+            for atom in held:
+                start = anchor + (atom.start - anchor) // most * most
+                atom.anchor, atom.until = anchor, min(start + most, end)
+                if not atom.told:
+                    found[start, atom.until].append(atom)
+        return found
+
+    def _wear_away(self) -> None:
+        for key, atoms in self.atoms.items():
+            for atom in atoms:
+                atom.told |= self._expired(atom.until, self.after)
+            self.atoms[key] = [a for a in atoms if not (a.told and self._expired(a.end, self.after))]
 
     # Panes
 
@@ -312,7 +375,7 @@ class Model:
 
     def _emit(self, window: Window, timing: str, *, is_last: bool) -> None:
         rows = window.untold if self.spec.mode == "discarding" else window.rows
-        values = aggregate(rows)
+        values = aggregate(rows)[: None if self.spec.lists else -2]
         if self.spec.only_updated and window.standing:
             same = not rows if self.spec.mode == "discarding" else values == window.standing.values
             if same:

@@ -47,7 +47,7 @@ def counted(source: Source, column: str | None) -> Accumulator:
     if source.diff is not None:
         diff = pl.col(source.diff).cast(pl.Int64)
         present = diff if column is None else diff.filter(pl.col(column).is_not_null())
-        return Accumulator(name, pl.Int64(), present.sum(), merge, empty=0)
+        return Accumulator(name, pl.Int64(), present.sum(), merge, empty=0, ordered=False)
     if column is None:
         return RowCount(name, pl.Int64(), pl.len(), merge, empty=0, ordered=False)
     # Expr.count leaves Polars' fast path; a sum of ones stays on it.

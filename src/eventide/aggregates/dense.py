@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-# So many numbers per row may go unused before hashing is the better way.
+# So many numbers per row may go unused before hashing is the better way; few are always worth it.
 _ROOM = 4
+_FEW = 1024
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def dense_groups(frame: pl.DataFrame, by: Sequence[str], steps: Mapping[str, int
     if not by or any(not _integral(frame, name) for name in by):
         return None
     axes, size = [], 1
-    room = _ROOM * frame.height
+    room = _ROOM * frame.height + _FEW
     for name in by:
         values, step = frame[name], steps.get(name, 1)
         low, high = int(values.min()), int(values.max())  # type: ignore[arg-type]

@@ -70,7 +70,7 @@ class Entries:
         if self.collapse_in:
             entries = entries.sort(self.collapse_in, maintain_order=True)
         if self.collapse:
-            entries = group(entries, [GROUP, *self.collapse], list(self.into))
+            entries = group(entries, [GROUP, *self.collapse], list(self.into), ordered=bool(self.collapse_in))
             if COUNT in self.types:
                 entries = entries.filter(pl.col(COUNT) != 0)
         if self.order:

@@ -108,7 +108,9 @@ def max_by(value: str, by: str) -> MaxBy:
 def extreme(word: str, column: str, dtype: pl.DataType) -> Accumulator:
     """The accumulator of a least or greatest value."""
     name = f"{word}({column})"
-    return Accumulator(name, dtype, _reduced(word, column, dtype), _reduced(word, name, dtype))
+    # Of 0.0 and -0.0 the first one counts, so that floats depend on the order after all.
+    ordered = dtype.is_float()
+    return Accumulator(name, dtype, _reduced(word, column, dtype), _reduced(word, name, dtype), ordered=ordered)
 
 
 def _extreme(aggregate: Aggregate, column: str, source: Source) -> Parts:

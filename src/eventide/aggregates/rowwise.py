@@ -205,7 +205,8 @@ def _over_kept_rows(aggregate: Aggregate, source: Source, types: Mapping[str, pl
 
 def _whole_row(source: Source) -> list[str]:
     # A pane and its retraction differ in these two, and must still be recognised as the same row.
-    return [c for c in source.schema if source.diff is None or c not in (source.diff, "pane")]
+    own = [c for c in source.schema if not c.startswith("__")]
+    return [c for c in own if source.diff is None or c not in (source.diff, "diff", "pane")]
 
 
 def _members(numbers: pl.Series, groups: int) -> Iterator[list[int]]:

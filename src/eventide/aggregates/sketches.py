@@ -150,7 +150,7 @@ class Sketch:
     def start(self, rows: pl.DataFrame, groups: int) -> pl.Series:  # noqa: D102
         values = rows.select(GROUP, value=self.value).drop_nulls()
         if self.distinct:
-            values = group(values, [GROUP, "value"], [])
+            values = group(values, [GROUP, "value"], [], ordered=False)
         return self._per_group(values, self.of_values, groups)
 
     def merge(self, cells: pl.DataFrame, groups: int) -> pl.Series:  # noqa: D102

@@ -69,7 +69,7 @@ def total(source: Source, column: str, dtype: pl.DataType) -> Total:
 
 def _count_of(name: str, test: pl.Expr, diff: pl.Expr) -> Accumulator:
     start = pl.when(test).then(diff.cast(pl.Int64)).otherwise(0).sum()
-    return Accumulator(name, pl.Int64(), start, pl.col(name).sum(), empty=0)
+    return Accumulator(name, pl.Int64(), start, pl.col(name).sum(), empty=0, ordered=False)
 
 
 def _sum(
@@ -94,10 +94,11 @@ class SumOf(Accumulator):
         return self._safe(cells, by, self.name, pl.col(self.name).cast)
 
     def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
-        values = frame.select(self.value(self.dtype)).to_series() if starting else frame[self.name]
-        if values.null_count() or not self._exact_in_doubles(values):
+        # The range is judged first: what does not fit could not even be cast.
+        if not self._exact_in_doubles(frame[self.column if starting else self.name]):
             return NO_SUM
-        return values
+        values = frame.select(self.value(self.dtype)).to_series() if starting else frame[self.name]
+        return NO_SUM if values.null_count() else values
 
     def _exact_in_doubles(self, values: pl.Series) -> bool:
         return self.dtype.is_float() or (self.dtype == pl.Int64 and _reach(values) * len(values) < 2**53)
@@ -126,7 +127,7 @@ class SumOf(Accumulator):
     def _check(self, frame: pl.DataFrame, by: Sequence[str], value: Callable[[pl.DataType], pl.Expr]) -> None:
         # Floats are near enough to tell a sum of 38 digits from one of 39.
         exact = pl.Int128() if self.dtype == pl.Int64 else pl.Float64()
-        sums = group(frame, by, [value(exact).sum().alias(self.name)])
+        sums = group(frame, by, [value(exact).sum().alias(self.name)], ordered=False)
         fits = pl.col(self.name).is_between(-self._limit(), self._limit(), closed="left")
         for row in sums.filter(~fits).head(1).iter_rows(named=True):
             raise errors.sum_overflow(self.name, str(self.dtype), {name: row[name] for name in by})

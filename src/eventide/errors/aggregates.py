@@ -151,4 +151,5 @@ def reason(cause: BaseException) -> str:
 
 
 def _of(key: Mapping[str, object]) -> str:
-    return " for " + ", ".join(f"{name}={value!r}" for name, value in key.items()) if key else ""
+    own = [f"{name}={value!r}" for name, value in key.items() if not name.startswith("__")]
+    return f" for {', '.join(own)}" if own else ""

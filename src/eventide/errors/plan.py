@@ -52,6 +52,11 @@ def name_taken(name: str, by: str) -> PlanError:
     return PlanError(f".agg({name}=…): {name!r} is {by}. Choose another name for this result.")
 
 
+def no_name() -> PlanError:
+    """A result without a name."""
+    return PlanError(".agg(): a result needs a name, as in n=ev.count().")
+
+
 def bad_output_time(value: object) -> PlanError:
     """at= is not known."""
     return PlanError(f".window(at={value!r}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
@@ -86,6 +91,16 @@ def not_rows(value: object) -> PlanError:
 def duplicate_columns(names: Sequence[str]) -> PlanError:
     """Arrow frames can have a name twice."""
     return PlanError(f"The rows have more than one column named {', '.join(map(repr, names))}. Rename or drop one.")
+
+
+def unreadable_type(column: str, dtype: object) -> PlanError:
+    """An Arrow type that Polars does not have."""
+    return PlanError(f"The column {column!r} is {dtype}, which cannot be read. Drop it, or cast it to another type.")
+
+
+def bad_clock(value: int) -> PlanError:
+    """A batch time outside of what is usable as an instant."""
+    return PlanError(f"now={value} is no time of a batch: it must be in microseconds since 1970, within ±2⁶².")
 
 
 def schema_changed(before: object, after: object) -> DataError:

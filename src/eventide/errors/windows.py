@@ -60,6 +60,30 @@ def not_a_window(value: object) -> PlanError:
     )
 
 
+def no_windows_frame(kind: str) -> PlanError:
+    """A kind of the user's own does not say what its windows are."""
+    return PlanError(
+        f"The window kind '{kind}': windows_of() must give a Polars frame with the columns slice, start and end, one "
+        "row for each window of each slice."
+    )
+
+
+def slice_without_window(kind: str, at: int) -> PlanError:
+    """Rows of this slice would be lost."""
+    return PlanError(
+        f"The window kind '{kind}': windows_of() gives no window for slice {at}, so its rows would be lost. "
+        "Where a position lies in no window, slice_of() must be null."
+    )
+
+
+def slice_outside_window(kind: str, at: int, start: int, end: int) -> PlanError:
+    """A slice is named by a position in it, or the watermark cannot tell when it is done."""
+    return PlanError(
+        f"The window kind '{kind}': slice {at} does not lie in its window [{start}, {end}). Let slice_of() give the "
+        "first position of the slice."
+    )
+
+
 def no_gap_column(column: str, known: Sequence[str]) -> PlanError:
     """The dynamic gap's column does not exist."""
     return PlanError(f"sessions(): there is no column {column!r} for the gap. {did_you_mean(column, known)}")

@@ -24,6 +24,8 @@ Frame: TypeAlias = pl.DataFrame | pa.Table | pa.RecordBatch
 Rows: TypeAlias = "Frame | Iterable[Frame] | LocalResult"
 Clock: TypeAlias = Sequence[int | str | datetime]
 
+_LAST = 2**62  # of the clock, as of event time
+
 
 @dataclass
 class LocalResult:
@@ -91,6 +93,8 @@ class LocalQuery:
         self._bind(frame.schema)
         assert self._operator is not None and self._state is not None
         at = time.time_ns() // 1000 if now is None else _instant(now)
+        if abs(at) > _LAST:
+            raise errors.bad_clock(at)
         if now is None:  # the wall clock may be set back; the batch clock may not
             at = max(at, self._state.now)
         key = self._pipeline.plan.watermark.options.watermark_key
@@ -152,10 +156,22 @@ def as_frame(rows: Frame) -> pl.DataFrame:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise errors.duplicate_columns(twice)
-        frame = pl.from_arrow(rows)
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+        return pl.DataFrame([_as_series(name, rows.column(name)) for name in names])
     raise errors.not_rows(rows)
+
+
+def _as_series(name: str, column: pa.ChunkedArray | pa.Array) -> pl.Series:
+    if _is_wide(column.type):  # Polars does not refuse it, but panics
+        raise errors.unreadable_type(name, column.type)
+    try:
+        return pl.Series(name, column)
+    except pl.exceptions.PolarsError as cause:
+        raise errors.unreadable_type(name, column.type) from cause
+
+
+def _is_wide(dtype: pa.DataType) -> bool:
+    inner = [dtype.field(i).type for i in range(dtype.num_fields)]
+    return bool(pa.types.is_decimal256(dtype)) or any(map(_is_wide, inner))
 
 
 def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:

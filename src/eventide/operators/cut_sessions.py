@@ -15,10 +15,11 @@ from eventide.aggregates.grouping import group
 from eventide.operators import columns as c
 from eventide.operators.firing import INDEX, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
-from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.outcome import Outcome, merge_groups, start_cells
 from eventide.operators.unions import RUN, key_hashes, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
+from eventide.time import MIN
 from eventide.windows import Sessions
 
 ANCHOR = "__anchor"  # where the session began, as far as is known
@@ -32,7 +33,7 @@ class Pieces:
 
     table: PaneTable = EMPTY
     atoms: PaneTable = EMPTY
-    clock: int = 0
+    clock: int = MIN
 
 
 class CutSessions:
@@ -68,7 +69,7 @@ class CutSessions:
         hashes = key_hashes(cells, self._key)
         due = (moment.was, moment.watermark)
         table, taken = store.table.take(hashes, due=due, clock=(store.clock, moment.now))
-        atoms, known = store.atoms.take(hashes, due=due, clock=(0, 0))
+        atoms, known = store.atoms.take(hashes, due=due, clock=(MIN, MIN))
         if not taken and not known and cells.is_empty():
             return Outcome(replace(store, clock=moment.now), [], 0, failed=failed)
         everything = self._atoms(known, cells)
@@ -127,7 +128,8 @@ class CutSessions:
         bounds = [pl.col(_FROM).first().alias(c.START), pl.col(_TO).first().alias(c.END)]
         keys = [pl.col(name).first() for name in self._key]
         news = pl.when(NEW).then(c.ROWS).otherwise(0).sum().alias("__fresh")
-        now = group(content, by, [*keys, *bounds, news]).join(self._bound.merge(content, by), on=by).drop(by)
+        merged = merge_groups(self._bound, content, by, [*self._key, *by])
+        now = group(content, by, [*keys, *bounds, news]).join(merged, on=by).drop(by)
         state = old.drop(*self._bound.columns, HASH, DUE, CLOCK)
         now = now.join(state, how="left", **same)  # type: ignore[arg-type]
         # A piece that did not exist says all that it has; one that did, what is new.

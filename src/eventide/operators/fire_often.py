@@ -10,10 +10,11 @@ from eventide.aggregates import Bound
 from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
 from eventide.operators.firing import Firing, Moment
-from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.outcome import Outcome, merge_groups, start_cells
 from eventide.operators.slicing import Sliced, grid, sliced, windows_of, without_late
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
+from eventide.time import MIN
 from eventide.windows import Inherit, WindowKind
 
 
@@ -23,7 +24,7 @@ class Panes:
 
     table: PaneTable = EMPTY
     seen: PaneTable = EMPTY
-    clock: int = 0
+    clock: int = MIN
 
 
 class FireOften:
@@ -101,7 +102,7 @@ class FireOften:
             return rows.with_columns(pl.lit(0, pl.Int64).alias(c.SEEN)), seen
         numbered = number(rows, key)
         keys = numbered.keys.with_columns(numbered.keys.hash_rows().alias(HASH)).with_row_index(GROUP)
-        seen, known = seen.take(keys[HASH], due=(0, 0), clock=(0, 0))
+        seen, known = seen.take(keys[HASH], due=(MIN, MIN), clock=(MIN, MIN))
         if known:
             before = pl.concat(known)
             keys = keys.join(before.select(*key, c.SEEN), on=key, how="left", nulls_equal=True, maintain_order="left")
@@ -130,7 +131,7 @@ class FireOften:
         carried = [c.SEEN] if c.SEEN in added.columns else []
         both = pl.concat([before.select(*self._identity, *self._bound.columns), added], how="diagonal")
         rows, keys, _ = number(both, self._identity)
-        merged = self._bound.merge(rows, [GROUP])
+        merged = merge_groups(self._bound, rows, [GROUP], self._identity)
         state = before.drop(self._identity, *self._bound.columns).with_columns(rows[GROUP].head(before.height))
         news = rows.slice(before.height).select(GROUP, c.ADDED, *carried)
         return (

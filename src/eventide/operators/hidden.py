@@ -20,8 +20,9 @@ class Rows(Aggregate):
     """How many rows, retractions counted like any other."""
 
     def bind(self, source: Source) -> Parts:
-        """A plain count."""
-        rows = RowCount(c.ROWS, pl.Int64(), pl.len(), pl.col(c.ROWS).sum(), empty=0, ordered=False)
+        """A plain count; a diff is +1 or -1, and both are a row."""
+        start = pl.len() if source.diff is None else pl.col(source.diff).abs().sum()
+        rows = RowCount(c.ROWS, pl.Int64(), start, pl.col(c.ROWS).sum(), empty=0, ordered=False)
         return Parts([rows], pl.col(c.ROWS))
 
 

@@ -11,10 +11,11 @@ from eventide.aggregates.grouping import group
 from eventide.operators import columns as c
 from eventide.operators.firing import FINISHED, INDEX, LAST, MOVED, NONSPECULATIVE, PENDING, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
-from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.outcome import Outcome, merge_groups, start_cells
 from eventide.operators.unions import RUN, key_hashes, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
+from eventide.time import MIN
 from eventide.windows import Sessions
 from eventide.windows.kind import floor
 
@@ -26,7 +27,7 @@ class OpenSessions:
     """The open sessions."""
 
     table: PaneTable = EMPTY
-    clock: int = 0
+    clock: int = MIN
 
 
 class MergeSessions:
@@ -118,7 +119,7 @@ class MergeSessions:
                 pl.col(_OLD).sum().alias("__olds"),
             ],
         )
-        now = now.join(self._bound.merge(both, [RUN]), on=RUN, how="left")
+        now = now.join(merge_groups(self._bound, both, [RUN], [*self._key, RUN]), on=RUN, how="left")
         old = before.drop(self._bound.columns).with_columns(both[RUN].head(before.height))
         same = pl.col(c.START).first(), pl.col(c.END).first()
         state = group(old, [RUN], [*self._combined_state(), same[0].alias("__was_start"), same[1].alias("__was_end")])

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import polars as pl
 
 from eventide.aggregates import Bound
+from eventide.errors import DataError
 from eventide.operators import columns as c
 from eventide.operators.firing import Moment
 
@@ -46,6 +47,15 @@ class Inner(Protocol):
     def scan(self, store: Any) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""
         ...
+
+
+def merge_groups(bound: Bound, cells: pl.DataFrame, by: Sequence[str], named: Sequence[str]) -> pl.DataFrame:
+    """The cells of each group as one. What fails is said of ``named`` columns, not of the group's number."""
+    try:
+        return bound.merge(cells, by)
+    except DataError:
+        bound.merge(cells, named)
+        raise
 
 
 def start_cells(

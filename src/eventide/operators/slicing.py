@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from eventide.errors import windows as errors
 from eventide.operators import columns as c
-from eventide.windows import WindowKind
+from eventide.windows import Calendar, Cumulate, Everything, Sliding, Tumbling, WindowKind
 from eventide.windows.lifetime import Lifetime
 
 
@@ -46,11 +47,26 @@ def without_late(kind: WindowKind, lifetime: Lifetime, cut: Sliced, watermark: i
 def windows_of(kind: WindowKind, slices: pl.Series) -> pl.DataFrame:
     """The windows of distinct slices, under the operators' own column names."""
     windows = kind.windows_of(slices.alias("slice"))
+    if not isinstance(kind, (Calendar, Cumulate, Everything, Sliding, Tumbling)):
+        _check(kind, slices, windows)
     return windows.select(
         pl.col("slice").cast(pl.Int64).alias(c.SLICE),
         pl.col("start").cast(pl.Int64).alias(c.START),
         pl.col("end").cast(pl.Int64).alias(c.END),
     )
+
+
+def _check(kind: WindowKind, slices: pl.Series, windows: object) -> None:
+    """A kind of the user's own that breaks its promise would lose rows without a word."""
+    columns = ("slice", "start", "end")
+    if not isinstance(windows, pl.DataFrame) or not set(columns) <= set(windows.columns):
+        raise errors.no_windows_frame(kind.describe())
+    without = slices.filter(~slices.is_in(windows["slice"].implode()))
+    if without.len():
+        raise errors.slice_without_window(kind.describe(), without[0])
+    wrong = windows.filter(~pl.col("slice").is_between("start", "end", closed="left").fill_null(False))
+    for row in wrong.select(columns).head(1).iter_rows():
+        raise errors.slice_outside_window(kind.describe(), *row)
 
 
 def grid(kind: object) -> dict[str, int]:

@@ -26,7 +26,7 @@ from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.merge_sessions import MergeSessions
-from eventide.operators.outcome import Inner, Outcome
+from eventide.operators.outcome import Inner, Outcome, start_cells
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Tracker
@@ -70,6 +70,8 @@ class WindowedAggregate:
         summary = plan.watermark.summarise(admitted.seen, c.TIME, now)
         watermark = max(was, tracker.advance(summary, now, polled=bundle.polled, notes=bundle.notes).time)
         rows, position = self._positioned(admitted.rows, state.position, was)
+        if plan.window.axis == "rows" and self.bound.python and self._set_failed_apart(admitted, rows):
+            rows, position = self._positioned(admitted.rows, state.position, was)
         moment = Moment(was, watermark, now)
         if plan.window.axis == "rows" and not self._numbers_by_key:
             moment = Moment(state.position + 1, MAX if watermark == MAX else position + 1, now)
@@ -113,8 +115,9 @@ class WindowedAggregate:
         return FireOften(plan, plan.window, self.bound, self.results)
 
     def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Keys as Spark groups them: -0.0 is 0.0."""
-        return rows.with_columns(pl.col(name) + 0.0 for name in self._floats) if self._floats else rows
+        """Keys as Spark groups them: -0.0 is 0.0 (Polars takes ``+ 0.0`` for nothing to do)."""
+        keys = [pl.col(name) for name in self._floats]
+        return rows.with_columns(pl.when(key == 0).then(key.abs()).otherwise(key) for key in keys) if keys else rows
 
     def _positioned(self, rows: pl.DataFrame, position: int, was: int) -> tuple[pl.DataFrame, int]:
         """Rows with their place on the windows' axis, and the time that holds their pane's output time."""
@@ -127,6 +130,15 @@ class WindowedAggregate:
             late = pl.lit(False) if self.plan.window.axis == "rows" else held < was
             rows = rows.with_columns(pl.when(~late).then(held).alias(c.HOLD))
         return rows, position + rows.height
+
+    def _set_failed_apart(self, admitted: Admitted, rows: pl.DataFrame) -> bool:
+        """Where rows are counted, one on which user-written code raises must not get a number, as no dead letter does."""
+        _, failed = start_cells(self.bound, rows.with_row_index(c.ROW), self.plan.key)
+        if failed is None:
+            return False
+        admitted.dead.append(failed)
+        admitted.rows = admitted.rows.filter(~pl.int_range(pl.len()).is_in(failed[c.ROW].implode()))
+        return True
 
     def _output(
         self, state: State, admitted: Admitted, outcome: Outcome[Any], bundle: Bundle, was: int

@@ -116,6 +116,8 @@ class Stream:
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise aggregate_errors.not_an_aggregate(name, aggregate)
+            if not name:
+                raise errors.no_name()
             if name in RESERVED:
                 raise errors.name_taken(name, "a column that every pane has")
             if name in self._key:

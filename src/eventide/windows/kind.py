@@ -57,7 +57,7 @@ class WindowKind(Protocol):
         ...
 
     def slice_of(self, at: pl.Expr) -> pl.Expr:
-        """The slice (an int64) that holds position ``at``; null where no window does."""
+        """The first position (an int64) of the slice that holds ``at``; null where no window does."""
         ...
 
     def windows_of(self, slices: pl.Series) -> pl.DataFrame:

@@ -100,7 +100,7 @@ def _parts(what: str, known: Mapping[str, Call], said: Any) -> tuple[str, list[A
         _check(what, known, next(iter(said)))
     name = names[0]
     given, options = said[name], {option: value for option, value in said.items() if option != name}
-    if isinstance(given, dict):
+    if isinstance(given, dict) and not any(inner in known for inner in given):
         return name, [], given | options
     if isinstance(given, list) and name in _OF_TRIGGERS:
         return name, given, options

@@ -1,0 +1,42 @@
+"""Order among equals, with more rows than a sort can keep in order by accident."""
+
+from __future__ import annotations
+
+import polars as pl
+
+import eventide.aggregates as ev
+
+MANY = 5_000
+
+
+def test_rows_of_one_instant_are_collected_in_the_order_of_arrival() -> None:
+    rows = {"v": list(range(MANY)), "at": [i % 2 for i in range(MANY)]}
+    found = ev.try_out(rows, time="at", all=ev.collect("v"), first=ev.first("v"), last=ev.last("v"))
+    assert found == {"all": [*range(0, MANY, 2), *range(1, MANY, 2)], "first": 0, "last": MANY - 1}
+
+
+def test_merged_cells_stay_in_the_order_of_arrival() -> None:
+    rows = pl.DataFrame({"v": range(MANY), "at": 7})
+    aggregates = {"all": ev.collect("v"), "first": ev.first("v"), "last": ev.last("v"), "low": ev.min_by("v", "at")}
+    bound = ev.bind(aggregates, rows.schema, time="at")
+    cells = pl.concat([bound.start(part, []).cells for part in rows.iter_slices(MANY // 10)])
+    assert bound.results(bound.merge(cells, [])).rows() == [(list(range(MANY)), 0, MANY - 1, 0)]
+
+
+def test_the_latest_value_of_a_key_is_the_last_to_arrive_among_equals() -> None:
+    rows = {"k": ["x", "y"] * (MANY // 2), "v": list(range(MANY)), "at": [0] * MANY}
+    top = ev.try_out(rows, time="at", top=ev.top_n_by_key("v", "k", 2))["top"]
+    assert top == [{"key": "y", "value": MANY - 1}, {"key": "x", "value": MANY - 2}]
+
+
+def test_the_least_of_many_equally_frequent_values_is_the_mode() -> None:
+    assert ev.try_out({"v": [*range(MANY), *range(MANY)][::-1]}, usual=ev.mode("v")) == {"usual": 0}
+
+
+def test_sorted_times_give_the_same_ends_as_unsorted_ones() -> None:
+    rows = pl.DataFrame({"k": [0, 1, 0, 1], "v": [1, 2, 3, 4], "at": [1, 2, 3, 3]})
+    bound = ev.bind({"first": ev.first("v"), "last": ev.last("v")}, rows.schema, time="at")
+    for descending in (False, True):
+        flagged = rows.sort("at", descending=descending, maintain_order=True)
+        assert flagged["at"].flags["SORTED_DESC" if descending else "SORTED_ASC"]
+        assert sorted(bound.results(bound.start(flagged, ["k"]).cells).rows()) == [(0, 1, 3), (1, 2, 4)]
