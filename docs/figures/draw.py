@@ -198,8 +198,8 @@ def origins() -> Sheet:
 
     idle_from, idle_to = 4, 6
     sheet.box(x(idle_from), top, x(idle_to) - x(idle_from), bottom - top, "GONE faint", round=0)
-    sheet.text((x(idle_from) + x(idle_to)) / 2, bottom - 36, "c has been silent too long:", "middle small soft halo")
-    sheet.text((x(idle_from) + x(idle_to)) / 2, bottom - 18, "it is idle, nobody waits for it", "middle small soft halo")
+    sheet.text((x(idle_from) + x(idle_to)) / 2, bottom - 36, "c has been silent too", "middle small soft halo")
+    sheet.text((x(idle_from) + x(idle_to)) / 2, bottom - 18, "long: it is idle", "middle small soft halo")
 
     known = 0.0
     heights: list[float] = []
@@ -236,7 +236,7 @@ def origins() -> Sheet:
     sheet.text(x(2.1), y(1.05), "held back by c", "small soft halo")
     sheet.text(x(6.05), y(3.0) + 22, "c returns behind it:", "small soft halo")
     sheet.text(x(6.05), y(3.0) + 40, "the output waits (hold)", "small soft halo")
-    sheet.text(x(6.06), y(5.98), "catch_up: goes on without c", "small soft halo")
+    sheet.text(x(6.06), y(5.98), "catch_up: without c", "small soft halo")
     return sheet
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import datetime
+import pickle
 from typing import Any
 
 import polars as pl
@@ -217,6 +218,11 @@ def test_the_flags_of_an_aggregate_agree_with_what_binding_finds(case: Any) -> N
     bound = bind(x=case.aggregate)
     assert bound.python == case.aggregate.python
     assert bound.describe()[0].needs_rows == case.aggregate.needs_rows
+
+
+@pytest.mark.parametrize("aggregate", ON_A_COLUMN, ids=str)
+def test_aggregates_travel_to_workers(aggregate: ev.Aggregate) -> None:
+    assert pickle.loads(pickle.dumps(aggregate)) == aggregate
 
 
 def test_aggregates_are_values() -> None:

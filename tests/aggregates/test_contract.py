@@ -20,10 +20,11 @@ rows_of_keys = st.lists(
         {
             "key": st.sampled_from(["a", "b"]),
             "at": st.integers(-3, 3),
-            "n": st.none() | st.integers(-4, 4),
-            "q": st.none() | st.integers(-8, 8).map(lambda i: i / 4),
-            "wild": st.none() | st.sampled_from([-INF, -1.5, 0.0, 0.25, 3.0, INF, NAN]),
-            "s": st.none() | st.sampled_from(["", "x", "y", "zz"]),
+            # Few values and fewer nulls: ties and repeats are where aggregates go wrong.
+            "n": st.sampled_from([None, -4, -1, 0, 2, 2, 3]),
+            "q": st.sampled_from([None, -1.75, -0.5, 0.0, 0.25, 0.25, 2.0]),
+            "wild": st.sampled_from([None, -INF, -1.5, 0.25, 0.25, 3.0, INF, NAN]),
+            "s": st.sampled_from([None, "", "x", "x", "y"]),
         }
     ),
     max_size=14,
@@ -70,7 +71,7 @@ def test_any_split_of_the_rows_gives_what_the_model_gives(case: Case, rows: Rows
     check([case], aggregate.results(aggregate.merge(pl.concat(cells), ["key"])), rows)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(rows=rows_of_keys, at=cuts, in_time=st.booleans())
 def test_all_together_share_their_accumulators_and_still_agree(rows: Rows, at: list[int], in_time: bool) -> None:
     # Sorted frames carry a flag that Polars uses for shortcuts; it once gave a wrong ``last``.

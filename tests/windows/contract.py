@@ -103,7 +103,7 @@ class Shifts:
 
 @dataclass(frozen=True)
 class OpeningHours:
-    """A user's own: positions 2 to 5 of every 10 are in a window, and also in one over the whole ten; others in none."""
+    """A user's own: of every ten positions, 2 to 5 are in a window and in one over the ten; the others in none."""
 
     axis = "time"
     shared = True
@@ -118,6 +118,11 @@ class OpeningHours:
 
     def describe(self) -> str:
         return "opening hours"
+
+
+def _shifts(at: int) -> Windows:
+    day = at // 10 * 10
+    return {(day, day + 3)} if at - day < 3 else {(day + 3, day + 10)}
 
 
 def _opening_hours(at: int) -> Windows:
@@ -151,7 +156,7 @@ CASES = [
     Case("rows sliding", ev.rows(5, every=2), ROWS, counted(5, 2)),
     Case("rows sliding by one", ev.rows(4, every=1), ROWS, counted(4, 1)),
     Case("rows with gaps", ev.rows(2, every=5), ROWS, counted(2, 5)),
-    Case("a user's own", Shifts(), AROUND_ZERO, lambda at: {(at // 10 * 10 + (0, 3)[at % 10 >= 3], at // 10 * 10 + (3, 10)[at % 10 >= 3])}),
+    Case("a user's own", Shifts(), AROUND_ZERO, _shifts),
     Case("a user's own with gaps", OpeningHours(), AROUND_ZERO, _opening_hours),
     calendar_case("day", "Europe/Berlin", "2024-03-28", "2024-04-03", datetime.date, 2),
     calendar_case("day", "Europe/Berlin", "2024-10-24", "2024-10-30", datetime.date, 2),

@@ -87,7 +87,7 @@ def test_offsets_are_taken_modulo_the_window() -> None:
 
 
 def test_absent_rows_are_a_gap_one_longer() -> None:
-    # Rows 1 and 4 have two others between them: still one session when two may be absent... but not three apart.
+    # Between rows 1 and 4 two have passed without the key: that ends a session, so three apart are two sessions.
     assert ev.row_sessions(absent=2) == Sessions(3, touching="split", axis="rows")
 
 

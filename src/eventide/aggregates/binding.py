@@ -67,7 +67,7 @@ def bind(
             blind = isinstance(accumulator, Accumulator) and diff not in accumulator.start.meta.root_names()
             if diff is not None and blind:
                 raise errors.blind_to_retractions(aggregate, accumulator.name)
-    return Bound(dict(aggregates), parts, diff)
+    return Bound(dict(aggregates), parts)
 
 
 class Bound:
@@ -82,10 +82,9 @@ class Bound:
     python: bool
     """User-written code runs for some rows."""
 
-    def __init__(self, aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts], diff: str | None):
+    def __init__(self, aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts]):
         self._aggregates = aggregates
         self._parts = parts
-        self._diff = diff
         accumulators = _shared(aggregates, parts)
         self._expressions = [a for a in accumulators if isinstance(a, Accumulator)]
         self._passes = [a for a in accumulators if not isinstance(a, (Accumulator, RowWise))]

@@ -24,7 +24,11 @@ def not_a_pane(value: object) -> PlanError:
 
 def not_a_row(value: object) -> PlanError:
     """add() of something else."""
-    return PlanError(f".add({value!r}): add rows as dicts, such as .add({{'ts': '12:00', 'user': 'a'}}), or one frame.")
+    text = repr(value) if len(repr(value)) <= 60 else f"{type(value).__name__} of {len(repr(value))} characters"
+    hint = " Unpack a list: .add(*rows)." if isinstance(value, list) else ""
+    return PlanError(
+        f".add({text}): add rows as dicts, such as .add({{'ts': '12:00', 'user': 'a'}}), or one frame.{hint}"
+    )
 
 
 def frame_among_rows() -> PlanError:
@@ -71,9 +75,9 @@ def no_rows_yet() -> PlanError:
     return PlanError("No rows have been added yet, so it is not known which columns panes have. Add rows first.")
 
 
-def missing_package(package: str) -> PlanError:
+def missing_package(user: str, package: str, extra: str) -> PlanError:
     """An optional dependency is not installed."""
-    return PlanError(f"Transcripts need the package {package!r}. Install it with: pip install 'eventide[testing]'")
+    return PlanError(f"{user} need the package {package!r}. Install it with: pip install 'eventide[{extra}]'")
 
 
 def bad_transcript(place: str, problem: str, mend: str = "") -> PlanError:

@@ -66,6 +66,7 @@ class CutSessions:
         """Take in the bundle's rows, cut anew, then fire what is to fire."""
         rows = rows.with_columns(pl.col(c.AT).alias(c.SLICE))
         cells, failed = start_cells(self._bound, rows, [*self._key, c.SLICE])
+        cells = cells.sort(c.SLICE)  # in order, floats add up alike each time
         hashes = key_hashes(cells, self._key)
         due = (moment.was, moment.watermark)
         table, taken = store.table.take(hashes, due=due, clock=(store.clock, moment.now))

@@ -90,9 +90,10 @@ class FireOften:
         windows = windows_of(self._kind, cells[c.SLICE].unique())
         if not self._by_row:
             windows = windows.filter(~self._plan.lifetime.expired(pl.col(c.END), moment.was))
-        spread = cells.join(windows, on=c.SLICE, how="inner", maintain_order="left")
         if not self._kind.shared:
-            return spread.drop(c.SLICE), entered, failed
+            return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE), entered, failed
+        # Groups come in any order. In that of their slices floats add up alike each time, and ties are in order.
+        spread = cells.sort(c.SLICE).join(windows, on=c.SLICE, how="inner", maintain_order="left")
         return self._bound.merge(spread, [*self._identity, *carried]), entered, failed
 
     def _numbered(self, rows: pl.DataFrame, seen: PaneTable) -> tuple[pl.DataFrame, PaneTable]:

@@ -61,7 +61,8 @@ class MergeSessions:
         stretch = floor(pl.col(c.AT), self._kind.gap) if isinstance(self._kind.gap, int) else pl.col(c.AT)
         rows = rows.with_columns(stretch.alias(c.SLICE))
         cells, failed = start_cells(self._bound, rows, [*self._key, c.SLICE])
-        cells = cells.with_columns(
+        # What merges does so in order of time: floats add up alike each time, and rows are first or last rightly.
+        cells = cells.sort(c.SLICE).with_columns(
             pl.col(FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)
         )
         table, taken = store.table.take(
@@ -70,7 +71,7 @@ class MergeSessions:
         store = replace(store, table=table, clock=moment.now)
         if not taken and cells.is_empty():
             return Outcome(store, [], 0, failed=failed)
-        before = pl.concat(taken) if taken else pl.DataFrame(schema=self._schema(rows))
+        before = pl.concat(taken).sort(c.START) if taken else pl.DataFrame(schema=self._schema(rows))
         both = self._runs(before, cells)
         both, late = self._without_late(both, rows, moment)
         entered = int(both[c.ADDED].sum())

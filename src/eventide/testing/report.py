@@ -23,7 +23,7 @@ def report(title: str, shape: Shape, pairing: Pairing[Row, Row], history: Sequen
     lines += [_line("as expected", shape, came) for _, came in pairing.matched]
     for wanted in missing:
         lines.append(_line("missing", shape, wanted, all_fields=True))
-        nearest = _nearest(wanted, unexpected)
+        nearest = unexpected[0] if len(missing) == len(unexpected) == 1 else _nearest(wanted, unexpected)
         if nearest is not None:
             unexpected.remove(nearest)
             lines += _differing(shape, wanted, nearest)

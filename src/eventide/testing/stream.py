@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
+import pyarrow as pa
 
 from eventide.errors import testing as errors
 from eventide.local.query import Frame, as_frame
@@ -209,9 +210,12 @@ class TestStream:
         dicts = [row for row in rows if isinstance(row, Mapping)]
         if len(dicts) == len(rows):
             return self._reader.frame(dicts)
+        for row in rows:
+            if not isinstance(row, (Mapping, pl.DataFrame, pa.Table, pa.RecordBatch)):
+                raise errors.not_a_row(row)
         if len(rows) > 1:
             raise errors.frame_among_rows()
-        return self._reader.frame(as_frame(rows[0]))
+        return self._reader.frame(as_frame(rows[0]))  # type: ignore[arg-type]
 
     def _wait(self, by: str | timedelta | None, to: Moment | None, *, polled: bool, word: str) -> Self:
         if (by is None) == (to is None):

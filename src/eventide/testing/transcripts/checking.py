@@ -14,7 +14,7 @@ from eventide.testing.transcripts.document import Document
 try:
     import jsonschema
 except ImportError:  # pragma: no cover - the extra is installed wherever tests run
-    raise errors.missing_package("jsonschema") from None
+    raise errors.missing_package("Transcripts", "jsonschema", "testing") from None
 
 
 @cache

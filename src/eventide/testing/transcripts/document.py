@@ -11,7 +11,7 @@ from eventide.errors import testing as errors
 try:
     import yaml
 except ImportError:  # pragma: no cover - the extra is installed wherever tests run
-    raise errors.missing_package("PyYAML") from None
+    raise errors.missing_package("Transcripts", "PyYAML", "testing") from None
 
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -1,0 +1,264 @@
+"""Apache Beam's trigger transcripts and trigger unit tests, run on Eventide.
+
+The suite is data outside this repository: beside it in ``../shared``, or where ``EVENTIDE_CONFORMANCE`` says. Times
+are whole seconds, a row's value is its time, windows are written with their last second: [0, 10) is [0, 9]. Where
+Eventide differs on purpose, ``DIFFERENCES`` says in what and why, and a test makes sure that it still does;
+docs/design/beam.md is its mirror.
+"""
+
+import json
+import os
+import random
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.plan import Pipeline
+from eventide.testing.expectations import pair
+
+ROOT = Path(__file__).parents[2]
+SUITE = Path(os.environ.get("EVENTIDE_CONFORMANCE", ROOT.parent / "shared" / "conformance" / "beam_transcripts.json"))
+SECOND = 1_000_000
+FAR = 10**9 * SECOND  # after every window of the suite; MAX would drain the stream
+FOREVER = "100000000 hours"
+
+
+class Difference(NamedTuple):
+    field: str  # what differs
+    reason: str
+
+
+DIFFERENCES = {
+    "timestamp_combiner_earliest_separate_bundles": Difference(
+        "final",
+        "Without lateness a window expires in the step that completes it, so its on-time pane is the last.",
+    ),
+    "timestamp_combiner_custom_timestamping_earliest_1": Difference(
+        "timestamp",
+        "A kind of window assigns windows and nothing else: it cannot move the output time of a pane.",
+    ),
+    "sessions_after_each/once": Difference(
+        "further windows",
+        "A session whose bounds change is a new window, so a trigger that had finished is asked again.",
+    ),
+}
+
+if SUITE.exists():
+    CONTENT = json.loads(SUITE.read_text(encoding="utf-8"))
+else:
+    CONTENT = {"cases": [], "historic_cases": [], "unit_cases": []}
+    pytest.skip(
+        f"Beam's suite is not here: {SUITE} does not exist. Set EVENTIDE_CONFORMANCE to its path.",
+        allow_module_level=True,
+    )
+
+CASES = {case["id"]: case for case in (*CONTENT["cases"], *CONTENT["historic_cases"])}
+UNIT_CASES = {case["id"]: case for case in CONTENT["unit_cases"]}
+ERRORS = [id_ for id_, case in CASES.items() if case["expected_error_regex"]]
+SEMANTIC = [id_ for id_ in CASES if id_ not in ERRORS and id_ not in DIFFERENCES]
+ORDER_AGNOSTIC = [
+    id_
+    for id_ in SEMANTIC
+    if CASES[id_]["trigger_fn"] == "Default" and CASES[id_]["accumulation_mode"] == "accumulating"
+]
+
+
+# Beam's words in ours.
+
+
+def trigger(parsed: dict[str, Any]) -> Any:
+    args = [trigger(arg) if isinstance(arg, dict) else arg for arg in parsed["args"]]
+    options = {name: trigger(value) for name, value in parsed["kwargs"].items()}
+    words = {
+        "Default": lambda: ev.repeatedly(ev.after_watermark()),
+        "AfterWatermark": ev.after_watermark,
+        "AfterCount": ev.after_count,
+        "Repeatedly": ev.repeatedly,
+        "AfterAny": ev.any_of,
+        "AfterAll": ev.all_of,
+        "AfterEach": ev.in_order,
+    }
+    return words[parsed["fn"]](*args, **options)
+
+
+def window(parsed: dict[str, Any]) -> Any:
+    if parsed["fn"] == "GlobalWindows":
+        return ev.global_window()
+    size = f"{parsed['args'][0]} seconds"
+    # Beam's custom window function differs from its fixed windows in the output time only (see DIFFERENCES).
+    if parsed["fn"] in ("FixedWindows", "CustomTimestampingFixedWindowsWindowFn"):
+        return ev.tumbling(size)
+    assert parsed["fn"] == "Sessions", parsed
+    return ev.sessions(size, touching="split")
+
+
+def pipeline(case: dict[str, Any]) -> Pipeline:
+    times = {"OUTPUT_AT_EOW": "end", "OUTPUT_AT_EARLIEST": "earliest", "OUTPUT_AT_LATEST": "latest"}
+    lateness = case["allowed_lateness"]
+    stream = (
+        ev.stream(time="ts")
+        .window(window(case["window_fn_parsed"]), at=times.get(case["timestamp_combiner"], "earliest"))  # type: ignore[arg-type]
+        .trigger(trigger(case["trigger_fn_parsed"]), may_lose_data=True)
+        .lateness(FOREVER if lateness == "MAX" else f"{lateness} seconds")
+    )
+    return getattr(stream, case["accumulation_mode"])().agg(values=ev.collect("v"))
+
+
+class Driver:
+    """Plays actions, and keeps the panes that nobody has expected yet in Beam's words."""
+
+    def __init__(self, pipeline: Pipeline, dtype: Any) -> None:
+        self._query = pipeline.open({"ts": pl.Int64, "v": dtype})
+        self._dtype = dtype
+        self.panes: list[dict[str, Any]] = []
+
+    def bundle(self, rows: list[tuple[int, Any]]) -> None:
+        frame = pl.DataFrame(
+            {"ts": [time * SECOND for time, _ in rows], "v": [value for _, value in rows]},
+            schema={"ts": pl.Int64, "v": self._dtype},
+        )
+        self._push(frame, None)
+
+    def watermark(self, to: int) -> None:
+        self._push(None, to)
+
+    def expect(self, expected: list[dict[str, Any]]) -> None:
+        def fits(wanted: dict[str, Any], came: dict[str, Any]) -> bool:
+            return all(came[name] == value for name, value in wanted.items())
+
+        pairing = pair(expected, self.panes, fits)
+        assert not pairing.missing, f"Unmatched output: {pairing.missing} among {self.panes}"
+        self.panes = list(pairing.unexpected)
+
+    def check_empty(self) -> None:
+        assert not self.panes, f"Unexpected output: {self.panes}"
+
+    def _push(self, frame: pl.DataFrame | None, watermark: int | None) -> None:
+        step = self._query.push(frame, now=0, watermark=watermark)
+        self.panes += [self._in_beams_words(row) for row in self._micros(step.panes).to_dicts()]
+
+    @staticmethod
+    def _micros(panes: pl.DataFrame) -> pl.DataFrame:
+        bound, pane = pl.col("window").struct.field, pl.col("pane").struct.field
+        return panes.select(
+            "values", pane("timing", "index", "nonspeculative_index", "is_last"), pane("time").to_physical(),
+            bound("start").to_physical(), bound("end").to_physical(),
+        )  # fmt: skip
+
+    @staticmethod
+    def _in_beams_words(row: dict[str, Any]) -> dict[str, Any]:
+        bounded = row["start"] is not None
+        return {
+            "window": [row["start"] // SECOND, (row["end"] - 1) // SECOND] if bounded else ["-∞", "+∞"],
+            "bounds": (row["start"] // SECOND, row["end"] // SECOND) if bounded else None,
+            "values": sorted(row["values"] or []),
+            "timestamp": row["time"] // SECOND if row["time"] is not None else None,
+            "index": row["index"],
+            "nonspeculative_index": row["nonspeculative_index"],
+            "early": row["timing"] == "EARLY",
+            "late": row["timing"] == "LATE",
+            "final": row["is_last"],
+        }
+
+
+def play(case: dict[str, Any], *, ignore: str | None = None, split: Any = None) -> None:
+    driver = Driver(pipeline(case), pl.Int64)
+    for step in case["transcript"]:
+        action, params = step["action"], step["params"]
+        if action == "expect":
+            driver.expect([{k: v for k, v in wanted.items() if k != ignore} for wanted in params])
+            continue
+        driver.check_empty()
+        if action == "input":
+            for bundle in split(params) if split else [params]:
+                driver.bundle([(time, time) for time in bundle])
+        elif action == "watermark":
+            driver.watermark(params * SECOND)
+        else:
+            assert action == "state", f"Beam's {action!r} is not known here"  # Beam's own harnesses ignore it too
+    driver.check_empty()
+
+
+def cut(rows: list[Any], size: int) -> list[list[Any]]:
+    """Bundles of ``size``; a negative one takes the rows in reverse."""
+    rows = rows if size > 0 else rows[::-1]
+    return [rows[i : i + abs(size)] for i in range(0, len(rows), abs(size))]
+
+
+SPLITS = {
+    "reversed": lambda rows: [rows[::-1]],
+    "shuffled": lambda rows: [random.Random(2).sample(rows, len(rows))],
+    "bundles of 1": lambda rows: cut(rows, 1),
+    "bundles of 2": lambda rows: cut(rows, 2),
+}
+
+
+@pytest.mark.parametrize("case", SEMANTIC)
+def test_transcript(case: str) -> None:
+    play(CASES[case])
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("case", ORDER_AGNOSTIC)
+def test_order_and_bundles_do_not_matter(case: str, split: str) -> None:
+    play(CASES[case], split=SPLITS[split])
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_wrong_expectations_are_noticed(case: str) -> None:
+    with pytest.raises(AssertionError) as raised:
+        play(CASES[case])
+    assert re.search(CASES[case]["expected_error_regex"], str(raised.value))
+
+
+def play_unit(case: dict[str, Any], size: int) -> dict[Any, list[set[str]]]:
+    driver = Driver(pipeline(case), pl.String)
+    for bundle in cut(case["data"], size):
+        driver.bundle([tuple(row) for row in bundle])
+    driver.watermark(FAR)
+    for bundle in cut(case["late_data"], size):
+        driver.bundle([tuple(row) for row in bundle])
+    came: dict[Any, list[set[str]]] = defaultdict(list)
+    for pane in driver.panes:
+        came[pane["bounds"]].append(set(pane["values"]))
+    return came
+
+
+def expected_panes(case: dict[str, Any]) -> dict[Any, list[set[str]]]:
+    return {tuple(window["window"]): [set(values) for values in window["panes"]] for window in case["expected_panes"]}
+
+
+@pytest.mark.parametrize(
+    ("case", "size"),
+    [(id_, size) for id_, case in UNIT_CASES.items() if id_ not in DIFFERENCES for size in case["bundle_sizes"]],
+)
+def test_unit_case(case: str, size: int) -> None:
+    assert play_unit(UNIT_CASES[case], size) == expected_panes(UNIT_CASES[case])
+
+
+@pytest.mark.parametrize("case", [id_ for id_ in DIFFERENCES if id_ in CASES])
+def test_difference_is_real_and_the_only_one(case: str) -> None:
+    with pytest.raises(AssertionError, match="Unmatched output"):
+        play(CASES[case])
+    play(CASES[case], ignore=DIFFERENCES[case].field)
+
+
+@pytest.mark.parametrize("case", [id_ for id_ in DIFFERENCES if id_ in UNIT_CASES])
+def test_further_windows_are_the_only_difference(case: str) -> None:
+    assert DIFFERENCES[case].field == "further windows"
+    for size in UNIT_CASES[case]["bundle_sizes"]:
+        came, expected = play_unit(UNIT_CASES[case], size), expected_panes(UNIT_CASES[case])
+        assert came != expected
+        assert {window: came[window] for window in expected} == expected
+
+
+def test_differences_are_documented() -> None:
+    page = (ROOT / "docs" / "design" / "beam.md").read_text(encoding="utf-8")
+    for case, difference in DIFFERENCES.items():
+        row = next((line for line in page.splitlines() if line.startswith(f"| `{case}` |")), "")
+        assert difference.reason in row, f"docs/design/beam.md does not tell the difference of {case}"

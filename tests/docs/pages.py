@@ -1,0 +1,67 @@
+"""The examples of the documentation: read from its pages, run, and compared with what the pages show.
+
+The ``python`` blocks of a page are one program, in the order of the page. What a block prints must be the ``text``
+block that follows it, if there is one. ``python tests/docs/pages.py`` runs all pages and writes real output into them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+
+_BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block of code, what its page shows of it, and what it prints."""
+
+    line: int
+    code: str
+    shown: str | None
+    printed: str
+    span: tuple[int, int]
+
+
+def examples(page: Path) -> Iterator[Example]:
+    """Run the blocks of a page, one after the other, in one namespace."""
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": page.stem}
+    with pl.Config(restore_defaults=True, tbl_width_chars=100):
+        for block in _BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start("code")) + 1
+            # Padded, so that a traceback names the line of the page.
+            code = compile("\n" * (line - 1) + block["code"], str(page), "exec", dont_inherit=True)
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(code, names)
+            yield Example(line, block["code"], block["shown"], out.getvalue(), block.span("shown"))
+
+
+def rewrite(page: Path) -> bool:
+    """Put real output into a page. True: something changed."""
+    text = page.read_text(encoding="utf-8")
+    new = text
+    for example in reversed(list(examples(page))):
+        if example.shown is not None:
+            start, end = example.span
+            new = new[:start] + example.printed + new[end:]
+    if new != text:
+        page.write_text(new, encoding="utf-8")
+    return new != text
+
+
+if __name__ == "__main__":
+    for page in [Path(name) for name in sys.argv[1:]] or PAGES:
+        print("changed  " if rewrite(page) else "unchanged", page.name)

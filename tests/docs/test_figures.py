@@ -1,0 +1,30 @@
+"""The figures are what their script draws, and each of them is shown on a page."""
+
+import importlib.util
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import DOCS, PAGES
+
+FIGURES = DOCS / "figures"
+
+
+def _script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("draw", FIGURES / "draw.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("draw", _script().FIGURES, ids=lambda draw: draw.__name__)
+def test_a_figure_is_what_the_script_draws(draw: Any) -> None:
+    sheet = draw()
+    assert (FIGURES / f"{sheet.name}.svg").read_text(encoding="utf-8") == sheet.svg()
+
+
+def test_every_figure_is_shown_on_a_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [path.name for path in sorted(FIGURES.glob("*.svg")) if f"figures/{path.name})" not in text] == []

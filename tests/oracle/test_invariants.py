@@ -1,0 +1,253 @@
+"""What must hold of every run, whatever the plan: looked at from outside, without the model."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter, defaultdict
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.local import LocalQuery
+from tests.oracle.compare import panes_of
+from tests.oracle.histories import (
+    FAMILIES,
+    SCHEMA,
+    History,
+    Push,
+    frame_of,
+    on_the_calendar,
+    pipeline_of,
+    random_history,
+    random_source,
+    random_spec,
+)
+from tests.oracle.model import MAX, Pane, Row, Spec, aggregate, windows_at
+
+EACH = ("repeat", ("count", 1))
+TELLS_ALL = [
+    ("watermark", None, EACH),
+    ("watermark", EACH, EACH),
+    ("watermark", ("repeat", ("delay", 10)), ("count", 2)),
+    ("repeat", ("count", 2)),
+    ("repeat", ("aligned", 10)),
+    ("repeat", ("watermark", None, None)),
+    ("never",),
+]
+BY_ROW = ("rows", "row_sessions")
+GIVEN_BOUNDS = tuple(name for name in FAMILIES if name not in ("sessions", "dynamic", "cut", *BY_ROW))
+SEEDS = range(6)
+
+
+def a_history(family: str, seed: int, **changes: Any) -> History:
+    """A random history that is drained, of a plan whose trigger loses nothing."""
+    rng = Random(f"{family}/{seed}")
+    spec = random_spec(rng, family)._replace(trigger=rng.choice(TELLS_ALL), skew=None)._replace(**changes)
+    history = random_history(rng, spec, random_source(rng))
+    if history.pushes[-1].note != MAX:
+        history = History(spec, history.source, (*history.pushes, Push((), history.pushes[-1].now, MAX)))
+    return on_the_calendar(rng, history) if family == "calendar" else history
+
+
+def opened(history: History, aggregates: Any = None) -> LocalQuery:
+    """A query that has run through a history."""
+    query = pipeline_of(history.spec, history.source, aggregates).open(SCHEMA)
+    for push in history.pushes:
+        query.push(frame_of(push.rows), now=push.now, watermark=push.note)
+    return query
+
+
+def panes(history: History) -> list[Pane]:
+    return panes_of(opened(history).result.panes, history.spec)
+
+
+def table(rows: list[Pane]) -> dict[Any, Any]:
+    """The table that a reader of the changes ends up with: each window once, with its values."""
+    total: Counter[Any] = Counter()
+    for pane in rows:
+        total[pane.key, pane.start, pane.end, pane.values] += pane.diff
+    assert all(count in (0, 1) for count in total.values())
+    standing = [entry for entry, count in total.items() if count]
+    assert len({entry[:3] for entry in standing}) == len(standing)
+    return {entry[:3]: entry[3] for entry in standing}
+
+
+def all_rows(history: History) -> tuple[Row, ...]:
+    return tuple(row for push in history.pushes for row in push.rows)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", GIVEN_BOUNDS)
+def test_the_diffs_sum_to_the_table_of_all_rows(family: str, seed: int) -> None:
+    history = a_history(family, seed, mode="retracting", lateness=10_000, lists=True)
+    spec = history.spec
+    content = defaultdict(list)
+    for row in all_rows(history):
+        for start, end in () if row.time is None else windows_at(spec.window, row.time):
+            content[(row.key is not None, row.key or ""), start, end].append(row)
+    assert table(panes(history)) == {window: aggregate(rows) for window, rows in content.items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_stream_ends_where_a_batch_does_when_nothing_is_late(family: str, seed: int) -> None:
+    lateness = 0 if family in BY_ROW else 10_000
+    history = a_history(family, seed, mode="retracting", lateness=lateness)
+    rows, (*_, last) = all_rows(history), history.pushes
+    batch = History(history.spec, history.source, (Push(rows, last.now), Push((), last.now, MAX)))
+    assert table(panes(history)) == table(panes(batch))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "calendar"])
+def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family: str, seed: int) -> None:
+    """The watermark is as high as it can be: just the least time that is still to come."""
+    rng = Random(f"{family}/{seed}")
+    spec = random_spec(rng, family)
+    spec = spec._replace(
+        mode="retracting", skew=None, lateness=0, trigger=rng.choice([("watermark", None, None), *TELLS_ALL])
+    )
+    rows = [Row(i, rng.choice(["a", "b", None]), rng.randint(0, 25), rng.randint(0, 9), 3) for i in range(14)]
+    found = []
+    for split in range(4):
+        if family not in BY_ROW:  # there, the order of arrival is the order of rows
+            rows.sort(key=lambda row: (row.time + rng.choice([0, 0, 3]), row.id) if split else row.id)  # type: ignore
+        cuts = [0, *sorted(rng.choices(range(15), k=split * 2)), 14]
+        pushes = []
+        for start, end in pairwise(cuts):
+            least = min((row.time for row in rows[end:]), default=MAX)
+            pushes.append(Push(tuple(rows[start:end]), start, least))
+        history = History(spec, ("none",), tuple(pushes))
+        query = opened(history)
+        assert query.result.late.is_empty()
+        assert query.result.metrics.unemitted == 0
+        by_arrival = slice(0, 4)  # among equal times first and last follow the order of arrival
+        found.append({w: v[by_arrival] for w, v in table(panes_of(query.result.panes, spec)).items()})
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_row_is_in_a_window_or_late_or_dead(family: str, seed: int) -> None:
+    history = a_history(family, seed)
+    result = opened(history, {"ids": ev.collect("id")}).result
+    told = set(result.panes["ids"].explode().drop_nulls())
+    late, dead = result.late["id"].to_list(), result.dead["id"].to_list()
+    assert sorted([*told, *late, *dead]) == [row.id for row in all_rows(history)]
+    metrics = result.metrics
+    assert (metrics.in_windows, metrics.late, sum(metrics.dead.values())) == (len(told), len(late), len(dead))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_panes_of_a_window_follow_each_other_as_they_should(family: str, seed: int) -> None:
+    rng = Random(seed)
+    trigger = random_spec(rng, family).trigger
+    told = defaultdict(list)
+    for pane in panes(a_history(family, seed, trigger=trigger)):
+        if pane.diff > 0:
+            told[pane.key, pane.start, pane.end].append(pane)
+    for window in told.values():
+        timings = "".join(pane.timing[0] for pane in window)
+        assert re.fullmatch("E*O?L*", timings), timings
+        assert [pane.index for pane in window] == list(range(len(window)))
+        assert [pane.is_first for pane in window] == [pane.index == 0 for pane in window]
+        assert [pane.is_last for pane in window[:-1]] == [False] * (len(window) - 1)
+        settled = [pane.nonspeculative_index for pane in window if pane.timing != "EARLY"]
+        assert settled == list(range(len(settled)))
+        assert all(pane.nonspeculative_index == -1 for pane in window if pane.timing == "EARLY")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_pane_in_time_lies_behind_what_was_promised(family: str, seed: int) -> None:
+    if family in BY_ROW:
+        pytest.skip("the time of a row window is that of its rows, which are never late")
+    history = a_history(family, seed)
+    promised = -(2**63)
+    for step in opened(history).result.steps:
+        assert step.promise >= promised
+        for pane in panes_of(step.panes, history.spec):
+            if pane.diff > 0 and pane.timing != "LATE" and pane.time is not None:
+                assert pane.time >= promised
+        promised = step.promise
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", GIVEN_BOUNDS)
+def test_both_layouts_of_state_give_the_same_panes(family: str, seed: int) -> None:
+    found = []
+    for trigger in (("watermark", None, None), ("watermark", ("never",), None)):
+        history = a_history(family, seed, trigger=trigger, lateness=0)
+        query = opened(history)
+        found.append((pipeline_of(history.spec).plan.layout, query.result))
+    (one, cells), (other, kept) = found
+    assert (one, other) == ("cells", "panes")
+    assert cells.panes.equals(kept.panes)
+    assert cells.late.equals(kept.late)
+    assert cells.metrics == kept.metrics
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nothing_rests_in_state_after_the_end(family: str, seed: int) -> None:
+    query = opened(a_history(family, seed))
+    assert sum(frame.height for frame in query.scan()) == 0
+    assert query.result.steps[-1].open_panes == 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in ("global", *BY_ROW)])
+def test_nothing_rests_in_state_once_the_watermark_has_passed(family: str, seed: int) -> None:
+    history = a_history(family, seed)
+    *pushes, last = history.pushes
+    beyond = max(row.time or 0 for row in all_rows(history) or [Row(0, None, 0)]) + history.spec.lateness + 10**13
+    query = opened(History(history.spec, history.source, (*pushes, Push((), last.now, beyond))))
+    if query.result.steps[-1].watermark == beyond:
+        assert sum(frame.height for frame in query.scan()) == 0
+        atoms = getattr(query._state.store, "atoms", None)  # type: ignore[union-attr]
+        assert atoms is None or atoms.height == 0
+
+
+PLANS = {
+    "cells": Spec(("sliding", 1000, 1000, 0), ("watermark", None, None)),
+    "shared cells": Spec(("sliding", 1000, 300, 0), ("watermark", None, None)),
+    "panes": Spec(("sliding", 1000, 300, 0), ("watermark", EACH, EACH), "retracting", lateness=500),
+    "sessions": Spec(("sessions", 20, "merge", None), ("watermark", EACH, EACH), "retracting", lateness=500),
+    "cut sessions": Spec(("sessions", 20, "merge", 100), ("watermark", EACH, EACH), "retracting", lateness=500),
+    "rows": Spec(("rows", 100, 30, 1), ("repeat", ("count", 1)), "retracting"),
+    "not keyed": Spec(("sliding", 1000, 300, 0), ("watermark", EACH, EACH), keyed=False),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_same_bundles_are_same_bytes(name: str) -> None:
+    assert written(name) == written(name)
+
+
+def written(name: str) -> bytes:
+    """All that a run over many rows with floats gives, as it would go to a file."""
+    spec = PLANS[name]
+    pipeline = pipeline_of(spec, ("lag", 300), {"sum": ev.sum("x"), "mean": ev.mean("x"), "last": ev.last("x")})
+    rng = Random(name)
+    query = pipeline.open()
+    for i in range(4):
+        n = 50_000
+        frame = pl.DataFrame(
+            {
+                "time": [i * 2000 + rng.randrange(2500) for _ in range(n)],
+                "key": [f"k{rng.randrange(200)}" for _ in range(n)],
+                "x": [rng.random() * 1e6 for _ in range(n)],
+            }
+        )
+        query.push(frame, now=i)
+    query.drain()
+    out = io.BytesIO()
+    for frame in (query.result.panes, query.result.late):
+        frame.write_ipc(out)
+    return out.getvalue()

@@ -1,0 +1,76 @@
+"""A kind of the user's own that breaks its promise is refused: its rows would be lost without a word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from tests.windows.contract import OpeningHours, Shifts
+
+
+@dataclass(frozen=True)
+class Mine:
+    """Windows of ten, as wrong as a test wants them."""
+
+    named_by_end: bool = False
+    forgetful: bool = False
+    wordless: bool = False
+    axis = "time"
+    shared = False
+
+    def slice_of(self, at: pl.Expr) -> pl.Expr:
+        return at // 10 * 10 + (10 if self.named_by_end else 0)
+
+    def windows_of(self, slices: pl.Series) -> pl.DataFrame:
+        start = slices - (10 if self.named_by_end else 0)
+        frame = pl.DataFrame({"slice": slices, "start": start, "end": start + 10})
+        if self.wordless:
+            return frame.select("start", "end")
+        return frame.filter(pl.col("start") > 0) if self.forgetful else frame
+
+    def describe(self) -> str:
+        return "mine"
+
+
+def push(kind: ev.WindowKind, *, often: bool = False) -> pl.DataFrame:
+    stream = ev.stream(time="t").window(kind)
+    if often:
+        stream = stream.trigger(ev.after_watermark(early=ev.each())).accumulating()
+    query = stream.agg(n=ev.count()).open()
+    panes = query.push(pl.DataFrame({"t": [1, 4]}), now=0, watermark=10).panes
+    query.drain()
+    return panes
+
+
+@pytest.mark.parametrize("often", [False, True])
+def test_a_kind_that_keeps_its_promise_is_used(often: bool) -> None:
+    assert push(Mine(), often=often)["n"].to_list() == [2]
+
+
+@pytest.mark.parametrize("often", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Mine(named_by_end=True), r"'mine': slice 10 does not lie in its window \[0, 10\)"),
+        (Mine(forgetful=True), "'mine': windows_of.. gives no window for slice 0"),
+        (Mine(wordless=True), "'mine': windows_of.. must give a Polars frame with the columns slice, start and end"),
+    ],
+)
+def test_a_kind_that_breaks_its_promise_is_refused(kind: ev.WindowKind, message: str, often: bool) -> None:
+    with pytest.raises(ev.PlanError, match=message):
+        push(kind, often=often)
+
+
+def test_rows_between_the_windows_of_a_users_kind_are_dead_letters() -> None:
+    pipeline = ev.stream(time="t").window(OpeningHours()).agg(n=ev.count())
+    result = pipeline.local(pl.DataFrame({"t": [1, 2, 5, 6, 13]}), clock=[0])
+    assert result.dead.select("t", "reason").rows() == [(1, "no_window"), (6, "no_window")]
+    assert result.panes["n"].to_list() == [2, 2, 1, 1]
+
+
+def test_a_class_is_not_a_window() -> None:
+    with pytest.raises(ev.PlanError, match="needs a window such as"):
+        ev.stream(time="t").window(Shifts)  # type: ignore[arg-type]
