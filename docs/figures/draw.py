@@ -444,10 +444,8 @@ def sequences() -> Sheet:
         sheet.text(24, y - 10, name, "bold")
         sheet.text(24, y + 10, fact, "small soft")
         for number in times:
-            if number not in seen:
-                look = "empty"
-            else:
-                look = "ON_TIME wash" if number <= run else "EARLY wash"
+            shade = "ON_TIME wash" if number <= run else "EARLY wash"
+            look = shade if number in seen else "empty"
             sheet.box(x(number), y - 20, 60, 40, look, round=6)
         sheet.path([(x(1), y + 28), (x(run) + 60, y + 28)], "ON_TIME stroke")
         sheet.path([(x(run) + 60, y - 26), (x(run) + 60, y + 34)], "ON_TIME stroke")
@@ -488,7 +486,7 @@ def lifetime() -> Sheet:
     sheet.text((end + expired) / 2, 98, "lateness", "middle small soft")
     phases = (
         (180, end, "EARLY", "open", "early panes", "a row of the window counts"),
-        (end, expired, "LATE", "kept", "an on-time pane, then late panes", "a row of the window is late and refines it"),
+        (end, expired, "LATE", "kept", "on-time pane, then late panes", "a row of the window is late and refines it"),
         (expired, stop, "GONE", "gone", "no more panes", "a row goes to the late output"),
     )
     for first, last, tone, name, told, row in phases:

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tests.oracle.model_triggers import Moment, build
+from tests.oracle.model_triggers import Moment, Never, build
 
 MIN, MAX = -(2**63), 2**63 - 1
 _US = timedelta(microseconds=1)
@@ -60,7 +60,7 @@ class Pane(NamedTuple):
     key: tuple[bool, str]
     values: tuple[Any, ...]
     timing: str
-    index: int
+    index: int  # type: ignore[assignment]
     nonspeculative_index: int
     is_first: bool
     is_last: bool
@@ -101,6 +101,7 @@ class Atom:
     start: int
     end: int
     anchor: int
+    began: int = 0  # the anchor, if the rows that are looked at are not late after all
     until: int = 0
     told: bool = False  # its piece has expired; the interval alone holds the session together
 
@@ -112,7 +113,7 @@ class Window:
     key: str | None
     start: int
     end: int
-    trigger: Any
+    trigger: Never
     rows: list[Row] = field(default_factory=list)
     untold: list[Row] = field(default_factory=list)
     finished: bool = False
@@ -138,7 +139,7 @@ def windows_at(window: tuple[Any, ...], at: int) -> list[tuple[int, int]]:
     if kind == "global":
         return [(MIN, MAX)]
     if kind == "calendar":
-        return [_calendar(*args, at)]
+        return [_calendar(args[0], args[1], at)]
     if kind == "cumulate":
         step, size, offset = args
         start = (at - offset) // size * size + offset
@@ -325,6 +326,8 @@ class Model:
                 if not gone:
                     break
             self.atoms[key] += new
+            for atom in self.atoms[key]:
+                atom.anchor = atom.began
             for old in [w for w in self.open.values() if w.key == key and (w.start, w.end) not in pieces]:
                 del self.open[key, old.start, old.end]
                 self._retract(old)
@@ -344,7 +347,7 @@ class Model:
             anchor, most = min(atom.anchor for atom in held), self.spec.window[3]
             for atom in held:
                 start = anchor + (atom.start - anchor) // most * most
-                atom.anchor, atom.until = anchor, min(start + most, end)
+                atom.began, atom.until = anchor, min(start + most, end)
                 if not atom.told:
                     found[start, atom.until].append(atom)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 
@@ -100,7 +101,7 @@ class Repeat(Never):
 class Parallel(Never):
     """Any or all: only those that are ready fire."""
 
-    def __init__(self, choose: Any, inner: list[Any]) -> None:
+    def __init__(self, choose: Callable[[Iterable[bool]], bool], inner: list[Never]) -> None:
         self.choose, self.inner = choose, inner
 
     def join(self, rows: int, now: int) -> None:
@@ -122,7 +123,7 @@ class Parallel(Never):
 
 
 class InOrder(Never):
-    def __init__(self, inner: list[Any]) -> None:
+    def __init__(self, inner: list[Never]) -> None:
         self.inner, self.turn = inner, 0
 
     def join(self, rows: int, now: int) -> None:
@@ -184,20 +185,23 @@ class Watermark(Never):
         self.late.merge(other.late)
 
 
-def build(spec: tuple[Any, ...], complete: bool) -> Any:
+def build(spec: tuple[Any, ...], complete: bool) -> Never:
     """A trigger in its first state, for a window that is complete already or is not."""
-    kind, *args = spec
-    if kind == "never":
-        return Never()
-    if kind == "count":
-        return Count(*args)
-    if kind == "delay":
-        return Delay(*args)
-    if kind == "aligned":
-        return Delay(*args, aligned=True)
-    if kind == "repeat":
-        return Repeat(*args, complete)
-    if kind == "watermark":
-        return Watermark(*args, complete)
-    inner = [build(arg, complete) for arg in args]  # any, all, order; or_finally is any of two
-    return InOrder(inner) if kind == "order" else Parallel(all if kind == "all" else any, inner)
+    match spec:
+        case ("never",):
+            return Never()
+        case ("count", n):
+            return Count(n)
+        case ("delay", length):
+            return Delay(length)
+        case ("aligned", length):
+            return Delay(length, aligned=True)
+        case ("repeat", inner):
+            return Repeat(inner, complete)
+        case ("watermark", early, late):
+            return Watermark(early, late, complete)
+    kind, *parts = spec
+    triggers = [build(part, complete) for part in parts]
+    if kind == "order":
+        return InOrder(triggers)
+    return Parallel(all if kind == "all" else any, triggers)  # or_finally is any_of

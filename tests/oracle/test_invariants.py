@@ -41,7 +41,7 @@ TELLS_ALL = [
 ]
 BY_ROW = ("rows", "row_sessions")
 GIVEN_BOUNDS = tuple(name for name in FAMILIES if name not in ("sessions", "dynamic", "cut", *BY_ROW))
-SEEDS = range(6)
+SEEDS = range(4)
 
 
 def a_history(family: str, seed: int, **changes: Any) -> History:
@@ -120,7 +120,7 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
         cuts = [0, *sorted(rng.choices(range(15), k=split * 2)), 14]
         pushes = []
         for start, end in pairwise(cuts):
-            least = min((row.time for row in rows[end:]), default=MAX)
+            least = min((row.time for row in rows[end:] if row.time is not None), default=MAX)
             pushes.append(Push(tuple(rows[start:end]), start, least))
         history = History(spec, ("none",), tuple(pushes))
         query = opened(history)

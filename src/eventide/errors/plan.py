@@ -20,6 +20,11 @@ def said_twice(method: str) -> PlanError:
     return PlanError(f".{method}() was called before on this stream. Each setting is made once; start from the stream.")
 
 
+def another_mode(mode: str, before: str) -> PlanError:
+    """A second accumulation mode."""
+    return PlanError(f".{mode}(): this stream is {before} already. Say one accumulation mode, once.")
+
+
 def bad_key(key: object) -> PlanError:
     """A key that is no column."""
     return PlanError(f"key={key!r}: a key is a column name, or a list of column names.")

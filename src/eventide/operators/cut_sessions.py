@@ -24,7 +24,7 @@ from eventide.windows import Sessions
 
 ANCHOR = "__anchor"  # where the session began, as far as is known
 NEW = "__new"
-_PIECE, _FROM, _TO = "__piece", "__from", "__to"
+_PIECE, _FROM, _TO, _BEGAN = "__piece", "__from", "__to", "__began"
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,12 @@ class CutSessions:
         return self._cut(pl.concat([*olds, news], how="diagonal"))
 
     def _cut(self, atoms: pl.DataFrame) -> pl.DataFrame:
-        atoms = with_runs(atoms.drop(RUN, _PIECE, _FROM, _TO, strict=False), self._key, self._kind.touching)
+        # The anchors stay as they are for now: of these rows some may turn out to be late, and move nothing.
+        atoms = with_runs(atoms.drop(RUN, _PIECE, _FROM, _TO, _BEGAN, strict=False), self._key, self._kind.touching)
         start, end = pl.col(ANCHOR).min().over(RUN), pl.col(c.END).max().over(RUN)
-        atoms = atoms.with_columns(start.alias(ANCHOR), end.alias(_TO))
-        atoms = atoms.with_columns(((pl.col(c.START) - pl.col(ANCHOR)) // self._most).alias(_PIECE))
-        begin = pl.col(ANCHOR) + pl.col(_PIECE) * self._most
+        atoms = atoms.with_columns(start.alias(_BEGAN), end.alias(_TO))
+        atoms = atoms.with_columns(((pl.col(c.START) - pl.col(_BEGAN)) // self._most).alias(_PIECE))
+        begin = pl.col(_BEGAN) + pl.col(_PIECE) * self._most
         return atoms.with_columns(begin.alias(_FROM), pl.min_horizontal(_TO, begin + self._most).alias(_TO))
 
     def _without_late(self, atoms: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -148,7 +149,7 @@ class CutSessions:
         atoms = atoms.filter(~(pl.col("__hollow") & life.expired(end, moment.watermark)))
         due = pl.when("__hollow").then(life.expires_at(end)).otherwise(life.expires_at(pl.col(_TO)))
         hashes = key_hashes(atoms, self._key)
-        kept = [*self._key, c.START, c.END, ANCHOR, "__hollow", *self._bound.columns]
+        kept = [*self._key, c.START, c.END, pl.col(_BEGAN).alias(ANCHOR), "__hollow", *self._bound.columns]
         return atoms.select(*kept, hashes.alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK))
 
     def _schema(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:

@@ -105,7 +105,7 @@ class Stream:
 
     def _accumulate(self, mode: Mode, fire_only_updated: bool) -> Stream:
         if self._mode is not None:
-            raise errors.said_twice(mode)
+            raise errors.another_mode(mode, self._mode)
         return replace(self, _mode=mode, _options=self._options | {"fire_only_updated": fire_only_updated})
 
     def _check_names(self, aggregates: dict[str, Aggregate]) -> None:

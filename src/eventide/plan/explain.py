@@ -27,6 +27,7 @@ def explain(plan: Plan) -> str:
         ("trigger", plan.trigger.describe()),
         ("lateness", format_duration(plan.lateness) if plan.lateness else "none"),
         ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
+        *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *_aggregates(plan),
         ("state", _LAYOUTS[plan.layout]),
         ("may be lost", _losses(plan)),

@@ -215,7 +215,7 @@ class TestStream:
                 raise errors.not_a_row(row)
         if len(rows) > 1:
             raise errors.frame_among_rows()
-        return self._reader.frame(as_frame(rows[0]))  # type: ignore[arg-type]
+        return self._reader.frame(as_frame(rows[0]))
 
     def _wait(self, by: str | timedelta | None, to: Moment | None, *, polled: bool, word: str) -> Self:
         if (by is None) == (to is None):

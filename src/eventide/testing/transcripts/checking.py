@@ -45,7 +45,8 @@ def _said(problem: Any) -> tuple[str, str]:
     if problem.validator == "required":
         return f"{problem.message}.", _mend(problem)
     if problem.validator == "enum":
-        return f"{problem.instance!r} is not known.", did_you_mean(str(problem.instance), problem.validator_value)
+        known = [value for value in problem.validator_value if isinstance(value, str)]
+        return f"{problem.instance!r} is not known.", did_you_mean(str(problem.instance), known)
     return f"{_short(problem.instance)} does not fit.", _mend(problem)
 
 

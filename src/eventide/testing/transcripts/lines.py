@@ -40,18 +40,23 @@ def words(line: str) -> list[str]:
     return [*found, word] if word else found
 
 
-def read_row(line: str, columns: Sequence[str]) -> dict[str, Any]:
-    """A row from its values, in the order of the columns.
+def read_row(line: str, columns: Sequence[str], *, more: bool = False) -> dict[str, Any]:
+    """A row from its values, in the order of the columns; with ``more``, further fields may follow by name.
 
     >>> read_row("12:00:30 a null", ["ts", "user", "score"])
     {'ts': '12:00:30', 'user': 'a', 'score': None}
+    >>> read_row("12:00:30 watermark=12:05", ["ts"], more=True)
+    {'ts': '12:00:30', 'watermark': '12:05'}
     """
-    values = [_window(word) or read_value(word) for word in words(line)]
-    if len(values) != len(columns):
+    found = words(line)
+    values = [_window(word) or read_value(word) for word in found[: len(columns)]]
+    named = [_NAMED.fullmatch(word) for word in found[len(columns) :]] if more else [None] * (len(found) - len(columns))
+    if len(values) != len(columns) or not all(named):
         raise ValueError(
-            f"{line.strip()!r} has {len(values)} values, but there are {len(columns)} columns: {' '.join(columns)}."
+            f"{line.strip()!r} has {len(found)} values, but there are {len(columns)} columns: {' '.join(columns)}."
         )
-    return dict(zip(columns, values, strict=True))
+    row = dict(zip(columns, values, strict=True))
+    return row | {match[1]: read_value(match[2]) for match in named if match}
 
 
 def read_pane(line: str, key: Sequence[str]) -> ExpectedPane:

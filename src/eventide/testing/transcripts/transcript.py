@@ -108,8 +108,8 @@ def _transcript(
             raise errors.bad_transcript(where, f"the pipeline of {said['name']!r} is refused: {refusal}") from None
     columns = said.get("columns", [])
     names = columns.split() if isinstance(columns, str) else columns
-    key = pipelines[-1].plan.key if pipelines else ()
-    steps = [_step(document, (*path, "steps", i), step, names, key) for i, step in enumerate(own.get("steps", []))]
+    told = [] if refusal is not None else own.get("steps", [])
+    steps = [_step(document, (*path, "steps", i), step, names, pipelines[-1].plan.key) for i, step in enumerate(told)]
     return Transcript(
         name=said["name"],
         place=place,
@@ -159,7 +159,7 @@ def _step(
         place=document.place(path),
         add=rows,
         expect=each("expect", lambda line: read_pane(line, key)),
-        late=each("late", lambda line: read_row(line, columns)),
+        late=each("late", lambda line: read_row(line, columns, more=True)),
         dead=each("dead", lambda line: _dead(line, columns)),
         **plain,
     )
@@ -176,4 +176,4 @@ def _listed(document: Document, path: documents.Path, row: Any, columns: Sequenc
 
 def _dead(line: str, columns: Sequence[str]) -> dict[str, Any]:
     reason, *_ = words(line)
-    return read_row(line.strip().removeprefix(reason), columns) | {"reason": reason}
+    return read_row(line.strip().removeprefix(reason), columns, more=True) | {"reason": reason}

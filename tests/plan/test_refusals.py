@@ -1,0 +1,93 @@
+"""A mistake is refused when the plan is built: what is wrong, where, and how to mend it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.plan import Stream
+
+
+def windowed() -> Stream:
+    return ev.stream(time="ts", key="shop", watermark=ev.lag("30s")).window(ev.tumbling("1m"))
+
+
+N = {"n": ev.count()}
+
+REFUSALS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ev.stream(time=5), "time=5: name the column of the event time"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time=""), "or say time=ev.ingestion_time() where there is none"),
+    (lambda: ev.stream(time=ev.ingestion_time), "name the column of the event time"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", key=5), "key=5: a key is a column name, or a list of column names"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", key=0), "key=0: a key is a column name"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", key=["a", 5]), "key=['a', 5]"),  # type: ignore[list-item]
+    (lambda: ev.stream(time="ts", key=["a", ""]), "key=['a', '']"),
+    (lambda: ev.stream(time="ts", key=b"ab"), "a key is a column name"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", key={"a", "b"}), "a key is a column name"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", key=["a", "b", "a"]), "key: the column 'a' is named twice"),
+    (lambda: ev.stream(time="ts", key="window"), "key: 'window' is a column that every pane has"),
+    (lambda: ev.stream(time="ts", key=["a", "diff"]), "key: 'diff' is a column that every pane has"),
+    (lambda: ev.stream(time="ts", watermark="30s"), "use a strategy such as watermark=ev.lag('30 seconds')"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", watermark=ev.lag("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
+    (lambda: ev.stream(time="ts", watermark=ev.lag("30s", chunk="c")), "chunk needs sequence"),
+    (lambda: windowed().window(ev.tumbling("1m")), ".window() was called before on this stream"),
+    (lambda: windowed().trigger(ev.each()).trigger(ev.each()), ".trigger() was called before"),
+    (lambda: windowed().lateness("1h").lateness("2h"), ".lateness() was called before"),
+    (lambda: windowed().accumulating().retracting(), ".retracting(): this stream is accumulating already"),
+    (lambda: ev.stream(time="ts").window("1 minute"), "such as ev.tumbling('1 minute'), not '1 minute' (str)"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(ev.tumbling), "A kind of your own implements ev.WindowKind"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), at="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(ev.tumbling("80000000 days")), "size of the window"),
+    (lambda: ev.stream(time="ts").window(ev.sliding("1d", every="80000000 days")), "every of the window"),
+    (lambda: ev.stream(time="ts").window(ev.sessions("80000000 days")), "gap of the window"),
+    (lambda: ev.stream(time="ts").window(ev.sessions("1d", max_duration="80000000 days")), "max_duration of"),
+    (lambda: ev.stream(time="ts").window(ev.cumulate("80000000 days", "80000000 days")), "size of the window"),
+    (lambda: windowed().lateness("80000000 days"), "beyond what 64 bits can hold beside an instant"),
+    (lambda: windowed().lateness(30), "lateness()=30 has no unit"),  # type: ignore[arg-type]
+    (lambda: windowed().lateness("-1s"), "must not be negative"),
+    (lambda: ev.stream(time="ts").agg(**N), "call .window(ev.tumbling('1 minute')) before it"),
+    (lambda: windowed().agg(), "There is no aggregate"),
+    (lambda: windowed().agg(n="price"), "n=ev.sum('price')"),  # type: ignore[arg-type]
+    (lambda: windowed().agg(n=sum), "That is Python's own sum"),  # type: ignore[arg-type]
+    (lambda: windowed().agg(n=ev.count), "is not an aggregate"),  # type: ignore[arg-type]
+    (lambda: windowed().agg(shop=ev.count()), ".agg(shop=…): 'shop' is a key column"),
+    (lambda: windowed().agg(window=ev.count()), "'window' is a column that every pane has"),
+    (lambda: windowed().agg(pane=ev.count()), "'pane' is a column that every pane has"),
+    (lambda: windowed().agg(diff=ev.count()), "'diff' is a column that every pane has"),
+    (lambda: windowed().agg(__n=ev.count()), "those are Eventide's own"),
+    (lambda: windowed().agg(**{"": ev.count()}), "a result needs a name"),
+    (lambda: ev.stream(time="ts").window(ev.rows(3)).lateness("1h").agg(**N), ".lateness() has no meaning"),
+    (
+        lambda: ev.stream(time="ts").window(ev.sessions("1m", max_duration="1h")).discarding().agg(**N),
+        "cannot be combined with .discarding()",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSALS, ids=[message for _, message in REFUSALS])
+def test_a_mistake_is_refused_with_a_way_to_mend_it(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ev.PlanError, match=re.escape(message)):
+        make()
+
+
+def test_a_refusal_is_a_value_error_too() -> None:
+    with pytest.raises(ValueError):
+        ev.stream(time="ts").agg(n=ev.count())
+
+
+@pytest.mark.parametrize(
+    "name", ["timing", "index", "time", "at", "is_first", "is_last", "start", "end", "#index", "n"]
+)
+@pytest.mark.parametrize("mode", ["accumulating", "retracting"])
+def test_the_fields_of_a_pane_are_free_as_names_of_results_and_keys(name: str, mode: str) -> None:
+    rows = pl.DataFrame({"ts": [1, 2], name: ["a", "b"]})
+    for key, result in ((name, "result"), (None, name)):
+        stream = ev.stream(time="ts", key=key).window(ev.tumbling("1m"))
+        often = getattr(stream.trigger(ev.after_watermark(early=ev.each())), mode)(fire_only_updated=True)
+        for pipeline in (stream.agg(**{result: ev.count()}), often.agg(**{result: ev.count()})):
+            assert result in pipeline.local(rows, clock=[0]).panes.columns

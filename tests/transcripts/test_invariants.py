@@ -1,0 +1,107 @@
+"""What holds for every transcript, whatever it is about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from eventide.plan import Pipeline
+from eventide.testing.hosts import Came, LocalHost
+from eventide.testing.transcripts import Transcript, load, run
+
+HERE = Path(__file__).parent
+TRANSCRIPTS = {t.name: t for file in sorted(HERE.glob("*.yaml")) for t in load(file) if t.refused is None}
+RETRACTING = [name for name, t in TRANSCRIPTS.items() if t.pipelines[-1].plan.mode == "retracting"]
+
+
+class Watched(LocalHost):
+    """The local host, which remembers what each bundle gave."""
+
+    def __init__(self, pipelines: Sequence[Pipeline], schema: Mapping[str, pl.DataType], seen: list[Came]) -> None:
+        super().__init__(pipelines, schema)
+        self.seen = seen
+
+    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
+        self.seen.append(super().bundle(rows, now=now, watermark=watermark, polled=polled))
+        return self.seen[-1]
+
+
+def again(name: str) -> list[Came]:
+    seen: list[Came] = []
+    run(TRANSCRIPTS[name], host=lambda pipelines, schema: Watched(pipelines, schema, seen))
+    return seen
+
+
+watched = cache(again)
+
+
+def panes(name: str) -> pl.DataFrame:
+    return pl.concat([came.panes for came in watched(name)])
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_retractions_stand_first_and_rows_are_ordered_by_window_and_key(name: str) -> None:
+    key = TRANSCRIPTS[name].pipelines[-1].plan.key
+    for came in watched(name):
+        ends = came.panes.select("diff", pl.col("window").struct.field("end", "start"), *key)
+        assert ends.equals(
+            ends.sort("diff", "end", "start", *key, nulls_last=[False, True, False, *([False] * len(key))])
+        )
+
+
+@pytest.mark.parametrize("name", RETRACTING)
+def test_diffs_add_up_to_the_panes_that_stand(name: str) -> None:
+    came = panes(name)
+    key = TRANSCRIPTS[name].pipelines[-1].plan.key
+    sums = came.group_by([*key, "window", *TRANSCRIPTS[name].pipelines[-1].plan.aggregates]).agg(pl.col("diff").sum())
+    assert set(sums["diff"]) <= {0, 1}
+    standing = sums.filter(pl.col("diff") == 1)
+    assert standing.select(*key, "window").is_unique().all()
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_timings_and_indexes_are_in_order(name: str) -> None:
+    key = TRANSCRIPTS[name].pipelines[-1].plan.key
+    told = panes(name).filter(pl.col("diff") == 1).unnest("pane")
+    for window in told.partition_by([*key, "window"], maintain_order=True):
+        index = window["index"].to_list()
+        assert index == list(range(len(index)))
+        timings = [["EARLY", "ON_TIME", "LATE"].index(timing) for timing in window["timing"]]
+        assert timings == sorted(timings)
+        assert timings.count(1) <= 1
+        assert window["is_last"].to_list()[:-1] == [False] * (len(index) - 1)
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_the_same_bundles_give_the_same_rows(name: str) -> None:
+    for one, other in zip(watched(name), again(name), strict=True):
+        assert one.panes.equals(other.panes)
+        assert all(a.equals(b) for a, b in zip([*one.late, *one.dead], [*other.late, *other.dead], strict=True))
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_a_transcript_can_fail(name: str) -> None:
+    """Without the last thing that it expects, or with something else in its place, it does."""
+    with pytest.raises(AssertionError):
+        run(_mutant(TRANSCRIPTS[name]))
+
+
+def _mutant(transcript: Transcript) -> Transcript:
+    for i, step in reversed(list(enumerate(transcript.steps))):
+        change: dict[str, Any] = {}
+        if step.expect or step.late or step.dead:
+            change = {"expect": (), "late": (), "dead": (), "counts": None}
+        elif step.reaches is not None:
+            change = {"reaches": "06:06:06"}
+        elif step.fails is not None:
+            change = {"fails": "no such text"}
+        elif step.counts:
+            change = {"counts": {name: count + 1 for name, count in step.counts.items()}}
+        if change:
+            steps = [*transcript.steps[:i], replace(step, **change), *transcript.steps[i + 1 :]]
+            return replace(transcript, steps=steps)
+    raise ValueError(f"{transcript.name!r} expects nothing")
