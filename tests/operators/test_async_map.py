@@ -1,4 +1,4 @@
-"""Rows that wait for an answer, and watermarks that do not overtake them (seed 000)."""
+"""Rows that wait for an answer, and watermarks that do not overtake them."""
 
 import asyncio
 import selectors

@@ -1,4 +1,4 @@
-"""The watermark of many inputs is the least of those that are active (seed 000)."""
+"""The watermark of many inputs is the least of those that are active."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def ids(*numbers):
     return np.array(numbers, np.int64)
 
 
-def test_the_example_of_the_seed():
+def test_the_example_of_hazelcast_jet():
     both = Coalescer(2)
     assert both.watermark(0, wm(10)) == []
     assert both.watermark(1, wm(12)) == [wm(10)]

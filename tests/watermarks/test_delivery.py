@@ -1,4 +1,4 @@
-"""Operators hear of each edge at once, and of all edges when all have come that far (seed 000)."""
+"""Operators hear of each edge at once, and of all edges when all have come that far."""
 
 import pytest
 from hypothesis import given, settings

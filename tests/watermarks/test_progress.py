@@ -1,4 +1,4 @@
-"""Progress is what was seen without a gap, in whatever order it came (seed 002)."""
+"""Progress is what was seen without a gap, in whatever order it came."""
 
 import itertools
 
@@ -102,7 +102,7 @@ def test_a_sequence_is_complete_when_all_chunks_up_to_the_last_were_seen():
     assert not len(progress.chunks.start)
 
 
-def test_the_chunks_of_the_seeds_example():
+def test_the_chunks_of_nebulastreams_example():
     progress = Progress()  # {1, 2, 3, 4}, the fourth is the last: 4 seen == number of the last
     for chunk in (2, 4, 1, 3):
         assert progress.reached(0)[0] == 0

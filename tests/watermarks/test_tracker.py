@@ -425,6 +425,20 @@ def test_metrics_name_the_origin_that_holds_the_watermark_back():
     assert (metrics.watermark, metrics.least_origin, metrics.origins) == (10, "b", 2)
 
 
+def test_metrics_do_not_blame_an_origin_that_is_left_out_until_it_has_caught_up():
+    stream = Stream(ascending(origin="o", idle_after=us(10), on_return="catch_up"))
+    stream.batch(0, [("a", 10), ("b", 10)])
+    stream.batch(20, [("a", 50)])
+    stream.batch(25, [("a", 60), ("b", 11)])
+    assert stream.tracker.metrics().least_origin == "a"
+
+
+def test_metrics_blame_nobody_while_expected_origins_are_awaited():
+    stream = Stream(ascending(origin="o", expect_origins=2, grace=us(100)))
+    stream.batch(0, [("a", 10)])
+    assert stream.tracker.metrics().least_origin is None
+
+
 def test_a_stream_without_an_origin_column_has_one_origin():
     assert Tracker(ascending()).metrics().origins == 1
     assert Tracker(ascending(origin="o")).metrics().origins == 0

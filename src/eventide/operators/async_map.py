@@ -1,4 +1,4 @@
-"""Calls that take a while, many at a time, without a row becoming late on the way (seed 000).
+"""Calls that take a while, many at a time, without a row becoming late on the way.
 
 The bookkeeping is pure: it knows what is in flight and what may leave, and neither calls nor waits for
 anything. ``run_async`` is the small driver that does.

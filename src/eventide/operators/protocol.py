@@ -1,4 +1,4 @@
-"""How watermarks reach an operator, and how they leave it (seed 000).
+"""How watermarks reach an operator, and how they leave it.
 
 An edge is an input of an operator; behind it there are one or more upstream inputs. An operator learns of each
 edge's watermark at once, which joins need, and of the watermark over all edges, which most others need.

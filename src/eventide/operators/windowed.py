@@ -132,7 +132,7 @@ class WindowedAggregate:
         return rows, position + rows.height
 
     def _set_failed_apart(self, admitted: Admitted, rows: pl.DataFrame) -> bool:
-        """Where rows are counted, one on which user-written code raises must not get a number, as no dead letter does."""
+        """Where rows are counted, one on which user-written code raises must get no number: no dead letter does."""
         _, failed = start_cells(self.bound, rows.with_row_index(c.ROW), self.plan.key)
         if failed is None:
             return False
@@ -195,8 +195,8 @@ class WindowedAggregate:
 
 
 def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, emitted: pl.DataFrame) -> Counts:
-    dead = dict(letters[c.REASON].value_counts().iter_rows()) if letters.height else {}
-    timings = emitted.filter(pl.col("diff") > 0)[c.TIMING].value_counts() if emitted.height else None
+    dead = dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()) if letters.height else {}
+    timings = emitted.filter(pl.col("diff") > 0)[c.TIMING].value_counts().sort(c.TIMING) if emitted.height else None
     return Counts(
         rows=rows,
         in_windows=outcome.entered,

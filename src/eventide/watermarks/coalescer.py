@@ -1,4 +1,4 @@
-"""Many watermarks into one: per key, the least over the inputs that are active (seed 000).
+"""Many watermarks into one: per key, the least over the inputs that are active.
 
 The same coalescer joins the origins of an edge and the edges of an operator. Inputs are numbers; what is
 known of them are columns, so that a hundred thousand origins cost little more than one.
@@ -164,6 +164,12 @@ class Coalescer:
     def times(self, key: int) -> Ints:
         """The highest watermark of each input."""
         return self._keys[key].times if key in self._keys else np.full(len(self), MIN)
+
+    def waited_for(self, key: int) -> Ints:
+        """The inputs that a key's minimum is taken over: active, not ended, not left out."""
+        known = self._keys.get(key)
+        active = self._standing == ACTIVE
+        return np.flatnonzero(active if known is None else active & ~known.left_out & (known.times < MAX))
 
     def standing(self) -> NDArray[np.int8]:
         """Whether each input is ABSENT, ACTIVE, IDLE or DONE."""

@@ -1,4 +1,4 @@
-"""How far each origin has come without a gap (seed 002).
+"""How far each origin has come without a gap.
 
 What an origin sends is numbered 1, 2, 3, …, and may arrive in any order and more than once. Its watermark
 is that of its gap-free run from 1: with 1, 2, 3, 5, 6 seen it stands at 3. A sequence in chunks is complete

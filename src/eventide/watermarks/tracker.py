@@ -15,7 +15,7 @@ import polars as pl
 from eventide.errors import watermarks as errors
 from eventide.time import MIN
 from eventide.watermarks.clock import PolledClock
-from eventide.watermarks.coalescer import ABSENT, ACTIVE, IDLE, Coalescer, Marks, OnBack
+from eventide.watermarks.coalescer import ABSENT, IDLE, Coalescer, Marks, OnBack
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints
 from eventide.watermarks.origins import SOURCE, Origins
 from eventide.watermarks.progress import Progress
@@ -130,7 +130,7 @@ class Tracker:
         """What to show of the watermark: where it stands, and what holds it back."""
         standing = self._coalescer.standing()
         taking_part = np.flatnonzero(standing != ABSENT)
-        active = np.flatnonzero(standing == ACTIVE)
+        active = NO_INTS if self._held else self._coalescer.waited_for(self._key)
         times = self._coalescer.times(self._key)
         least = self._origins.name(int(active[np.argmin(times[active])])) if len(active) else None
         idle = np.flatnonzero(standing == IDLE)

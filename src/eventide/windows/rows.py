@@ -28,7 +28,7 @@ def rows(size: int, *, every: int | None = None) -> Tumbling | Sliding:
 def row_sessions(*, absent: int) -> Sessions:
     """A key's session ends when ``absent`` rows of the stream have passed without the key.
 
-    Rows are counted over all keys, in the order in which they arrive (or by the ``sequence=`` of their origin).
+    Rows are counted over all keys, in the order in which they arrive.
 
     >>> row_sessions(absent=5).describe()
     'sessions that end after 5 rows without the key'
