@@ -134,6 +134,13 @@ def test_a_session_that_grows_beyond_the_watermark_is_early_again() -> None:
     assert push(watermark=20) == [("EARLY", -2), ("ON_TIME", 2)]
 
 
+def test_what_was_counted_before_the_on_time_pane_does_not_count_again() -> None:
+    push = pushed(ev.after_watermark(early=ev.after_count(3), late=ev.each()), window=SESSIONS, lateness="1h")
+    assert push(0, 1, watermark=11) == [("ON_TIME", 2)]
+    assert push(11) == []  # early again, one of three
+    assert push(12, 13) == [("EARLY", 5)]
+
+
 def test_a_session_that_changes_counts_its_panes_anew() -> None:
     push = pushed(ev.each(), window=SESSIONS)
     push(0)
