@@ -47,11 +47,10 @@ def test_a_declared_watermark_that_goes_back_between_bundles_stops_the_job_and_c
     assert query.push(rows([31 * SECOND], safe=[40 * SECOND]), now=0).watermark == 40 * SECOND
 
 
-@each_kind
 @pytest.mark.parametrize("number", [0, -1, None])
-def test_a_sequence_below_one_is_a_bad_row(kind: Any, number: int | None) -> None:
+def test_a_sequence_below_one_is_a_bad_row(number: int | None) -> None:
     numbered = stream(watermark=ev.lag("0s", sequence="seq"))
-    result = check(counted(numbered.window(kind)), [rows([1, 2], seq=[1, number])])
+    result = check(counted(numbered.window(KINDS["tumbling"])), [rows([1, 2], seq=[1, number])])
     assert reasons(result) == ["bad_row"]
     assert "sequence or chunk number" in result.dead["detail"][0]
 

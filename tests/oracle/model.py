@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tests.oracle.model_triggers import Moment, Never, build
+from tests.oracle.model_triggers import Moment, Never, build, stops_early
 
 MIN, MAX = -(2**63), 2**63 - 1
 _US = timedelta(microseconds=1)
@@ -304,9 +304,12 @@ class Model:
         held = (w for w in self.open.values() if w.key == key and start <= w.start and w.end <= end)
         swallowed = [window for window in held if (window.start, window.end) != (start, end)]
         window = self._window(key, start, end)
+        # What has finished for good says nothing more; what finished at the end does so again at the new one.
+        window.finished |= bool(swallowed) and all(old.finished for old in swallowed) and stops_early(self.spec.trigger)
         for old in swallowed:
             del self.open[key, old.start, old.end]
-            self._retract(old)
+            if not window.finished:
+                self._retract(old)
             window.trigger.merge(old.trigger)
             window.rows += old.rows
             window.untold += old.untold if self.spec.mode == "discarding" else old.rows
@@ -401,7 +404,7 @@ class Model:
 
     def _output_time(self, window: Window, rows: list[Row]) -> int | None:
         if self.spec.by_row:
-            return max(row.time for row in window.rows if row.time is not None)
+            return max(self.watermark, *(row.time for row in window.rows if row.time is not None))
         choose = {"earliest": min, "latest": max}.get(self.spec.at)
         times = [row.time for row in rows if row.id in self.on_time and row.time is not None]
         if choose and times:

@@ -205,3 +205,20 @@ def build(spec: tuple[Any, ...], complete: bool) -> Never:
     if kind == "order":
         return InOrder(triggers)
     return Parallel(all if kind == "all" else any, triggers)  # or_finally is any_of
+
+
+def stops_early(spec: tuple[Any, ...]) -> bool:
+    """Whether a trigger can finish for good before its window's end."""
+    return _stops(spec) == 2
+
+
+def _stops(spec: tuple[Any, ...]) -> int:
+    """0: never, 1: at the window's end, 2: at any time."""
+    kind, *parts = spec
+    if kind in ("count", "delay", "aligned"):
+        return 2
+    if kind == "watermark":
+        return 1 if parts[1] is None else 0
+    if kind in ("all", "order"):
+        return min(map(_stops, parts))
+    return 0 if kind in ("never", "repeat") else max(map(_stops, parts))  # or_finally is any_of

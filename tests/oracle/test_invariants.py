@@ -166,8 +166,6 @@ def test_panes_of_a_window_follow_each_other_as_they_should(family: str, seed: i
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_pane_in_time_lies_behind_what_was_promised(family: str, seed: int) -> None:
-    if family in BY_ROW:
-        pytest.skip("the time of a row window is that of its rows, which are never late")
     history = a_history(family, seed)
     promised = -(2**63)
     for step in opened(history).result.steps:

@@ -149,8 +149,9 @@ class CutSessions:
         atoms = atoms.filter(~(pl.col("__hollow") & life.expired(end, moment.watermark)))
         due = pl.when("__hollow").then(life.expires_at(end)).otherwise(life.expires_at(pl.col(_TO)))
         hashes = key_hashes(atoms, self._key)
-        kept = [*self._key, c.START, c.END, pl.col(_BEGAN).alias(ANCHOR), "__hollow", *self._bound.columns]
-        return atoms.select(*kept, hashes.alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK))
+        kept = [*self._key, c.START, c.END, "__hollow", *self._bound.columns]
+        index = hashes.alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
+        return atoms.select(*kept, pl.col(_BEGAN).alias(ANCHOR), *index)
 
     def _schema(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:
         window: dict[str, pl.DataType] = {c.START: pl.Int64(), c.END: pl.Int64()}

@@ -12,7 +12,7 @@ from eventide.operators import columns as c
 from eventide.panes import EARLY, LATE, ON_TIME
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE
-from eventide.time import MAX
+from eventide.time import MAX, MIN
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, Changes, Column
 from eventide.windows.lifetime import Lifetime
 
@@ -30,11 +30,12 @@ _EXPIRED, _EMIT, _FIRES = "__expired", "__emit", "__fires"
 
 @dataclass(frozen=True)
 class Moment:
-    """A bundle's place in time: the watermark before and after it, and its clock."""
+    """A bundle's place in time: the watermark before and after it on the windows' axis, and its clock."""
 
     was: int
     watermark: int
     now: int
+    stood: int = MIN  # the watermark before it in event time, whatever the axis
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Firing:
         quiet = panes.filter(~pl.col(_EMIT) & ~pl.col(_EXPIRED))
         emitted: list[pl.DataFrame] = []
         if told.height:
-            told, emitted = self._emit(told)
+            told, emitted = self._emit(told, moment)
         return Fired(self._kept(told.filter(~pl.col(_EXPIRED)), quiet), emitted, unemitted)
 
     def retract(self, panes: pl.DataFrame) -> pl.DataFrame:
@@ -134,7 +135,7 @@ class Firing:
         )
         return panes.with_columns(self._move.expressions()) if merging else panes
 
-    def _emit(self, told: pl.DataFrame) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+    def _emit(self, told: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Panes as output rows, and the same panes as they stand afterwards."""
         results = self._bound.results(told.select(self._bound.columns))
         timing = (
@@ -146,7 +147,7 @@ class Firing:
             pl.when(COMPLETE).then(NONSPECULATIVE).otherwise(-1).cast(pl.Int32).alias(c.NONSPECULATIVE),
             (pl.col(INDEX) == 0).alias(c.IS_FIRST),
             (pl.col(_EXPIRED) | pl.col(FINISHED)).alias(c.IS_LAST),
-        ).with_columns(self._output_time(told, results))
+        ).with_columns(self._output_time(told, results, moment))
         values = results.select(self._results)
         said = told.select(*self._plan.key, c.START, c.END).hstack(values).hstack(info)
         said = said.with_columns(pl.lit(1, pl.Int8).alias("diff"))
@@ -159,10 +160,12 @@ class Firing:
         emitted.append(said if speaks is None else said.filter(speaks))
         return self._afterwards(told, values, info, changed, vanished), emitted
 
-    def _output_time(self, told: pl.DataFrame, results: pl.DataFrame) -> pl.Series:
+    def _output_time(self, told: pl.DataFrame, results: pl.DataFrame, moment: Moment) -> pl.Series:
+        if self._plan.window.axis == "rows":  # not behind the watermark, or a chained pipeline would find it late
+            return results[c.HELD].clip(lower_bound=moment.stood).alias(c.PANE_TIME)
         end = told[c.END]
         at_end = pl.select(pl.when(end < MAX).then(end - 1)).to_series().alias(c.PANE_TIME)
-        if self._plan.window.axis == "rows" or self._plan.output_time != "end":
+        if self._plan.output_time != "end":
             return pl.select(pl.coalesce(results[c.HELD], at_end)).to_series().alias(c.PANE_TIME)
         return at_end
 

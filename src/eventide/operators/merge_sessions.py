@@ -16,6 +16,7 @@ from eventide.operators.unions import RUN, key_hashes, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.time import MIN
+from eventide.triggers import Finish
 from eventide.windows import Sessions
 from eventide.windows.kind import floor
 
@@ -133,10 +134,12 @@ class MergeSessions:
         sessions = sessions.with_columns(((pl.col("__olds") > 0) & ~stays).alias(MOVED))
         # A session with other bounds is a new window: its panes are counted anew.
         anew = [pl.when(MOVED).then(0).otherwise(name).cast(pl.Int32).alias(name) for name in (INDEX, NONSPECULATIVE)]
-        anew.append((pl.col(FINISHED) & ~pl.col(MOVED)).alias(FINISHED))
+        if self._plan.trigger.finish() is Finish.AT_END:  # the end has moved, and with it what finishes there
+            anew.append((pl.col(FINISHED) & ~pl.col(MOVED)).alias(FINISHED))
         forgot = [pl.when(~pl.col(MOVED)).then(pl.col(n)).alias(n) for n in state.columns if n.startswith(LAST)]
         sessions = sessions.with_columns(*anew, *forgot)
-        moved = sessions.filter(MOVED)[RUN]
+        # A trigger that has finished for good says nothing more, not even that what it said is no longer so.
+        moved = sessions.filter(pl.col(MOVED) & ~pl.col(FINISHED))[RUN]
         replaced = old.filter(pl.col(RUN).is_in(moved.implode())) if moved.len() else old.clear()
         return sessions.drop(RUN, "__olds", "__was_start", "__was_end"), replaced
 
@@ -147,7 +150,7 @@ class MergeSessions:
             pl.col(PENDING).sum(),
             pl.col(INDEX).first(),
             pl.col(NONSPECULATIVE).first(),
-            pl.col(FINISHED).max(),
+            pl.col(FINISHED).min(),
             *triggers,
             *remembered,
         ]

@@ -72,9 +72,9 @@ class WindowedAggregate:
         rows, position = self._positioned(admitted.rows, state.position, was)
         if plan.window.axis == "rows" and self.bound.python and self._set_failed_apart(admitted, rows):
             rows, position = self._positioned(admitted.rows, state.position, was)
-        moment = Moment(was, watermark, now)
+        moment = Moment(was, watermark, now, was)
         if plan.window.axis == "rows" and not self._numbers_by_key:
-            moment = Moment(state.position + 1, MAX if watermark == MAX else position + 1, now)
+            moment = Moment(state.position + 1, MAX if watermark == MAX else position + 1, now, was)
         outcome = self._inner.advance(state.store, rows, admitted.earliest, moment)
         state = State(tracker, watermark, now, outcome.store, position)
         return Step(state, self._output(state, admitted, outcome, bundle, was))
@@ -140,9 +140,7 @@ class WindowedAggregate:
         admitted.rows = admitted.rows.filter(~pl.int_range(pl.len()).is_in(failed[c.ROW].implode()))
         return True
 
-    def _output(
-        self, state: State, admitted: Admitted, outcome: Outcome[Any], bundle: Bundle, was: int
-    ) -> Output:
+    def _output(self, state: State, admitted: Admitted, outcome: Outcome[Any], bundle: Bundle, was: int) -> Output:
         plan, now = self.plan, bundle.now
         dead = list(admitted.dead)
         if outcome.outside is not None:
@@ -179,7 +177,8 @@ class WindowedAggregate:
 
     def _promise(self, state: State) -> int:
         """No pane with an earlier output time will follow, unless it refines a window that was told already."""
-        if self.plan.output_time == "end" or state.watermark == MAX:
+        by_row = self.plan.window.axis == "rows"
+        if by_row or self.plan.output_time == "end" or state.watermark == MAX:
             return state.watermark
         holds = pl.concat([frame[c.HELD] for frame in self.scan(state)] or [pl.Series(dtype=pl.Int64)])
         held = holds.min()
