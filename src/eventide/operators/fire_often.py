@@ -135,14 +135,16 @@ class FireOften:
         merged = merge_groups(self._bound, rows, [GROUP], self._identity)
         state = before.drop(self._identity, *self._bound.columns).with_columns(rows[GROUP].head(before.height))
         news = rows.slice(before.height).select(GROUP, c.ADDED, *carried)
-        return (
-            keys.with_row_index(GROUP)
-            .join(merged, on=GROUP, how="left")
-            .join(state, on=GROUP, how="left")
-            .join(news, on=GROUP, how="left")
+        combined = (
+            keys.lazy()
+            .with_row_index(GROUP)
+            .join(merged.lazy(), on=GROUP, how="left")
+            .join(state.lazy(), on=GROUP, how="left")
+            .join(news.lazy(), on=GROUP, how="left")
             .with_columns(pl.col(c.ADDED).fill_null(0))
             .drop(GROUP)
         )
+        return combined.collect(engine="in-memory")
 
     def _schema(self) -> list[str]:
         return [*self._identity, *self._bound.columns, *self._firing.state_schema(), HASH, DUE, CLOCK]

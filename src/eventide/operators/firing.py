@@ -25,7 +25,14 @@ LAST = "__last."  # prefix: what the last pane said
 
 _INFO = (c.TIMING, c.INDEX, c.NONSPECULATIVE, c.IS_FIRST, c.PANE_TIME)
 _SPOKEN = f"{LAST}{c.INDEX}"  # null: no pane of this window stands
-_EXPIRED, _EMIT, _FIRES = "__expired", "__emit", "__fires"
+_EXPIRED, _EMIT, _FIRES, _LOST = "__expired", "__emit", "__fires", "__lost"
+
+# Rows that come when their trigger has finished.
+_UNHEARD = pl.when(FINISHED).then(ADDED).otherwise(0).alias(_LOST)
+# When a window expires, what has not been told yet is told.
+_CLOSING = pl.col(_EXPIRED) & ~pl.col(FINISHED) & (pl.col(PENDING) > 0)
+# Nothing is said twice: a pane has new rows in it, or is the one that the watermark brings.
+_NEWS = (pl.col(PENDING) > 0) | (COMPLETE & ~WAS_COMPLETE)
 
 
 @dataclass(frozen=True)
@@ -57,13 +64,21 @@ class Firing:
         self._lifetime: Lifetime = plan.lifetime
         self._trigger = plan.trigger.compile("__trigger")
         self._columns = self._trigger.columns()
-        self._add = Changes()
-        self._trigger.add(~pl.col(FINISHED), self._add)
-        self._move = Changes()
-        self._trigger.moved(pl.col(MOVED), self._move)
-        self._after = Changes()
-        done = self._trigger.fired(pl.col(_FIRES), self._after)
-        self._after.set(FINISHED, done & pl.col(_FIRES), pl.lit(True))
+        add, move, after = Changes(), Changes(), Changes()
+        self._trigger.add(~pl.col(FINISHED), add)
+        self._trigger.moved(pl.col(MOVED), move)
+        done = self._trigger.fired(pl.col(_FIRES), after)
+        after.set(FINISHED, done & pl.col(_FIRES), pl.lit(True))
+        self._added, self._moved, self._fired = add.expressions(), move.expressions(), after.expressions()
+        self._fires = (self._trigger.fires() & ~pl.col(FINISHED) & _NEWS).alias(_FIRES)
+        new = pl.col(INDEX).is_null()
+        self._begun = [
+            *(pl.when(new).then(column.start).otherwise(column.name).alias(column.name) for column in self._columns),
+            pl.col(PENDING).fill_null(0),
+            pl.col(INDEX).fill_null(0),
+            pl.col(NONSPECULATIVE).fill_null(0),
+            pl.col(FINISHED).fill_null(False),
+        ]
 
     @property
     def trigger_columns(self) -> list[Column]:
@@ -82,15 +97,17 @@ class Firing:
 
     def fire(self, panes: pl.DataFrame, moment: Moment, *, merging: bool) -> Fired:
         """Evaluate all ``panes`` at ``moment``."""
-        panes = self._prepared(panes, moment, merging)
-        unemitted = int(panes.filter(FINISHED)[c.ADDED].sum())
-        panes = panes.with_columns(*self._add.expressions(), pl.col(PENDING) + ADDED)
-        # Nothing is said twice: a pane has new rows in it, or is the one that the watermark brings.
-        news = (pl.col(PENDING) > 0) | (COMPLETE & ~WAS_COMPLETE)
-        fires = self._trigger.fires() & ~pl.col(FINISHED) & news
-        panes = panes.with_columns(fires.alias(_FIRES))
-        closing = pl.col(_EXPIRED) & ~pl.col(FINISHED) & (pl.col(PENDING) > 0)
-        panes = panes.with_columns((pl.col(_FIRES) | closing).alias(_EMIT)).with_columns(self._after.expressions())
+        # One query from state to decision: on small bundles, what counts is how often Polars is called.
+        panes = (
+            self._prepared(panes, moment, merging)
+            .with_columns(*self._added, _UNHEARD, pl.col(PENDING) + ADDED)
+            .with_columns(self._fires)
+            .with_columns((pl.col(_FIRES) | _CLOSING).alias(_EMIT))
+            .with_columns(self._fired)
+            .collect(engine="in-memory")
+        )
+        unemitted = int(panes[_LOST].sum())
+        panes = panes.drop(_LOST)
         told = panes.filter(_EMIT)
         quiet = panes.filter(~pl.col(_EMIT) & ~pl.col(_EXPIRED))
         emitted: list[pl.DataFrame] = []
@@ -111,7 +128,8 @@ class Firing:
             pl.lit(-1, pl.Int8).alias("diff"),
         )
 
-    def _prepared(self, panes: pl.DataFrame, moment: Moment, merging: bool) -> pl.DataFrame:
+    def _prepared(self, panes: pl.DataFrame, moment: Moment, merging: bool) -> pl.LazyFrame:
+        """Panes with what their trigger must know, and with a state for those that are new."""
         end = pl.col(c.END)
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             complete = (end <= pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
@@ -119,21 +137,17 @@ class Firing:
         else:
             complete, was = self._lifetime.complete(end, moment.watermark), self._lifetime.complete(end, moment.was)
             expired = self._lifetime.expired(end, moment.watermark)
-        panes = panes.with_columns(
-            complete.alias(COMPLETE.meta.output_name()),
-            was.alias(WAS_COMPLETE.meta.output_name()),
-            expired.alias(_EXPIRED),
-            pl.lit(moment.now, pl.Int64).alias(NOW.meta.output_name()),
+        prepared = (
+            panes.lazy()
+            .with_columns(
+                complete.alias(COMPLETE.meta.output_name()),
+                was.alias(WAS_COMPLETE.meta.output_name()),
+                expired.alias(_EXPIRED),
+                pl.lit(moment.now, pl.Int64).alias(NOW.meta.output_name()),
+            )
+            .with_columns(self._begun)
         )
-        new = pl.col(INDEX).is_null()
-        panes = panes.with_columns(
-            *(pl.when(new).then(column.start).otherwise(column.name).alias(column.name) for column in self._columns),
-            pl.col(PENDING).fill_null(0),
-            pl.col(INDEX).fill_null(0),
-            pl.col(NONSPECULATIVE).fill_null(0),
-            pl.col(FINISHED).fill_null(False),
-        )
-        return panes.with_columns(self._move.expressions()) if merging else panes
+        return prepared.with_columns(self._moved) if merging else prepared
 
     def _emit(self, told: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
         """Panes as output rows, and the same panes as they stand afterwards."""

@@ -55,6 +55,10 @@ class WindowedAggregate:
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
+        self._none = pl.DataFrame(
+            schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
+        )
+        self._no_panes = self._nothing()
 
     def initial(self) -> State:
         """Nothing seen yet."""
@@ -149,11 +153,9 @@ class WindowedAggregate:
         if outcome.failed is not None:
             dead.append(outcome.failed)
         own = [*self.schema, c.TIME]
-        none = admitted.rows.clear().select(own)
-        late = outcome.late.select(own) if outcome.late is not None else none
-        dead_in = none.with_columns(pl.lit("").alias(c.REASON), pl.lit("").alias(c.DETAIL))
-        letters = pl.concat([d.select(*own, c.REASON, c.DETAIL) for d in dead]) if dead else dead_in
-        emitted = pl.concat([self._nothing(admitted), *outcome.emitted], how="diagonal")
+        late = outcome.late.select(own) if outcome.late is not None else self._none.select(own)
+        letters = pl.concat([d.select(*own, c.REASON, c.DETAIL) for d in dead]) if dead else self._none
+        emitted = pl.concat([self._no_panes, *outcome.emitted], how="diagonal")
         panes = rows_out.pane_rows(
             emitted, key=plan.key, results=self.results, now=now, by_row=plan.window.axis == "rows"
         )
@@ -184,8 +186,8 @@ class WindowedAggregate:
         held = holds.min()
         return state.watermark if held is None else min(state.watermark, int(held))  # type: ignore[arg-type]
 
-    def _nothing(self, admitted: Admitted) -> pl.DataFrame:
-        schema: dict[str, Any] = {name: admitted.rows.schema[name] for name in self.plan.key}
+    def _nothing(self) -> pl.DataFrame:
+        schema: dict[str, Any] = {name: self.schema[name] for name in self.plan.key}
         schema |= {c.START: pl.Int64, c.END: pl.Int64} | {n: self.bound.result_schema[n] for n in self.results}
         schema |= {c.TIMING: pl.String, c.INDEX: pl.Int32, c.NONSPECULATIVE: pl.Int32}
         return pl.DataFrame(

@@ -37,7 +37,7 @@ SUMMARY = pl.Schema(
     }
 )
 
-_NULLS = {name: pl.Series(name, dtype=dtype) for name, dtype in SUMMARY.items()}
+_NULLS = {name: pl.Series(name, [None], dtype) for name, dtype in SUMMARY.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,5 +232,5 @@ def _below(numbers: pl.Series, first: int) -> pl.Series | None:
 
 def _frame(height: int, **columns: Any) -> pl.DataFrame:
     given = {name: column for name, column in columns.items() if column is not None}
-    nothing = {name: _NULLS[name].clear(height) for name in SUMMARY if name not in given}
+    nothing = {name: _NULLS[name].new_from_index(0, height) for name in SUMMARY if name not in given}
     return pl.DataFrame({name: given.get(name, nothing.get(name)) for name in SUMMARY}, schema=SUMMARY)
