@@ -21,7 +21,7 @@ demo: $(READY) ## Run the demonstration
 	@$(RUN) -m eventide.demo
 
 test: $(READY) ## Run all tests and doctests
-	@$(RUN) -m pytest -n 2
+	@$(RUN) -m pytest -n 2 --dist worksteal
 
 check: $(READY) ## Lint, check the format and the types, run the doctests
 	@echo "ruff check"; $(RUN) -m ruff check .
@@ -33,7 +33,7 @@ bench: $(READY) ## Run all benchmarks and print the table
 	@$(RUN) -m bench
 
 soak: $(READY) ## Run the oracle over many random histories
-	@EVENTIDE_HISTORIES=$(EVENTIDE_HISTORIES) $(RUN) -m pytest tests/oracle -n 2
+	@EVENTIDE_HISTORIES=$(EVENTIDE_HISTORIES) $(RUN) -m pytest tests/oracle -n 2 --dist worksteal
 
 docs: $(DOCS_READY) ## Build the documentation into site/
 	@$(RUN) -m zensical build --strict --config-file mkdocs.yml

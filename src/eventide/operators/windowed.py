@@ -58,6 +58,8 @@ class WindowedAggregate:
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
+        self._no_late = rows_out.late_rows(self._none.select(*schema, c.TIME), watermark=0, now=0)
+        self._no_dead = rows_out.dead_rows(self._none, watermark=0, now=0)
         self._no_panes = self._nothing()
 
     def initial(self) -> State:
@@ -162,8 +164,8 @@ class WindowedAggregate:
         counts = _counts(bundle.rows.height, outcome, late.height, letters, emitted)
         return Output(
             panes=panes,
-            late=rows_out.late_rows(late, watermark=was, now=now),
-            dead=rows_out.dead_rows(letters, watermark=was, now=now),
+            late=rows_out.late_rows(late, watermark=was, now=now) if late.height else self._no_late,
+            dead=rows_out.dead_rows(letters, watermark=was, now=now) if letters.height else self._no_dead,
             watermark=state.watermark,
             promise=self._promise(state),
             counts=replace(counts, refined=self._refined(admitted, outcome, was)),
