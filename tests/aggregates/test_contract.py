@@ -97,8 +97,8 @@ def test_whole_numbers_as_keys_take_a_shorter_way_to_the_same_results(rows: Rows
     cells = []
     for part in parts_of(rows, at):
         data = frame(part).with_columns(place=pl.col("key").replace_strict(names, return_dtype=pl.Int64))
-        cells.append(aggregate.start(data, ["place"], steps={"place": step}).cells)
-    merged = aggregate.results(aggregate.merge(pl.concat(cells), ["place"], steps={"place": step}))
+        cells.append(aggregate.start(data, ["place"], grids={"place": (step, 0)}).cells)
+    merged = aggregate.results(aggregate.merge(pl.concat(cells), ["place"], grids={"place": (step, 0)}))
     back = {number: name for name, number in names.items()}
     check(sums, merged.with_columns(key=pl.col("place").replace_strict(back, return_dtype=pl.String)), rows)
 

@@ -43,7 +43,7 @@ def test_sums_by_arithmetic_are_right_and_the_same_bytes_each_time(keys: int) ->
 
 def test_keys_are_read_back_from_a_grid_with_offsets_and_negative_values() -> None:
     frame = pl.DataFrame({"slice": [-120, 60, -60, 60], "key": pl.Series([7, -3, 7, -3], dtype=pl.Int16)})
-    groups = dense_groups(frame, ["key", "slice"], {"slice": 60})
+    groups = dense_groups(frame, ["key", "slice"], {"slice": (60, 0)})
     assert groups is not None
     cells = groups.sums({"n": None}).sort("key", "slice")
     assert cells.rows() == [(-3, 60, 2), (7, -120, 1), (7, -60, 1)]

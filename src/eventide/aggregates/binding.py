@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from eventide.aggregates.aggregate import NO_SUM, Accumulator, Aggregate, Parts, Source
-from eventide.aggregates.dense import dense_groups
+from eventide.aggregates.dense import Grid, dense_groups, on_grid
 from eventide.aggregates.grouping import group
 from eventide.aggregates.numbering import GROUP, Numbered, number
 from eventide.aggregates.rowwise import RowWise, UserCodeError, start_rowwise
@@ -96,10 +96,10 @@ class Bound:
         self.result_schema = dict(self.results(pl.DataFrame(schema=self.schema)).schema)
         self.python = any(a.python for a in aggregates.values())
 
-    def start(self, rows: pl.DataFrame, by: Sequence[str], *, steps: Mapping[str, int] | None = None) -> Started:
+    def start(self, rows: pl.DataFrame, by: Sequence[str], *, grids: Mapping[str, Grid] | None = None) -> Started:
         """One cell per distinct ``by``. A row that user-written code cannot digest counts in no aggregate.
 
-        ``steps`` names columns of ``by`` whose values lie on a grid of that width, which makes grouping faster.
+        Columns of ``by`` that ``grids`` names are grouped by grid point: cut on the fly, which is faster than before.
         """
         for name in by:
             if name in self.schema:
@@ -107,11 +107,13 @@ class Bound:
         if not rows.height:
             return Started(self._no_cells(rows, by))
         if not self._passes and not self._rowwise:
-            added = self._added(rows, by, steps or {}, starting=True)
+            added = self._added(rows, by, grids or {}, starting=True)
             if added is None:
+                rows = rows.with_columns(on_grid(grids)) if grids else rows
                 expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
                 added = group(rows, by, expressions, ordered=self._ordered)
             return Started(self._typed(added, by))
+        rows = rows.with_columns(on_grid(grids)) if grids else rows
         numbered, states, failures = start_rowwise(self._rowwise, rows, by)
         if numbered.groups:
             expressions = [a.starting(numbered.rows, by).alias(a.name) for a in self._expressions]
@@ -125,12 +127,12 @@ class Bound:
         failed = pl.Series("failed", positions, dtype=pl.UInt32)
         return Started(cells, failed, [failures[position] for position in positions])
 
-    def merge(self, cells: pl.DataFrame, by: Sequence[str], *, steps: Mapping[str, int] | None = None) -> pl.DataFrame:
+    def merge(self, cells: pl.DataFrame, by: Sequence[str], *, grids: Mapping[str, Grid] | None = None) -> pl.DataFrame:
         """Partial cells, older ones first, merged to one per distinct ``by``. Other columns are dropped."""
         if not cells.height:
             return self._no_cells(cells, by)
         simple = not self._passes and not self._rowwise
-        if simple and (added := self._added(cells, by, steps or {}, starting=False)) is not None:
+        if simple and (added := self._added(cells, by, grids or {}, starting=False)) is not None:
             return self._typed(added, by)
         expressions = [a.merging(cells, by).alias(a.name) for a in self._expressions]
         if simple:
@@ -176,7 +178,7 @@ class Bound:
         ]
 
     def _added(
-        self, frame: pl.DataFrame, by: Sequence[str], steps: Mapping[str, int], *, starting: bool
+        self, frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid], *, starting: bool
     ) -> pl.DataFrame | None:
         """The cells by plain addition, where that is all there is to do and the keys allow it."""
         addends: dict[str, pl.Series | None] = {}
@@ -185,7 +187,7 @@ class Bound:
             if isinstance(values, str) and values == NO_SUM:
                 return None
             addends[accumulator.name] = None if isinstance(values, str) else values
-        groups = dense_groups(frame, by, steps)
+        groups = dense_groups(frame, by, grids)
         return None if groups is None else groups.sums(addends)
 
     def _no_cells(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
 from eventide.operators.firing import Firing, Moment
 from eventide.operators.outcome import Outcome, merge_groups, start_cells
-from eventide.operators.slicing import Sliced, grid, sliced, windows_of, without_late
+from eventide.operators.slicing import Sliced, cut, grids_of, sliced, windows_of
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.time import MIN
@@ -56,28 +56,27 @@ class FireOften:
         if self._by_row and self._plan.key:
             rows, seen = self._numbered(rows, store.seen)
             store = replace(store, seen=seen)
-        cut = self._cut(rows, earliest, moment)
-        added, entered, failed = self._added(cut.rows, moment)
+        live = self._cut(rows, earliest, moment)
+        added, entered, failed = self._added(live.rows, moment)
         hashes = added.select(self._identity).hash_rows() if added.height else pl.Series([], dtype=pl.UInt64)
         table, taken = store.table.take(hashes, due=(moment.was, moment.watermark), clock=(store.clock, moment.now))
         store = replace(store, table=table, clock=moment.now)
         if not taken and added.is_empty():
-            return Outcome(store, [], entered, cut.late, cut.outside, failed)
+            return Outcome(store, [], entered, live.late, live.outside, failed)
         panes = self._combined(taken, added)
         fired = self._firing.fire(panes, moment, merging=False)
         open_ = fired.open.with_columns(fired.open.select(self._identity).hash_rows().alias(HASH))
         store = replace(store, table=store.table.put(open_.select(self._schema())))
-        return Outcome(store, fired.emitted, entered, cut.late, cut.outside, failed, fired.unemitted)
+        return Outcome(store, fired.emitted, entered, live.late, live.outside, failed, fired.unemitted)
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Sliced:
         if isinstance(self._kind, Inherit):
             gone = self._plan.lifetime.expired(pl.col(c.END), moment.was)
             late = rows.filter(gone)
             return Sliced(rows.filter(~gone), late) if late.height else Sliced(rows)
-        cut = sliced(self._kind, rows, c.AT)
         if self._by_row:
-            return cut
-        return without_late(self._kind, self._plan.lifetime, cut, moment.was, earliest)
+            return sliced(self._kind, rows, c.AT)
+        return cut(self._kind, self._plan.lifetime, rows, moment.was, earliest)
 
     def _added(self, rows: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, int, pl.DataFrame | None]:
         """The bundle's own partial panes (rows once into slices, slices into their live windows), and its rows."""
@@ -85,7 +84,7 @@ class FireOften:
             cells, failed = start_cells(self._bound, rows, self._identity)
             return cells, int(cells[c.ROWS].sum()), failed
         carried = [c.SEEN] if self._by_row and self._plan.key else []
-        cells, failed = start_cells(self._bound, rows, [*self._plan.key, c.SLICE, *carried], grid(self._kind))
+        cells, failed = start_cells(self._bound, rows, [*self._plan.key, c.SLICE, *carried], grids_of(self._kind))
         entered = int(cells[c.ROWS].sum())
         windows = windows_of(self._kind, cells[c.SLICE].unique())
         if not self._by_row:

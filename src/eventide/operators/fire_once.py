@@ -9,7 +9,7 @@ from eventide.aggregates import Bound
 from eventide.operators import columns as c
 from eventide.operators.firing import Moment
 from eventide.operators.outcome import Outcome, start_cells
-from eventide.operators.slicing import grid, sliced, windows_of, without_late
+from eventide.operators.slicing import cut, grids_of, windows_of
 from eventide.panes import ON_TIME
 from eventide.plan.plan import Plan
 from eventide.state.cells import Cells
@@ -26,7 +26,7 @@ class FireOnce:
         self._bound = bound
         self._results = results
         self._by = [*plan.key, c.SLICE]
-        self._grid = grid(kind)
+        self._grids = grids_of(kind)
 
     def initial(self) -> Cells:
         """No cells."""
@@ -34,11 +34,11 @@ class FireOnce:
 
     def advance(self, store: Cells, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Cells]:
         """Take in the bundle's rows, then emit the windows that the watermark completes."""
-        cut = without_late(self._kind, self._plan.lifetime, sliced(self._kind, rows, c.AT), moment.was, earliest)
-        cells, failed = start_cells(self._bound, cut.rows, self._by, self._grid)
-        store = store.append(cells, lambda many: self._bound.merge(many, self._by, steps=self._grid))
+        live = cut(self._kind, self._plan.lifetime, rows, moment.was, earliest)
+        cells, failed = start_cells(self._bound, live.rows, self._by, self._grids)
+        store = store.append(cells, lambda many: self._bound.merge(many, self._by, grids=self._grids))
         store, emitted = self._complete(store, moment)
-        return Outcome(store, emitted, int(cells[c.ROWS].sum()), cut.late, cut.outside, failed)
+        return Outcome(store, emitted, int(cells[c.ROWS].sum()), live.late, live.outside, failed)
 
     def open(self, store: Cells) -> int:
         """How many cells rest in state."""
@@ -57,18 +57,16 @@ class FireOnce:
         due = windows.filter((pl.col(c.END) <= moment.watermark) & (pl.col(c.END) > moment.was))
         if due.is_empty():
             return store, []
-        parts = store.read(np.sort(due[c.SLICE].unique().to_numpy()))
-        panes = self._merged(parts, due)
-        ends = windows.group_by(c.SLICE).agg(pl.col(c.END).max())
-        gone = ends.filter(pl.col(c.END) <= moment.watermark)[c.SLICE].to_numpy()
-        return store.drop(gone), [self._told(panes)]
+        panes = self._merged(store.read(np.unique(due[c.SLICE].to_numpy())), due)
+        needed = windows.filter(pl.col(c.END) > moment.watermark)[c.SLICE].to_numpy()
+        return store.drop(np.setdiff1d(slices, needed)), [self._told(panes)]
 
     def _merged(self, parts: list[pl.DataFrame], windows: pl.DataFrame) -> pl.DataFrame:
         by = [*self._plan.key, c.START, c.END]
         if self._kind.shared:
             spread = pl.concat(parts).join(windows, on=c.SLICE, how="inner", maintain_order="left")
             return self._bound.merge(spread, by)
-        cells = parts[0] if len(parts) == 1 else self._bound.merge(pl.concat(parts), self._by, steps=self._grid)
+        cells = parts[0] if len(parts) == 1 else self._bound.merge(pl.concat(parts), self._by, grids=self._grids)
         return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE)
 
     def _told(self, panes: pl.DataFrame) -> pl.DataFrame:

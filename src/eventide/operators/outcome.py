@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import polars as pl
 
 from eventide.aggregates import Bound
+from eventide.aggregates.dense import Grid
 from eventide.errors import DataError
 from eventide.operators import columns as c
 from eventide.operators.firing import Moment
@@ -59,10 +60,10 @@ def merge_groups(bound: Bound, cells: pl.DataFrame, by: Sequence[str], named: Se
 
 
 def start_cells(
-    bound: Bound, rows: pl.DataFrame, by: Sequence[str], steps: Mapping[str, int] | None = None
+    bound: Bound, rows: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid] | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
     """The rows as cells, and the rows on which a user's aggregate raised."""
-    started = bound.start(rows, by, steps=steps)
+    started = bound.start(rows, by, grids=grids)
     if started.failed is None:
         return started.cells, None
     failed = rows[started.failed].with_columns(

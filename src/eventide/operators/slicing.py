@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from eventide.aggregates.dense import Grid
 from eventide.errors import windows as errors
 from eventide.operators import columns as c
 from eventide.windows import Calendar, Cumulate, Everything, Sliding, Tumbling, WindowKind
@@ -21,6 +22,16 @@ class Sliced:
     outside: pl.DataFrame | None = None  # in no window at all
 
 
+def cut(kind: WindowKind, lifetime: Lifetime, rows: pl.DataFrame, watermark: int, earliest: int | None) -> Sliced:
+    """Rows with their slice, less those in no window and those that are too late for all of theirs.
+
+    Where no row can be late and the slices lie on a grid, a row's position stands for its slice.
+    """
+    if grids_of(kind) and (earliest is None or earliest >= lifetime.live_from(watermark)):
+        return Sliced(rows.with_columns(pl.col(c.AT).alias(c.SLICE)))
+    return without_late(kind, lifetime, sliced(kind, rows, c.AT), watermark, earliest)
+
+
 def sliced(kind: WindowKind, rows: pl.DataFrame, position: str) -> Sliced:
     """Add each row's slice; rows between windows (``every > size``) are set apart."""
     rows = rows.with_columns(kind.slice_of(pl.col(position)).alias(c.SLICE))
@@ -30,18 +41,18 @@ def sliced(kind: WindowKind, rows: pl.DataFrame, position: str) -> Sliced:
     return Sliced(rows.filter(~nowhere), outside=rows.filter(nowhere))
 
 
-def without_late(kind: WindowKind, lifetime: Lifetime, cut: Sliced, watermark: int, earliest: int | None) -> Sliced:
+def without_late(kind: WindowKind, lifetime: Lifetime, all_: Sliced, watermark: int, earliest: int | None) -> Sliced:
     """Set apart the rows all of whose windows have expired at ``watermark``."""
     live_from = lifetime.live_from(watermark)
     if earliest is None or earliest >= live_from:
-        return cut
-    behind = cut.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
+        return all_
+    behind = all_.rows.filter(pl.col(c.TIME) < live_from)[c.SLICE].unique()
     ends = windows_of(kind, behind).group_by(c.SLICE).agg(pl.col(c.END).max())
     gone = ends.filter(lifetime.expired(pl.col(c.END), watermark))[c.SLICE]
     if gone.is_empty():
-        return cut
-    late = cut.rows[c.SLICE].is_in(gone.implode())
-    return Sliced(cut.rows.filter(~late), cut.rows.filter(late), cut.outside)
+        return all_
+    late = all_.rows[c.SLICE].is_in(gone.implode())
+    return Sliced(all_.rows.filter(~late), all_.rows.filter(late), all_.outside)
 
 
 def windows_of(kind: WindowKind, slices: pl.Series) -> pl.DataFrame:
@@ -69,7 +80,7 @@ def _check(kind: WindowKind, slices: pl.Series, windows: object) -> None:
         raise errors.slice_outside_window(kind.describe(), *row)
 
 
-def grid(kind: object) -> dict[str, int]:
-    """The width of the grid on which the slices of a kind lie, where it has one: grouping is faster then."""
-    step = getattr(kind, "step", None)
-    return {c.SLICE: step} if isinstance(step, int) else {}
+def grids_of(kind: object) -> dict[str, Grid]:
+    """The grid on which a kind's slices lie, where they do: rows are then cut while they are grouped."""
+    grid = getattr(kind, "grid", None)
+    return {} if grid is None else {c.SLICE: grid}

@@ -22,6 +22,11 @@ class Cumulate:
     axis: Axis = "time"
     shared = True
 
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Width and offset of the grid on which slices lie."""
+        return self.step, self.offset
+
     def slice_of(self, at: pl.Expr) -> pl.Expr:
         """The step that holds ``at``."""
         return floor(at, self.step, self.offset)

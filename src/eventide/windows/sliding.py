@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from math import gcd
 
 import polars as pl
 
@@ -34,9 +33,9 @@ class Sliding:
         return self.size % self.every
 
     @property
-    def step(self) -> int:
-        """The width of the grid of slices."""
-        return gcd(self.size, self.every)
+    def grid(self) -> tuple[int, int] | None:
+        """Width and offset of the grid on which slices lie; None where cuts are uneven, or windows apart."""
+        return (self.every, self.offset) if self._cut == 0 and self.every <= self.size else None
 
     def slice_of(self, at: pl.Expr) -> pl.Expr:
         """The last cut not above ``at``."""

@@ -21,9 +21,9 @@ class Tumbling:
     shared = False
 
     @property
-    def step(self) -> int:
-        """The width of the grid of slices."""
-        return self.size
+    def grid(self) -> tuple[int, int]:
+        """Width and offset of the grid on which slices lie."""
+        return self.size, self.offset
 
     def slice_of(self, at: pl.Expr) -> pl.Expr:
         """The start of the window."""
