@@ -42,11 +42,17 @@ HOUR = 3_600_000_000
 
 @dataclass(frozen=True)
 class Push:
-    """A bundle: rows, the batch's clock, and a watermark told from outside, if one is."""
+    """A bundle: rows, the batch's clock, and a watermark told from outside, if one is.
+
+    ``restart``: before it, the state was saved and another process has loaded it. ``replay``: it was run before, but
+    what it gave was not committed, so it is run again from the same state.
+    """
 
     rows: tuple[Row, ...]
     now: int
     note: int | None = None
+    restart: bool = False
+    replay: bool = False
 
 
 @dataclass(frozen=True)
@@ -291,7 +297,7 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
         if source[0] == "none" and rng.random() < 0.7:
             note = max(note, around + rng.choice([-10, -5, -5, 0, 0, 5]))
             told = note
-        pushes.append(Push(tuple(rows), now, told))
+        pushes.append(Push(tuple(rows), now, told, rng.random() < 0.1, rng.random() < 0.1))
     if rng.random() < 0.7:
         pushes.append(Push((), now, MAX))
     return History(spec, source, tuple(pushes))
@@ -312,6 +318,8 @@ def on_the_calendar(rng: Random, history: History) -> History:
             tuple(row._replace(time=None if row.time is None else base + row.time * unit) for row in push.rows),
             base + push.now * unit,
             push.note if push.note in (None, MAX) else base + push.note * unit,
+            push.restart,
+            push.replay,
         )
         for push in history.pushes
     ]
@@ -354,9 +362,10 @@ def smaller(history: History) -> list[History]:
     ]
     simpler = [replace(history, spec=history.spec._replace(trigger=t)) for t in _parts(history.spec.trigger)]
     quiet = [
-        replace(history, pushes=(*pushes[:i], replace(push, note=None), *pushes[i + 1 :]))
+        replace(history, pushes=(*pushes[:i], calm, *pushes[i + 1 :]))
         for i, push in enumerate(pushes)
-        if push.note is not None
+        for calm in (replace(push, note=None), replace(push, restart=False), replace(push, replay=False))
+        if calm != push
     ]
     return fewer + simpler + plainer + quiet
 

@@ -72,11 +72,13 @@ class LocalQuery:
     [2]
     """
 
-    def __init__(self, pipeline: Pipeline, schema: Any = None) -> None:
+    def __init__(self, pipeline: Pipeline, schema: Any = None, *, saved: bytes | None = None) -> None:
         self._pipeline = pipeline
         self._operator: WindowedAggregate | None = None
         self._state: State | None = None
         self.result = LocalResult()
+        if saved is not None:
+            self._operator, self._state = WindowedAggregate.load(pipeline.plan, saved)
         if schema is not None:
             self._bind(pl.Schema(schema))
 
@@ -111,6 +113,22 @@ class LocalQuery:
         if now is None and self.result.clock:
             now = self.result.clock[-1]
         return self.push(now=now, watermark=MAX)
+
+    def save(self) -> bytes:
+        """All that the query knows. ``pipeline.open(saved=…)`` goes on from there, with the same results.
+
+        >>> import eventide as ev, polars as pl
+        >>> counting = ev.stream(time="t").window(ev.tumbling("1 minute")).agg(n=ev.count())
+        >>> query = counting.open()
+        >>> step = query.push(pl.DataFrame({"t": [0, 1]}), now=0)
+        >>> later = counting.open(saved=query.save())
+        >>> step = later.push(pl.DataFrame({"t": [2]}), now=1)
+        >>> later.drain().panes["n"].to_list()
+        [3]
+        """
+        if self._operator is None or self._state is None:
+            raise errors.no_schema()
+        return self._operator.save(self._state)
 
     def scan(self) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""

@@ -7,6 +7,7 @@ instant, for as long as its piece lives. After that the atom's interval alone st
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -16,7 +17,7 @@ from eventide.operators import columns as c
 from eventide.operators.firing import INDEX, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, merge_groups, start_cells
-from eventide.operators.unions import RUN, key_hashes, with_runs
+from eventide.operators.unions import RUN, key_hashes, with_hashes, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.time import MIN
@@ -87,6 +88,18 @@ class CutSessions:
         store = Pieces(table.put(open_), atoms.put(self._lasting(everything, moment)), moment.now)
         entered = int(everything.filter(NEW)[c.ROWS].sum())
         return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
+
+    def save(self, store: Pieces) -> dict[str, Any]:
+        """Without hashes: another version of Polars may compute others."""
+        table = [pieces.drop(HASH) for pieces in store.table.frames()]
+        return {"table": table, "atoms": [atoms.drop(HASH) for atoms in store.atoms.frames()], "clock": store.clock}
+
+    def load(self, saved: dict[str, Any]) -> Pieces:
+        """The pieces and atoms that were saved."""
+        table, atoms = (
+            PaneTable.of([with_hashes(frame, self._key) for frame in saved[name]]) for name in ("table", "atoms")
+        )
+        return Pieces(table, atoms, saved["clock"])
 
     def _atoms(self, known: list[pl.DataFrame], cells: pl.DataFrame) -> pl.DataFrame:
         """All atoms of the touched keys, with the pieces that they belong to now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -68,6 +69,23 @@ class FireOften:
         open_ = fired.open.with_columns(fired.open.select(self._identity).hash_rows().alias(HASH))
         store = replace(store, table=store.table.put(open_.select(self._schema())))
         return Outcome(store, fired.emitted, entered, live.late, live.outside, failed, fired.unemitted)
+
+    def save(self, store: Panes) -> dict[str, Any]:
+        """Without hashes: another version of Polars may compute others."""
+        table = [panes.drop(HASH) for panes in store.table.frames()]
+        return {"table": table, "seen": [keys.drop(HASH) for keys in store.seen.frames()], "clock": store.clock}
+
+    def load(self, saved: dict[str, Any]) -> Panes:
+        """The panes that were saved."""
+        table = PaneTable.of([self._hashed(panes, self._identity) for panes in saved["table"]])
+        seen = PaneTable.of([self._hashed(keys, list(self._plan.key)) for keys in saved["seen"]])
+        return Panes(table, seen, saved["clock"])
+
+    @staticmethod
+    def _hashed(frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
+        return frame.with_columns(frame.select(by).hash_rows().alias(HASH)).select(
+            *(name for name in frame.columns if name not in (DUE, CLOCK)), HASH, DUE, CLOCK
+        )
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Sliced:
         if isinstance(self._kind, Inherit):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -12,7 +14,7 @@ from eventide.operators.outcome import Outcome, start_cells
 from eventide.operators.slicing import cut, grids_of, windows_of
 from eventide.panes import ON_TIME
 from eventide.plan.plan import Plan
-from eventide.state.cells import Cells
+from eventide.state.cells import Cells, Run
 from eventide.time import MAX
 from eventide.windows import WindowKind
 
@@ -47,6 +49,14 @@ class FireOnce:
     def scan(self, store: Cells) -> list[pl.DataFrame]:
         """The cells that rest in state."""
         return [run.cells for run in store.runs]
+
+    def save(self, store: Cells) -> dict[str, Any]:
+        """Run by run, because floats add up in the order of runs."""
+        return {"runs": [run.cells for run in store.runs]}
+
+    def load(self, saved: dict[str, Any]) -> Cells:
+        """The cells that were saved."""
+        return Cells(c.SLICE, tuple(Run.of(cells, c.SLICE) for cells in saved["runs"]))
 
     def _complete(self, store: Cells, moment: Moment) -> tuple[Cells, list[pl.DataFrame]]:
         slices = store.slices(moment.watermark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from eventide.operators import columns as c
 from eventide.operators.firing import FINISHED, INDEX, LAST, MOVED, NONSPECULATIVE, PENDING, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, merge_groups, start_cells
-from eventide.operators.unions import RUN, key_hashes, with_runs
+from eventide.operators.unions import RUN, key_hashes, with_hashes, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.time import MIN
@@ -84,6 +85,16 @@ class MergeSessions:
         open_ = fired.open.with_columns(key_hashes(fired.open, self._key).alias(HASH)).select(before.columns)
         store = replace(store, table=store.table.put(open_))
         return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
+
+    def save(self, store: OpenSessions) -> dict[str, Any]:
+        """Without hashes: another version of Polars may compute others."""
+        return {"table": [sessions.drop(HASH) for sessions in store.table.frames()], "clock": store.clock}
+
+    def load(self, saved: dict[str, Any]) -> OpenSessions:
+        """The sessions that were saved."""
+        return OpenSessions(
+            PaneTable.of([with_hashes(sessions, self._key) for sessions in saved["table"]]), saved["clock"]
+        )
 
     def _runs(self, before: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """Sessions from state and the bundle's cells, each with the number of the session it is part of now."""

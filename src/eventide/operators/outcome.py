@@ -49,6 +49,14 @@ class Inner(Protocol):
         """What rests in state, for inspection."""
         ...
 
+    def save(self, store: Any) -> dict[str, Any]:
+        """The store as plain data and frames."""
+        ...
+
+    def load(self, saved: dict[str, Any]) -> Any:
+        """The store that was saved."""
+        ...
+
 
 def merge_groups(bound: Bound, cells: pl.DataFrame, by: Sequence[str], named: Sequence[str]) -> pl.DataFrame:
     """The cells of each group as one. What fails is said of ``named`` columns, not of the group's number."""

@@ -9,6 +9,7 @@ import polars as pl
 
 from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
+from eventide.state.panes import CLOCK, DUE, HASH
 from eventide.windows.sessions import Touching
 
 RUN = "__run"
@@ -19,6 +20,12 @@ def key_hashes(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     if not key:
         return pl.zeros(frame.height, pl.UInt64, eager=True)
     return frame.select(key).hash_rows() if frame.height else pl.Series([], dtype=pl.UInt64)
+
+
+def with_hashes(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
+    """Saved panes with their hashes, in the order of columns that operators keep."""
+    own = [name for name in frame.columns if name not in (DUE, CLOCK)]
+    return frame.with_columns(key_hashes(frame, key).alias(HASH)).select(*own, HASH, DUE, CLOCK)
 
 
 def with_runs(intervals: pl.DataFrame, key: Sequence[str], touching: Touching) -> pl.DataFrame:

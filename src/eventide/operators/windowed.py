@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
 from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
+from eventide.errors import state as state_errors
 from eventide.operators import columns as c
 from eventide.operators.admission import Admitted, admit, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Step
@@ -27,7 +28,8 @@ from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, start_cells
-from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.plan import IngestionTime, Plan, fingerprint
+from eventide.state import snapshot
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Tracker
 from eventide.windows import Inherit, Sessions
@@ -84,6 +86,33 @@ class WindowedAggregate:
         outcome = self._inner.advance(state.store, rows, admitted.earliest, moment)
         state = State(tracker, watermark, now, outcome.store, position)
         return Step(state, self._output(state, admitted, outcome, bundle, was))
+
+    def save(self, state: State) -> bytes:
+        """The state as bytes; ``load`` goes on from there, in this process or another."""
+        return snapshot.dump(
+            {
+                "plan": fingerprint(self.plan),
+                "rows": pl.DataFrame(schema=self.schema),
+                "watermark": state.watermark,
+                "now": state.now,
+                "position": state.position,
+                "tracker": state.tracker.snapshot(),
+                "store": self._inner.save(state.store),
+            }
+        )
+
+    @classmethod
+    def load(cls, plan: Plan, saved: bytes) -> tuple[Self, State]:
+        """The operator and the state that were saved. Another plan is refused, with what has changed."""
+        content = snapshot.load(saved)
+        was, now = content["plan"], fingerprint(plan)
+        changed = {name: (was.get(name), now.get(name)) for name in was | now if was.get(name) != now.get(name)}
+        if changed:
+            raise state_errors.plan_changed(changed)
+        operator = cls(plan, content["rows"].schema)
+        tracker = Tracker.restore(plan.watermark, content["tracker"])
+        store = operator._inner.load(content["store"])
+        return operator, State(tracker, content["watermark"], content["now"], store, content["position"])
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""

@@ -31,11 +31,11 @@ class Pipeline:
 
         return run_local(self, rows, clock=clock, drain=drain)
 
-    def open(self, schema: Any = None) -> LocalQuery:
-        """A query in this process that takes bundles one by one."""
+    def open(self, schema: Any = None, *, saved: bytes | None = None) -> LocalQuery:
+        """A query in this process that takes bundles one by one; with ``saved`` one that goes on where it was saved."""
         from eventide.local import LocalQuery
 
-        return LocalQuery(self, schema)
+        return LocalQuery(self, schema, saved=saved)
 
     def __repr__(self) -> str:
         return f"<Pipeline\n{self.explain()}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -15,6 +16,9 @@ from eventide.windows.lifetime import Lifetime
 Mode = Literal["accumulating", "discarding", "retracting"]
 OutputTime = Literal["end", "earliest", "latest"]
 Layout = Literal["cells", "panes"]
+# Where a user's function lies in memory is no part of what it is.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
 Window: TypeAlias = WindowKind | Sessions | Inherit
 
 
@@ -59,6 +63,23 @@ class Plan:
     def remembers(self) -> bool:
         """Whether the values of the last pane are kept."""
         return self.mode == "retracting" or self.fire_only_updated
+
+
+def fingerprint(plan: Plan) -> dict[str, str]:
+    """What state depends on, in words: equal plans have equal fingerprints, in every process."""
+    facts = {
+        "time": "ingestion" if isinstance(plan.time, IngestionTime) else plan.time,
+        "key": ", ".join(plan.key),
+        "watermark": plan.watermark.describe(),
+        "window": plan.window.describe(),
+        "trigger": plan.trigger.describe(),
+        "lateness": str(plan.lateness),
+        "mode": plan.mode,
+        "fire_only_updated": str(plan.fire_only_updated),
+        "at": plan.output_time,
+    }
+    aggregates = {f"aggregate {name}": _ADDRESS.sub("", str(a)) for name, a in plan.aggregates.items()}
+    return facts | aggregates
 
 
 def _fires_once(trigger: Trigger, lateness: int) -> bool:

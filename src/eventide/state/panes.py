@@ -119,6 +119,15 @@ class PaneTable:
             runs[-2:] = [Run.of(pl.concat([run.survivors() for run in runs[-2:]]))]
         return PaneTable(tuple(_tidy(runs)))
 
+    @staticmethod
+    def of(frames: Sequence[pl.DataFrame]) -> PaneTable:
+        """A table with one run per frame, as ``frames`` gave them."""
+        return PaneTable(tuple(Run.of(frame) for frame in frames))
+
+    def frames(self) -> list[pl.DataFrame]:
+        """The open panes, run by run."""
+        return [run.survivors() for run in self.runs]
+
     def scan(self) -> pl.DataFrame | None:
         """All open panes, for inspection."""
         return pl.concat([run.survivors() for run in self.runs]) if self.runs else None
