@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 import eventide as ev
-from eventide.operators.bundle import Bundle, Output
-from eventide.operators.windowed import WindowedAggregate
+from eventide.operators.bundle import Bundle, Output, Step
+from eventide.operators.windowed import State, WindowedAggregate
 from eventide.watermarks import Watermark
-from tests.oracle.histories import SCHEMA, History, aggregates_of, frame_of, pipeline_of, smaller
+from tests.oracle.histories import SCHEMA, History, Push, aggregates_of, frame_of, pipeline_of, smaller
 from tests.oracle.model import MAX, MIN, Model, Out, Pane, Spec
 
 _PANE = ("timing", "index", "nonspeculative_index", "is_first", "is_last", "time", "at")
@@ -29,15 +29,25 @@ def run(operator: WindowedAggregate, history: History) -> list[Output]:
     for push in history.pushes:
         if push.restart:
             operator, state = WindowedAggregate.load(operator.plan, operator.save(state))
-        bundle = Bundle(frame_of(push.rows), push.now, () if push.note is None else (Watermark(0, push.note),))
-        step = operator.step(state, bundle)
+        step = _step(operator, state, push)
         if push.replay:
-            again = operator.step(state, bundle)
+            again = _step(operator, state, push)
             assert written(again.output) == written(step.output), f"a bundle run again gave something else: {push}"
             step = again
         state = step.state
         outputs.append(step.output)
     return outputs
+
+
+def _step(operator: WindowedAggregate, state: State, push: Push) -> Step[State]:
+    notes = () if push.note is None else (Watermark(0, push.note),)
+    rows = frame_of(push.rows)
+    if push.parts == 1:
+        return operator.step(state, Bundle(rows, push.now, notes))
+    size = -(-rows.height // push.parts)
+    parts = [rows.slice(i * size, size) for i in range(push.parts)]
+    stamps = [operator.stamp(part, push.now, state.watermark) for part in parts]
+    return operator.absorb(state, stamps, push.now, notes=notes)
 
 
 def written(output: Output) -> str:

@@ -45,7 +45,7 @@ class Push:
     """A bundle: rows, the batch's clock, and a watermark told from outside, if one is.
 
     ``restart``: before it, the state was saved and another process has loaded it. ``replay``: it was run before, but
-    what it gave was not committed, so it is run again from the same state.
+    what it gave was not committed, so it is run again from the same state. ``parts``: so many tasks read it.
     """
 
     rows: tuple[Row, ...]
@@ -53,6 +53,7 @@ class Push:
     note: int | None = None
     restart: bool = False
     replay: bool = False
+    parts: int = 1
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,7 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
         if source[0] == "none" and rng.random() < 0.7:
             note = max(note, around + rng.choice([-10, -5, -5, 0, 0, 5]))
             told = note
-        pushes.append(Push(tuple(rows), now, told, rng.random() < 0.1, rng.random() < 0.1))
+        pushes.append(Push(tuple(rows), now, told, rng.random() < 0.1, rng.random() < 0.1, rng.choice([1, 1, 2, 3])))
     if rng.random() < 0.7:
         pushes.append(Push((), now, MAX))
     return History(spec, source, tuple(pushes))
@@ -320,6 +321,7 @@ def on_the_calendar(rng: Random, history: History) -> History:
             push.note if push.note in (None, MAX) else base + push.note * unit,
             push.restart,
             push.replay,
+            push.parts,
         )
         for push in history.pushes
     ]
@@ -364,7 +366,9 @@ def smaller(history: History) -> list[History]:
     quiet = [
         replace(history, pushes=(*pushes[:i], calm, *pushes[i + 1 :]))
         for i, push in enumerate(pushes)
-        for calm in (replace(push, note=None), replace(push, restart=False), replace(push, replay=False))
+        for calm in (
+            replace(push, **change) for change in ({"note": None}, {"restart": False}, {"replay": False}, {"parts": 1})
+        )
         if calm != push
     ]
     return fewer + simpler + plainer + quiet

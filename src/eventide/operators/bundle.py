@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import polars as pl
 
+from eventide.operators.outcome import Stamped
 from eventide.watermarks import Watermark
 
 S = TypeVar("S")
@@ -53,6 +54,17 @@ class Counts:
     def balanced(self) -> bool:
         """Whether every row is accounted for."""
         return self.rows == self.in_windows + self.late + sum(self.dead.values())
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a source makes of some of a bundle's rows, without state; the operator absorbs the stamps of all sources."""
+
+    rows: int
+    dead: Sequence[pl.DataFrame]
+    summary: pl.DataFrame  # what the rows say of each origin's progress
+    behind: int  # rows that were behind the watermark
+    stamped: Stamped
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from eventide.aggregates.grouping import group
 from eventide.operators import columns as c
 from eventide.operators.firing import INDEX, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
-from eventide.operators.outcome import Outcome, merge_groups, start_cells
-from eventide.operators.unions import RUN, key_hashes, with_hashes, with_runs
+from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
+from eventide.operators.unions import RUN, key_hashes, may_prove_late, with_hashes, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.time import MIN
@@ -63,11 +63,22 @@ class CutSessions:
         panes = store.table.scan()
         return [] if panes is None else [panes]
 
-    def advance(self, store: Pieces, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Pieces]:
-        """Take in the bundle's rows, cut anew, then fire what is to fire."""
+    @property
+    def by(self) -> list[str]:
+        """An atom is all that a key has at one instant."""
+        return [*self._key, c.SLICE]
+
+    def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
+        """Rows to atoms. Any of them may prove late: a piece can end before the gap behind its last row does."""
         rows = rows.with_columns(pl.col(c.AT).alias(c.SLICE))
-        cells, failed = start_cells(self._bound, rows, [*self._key, c.SLICE])
-        cells = cells.sort(c.SLICE)  # in order, floats add up alike each time
+        cells, failed = start_cells(self._bound, rows, self.by)
+        late = may_prove_late(rows, 0, self._plan.lifetime, earliest, was)
+        return Stamped(cells, late, failed=failed)
+
+    def absorb(self, store: Pieces, stamped: Stamped, moment: Moment) -> Outcome[Pieces]:
+        """Take in the bundle's atoms, cut anew, then fire what is to fire."""
+        rows, failed = stamped.rows, stamped.failed
+        cells = stamped.cells.sort(c.SLICE)  # in order, floats add up alike each time
         hashes = key_hashes(cells, self._key)
         due = (moment.was, moment.watermark)
         table, taken = store.table.take(hashes, due=due, clock=(store.clock, moment.now))

@@ -11,7 +11,7 @@ from eventide.aggregates import Bound
 from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
 from eventide.operators.firing import Firing, Moment
-from eventide.operators.outcome import Outcome, merge_groups, start_cells
+from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
 from eventide.operators.slicing import Sliced, cut, grids_of, sliced, windows_of
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
@@ -52,23 +52,37 @@ class FireOften:
         panes = store.table.scan()
         return [] if panes is None else [panes]
 
-    def advance(self, store: Panes, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Panes]:
-        """Take in the bundle's rows, then fire what is to fire."""
+    @property
+    def by(self) -> list[str]:
+        """Key and slice; an inherited window is its own slice; rows of a key carry how many there are."""
+        if isinstance(self._kind, Inherit):
+            return self._identity
+        return [*self._plan.key, c.SLICE, *([c.SEEN] if self._by_row and self._plan.key else [])]
+
+    def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
+        """Rows to cells."""
+        live = self._cut(rows, earliest, was)
+        cells, failed = start_cells(self._bound, live.rows, self.by, grids_of(self._kind))
+        return Stamped(cells, rows.clear(), live.late, live.outside, failed)
+
+    def absorb(self, store: Panes, stamped: Stamped, moment: Moment) -> Outcome[Panes]:
+        """Take in the bundle's cells, then fire what is to fire."""
         if self._by_row and self._plan.key:
-            rows, seen = self._numbered(rows, store.seen)
-            store = replace(store, seen=seen)
-        live = self._cut(rows, earliest, moment)
-        added, entered, failed = self._added(live.rows, moment)
+            rows, seen = self._numbered(stamped.rows, store.seen)
+            store, stamped = replace(store, seen=seen), self.stamp(rows, None, moment.was)
+        places = stamped.late, stamped.outside, stamped.failed
+        entered = int(stamped.cells[c.ROWS].sum())
+        added = self._added(stamped.cells, moment)
         hashes = added.select(self._identity).hash_rows() if added.height else pl.Series([], dtype=pl.UInt64)
         table, taken = store.table.take(hashes, due=(moment.was, moment.watermark), clock=(store.clock, moment.now))
         store = replace(store, table=table, clock=moment.now)
         if not taken and added.is_empty():
-            return Outcome(store, [], entered, live.late, live.outside, failed)
+            return Outcome(store, [], entered, *places)
         panes = self._combined(taken, added)
         fired = self._firing.fire(panes, moment, merging=False)
         open_ = fired.open.with_columns(fired.open.select(self._identity).hash_rows().alias(HASH))
         store = replace(store, table=store.table.put(open_.select(self._schema())))
-        return Outcome(store, fired.emitted, entered, live.late, live.outside, failed, fired.unemitted)
+        return Outcome(store, fired.emitted, entered, *places, fired.unemitted)
 
     def save(self, store: Panes) -> dict[str, Any]:
         """Without hashes: another version of Polars may compute others."""
@@ -87,31 +101,27 @@ class FireOften:
             *(name for name in frame.columns if name not in (DUE, CLOCK)), HASH, DUE, CLOCK
         )
 
-    def _cut(self, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Sliced:
+    def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Sliced:
         if isinstance(self._kind, Inherit):
-            gone = self._plan.lifetime.expired(pl.col(c.END), moment.was)
+            gone = self._plan.lifetime.expired(pl.col(c.END), was)
             late = rows.filter(gone)
             return Sliced(rows.filter(~gone), late) if late.height else Sliced(rows)
         if self._by_row:
             return sliced(self._kind, rows, c.AT)
-        return cut(self._kind, self._plan.lifetime, rows, moment.was, earliest)
+        return cut(self._kind, self._plan.lifetime, rows, was, earliest)
 
-    def _added(self, rows: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, int, pl.DataFrame | None]:
-        """The bundle's own partial panes (rows once into slices, slices into their live windows), and its rows."""
+    def _added(self, cells: pl.DataFrame, moment: Moment) -> pl.DataFrame:
+        """The bundle's own partial panes: its cells, each in all of its windows that are still live."""
         if isinstance(self._kind, Inherit):
-            cells, failed = start_cells(self._bound, rows, self._identity)
-            return cells, int(cells[c.ROWS].sum()), failed
-        carried = [c.SEEN] if self._by_row and self._plan.key else []
-        cells, failed = start_cells(self._bound, rows, [*self._plan.key, c.SLICE, *carried], grids_of(self._kind))
-        entered = int(cells[c.ROWS].sum())
+            return cells
         windows = windows_of(self._kind, cells[c.SLICE].unique())
         if not self._by_row:
             windows = windows.filter(~self._plan.lifetime.expired(pl.col(c.END), moment.was))
         if not self._kind.shared:
-            return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE), entered, failed
+            return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE)
         # Groups come in any order. In that of their slices floats add up alike each time, and ties are in order.
         spread = cells.sort(c.SLICE).join(windows, on=c.SLICE, how="inner", maintain_order="left")
-        return self._bound.merge(spread, [*self._identity, *carried]), entered, failed
+        return self._bound.merge(spread, [*self._identity, *self.by[len(self._plan.key) + 1 :]])
 
     def _numbered(self, rows: pl.DataFrame, seen: PaneTable) -> tuple[pl.DataFrame, PaneTable]:
         """Each row's number among the rows of its key, and how many of the key there are with this bundle."""

@@ -10,7 +10,7 @@ import polars as pl
 from eventide.aggregates import Bound
 from eventide.operators import columns as c
 from eventide.operators.firing import Moment
-from eventide.operators.outcome import Outcome, start_cells
+from eventide.operators.outcome import Outcome, Stamped, start_cells
 from eventide.operators.slicing import cut, grids_of, windows_of
 from eventide.panes import ON_TIME
 from eventide.plan.plan import Plan
@@ -27,20 +27,25 @@ class FireOnce:
         self._kind = kind
         self._bound = bound
         self._results = results
-        self._by = [*plan.key, c.SLICE]
+        self.by = [*plan.key, c.SLICE]
         self._grids = grids_of(kind)
 
     def initial(self) -> Cells:
         """No cells."""
         return Cells(c.SLICE)
 
-    def advance(self, store: Cells, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Cells]:
-        """Take in the bundle's rows, then emit the windows that the watermark completes."""
-        live = cut(self._kind, self._plan.lifetime, rows, moment.was, earliest)
-        cells, failed = start_cells(self._bound, live.rows, self._by, self._grids)
-        store = store.append(cells, lambda many: self._bound.merge(many, self._by, grids=self._grids))
+    def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
+        """Rows to cells."""
+        live = cut(self._kind, self._plan.lifetime, rows, was, earliest)
+        cells, failed = start_cells(self._bound, live.rows, self.by, self._grids)
+        return Stamped(cells, rows.clear(), live.late, live.outside, failed)
+
+    def absorb(self, store: Cells, stamped: Stamped, moment: Moment) -> Outcome[Cells]:
+        """Take in the bundle's cells, then emit the windows that the watermark completes."""
+        entered = int(stamped.cells[c.ROWS].sum())
+        store = store.append(stamped.cells, lambda many: self._bound.merge(many, self.by, grids=self._grids))
         store, emitted = self._complete(store, moment)
-        return Outcome(store, emitted, int(cells[c.ROWS].sum()), live.late, live.outside, failed)
+        return Outcome(store, emitted, entered, stamped.late, stamped.outside, stamped.failed)
 
     def open(self, store: Cells) -> int:
         """How many cells rest in state."""
@@ -76,7 +81,7 @@ class FireOnce:
         if self._kind.shared:
             spread = pl.concat(parts).join(windows, on=c.SLICE, how="inner", maintain_order="left")
             return self._bound.merge(spread, by)
-        cells = parts[0] if len(parts) == 1 else self._bound.merge(pl.concat(parts), self._by, grids=self._grids)
+        cells = parts[0] if len(parts) == 1 else self._bound.merge(pl.concat(parts), self.by, grids=self._grids)
         return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE)
 
     def _told(self, panes: pl.DataFrame) -> pl.DataFrame:

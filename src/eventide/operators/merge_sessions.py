@@ -12,8 +12,8 @@ from eventide.aggregates.grouping import group
 from eventide.operators import columns as c
 from eventide.operators.firing import FINISHED, INDEX, LAST, MOVED, NONSPECULATIVE, PENDING, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
-from eventide.operators.outcome import Outcome, merge_groups, start_cells
-from eventide.operators.unions import RUN, key_hashes, with_hashes, with_runs
+from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
+from eventide.operators.unions import RUN, key_hashes, may_prove_late, with_hashes, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
 from eventide.time import MIN
@@ -55,14 +55,22 @@ class MergeSessions:
         panes = store.table.scan()
         return [] if panes is None else [panes]
 
-    def advance(
-        self, store: OpenSessions, rows: pl.DataFrame, earliest: int | None, moment: Moment
-    ) -> Outcome[OpenSessions]:
-        """Take in the bundle's rows, merge, then fire what is to fire."""
-        # Rows of one key in one stretch of the gap's length are surely one session: aggregate them first.
-        stretch = floor(pl.col(c.AT), self._kind.gap) if isinstance(self._kind.gap, int) else pl.col(c.AT)
+    @property
+    def by(self) -> list[str]:
+        """Rows of one key in one stretch of the gap's length are surely one session."""
+        return [*self._key, c.SLICE]
+
+    def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
+        """Rows to cells, one per key and stretch."""
+        gap = self._kind.gap
+        stretch = floor(pl.col(c.AT), gap) if isinstance(gap, int) else pl.col(c.AT)
         rows = rows.with_columns(stretch.alias(c.SLICE))
-        cells, failed = start_cells(self._bound, rows, [*self._key, c.SLICE])
+        cells, failed = start_cells(self._bound, rows, self.by)
+        return Stamped(cells, may_prove_late(rows, gap, self._plan.lifetime, earliest, was), failed=failed)
+
+    def absorb(self, store: OpenSessions, stamped: Stamped, moment: Moment) -> Outcome[OpenSessions]:
+        """Take in the bundle's cells, merge, then fire what is to fire."""
+        cells, rows, failed = stamped.cells, stamped.rows, stamped.failed
         # What merges does so in order of time: floats add up alike each time, and rows are first or last rightly.
         cells = cells.sort(c.SLICE).with_columns(
             pl.col(FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)

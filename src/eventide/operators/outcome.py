@@ -1,4 +1,4 @@
-"""What the inner part of a windowed operator gives back for one bundle."""
+"""What the inner parts of a windowed operator are asked for, and what they give back."""
 
 from __future__ import annotations
 
@@ -17,6 +17,32 @@ from eventide.operators.firing import Moment
 S = TypeVar("S")
 
 
+@dataclass(frozen=True)
+class Stamped:
+    """What can be made of rows without any state: cells, and the rows that found no place in a window.
+
+    ``rows`` are those that state still needs as they are: all of them where state numbers them, for sessions the ones
+    that may prove late.
+    """
+
+    cells: pl.DataFrame
+    rows: pl.DataFrame
+    late: pl.DataFrame | None = None
+    outside: pl.DataFrame | None = None  # in no window at all
+    failed: pl.DataFrame | None = None  # user-written code raised on them; the reason stands beside
+
+    @staticmethod
+    def together(parts: Sequence[Stamped], bound: Bound, by: Sequence[str]) -> Stamped:
+        """The parts of several tasks as one, in their order."""
+        if len(parts) == 1:
+            return parts[0]
+        return Stamped(
+            bound.merge(pl.concat([part.cells for part in parts]), by),
+            pl.concat([part.rows for part in parts]),
+            *(_concat([getattr(part, name) for part in parts]) for name in ("late", "outside", "failed")),
+        )
+
+
 @dataclass
 class Outcome(Generic[S]):
     """The new store, what is emitted, and the rows that found no place in a window."""
@@ -25,8 +51,8 @@ class Outcome(Generic[S]):
     emitted: list[pl.DataFrame]
     entered: int  # rows that found their place, counted from the cells they went into
     late: pl.DataFrame | None = None
-    outside: pl.DataFrame | None = None  # in no window at all
-    failed: pl.DataFrame | None = None  # user-written code raised on them; the reason stands beside
+    outside: pl.DataFrame | None = None
+    failed: pl.DataFrame | None = None
     unemitted: int = 0
 
 
@@ -37,8 +63,17 @@ class Inner(Protocol):
         """The store before the first bundle."""
         ...
 
-    def advance(self, store: Any, rows: pl.DataFrame, earliest: int | None, moment: Moment) -> Outcome[Any]:
-        """Take in a bundle's rows, then emit what is due."""
+    @property
+    def by(self) -> list[str]:
+        """What cells are grouped by."""
+        ...
+
+    def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
+        """Make of rows what can be made without state. ``was`` is the watermark that stands when the bundle begins."""
+        ...
+
+    def absorb(self, store: Any, stamped: Stamped, moment: Moment) -> Outcome[Any]:
+        """Take in what was stamped, then emit what is due."""
         ...
 
     def open(self, store: Any) -> int:
@@ -65,6 +100,11 @@ def merge_groups(bound: Bound, cells: pl.DataFrame, by: Sequence[str], named: Se
     except DataError:
         bound.merge(cells, named)
         raise
+
+
+def _concat(frames: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
+    found = [frame for frame in frames if frame is not None]
+    return pl.concat(found) if found else None
 
 
 def start_cells(

@@ -10,6 +10,7 @@ import polars as pl
 from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
 from eventide.state.panes import CLOCK, DUE, HASH
+from eventide.windows.lifetime import Lifetime
 from eventide.windows.sessions import Touching
 
 RUN = "__run"
@@ -20,6 +21,16 @@ def key_hashes(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
     if not key:
         return pl.zeros(frame.height, pl.UInt64, eager=True)
     return frame.select(key).hash_rows() if frame.height else pl.Series([], dtype=pl.UInt64)
+
+
+def may_prove_late(
+    rows: pl.DataFrame, gap: int | str, lifetime: Lifetime, earliest: int | None, was: int
+) -> pl.DataFrame:
+    """The rows whose own interval has expired: unless they join a session that is still live, they are late."""
+    if earliest is None or earliest >= lifetime.live_from(was):
+        return rows.clear()
+    until = pl.col(c.AT) + (pl.col("__gap") if isinstance(gap, str) else gap)
+    return rows.filter(lifetime.expired(until, was))
 
 
 def with_hashes(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:

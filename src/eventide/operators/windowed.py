@@ -8,7 +8,7 @@ triggers are evaluated once. The same operator runs in every host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,19 +19,19 @@ from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.errors import state as state_errors
 from eventide.operators import columns as c
-from eventide.operators.admission import Admitted, admit, read_time
-from eventide.operators.bundle import Bundle, Counts, Output, Step
+from eventide.operators.admission import admit, read_time
+from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
 from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.merge_sessions import MergeSessions
-from eventide.operators.outcome import Inner, Outcome, start_cells
+from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
 from eventide.plan.plan import IngestionTime, Plan, fingerprint
 from eventide.state import snapshot
 from eventide.time import MAX, MIN, format_instant
-from eventide.watermarks import Tracker
+from eventide.watermarks import Tracker, Watermark
 from eventide.windows import Inherit, Sessions
 
 
@@ -69,23 +69,49 @@ class WindowedAggregate:
         return State(Tracker(self.plan.watermark), MIN, MIN, self._inner.initial())
 
     def step(self, state: State, bundle: Bundle) -> Step[State]:
-        """One bundle."""
-        if bundle.now < state.now:
-            raise errors.clock_went_back(format_instant(state.now), format_instant(bundle.now))
-        plan, now, was = self.plan, bundle.now, state.watermark
-        admitted = admit(plan, self._normal(bundle.rows), now)
-        tracker = state.tracker.copy()
-        summary = plan.watermark.summarise(admitted.seen, c.TIME, now)
-        watermark = max(was, tracker.advance(summary, now, polled=bundle.polled, notes=bundle.notes).time)
-        rows, position = self._positioned(admitted.rows, state.position, was)
-        if plan.window.axis == "rows" and self.bound.python and self._set_failed_apart(admitted, rows):
-            rows, position = self._positioned(admitted.rows, state.position, was)
-        moment = Moment(was, watermark, now, was)
-        if plan.window.axis == "rows" and not self._numbers_by_key:
-            moment = Moment(state.position + 1, MAX if watermark == MAX else position + 1, now, was)
-        outcome = self._inner.advance(state.store, rows, admitted.earliest, moment)
+        """One bundle, stamped and absorbed at once."""
+        stamp = self.stamp(bundle.rows, bundle.now, state.watermark)
+        return self.absorb(state, [stamp], bundle.now, notes=bundle.notes, polled=bundle.polled)
+
+    def stamp(self, rows: pl.DataFrame, now: int, watermark: int) -> Stamp:
+        """Make of rows what can be made without state: dead letters, progress, cells.
+
+        ``watermark`` is the one that stands when the bundle begins. Stamps of parts of a bundle can be made apart.
+        """
+        admitted = admit(self.plan, self._normal(rows), now)
+        summary = self.plan.watermark.summarise(admitted.seen, c.TIME, now)
+        if self._by_row:  # rows are numbered in the order in which they are absorbed
+            stamped = Stamped(pl.DataFrame(), admitted.rows)
+        else:
+            stamped = self._inner.stamp(self._placed(admitted.rows, watermark), admitted.earliest, watermark)
+        late = admitted.earliest is not None and admitted.earliest < watermark and not self._by_row
+        behind = int((admitted.rows[c.TIME] < watermark).sum()) if late else 0
+        return Stamp(rows.height, admitted.dead, summary, behind, stamped)
+
+    def absorb(
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        now: int,
+        *,
+        notes: Sequence[Watermark] = (),
+        polled: bool = True,
+    ) -> Step[State]:
+        """A bundle's stamps, in order: the watermark advances, cells are merged, triggers are evaluated once."""
+        if now < state.now:
+            raise errors.clock_went_back(format_instant(state.now), format_instant(now))
+        was, tracker = state.watermark, state.tracker.copy()
+        summary = stamps[0].summary if len(stamps) == 1 else pl.concat([stamp.summary for stamp in stamps])
+        watermark = max(was, tracker.advance(summary, now, polled=polled, notes=notes).time)
+        dead = [letters for stamp in stamps for letters in stamp.dead]
+        if self._by_row:
+            stamped, moment, position = self._numbered(state, stamps, dead, Moment(was, watermark, now, was))
+        else:
+            stamped = Stamped.together([stamp.stamped for stamp in stamps], self.bound, self._inner.by)
+            moment, position = Moment(was, watermark, now, was), 0
+        outcome = self._inner.absorb(state.store, stamped, moment)
         state = State(tracker, watermark, now, outcome.store, position)
-        return Step(state, self._output(state, admitted, outcome, bundle, was))
+        return Step(state, self._output(state, stamps, dead, outcome, was))
 
     def save(self, state: State) -> bytes:
         """The state as bytes; ``load`` goes on from there, in this process or another."""
@@ -119,9 +145,14 @@ class WindowedAggregate:
         return self._inner.scan(state.store)
 
     @property
+    def _by_row(self) -> bool:
+        """Windows are counted in rows."""
+        return self.plan.window.axis == "rows"
+
+    @property
     def _numbers_by_key(self) -> bool:
         """Rows are numbered per key, so each key has its own position on the axis."""
-        return self.plan.window.axis == "rows" and bool(self.plan.key) and not isinstance(self.plan.window, Sessions)
+        return self._by_row and bool(self.plan.key) and not isinstance(self.plan.window, Sessions)
 
     def _bind(self) -> Bound:
         plan = self.plan
@@ -154,30 +185,38 @@ class WindowedAggregate:
         keys = [pl.col(name) for name in self._floats]
         return rows.with_columns(pl.when(key == 0).then(key.abs()).otherwise(key) for key in keys) if keys else rows
 
-    def _positioned(self, rows: pl.DataFrame, position: int, was: int) -> tuple[pl.DataFrame, int]:
-        """Rows with their place on the windows' axis, and the time that holds their pane's output time."""
-        if self.plan.window.axis == "time":
-            rows = rows.with_columns(pl.col(c.TIME).alias(c.AT))
-        else:
-            rows = rows.with_columns(pl.int_range(position + 1, position + 1 + pl.len(), dtype=pl.Int64).alias(c.AT))
-        if c.HELD in self.bound.columns:
-            held = pl.col(c.TIME)
-            late = pl.lit(False) if self.plan.window.axis == "rows" else held < was
-            rows = rows.with_columns(pl.when(~late).then(held).alias(c.HOLD))
-        return rows, position + rows.height
+    def _placed(self, rows: pl.DataFrame, was: int) -> pl.DataFrame:
+        """Rows with their place on the axis of time, and the time that holds their pane's output time."""
+        rows = rows.with_columns(pl.col(c.TIME).alias(c.AT))
+        if c.HELD not in self.bound.columns:
+            return rows
+        return rows.with_columns(pl.when(pl.col(c.TIME) >= was).then(pl.col(c.TIME)).alias(c.HOLD))
 
-    def _set_failed_apart(self, admitted: Admitted, rows: pl.DataFrame) -> bool:
-        """Where rows are counted, one on which user-written code raises must get no number: no dead letter does."""
-        _, failed = start_cells(self.bound, rows.with_row_index(c.ROW), self.plan.key)
-        if failed is None:
-            return False
-        admitted.dead.append(failed)
-        admitted.rows = admitted.rows.filter(~pl.int_range(pl.len()).is_in(failed[c.ROW].implode()))
-        return True
+    def _numbered(
+        self, state: State, stamps: Sequence[Stamp], dead: list[pl.DataFrame], moment: Moment
+    ) -> tuple[Stamped, Moment, int]:
+        """Rows with their number in the stream, and the moment on the axis of rows."""
+        rows = pl.concat([stamp.stamped.rows for stamp in stamps])
+        number = pl.int_range(state.position + 1, state.position + 1 + pl.len(), dtype=pl.Int64).alias(c.AT)
+        rows = rows.with_columns(number, pl.col(c.TIME).alias(c.HOLD))
+        # One on which user-written code raises must get no number: no dead letter does.
+        if (
+            self.bound.python
+            and (failed := start_cells(self.bound, rows.with_row_index(c.ROW), self.plan.key)[1]) is not None
+        ):
+            dead.append(failed)
+            rows = rows.filter(~pl.int_range(pl.len()).is_in(failed[c.ROW].implode())).with_columns(number)
+        position = state.position + rows.height
+        if self._numbers_by_key:
+            return Stamped(pl.DataFrame(), rows), moment, position
+        reached = MAX if moment.watermark == MAX else position + 1
+        moment = replace(moment, was=state.position + 1, watermark=reached)
+        return self._inner.stamp(rows, None, moment.was), moment, position
 
-    def _output(self, state: State, admitted: Admitted, outcome: Outcome[Any], bundle: Bundle, was: int) -> Output:
-        plan, now = self.plan, bundle.now
-        dead = list(admitted.dead)
+    def _output(
+        self, state: State, stamps: Sequence[Stamp], dead: list[pl.DataFrame], outcome: Outcome[Any], was: int
+    ) -> Output:
+        plan, now = self.plan, state.now
         if outcome.outside is not None:
             nowhere = pl.lit("no_window").alias(c.REASON), pl.lit("it lies between two windows").alias(c.DETAIL)
             dead.append(outcome.outside.with_columns(nowhere))
@@ -190,28 +229,27 @@ class WindowedAggregate:
         panes = rows_out.pane_rows(
             emitted, key=plan.key, results=self.results, now=now, by_row=plan.window.axis == "rows"
         )
-        counts = _counts(bundle.rows.height, outcome, late.height, letters, emitted)
+        counts = _counts(sum(stamp.rows for stamp in stamps), outcome, late.height, letters, emitted)
         return Output(
             panes=panes,
             late=rows_out.late_rows(late, watermark=was, now=now) if late.height else self._no_late,
             dead=rows_out.dead_rows(letters, watermark=was, now=now) if letters.height else self._no_dead,
             watermark=state.watermark,
             promise=self._promise(state),
-            counts=replace(counts, refined=self._refined(admitted, outcome, was)),
+            counts=replace(counts, refined=self._refined(stamps, outcome, was)),
             open_panes=self._inner.open(state.store),
         )
 
-    def _refined(self, admitted: Admitted, outcome: Outcome[Any], was: int) -> int:
-        if admitted.earliest is None or admitted.earliest >= was or self.plan.window.axis == "rows":
+    def _refined(self, stamps: Sequence[Stamp], outcome: Outcome[Any], was: int) -> int:
+        behind = sum(stamp.behind for stamp in stamps)
+        if not behind:
             return 0
         elsewhere = [frame for frame in (outcome.late, outcome.outside, outcome.failed) if frame is not None]
-        behind, *others = (int((frame[c.TIME] < was).sum()) for frame in (admitted.rows, *elsewhere))
-        return behind - sum(others)
+        return behind - sum(int((frame[c.TIME] < was).sum()) for frame in elsewhere)
 
     def _promise(self, state: State) -> int:
         """No pane with an earlier output time will follow, unless it refines a window that was told already."""
-        by_row = self.plan.window.axis == "rows"
-        if by_row or self.plan.output_time == "end" or state.watermark == MAX:
+        if self._by_row or self.plan.output_time == "end" or state.watermark == MAX:
             return state.watermark
         holds = pl.concat([frame[c.HELD] for frame in self.scan(state)] or [pl.Series(dtype=pl.Int64)])
         held = holds.min()
