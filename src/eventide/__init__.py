@@ -10,6 +10,7 @@ Windows, watermarks, triggers and panes with retractions, for pipelines that los
 [2]
 """
 
+from eventide import policies
 from eventide.aggregates import (
     Accumulator,
     Aggregate,
@@ -132,6 +133,7 @@ __all__ = [
     "never",
     "none",
     "or_finally",
+    "policies",
     "punctuated",
     "quantile",
     "reduce",

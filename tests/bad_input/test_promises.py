@@ -174,14 +174,24 @@ def inherited(**columns: Any) -> Any:
     return pipeline.local(pl.DataFrame(columns), clock=[0])
 
 
+def in_time(windows: list[dict[str, int] | None]) -> pl.Series:
+    bound = pl.Datetime("us", "UTC")
+    return pl.Series(windows).cast(pl.Struct({"start": bound, "end": bound}))
+
+
+def test_windows_counted_in_rows_cannot_be_inherited() -> None:
+    with pytest.raises(ev.PlanError, match="cannot take windows counted in rows"):
+        inherited(t=[1], window=[{"start": 1, "end": 3}])
+
+
 def test_inherited_windows_that_are_none_are_bad_rows() -> None:
-    windows = [{"start": 0, "end": 10}, None, {"start": 10, "end": 10}, {"start": 10, "end": 0}]
+    windows = in_time([{"start": 0, "end": 10}, None, {"start": 10, "end": 10}, {"start": 10, "end": 0}])
     result = inherited(t=[1, 2, 3, 4], window=windows)
     assert reasons(result) == ["bad_row"] * 3 and result.panes["n"].to_list() == [1]
 
 
 def test_a_diff_that_is_none_is_a_bad_row() -> None:
-    result = inherited(t=[1, 2, 3, 4], window=[{"start": 0, "end": 10}] * 4, diff=[1, 0, None, 5])
+    result = inherited(t=[1, 2, 3, 4], window=in_time([{"start": 0, "end": 10}] * 4), diff=[1, 0, None, 5])
     assert reasons(result) == ["bad_row"] * 3 and result.panes["n"].to_list() == [1]
 
 

@@ -92,3 +92,27 @@ def test_a_query_with_a_schema_can_be_saved_before_its_first_row() -> None:
     query = _pipeline().open({"t": pl.Int64, "k": pl.String, "v": pl.Int64})
     later = _pipeline().open(saved=query.save())
     assert later.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0).counts.in_windows == 1
+
+
+class Scaled(ev.Aggregate):
+    """A user's own aggregate, without a word about its column."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def bind(self, source: object) -> ev.Parts:
+        name = "scaled"
+        total = ev.Accumulator(name, pl.Int64(), pl.col(self.column).sum() * 2, pl.col(name).sum(), empty=0)
+        return ev.Parts([total], pl.col(name))
+
+
+def test_what_the_words_leave_out_counts_as_well() -> None:
+    query = _pipeline(n=Scaled("v")).open()
+    query.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0)
+    with pytest.raises(ev.PlanError, match="aggregate n in full"):
+        _pipeline(n=Scaled("t")).open(saved=query.save())
+
+
+def test_a_header_that_is_cut_off_is_damage() -> None:
+    with pytest.raises(ev.DataError, match="damaged"):
+        snapshot.load(snapshot.dump(CONTENT)[:40])

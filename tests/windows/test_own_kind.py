@@ -74,3 +74,36 @@ def test_rows_between_the_windows_of_a_users_kind_are_dead_letters() -> None:
 def test_a_class_is_not_a_window() -> None:
     with pytest.raises(ev.PlanError, match="needs a window such as"):
         ev.stream(time="t").window(Shifts)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Overlapping:
+    """Windows of twenty, a new one each ten, that claim to share nothing."""
+
+    halves: bool = False
+    axis = "time"
+    shared = False
+
+    def slice_of(self, at: pl.Expr) -> pl.Expr:
+        return at / 10 if self.halves else at // 10 * 10
+
+    def windows_of(self, slices: pl.Series) -> pl.DataFrame:
+        start = slices // 20 * 20
+        return pl.DataFrame({"slice": slices, "start": start, "end": start + 20})
+
+    def describe(self) -> str:
+        return "overlapping"
+
+
+@pytest.mark.parametrize("often", [False, True])
+def test_a_kind_whose_slices_share_windows_must_say_so(often: bool) -> None:
+    stream = ev.stream(time="t").window(Overlapping())
+    if often:
+        stream = stream.trigger(ev.after_watermark(early=ev.each())).accumulating()
+    with pytest.raises(ev.PlanError, match="have shared = False"):
+        stream.agg(n=ev.count()).local(pl.DataFrame({"t": [1, 11]}), clock=[0])
+
+
+def test_a_slice_is_an_integer() -> None:
+    with pytest.raises(ev.PlanError, match="gives Float64; it must give Int64"):
+        push(Overlapping(halves=True))

@@ -9,8 +9,9 @@ import polars as pl
 
 from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
 from eventide.aggregates.counting import counted
+from eventide.aggregates.entries import spelled_out
+from eventide.aggregates.lists import sorted_values
 from eventide.aggregates.sums import numeric
-from eventide.aggregates.totals import total
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,10 @@ class Var(Aggregate):
     column: str
 
     word: ClassVar[str] = "var"
-    invertible: ClassVar[bool] = True
 
     def bind(self, source: Source) -> Parts:  # noqa: D102
         numeric(source, self.column, self)
-        accumulators, variance = _variance(source, self.column)
-        return Parts(accumulators, variance)
+        return _parts(source, self.column, root=False)
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,10 @@ class Std(Aggregate):
     column: str
 
     word: ClassVar[str] = "std"
-    invertible: ClassVar[bool] = True
 
     def bind(self, source: Source) -> Parts:  # noqa: D102
         numeric(source, self.column, self)
-        accumulators, variance = _variance(source, self.column)
-        return Parts(accumulators, variance.sqrt())
+        return _parts(source, self.column, root=True)
 
 
 def var(column: str) -> Var:
@@ -63,14 +60,17 @@ def std(column: str) -> Std:
     return Std(column)
 
 
-def _variance(source: Source, column: str) -> tuple[list[Accumulator], pl.Expr]:
+def _parts(source: Source, column: str, *, root: bool) -> Parts:
     if source.diff is None:
         accumulators = _moments(source, column)
-        squares = pl.col(accumulators[-1].name)
-    else:
-        accumulators, squares = _signed_sums(source, column, source.diff)
-    n = pl.col(counted(source, column).name)
-    return accumulators, pl.when(n > 1).then(squares / (n - 1))
+        n = pl.col(accumulators[0].name)
+        variance = pl.when(n > 1).then(pl.col(accumulators[-1].name) / (n - 1))
+        return Parts(accumulators, variance.sqrt() if root else variance)
+    # Sums of squares, from which rows could be taken back, are garbage where values are large and close together.
+    kept = sorted_values(source, column)
+    floats = pl.col(kept.name).list.eval(pl.element().cast(pl.Float64))
+    result = floats.list.std() if root else floats.list.var()
+    return Parts([kept], lambda cells: spelled_out(cells, kept).to_frame(kept.name).select(result).to_series())
 
 
 def _moments(source: Source, column: str) -> list[Accumulator]:
@@ -94,14 +94,3 @@ def _moments(source: Source, column: str) -> list[Accumulator]:
             pl.when(some).then(merged_squares),
         ),
     ]
-
-
-def _signed_sums(source: Source, column: str, diff: str) -> tuple[list[Accumulator], pl.Expr]:
-    """The squared distances from the mean by plain sums, the only form from which rows can be taken out."""
-    accumulators, summed = total(source, column, pl.Float64())
-    name, value = f"squares({column})", pl.col(column).cast(pl.Float64)
-    start = pl.when(value.is_finite()).then(value * value * pl.col(diff).cast(pl.Float64)).sum()
-    squares = Accumulator(name, pl.Float64(), start, pl.col(name).sum(), empty=0.0)
-    n = pl.col(counted(source, column).name)
-    distances = (pl.col(name) - summed * summed / n).clip(0)
-    return [*accumulators, squares], pl.when(summed.is_finite()).then(distances).otherwise(float("nan"))

@@ -150,3 +150,29 @@ def clock_too_short(bundles: int, clock: int) -> PlanError:
 def no_schema() -> PlanError:
     """A bundle without rows before the columns are known."""
     return PlanError("No rows have been seen yet, so the columns are not known. Push a frame first, or open(schema=…).")
+
+
+def discarding_retractions() -> PlanError:
+    """A pane of what is new, over rows that can be taken back."""
+    return PlanError(
+        "inherit() with .discarding() over panes that carry `diff`: what is new since the last pane may be less than "
+        "nothing, which most aggregates cannot say. Use .retracting() or .accumulating()."
+    )
+
+
+def rows_not_inherited() -> PlanError:
+    """Windows counted in rows have no place in time."""
+    return PlanError(
+        "inherit() cannot take windows counted in rows: row numbers of different keys are not the same window, and lie "
+        "on no time axis. Window the panes by their time: ev.stream(time='pane.time', …).window(ev.tumbling(…))."
+    )
+
+
+def clock_is_given() -> PlanError:
+    """A chained pipeline has the clock of the one before."""
+    return PlanError("clock=… has no place here: the panes of another pipeline bring its clock along. Leave it out.")
+
+
+def clock_is_no_list(value: object) -> PlanError:
+    """A clock that is no list."""
+    return PlanError(f"clock={value!r}: give a list with the batch time of each bundle.")

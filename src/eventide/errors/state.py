@@ -27,7 +27,10 @@ def cut_off(expected: int, found: int) -> DataError:
 
 def plan_changed(differences: Mapping[str, tuple[object, object]]) -> PlanError:
     """The snapshot belongs to another plan."""
-    lines = "".join(f"\n  {name}: was {was!r}, is {now!r}" for name, (was, now) in differences.items())
+    told = {n: pair for n, pair in differences.items() if n.removesuffix(" in full") == n or n[:-8] not in differences}
+    if len(told) > 1:
+        told.pop("accumulators", None)
+    lines = "".join(f"\n  {name}: was {was!r}, is {now!r}" for name, (was, now) in told.items())
     return PlanError(
         f"The saved state belongs to another plan:{lines}\n"
         "State cannot follow such a change. Open with the old plan and drain it, or start anew."

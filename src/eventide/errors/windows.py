@@ -94,3 +94,21 @@ def bad_gap_type(column: str, dtype: object) -> PlanError:
     return PlanError(
         f"sessions(): the gap column {column!r} is {dtype}; it must be a Duration or integer microseconds."
     )
+
+
+def shares_windows(kind: str) -> PlanError:
+    """A kind that says its slices share nothing, but they do."""
+    return PlanError(
+        f"The windows '{kind}' have shared = False, but a slice has several windows, or a window several slices. "
+        "Set shared = True, or make each slice one window."
+    )
+
+
+def slice_is_no_integer(kind: str, dtype: object) -> PlanError:
+    """A slice that is no position."""
+    return PlanError(f"slice_of() of the windows '{kind}' gives {dtype}; it must give Int64. Use // instead of /.")
+
+
+def no_zone(tz: object) -> PlanError:
+    """A zone that is no name."""
+    return PlanError(f"calendar(tz={tz!r}): name a time zone, such as 'UTC' or 'Europe/Berlin'.")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from eventide.errors import plan as errors
 from eventide.operators.bundle import Bundle, Counts, Output
 from eventide.operators.windowed import State, WindowedAggregate
-from eventide.time import MAX, instant
+from eventide.time import MAX, MIN, instant
 from eventide.watermarks import Metrics, Tracker, Watermark
 
 if TYPE_CHECKING:
@@ -72,13 +72,17 @@ class LocalQuery:
     [2]
     """
 
-    def __init__(self, pipeline: Pipeline, schema: Any = None, *, saved: bytes | None = None) -> None:
+    def __init__(
+        self, pipeline: Pipeline, schema: Any = None, *, saved: bytes | None = None, keep: bool = True
+    ) -> None:
         self._pipeline = pipeline
+        self._keep = keep
         self._operator: WindowedAggregate | None = None
         self._state: State | None = None
         self.result = LocalResult()
         if saved is not None:
             self._operator, self._state = WindowedAggregate.load(pipeline.plan, saved)
+            self.result.tracker = self._state.tracker
         if schema is not None:
             self._bind(pl.Schema(schema))
 
@@ -103,16 +107,37 @@ class LocalQuery:
         notes = () if watermark is None else (Watermark(key, _instant(watermark)),)
         step = self._operator.step(self._state, Bundle(frame, at, notes, polled))
         self._state = step.state
-        self.result.steps.append(step.output)
-        self.result.clock.append(at)
+        if self._keep:
+            self.result.steps.append(step.output)
+            self.result.clock.append(at)
         self.result.tracker = step.state.tracker
         return step.output
 
     def drain(self, *, now: int | str | datetime | None = None) -> Output:
         """End the stream: every open window fires and closes."""
-        if now is None and self.result.clock:
-            now = self.result.clock[-1]
+        if now is None and self._state is not None and self._state.now > MIN:
+            now = self._state.now
         return self.push(now=now, watermark=MAX)
+
+    def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
+        """Do not wait any longer for sequence numbers that are missing (all, or those up to ``up_to``) of an origin.
+
+        The watermark moves with the next bundle. False: there is no such gap.
+        """
+        return self._tell(lambda tracker: tracker.skip(origin, up_to=up_to))
+
+    def retire(self, origin: str | None) -> bool:
+        """Do not wait any longer for an origin that will not come back. False: it is not known."""
+        return self._tell(lambda tracker: tracker.retire(origin))
+
+    def _tell(self, what: Callable[[Tracker], bool]) -> bool:
+        if self._state is None:
+            raise errors.no_schema()
+        tracker = self._state.tracker.copy()  # what was saved or kept before stays as it was
+        done = what(tracker)
+        self._state = replace(self._state, tracker=tracker)
+        self.result.tracker = tracker
+        return done
 
     def save(self) -> bytes:
         """All that the query knows. ``pipeline.open(saved=…)`` goes on from there, with the same results.
@@ -151,10 +176,16 @@ class LocalQuery:
 
 def run_local(pipeline: Pipeline, rows: Rows, *, clock: Clock | None, drain: bool) -> LocalResult:
     """All bundles through a pipeline."""
+    if clock is not None and isinstance(rows, LocalResult):
+        raise errors.clock_is_given()
+    if clock is not None and not isinstance(clock, Sequence):
+        raise errors.clock_is_no_list(clock)
     query = LocalQuery(pipeline)
     if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
         for at, step in zip(rows.clock, rows.steps, strict=True):
             query.push(step.panes, now=at, watermark=step.promise)
+        if drain and rows.steps and rows.steps[-1].promise < MAX:
+            query.drain()
         return query.result
     for i, frame in enumerate(_frames(rows)):
         if clock is not None and i >= len(clock):

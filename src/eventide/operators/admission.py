@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -10,11 +11,9 @@ from eventide.errors import plan as errors
 from eventide.errors import windows as window_errors
 from eventide.operators import columns as c
 from eventide.plan.plan import IngestionTime, Plan
-from eventide.time import MAX, MIN, format_duration, format_instant, time_column
+from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column
 from eventide.windows import Inherit, Sessions
 
-# Beyond these a window's end, or a watermark behind it, would not fit into 64 bits.
-FIRST, LAST = -(2**62), 2**62
 LONGEST = 2**61
 
 GAP = "__gap"
@@ -97,28 +96,34 @@ def _reach(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
 
 
 def _with_gap(column: str, admitted: Admitted) -> None:
-    rows = admitted.rows
-    if column not in rows.columns:
-        raise window_errors.no_gap_column(column, rows.columns)
-    dtype = rows.schema[column]
-    if isinstance(dtype, pl.Duration):
-        gap = pl.col(column).dt.total_microseconds()
-    elif dtype.is_integer():
-        gap = pl.col(column).cast(pl.Int64)
-    else:
-        raise window_errors.bad_gap_type(column, dtype)
-    admitted.rows = rows.with_columns(gap.alias(GAP))
+    length = isinstance(admitted.rows.schema[column], pl.Duration)
+    gap = pl.col(column).dt.total_microseconds() if length else pl.col(column).cast(pl.Int64)
+    admitted.rows = admitted.rows.with_columns(gap.alias(GAP))
     usable = pl.col(GAP).is_between(1, LONGEST)
     admitted.reject(
         ~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
     )
 
 
-def _with_window(admitted: Admitted) -> None:
-    rows = admitted.rows
-    dtype = rows.schema.get("window")
+def check_gap(column: str, schema: Mapping[str, pl.DataType]) -> None:
+    """The column of sessions' gaps is there, and holds lengths."""
+    if column not in schema:
+        raise window_errors.no_gap_column(column, list(schema))
+    if not isinstance(schema[column], pl.Duration) and not schema[column].is_integer():
+        raise window_errors.bad_gap_type(column, schema[column])
+
+
+def check_window(schema: Mapping[str, pl.DataType]) -> None:
+    """Inherited windows are there, and lie in time."""
+    dtype = schema.get("window")
     if not isinstance(dtype, pl.Struct) or {f.name for f in dtype.fields} != {"start", "end"}:
         raise errors.retractions_unwindowed()
+    if any(f.dtype.is_integer() for f in dtype.fields):
+        raise errors.rows_not_inherited()
+
+
+def _with_window(admitted: Admitted) -> None:
+    rows = admitted.rows
     admitted.reject(pl.col("window").is_null(), "bad_row", "the window is null")
     diff = pl.col("diff").cast(pl.Int64) if "diff" in rows.columns else pl.lit(1, pl.Int64)
     bounds = admitted.rows["window"].struct.unnest()

@@ -167,6 +167,8 @@ class Firing:
         said = said.with_columns(pl.lit(1, pl.Int8).alias("diff"))
         changed = self._changed(told, values)
         vanished = results["__net"] == 0 if "__net" in results.columns else None
+        if changed is not None and vanished is not None:  # no rows can look like rows without values
+            changed = changed | (vanished & told[_SPOKEN].is_not_null())
         emitted = []
         if self._plan.mode == "retracting":
             emitted.append(self.retract(told if changed is None else told.filter(changed)))

@@ -35,6 +35,8 @@ def cut(kind: WindowKind, lifetime: Lifetime, rows: pl.DataFrame, watermark: int
 def sliced(kind: WindowKind, rows: pl.DataFrame, position: str) -> Sliced:
     """Add each row's slice; rows between windows (``every > size``) are set apart."""
     rows = rows.with_columns(kind.slice_of(pl.col(position)).alias(c.SLICE))
+    if rows.schema[c.SLICE] != pl.Int64:
+        raise errors.slice_is_no_integer(kind.describe(), rows.schema[c.SLICE])
     if not rows[c.SLICE].null_count():
         return Sliced(rows)
     nowhere = rows[c.SLICE].is_null()
@@ -75,6 +77,10 @@ def _check(kind: WindowKind, slices: pl.Series, windows: object) -> None:
     without = slices.filter(~slices.is_in(windows["slice"].implode()))
     if without.len():
         raise errors.slice_without_window(kind.describe(), without[0])
+    if not kind.shared and windows.height > windows.select("start", "end").n_unique():
+        raise errors.shares_windows(kind.describe())
+    if not kind.shared and windows["slice"].n_unique() < windows.height:
+        raise errors.shares_windows(kind.describe())
     wrong = windows.filter(~pl.col("slice").is_between("start", "end", closed="left").fill_null(False))
     for row in wrong.select(columns).head(1).iter_rows():
         raise errors.slice_outside_window(kind.describe(), *row)

@@ -19,7 +19,7 @@ from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.errors import state as state_errors
 from eventide.operators import columns as c
-from eventide.operators.admission import admit, read_time
+from eventide.operators.admission import admit, check_gap, check_window, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
@@ -117,7 +117,7 @@ class WindowedAggregate:
         """The state as bytes; ``load`` goes on from there, in this process or another."""
         return snapshot.dump(
             {
-                "plan": fingerprint(self.plan),
+                "plan": fingerprint(self.plan) | {"accumulators": str(self.bound.schema)},
                 "rows": pl.DataFrame(schema=self.schema),
                 "watermark": state.watermark,
                 "now": state.now,
@@ -131,11 +131,11 @@ class WindowedAggregate:
     def load(cls, plan: Plan, saved: bytes) -> tuple[Self, State]:
         """The operator and the state that were saved. Another plan is refused, with what has changed."""
         content = snapshot.load(saved)
-        was, now = content["plan"], fingerprint(plan)
+        operator = cls(plan, content["rows"].schema)
+        was, now = content["plan"], fingerprint(plan) | {"accumulators": str(operator.bound.schema)}
         changed = {name: (was.get(name), now.get(name)) for name in was | now if was.get(name) != now.get(name)}
         if changed:
             raise state_errors.plan_changed(changed)
-        operator = cls(plan, content["rows"].schema)
         tracker = Tracker.restore(plan.watermark, content["tracker"])
         store = operator._inner.load(content["store"])
         return operator, State(tracker, content["watermark"], content["now"], store, content["position"])
@@ -291,3 +291,9 @@ def _check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
             raise errors.missing_column("time", time, schema)
         read_time(pl.DataFrame(schema=schema), time)
     plan.watermark.check(schema)
+    if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
+        check_gap(plan.window.gap, schema)
+    if isinstance(plan.window, Inherit):
+        check_window(schema)
+        if plan.mode == "discarding" and "diff" in schema:
+            raise errors.discarding_retractions()

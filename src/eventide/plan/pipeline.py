@@ -31,11 +31,14 @@ class Pipeline:
 
         return run_local(self, rows, clock=clock, drain=drain)
 
-    def open(self, schema: Any = None, *, saved: bytes | None = None) -> LocalQuery:
-        """A query in this process that takes bundles one by one; with ``saved`` one that goes on where it was saved."""
+    def open(self, schema: Any = None, *, saved: bytes | None = None, keep: bool = True) -> LocalQuery:
+        """A query in this process that takes bundles one by one; with ``saved`` one that goes on where it was saved.
+
+        What ``push`` gives is also kept in ``query.result``, unless ``keep=False``: for queries that run long.
+        """
         from eventide.local import LocalQuery
 
-        return LocalQuery(self, schema, saved=saved)
+        return LocalQuery(self, schema, saved=saved, keep=keep)
 
     def __repr__(self) -> str:
         return f"<Pipeline\n{self.explain()}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Literal, TypeAlias
 
 from eventide.aggregates import Aggregate
@@ -78,8 +78,16 @@ def fingerprint(plan: Plan) -> dict[str, str]:
         "fire_only_updated": str(plan.fire_only_updated),
         "at": plan.output_time,
     }
-    aggregates = {f"aggregate {name}": _ADDRESS.sub("", str(a)) for name, a in plan.aggregates.items()}
-    return facts | aggregates
+    facts |= {f"aggregate {name}": str(aggregate) for name, aggregate in plan.aggregates.items()}
+    # What the words leave out: options, and the fields of what users have written themselves.
+    parts: dict[str, object] = {"watermark": plan.watermark, "window": plan.window, "trigger": plan.trigger}
+    parts |= {f"aggregate {name}": aggregate for name, aggregate in plan.aggregates.items()}
+    facts |= {f"{name} in full": _in_full(part) for name, part in parts.items()}
+    return {name: _ADDRESS.sub("", fact) for name, fact in facts.items()}
+
+
+def _in_full(part: object) -> str:
+    return repr(part) if is_dataclass(part) else f"{type(part).__qualname__}({getattr(part, '__dict__', '')})"
 
 
 def _fires_once(trigger: Trigger, lateness: int) -> bool:

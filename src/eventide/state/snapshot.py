@@ -35,6 +35,8 @@ def load(data: bytes) -> dict[str, Any]:
     _, version, length = _HEAD.unpack_from(data)
     if version != FORMAT:
         raise errors.unknown_format(version, FORMAT)
+    if len(data) < _HEAD.size + length:
+        raise errors.cut_off(_HEAD.size + length, len(data))
     header = json.loads(data[_HEAD.size : _HEAD.size + length])
     place, blobs = _HEAD.size + length, []
     for size in header["lengths"]:

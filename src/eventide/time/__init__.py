@@ -7,11 +7,13 @@ cuts the axis at local midnights, and ``zones`` knows when the clocks of a time 
 from eventide.time.calendar import CALENDAR_UNITS, CalendarUnit, calendar_next, calendar_start
 from eventide.time.columns import time_column
 from eventide.time.durations import duration, format_duration
-from eventide.time.instants import MAX, MIN, format_instant, instant
+from eventide.time.instants import FIRST, LAST, MAX, MIN, format_instant, instant
 from eventide.time.zones import zone
 
 __all__ = [
     "CALENDAR_UNITS",
+    "FIRST",
+    "LAST",
     "MAX",
     "MIN",
     "CalendarUnit",

@@ -11,6 +11,8 @@ MIN = -(2**63)
 """Before every instant: nothing is known yet."""
 MAX = 2**63 - 1
 """After every instant: the stream is drained."""
+FIRST, LAST = -(2**62), 2**62
+"""The instants that data may have: beyond them a window's end, or a watermark behind it, would not fit into 64 bits."""
 
 ISO = (
     r"^([0-9]{4}-[0-9]{2}-[0-9]{2})"

@@ -179,9 +179,9 @@ class Coalescer:
         """Whether nothing is active, and something is idle."""
         return bool(np.any(self._standing == IDLE)) and not np.any(self._standing == ACTIVE)
 
-    def copy(self) -> Coalescer:
+    def copy(self, *, name: Callable[[int], str] | None = None) -> Coalescer:
         """An independent copy."""
-        twin = Coalescer(0, on_back=self._on_back, on_return=self._on_return, name=self._name)
+        twin = Coalescer(0, on_back=self._on_back, on_return=self._on_return, name=name or self._name)
         twin._standing = self._standing.copy()
         twin._idle_sent, twin._done_sent = self._idle_sent, self._done_sent
         twin._keys = {

@@ -19,8 +19,7 @@ _BULK = 2_000
 class Origins:
     """A number for each name of an origin, given once and kept. A missing name (null) is a name of its own.
 
-    Copies of a tracker share one such table: a number means the same in all of them, and which origins
-    take part is said by the tracker, not by this table.
+    Copies of a tracker share its tables until one of them meets a new name; then that one makes its own.
 
     >>> origins = Origins()
     >>> origins.numbers(pl.Series(["berlin", None, "berlin"])).tolist(), origins.label(2)
@@ -31,6 +30,14 @@ class Origins:
         self._number: dict[str | None, int] = {}
         self._names: list[str | None] = [None]
         self._table: pl.DataFrame | None = None
+        self._own = True
+
+    def copy(self) -> Origins:
+        """A twin that numbers new names apart."""
+        twin = Origins.__new__(Origins)
+        twin.__dict__.update(self.__dict__)
+        self._own = twin._own = False
+        return twin
 
     def __len__(self) -> int:
         return len(self._names)
@@ -39,6 +46,8 @@ class Origins:
         """The number of a name, a new one if it is new."""
         number = self._number.get(name)
         if number is None:
+            if not self._own:
+                self._number, self._names, self._own = dict(self._number), list(self._names), True
             number = self._number[name] = len(self._names)
             self._names.append(name)
             self._table = None

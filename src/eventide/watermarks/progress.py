@@ -47,9 +47,9 @@ class Progress:
         self.runs = NO_RUNS
         self.chunks = NO_CHUNKS
 
-    def copy(self) -> Progress:
+    def copy(self, *, name: Callable[[int], str] | None = None) -> Progress:
         """An independent copy; the columns are shared, because they are replaced and never changed."""
-        twin = Progress(first_chunk=self._first_chunk, name=self._name)
+        twin = Progress(first_chunk=self._first_chunk, name=name or self._name)
         twin.runs, twin.chunks = self.runs, self.chunks
         return twin
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import polars as pl
 
-from eventide.time import format_duration, time_column
+from eventide.time import FIRST, LAST, format_duration, time_column
 from eventide.watermarks.summaries import RowMarks, behind
 
 
@@ -27,6 +27,9 @@ class Rule(Protocol):
 
     def describe(self) -> str:
         """A few words for ``explain()``."""
+
+    def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
+        """The rows that declare something that is no instant; None when there are none."""
 
     def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
         """What each row says of its origin's time, or None if rows say nothing."""
@@ -50,6 +53,10 @@ class Lag:
     def describe(self) -> str:
         """The delay, if there is one."""
         return f"lag {format_duration(self.delay)}" if self.name == "lag" else self.name
+
+    def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Rows declare nothing."""
+        return None
 
     def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
         """Event times, without those too far ahead."""
@@ -75,6 +82,15 @@ class Punctuated:
     def describe(self) -> str:
         """The column with the watermarks."""
         return f"punctuated by {self.column!r}"
+
+    def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Rows that declare something that is no instant; None when there are none."""
+        said, bad = time_column(rows, self.column)
+        low, high = said.min(), said.max()
+        if low is not None and (low < FIRST or high > LAST):  # type: ignore[operator]
+            beyond = ~said.is_between(FIRST, LAST).fill_null(True)
+            bad = beyond if bad is None else bad | beyond
+        return bad
 
     def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
         """The declared watermarks. A row with one is alive even if it has no time of its own."""
@@ -103,6 +119,10 @@ class ClockLag:
         """The delay behind the clock."""
         return f"clock lag {format_duration(self.delay)}"
 
+    def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Rows declare nothing."""
+        return None
+
     def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
         """Rows say nothing."""
         return None
@@ -126,6 +146,10 @@ class NoWatermark:
     def describe(self) -> str:
         """That there is none."""
         return "no watermark"
+
+    def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Rows declare nothing."""
+        return None
 
     def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
         """Rows say nothing."""

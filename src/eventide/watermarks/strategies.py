@@ -71,25 +71,29 @@ class Strategy:
         [('a', 25, 2), ('b', 15, 1)]
         """
         times, _ = time_column(rows, time)
-        marks = self.rule.marks(rows, times, self._ahead(times, now))
+        marks = self.rule.marks(rows, times, self.future(rows, time, now))
         return empty_summary() if marks is None else summarise(rows, marks, self.options)
 
     def faults(self, rows: pl.DataFrame) -> pl.Series | None:
-        """The rows whose sequence or chunk cannot be used, for the dead letters; None when all can.
+        """The rows whose sequence, chunk or declared watermark cannot be used, for the dead letters; None when all can.
 
         >>> lag("5s", sequence="n").faults(pl.DataFrame({"n": [1, 0, None]})).to_list()
         [False, True, True]
         """
-        return unusable(rows, self.options)
+        numbers, said = unusable(rows, self.options), self.rule.unusable(rows)
+        return numbers if said is None else said if numbers is None else numbers | said
 
     def future(self, rows: pl.DataFrame, time: str, now: int) -> pl.Series | None:
-        """The rows further ahead of the batch's time than ``max_future_skew``; None when there are none.
+        """The rows that are, or declare to be, further ahead than ``max_future_skew``; None when there are none.
 
         >>> guarded = ascending(max_future_skew=timedelta(microseconds=10))
         >>> guarded.future(pl.DataFrame({"ts": [110, 111]}), "ts", now=100).to_list()
         [False, True]
         """
-        return self._ahead(time_column(rows, time)[0], now)
+        late_times = self._ahead(time_column(rows, time)[0], now)
+        declared = [self._ahead(time_column(rows, name)[0], now) for name in self.rule.columns()]
+        ahead = [mask for mask in (late_times, *declared) if mask is not None]
+        return None if not ahead else ahead[0] if len(ahead) == 1 else ahead[0] | ahead[1]
 
     def describe(self) -> str:
         """One line for ``explain()``.

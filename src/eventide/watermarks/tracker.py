@@ -121,8 +121,9 @@ class Tracker:
         """An independent copy, cheap enough to make in every step."""
         twin = Tracker.__new__(Tracker)
         twin.__dict__.update(self.__dict__)
-        twin._coalescer = self._coalescer.copy()
-        twin._progress = self._progress.copy()
+        twin._origins = self._origins.copy()
+        twin._coalescer = self._coalescer.copy(name=twin._origins.label)
+        twin._progress = self._progress.copy(name=twin._origins.label)
         twin._active_at = self._active_at.copy()
         return twin
 

@@ -45,6 +45,8 @@ def calendar(unit: Unit, *, tz: str = "UTC") -> Calendar:
     >>> calendar("month", tz="Europe/Berlin").describe()
     'calendar month, Europe/Berlin'
     """
+    if not isinstance(tz, str):
+        raise errors.no_zone(tz)
     if unit not in get_args(Unit):
         raise errors.unknown_unit(unit, get_args(Unit))
     pl.select(calendar_start(pl.lit(0, pl.Int64), unit, tz))  # an unknown zone fails here, not on the first row

@@ -1,0 +1,23 @@
+"""Triggers under the names that other systems have for them."""
+
+from __future__ import annotations
+
+from eventide.triggers import AfterWatermark, after_watermark, each, every
+
+
+def samza_aggregate() -> AfterWatermark:
+    """Samza SQL's defaults for aggregates: nothing early, once when the window is full, late rows in batches of 10 s.
+
+    >>> samza_aggregate().describe()
+    'when the watermark passes the end; late: repeatedly (10s of processing time after the first new row)'
+    """
+    return after_watermark(late=every("10 seconds"))
+
+
+def samza_join() -> AfterWatermark:
+    """Samza SQL's defaults for joins: at each message, early and late.
+
+    >>> samza_join().describe()
+    'when the watermark passes the end; early: each time rows join; late: each time rows join'
+    """
+    return after_watermark(early=each(), late=each())
