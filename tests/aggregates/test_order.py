@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import polars as pl
+from typing import Any
 
+import polars as pl
+import pytest
+
+import eventide
 import eventide.aggregates as ev
 
 MANY = 5_000
@@ -40,3 +44,12 @@ def test_sorted_times_give_the_same_ends_as_unsorted_ones() -> None:
         flagged = rows.sort("at", descending=descending, maintain_order=True)
         assert flagged["at"].flags["SORTED_DESC" if descending else "SORTED_ASC"]
         assert sorted(bound.results(bound.start(flagged, ["k"]).cells).rows()) == [(0, 1, 3), (1, 2, 4)]
+
+
+@pytest.mark.parametrize("dtype", [pl.String(), pl.Categorical(), pl.Enum(["a", "b"])], ids=str)
+@pytest.mark.parametrize("pick", [ev.max_by, ev.min_by])
+def test_among_equals_the_first_to_arrive_is_picked_whatever_the_type(pick: Any, dtype: pl.DataType) -> None:
+    rows = pl.DataFrame({"t": [0, 0, 0], "name": ["x", "y", "z"], "by": pl.Series(["b", "b", "b"], dtype=dtype)})
+    pipeline = eventide.stream(time="t").window(eventide.global_window()).agg(best=pick("name", "by"))
+    for bundles in ([rows], [rows[:1], rows[1:]], [rows[:2], rows[2:]]):
+        assert pipeline.local(bundles, clock=range(len(bundles))).panes["best"].to_list() == ["x"]

@@ -149,9 +149,12 @@ def _companion(aggregate: Aggregate, value: str, by: str, source: Source) -> Par
 
 
 def _picked(word: str, value: str, by: str, by_dtype: pl.DataType) -> pl.Expr:
+    # Among equal categories Polars picks the last; among equal texts the first, which is what is promised.
+    text = isinstance(by_dtype, pl.Categorical)
+    order = pl.col(by).cast(pl.String) if text else pl.col(by)
     if word == "min_by":
-        return pl.col(value).min_by(by)
-    greatest = pl.col(value).max_by(by)
+        return pl.col(value).min_by(order)
+    greatest = pl.col(value).max_by(order)
     if not by_dtype.is_float():
         return greatest
     nan = pl.col(by).is_nan()
