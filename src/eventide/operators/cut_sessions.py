@@ -17,9 +17,9 @@ from eventide.operators import columns as c
 from eventide.operators.firing import INDEX, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
-from eventide.operators.unions import RUN, key_hashes, may_prove_late, with_hashes, with_runs
+from eventide.operators.unions import RUN, may_prove_late, with_runs
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
+from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
 from eventide.time import MIN
 from eventide.windows import Sessions
 
@@ -79,10 +79,10 @@ class CutSessions:
         """Take in the bundle's atoms, cut anew, then fire what is to fire."""
         rows, failed = stamped.rows, stamped.failed
         cells = stamped.cells.sort(c.SLICE)  # in order, floats add up alike each time
-        hashes = key_hashes(cells, self._key)
+        touching = hashes(cells, self._key)
         due = (moment.was, moment.watermark)
-        table, taken = store.table.take(hashes, due=due, clock=(store.clock, moment.now))
-        atoms, known = store.atoms.take(hashes, due=due, clock=(MIN, MIN))
+        table, taken = store.table.take(touching, due=due, clock=(store.clock, moment.now))
+        atoms, known = store.atoms.take(touching, due=due, clock=(MIN, MIN))
         if not taken and not known and cells.is_empty():
             return Outcome(replace(store, clock=moment.now), [], 0, failed=failed)
         everything = self._atoms(known, cells)
@@ -91,25 +91,22 @@ class CutSessions:
         if late_cells.height:
             late = rows.join(late_cells, on=late_cells.columns, how="semi", nulls_equal=True)
         before = pl.concat(taken) if taken else pl.DataFrame(schema=self._schema(rows))
-        touched = pl.Series(hashes).unique()
+        touched = touching.unique()
         pieces, replaced = self._pieces(everything, before, touched)
         emitted = [self._firing.retract(replaced)] if self._plan.mode == "retracting" and replaced.height else []
         fired = self._firing.fire(pieces, moment, merging=False)
-        open_ = fired.open.with_columns(key_hashes(fired.open, self._key).alias(HASH)).select(before.columns)
+        open_ = fired.open.with_columns(hashes(fired.open, self._key).alias(HASH)).select(before.columns)
         store = Pieces(table.put(open_), atoms.put(self._lasting(everything, moment)), moment.now)
         entered = int(everything.filter(NEW)[c.ROWS].sum())
         return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
 
     def save(self, store: Pieces) -> dict[str, Any]:
-        """Without hashes: another version of Polars may compute others."""
-        table = [pieces.drop(HASH) for pieces in store.table.frames()]
-        return {"table": table, "atoms": [atoms.drop(HASH) for atoms in store.atoms.frames()], "clock": store.clock}
+        """The pieces, and what they are made of."""
+        return {"table": store.table.save(), "atoms": store.atoms.save(), "clock": store.clock}
 
     def load(self, saved: dict[str, Any]) -> Pieces:
         """The pieces and atoms that were saved."""
-        table, atoms = (
-            PaneTable.of([with_hashes(frame, self._key) for frame in saved[name]]) for name in ("table", "atoms")
-        )
+        table, atoms = (PaneTable.load(saved[name], self._key) for name in ("table", "atoms"))
         return Pieces(table, atoms, saved["clock"])
 
     def _atoms(self, known: list[pl.DataFrame], cells: pl.DataFrame) -> pl.DataFrame:
@@ -149,7 +146,7 @@ class CutSessions:
         same = {"on": self._identity, "nulls_equal": True}
         is_touched = pl.col(HASH).is_in(touched.implode())
         idle, old = before.filter(~is_touched), before.filter(is_touched)
-        content = atoms.filter(~pl.col("__hollow"), key_hashes(atoms, self._key).is_in(touched.implode()))
+        content = atoms.filter(~pl.col("__hollow"), hashes(atoms, self._key).is_in(touched.implode()))
         by = [RUN, _PIECE]
         bounds = [pl.col(_FROM).first().alias(c.START), pl.col(_TO).first().alias(c.END)]
         keys = [pl.col(name).first() for name in self._key]
@@ -172,9 +169,8 @@ class CutSessions:
         atoms = atoms.with_columns((pl.col("__hollow") | hollow).alias("__hollow"))
         atoms = atoms.filter(~(pl.col("__hollow") & life.expired(end, moment.watermark)))
         due = pl.when("__hollow").then(life.expires_at(end)).otherwise(life.expires_at(pl.col(_TO)))
-        hashes = key_hashes(atoms, self._key)
         kept = [*self._key, c.START, c.END, "__hollow", *self._bound.columns]
-        index = hashes.alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
+        index = hashes(atoms, self._key).alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
         return atoms.select(*kept, pl.col(_BEGAN).alias(ANCHOR), *index)
 
     def _schema(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:

@@ -14,7 +14,7 @@ from eventide.operators.firing import Firing, Moment
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
 from eventide.operators.slicing import Sliced, cut, grids_of, sliced, windows_of
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
+from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
 from eventide.time import MIN
 from eventide.windows import Inherit, WindowKind
 
@@ -73,33 +73,26 @@ class FireOften:
         places = stamped.late, stamped.outside, stamped.failed
         entered = int(stamped.cells[c.ROWS].sum())
         added = self._added(stamped.cells, moment)
-        hashes = added.select(self._identity).hash_rows() if added.height else pl.Series([], dtype=pl.UInt64)
-        table, taken = store.table.take(hashes, due=(moment.was, moment.watermark), clock=(store.clock, moment.now))
+        table, taken = store.table.take(
+            hashes(added, self._identity), due=(moment.was, moment.watermark), clock=(store.clock, moment.now)
+        )
         store = replace(store, table=table, clock=moment.now)
         if not taken and added.is_empty():
             return Outcome(store, [], entered, *places)
         panes = self._combined(taken, added)
         fired = self._firing.fire(panes, moment, merging=False)
-        open_ = fired.open.with_columns(fired.open.select(self._identity).hash_rows().alias(HASH))
+        open_ = fired.open.with_columns(hashes(fired.open, self._identity).alias(HASH))
         store = replace(store, table=store.table.put(open_.select(self._schema())))
         return Outcome(store, fired.emitted, entered, *places, fired.unemitted)
 
     def save(self, store: Panes) -> dict[str, Any]:
-        """Without hashes: another version of Polars may compute others."""
-        table = [panes.drop(HASH) for panes in store.table.frames()]
-        return {"table": table, "seen": [keys.drop(HASH) for keys in store.seen.frames()], "clock": store.clock}
+        """The panes, and the rows of each key."""
+        return {"table": store.table.save(), "seen": store.seen.save(), "clock": store.clock}
 
     def load(self, saved: dict[str, Any]) -> Panes:
         """The panes that were saved."""
-        table = PaneTable.of([self._hashed(panes, self._identity) for panes in saved["table"]])
-        seen = PaneTable.of([self._hashed(keys, list(self._plan.key)) for keys in saved["seen"]])
-        return Panes(table, seen, saved["clock"])
-
-    @staticmethod
-    def _hashed(frame: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-        return frame.with_columns(frame.select(by).hash_rows().alias(HASH)).select(
-            *(name for name in frame.columns if name not in (DUE, CLOCK)), HASH, DUE, CLOCK
-        )
+        table = PaneTable.load(saved["table"], self._identity)
+        return Panes(table, PaneTable.load(saved["seen"], self._plan.key), saved["clock"])
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Sliced:
         if isinstance(self._kind, Inherit):

@@ -13,9 +13,9 @@ from eventide.operators import columns as c
 from eventide.operators.firing import FINISHED, INDEX, LAST, MOVED, NONSPECULATIVE, PENDING, Firing, Moment
 from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
-from eventide.operators.unions import RUN, key_hashes, may_prove_late, with_hashes, with_runs
+from eventide.operators.unions import RUN, may_prove_late, with_runs
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable
+from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
 from eventide.time import MIN
 from eventide.triggers import Finish
 from eventide.windows import Sessions
@@ -76,7 +76,7 @@ class MergeSessions:
             pl.col(FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)
         )
         table, taken = store.table.take(
-            key_hashes(cells, self._key), due=(moment.was, moment.watermark), clock=(store.clock, moment.now)
+            hashes(cells, self._key), due=(moment.was, moment.watermark), clock=(store.clock, moment.now)
         )
         store = replace(store, table=table, clock=moment.now)
         if not taken and cells.is_empty():
@@ -90,19 +90,17 @@ class MergeSessions:
         if self._plan.mode == "retracting" and replaced.height:
             emitted.append(self._firing.retract(replaced))
         fired = self._firing.fire(sessions, moment, merging=True)
-        open_ = fired.open.with_columns(key_hashes(fired.open, self._key).alias(HASH)).select(before.columns)
+        open_ = fired.open.with_columns(hashes(fired.open, self._key).alias(HASH)).select(before.columns)
         store = replace(store, table=store.table.put(open_))
         return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
 
     def save(self, store: OpenSessions) -> dict[str, Any]:
-        """Without hashes: another version of Polars may compute others."""
-        return {"table": [sessions.drop(HASH) for sessions in store.table.frames()], "clock": store.clock}
+        """The sessions."""
+        return {"table": store.table.save(), "clock": store.clock}
 
     def load(self, saved: dict[str, Any]) -> OpenSessions:
         """The sessions that were saved."""
-        return OpenSessions(
-            PaneTable.of([with_hashes(sessions, self._key) for sessions in saved["table"]]), saved["clock"]
-        )
+        return OpenSessions(PaneTable.load(saved["table"], self._key), saved["clock"])
 
     def _runs(self, before: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """Sessions from state and the bundle's cells, each with the number of the session it is part of now."""

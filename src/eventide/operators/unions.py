@@ -9,18 +9,10 @@ import polars as pl
 
 from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
-from eventide.state.panes import CLOCK, DUE, HASH
 from eventide.windows.lifetime import Lifetime
 from eventide.windows.sessions import Touching
 
 RUN = "__run"
-
-
-def key_hashes(frame: pl.DataFrame, key: Sequence[str]) -> pl.Series:
-    """One hash a row, equal for equal keys."""
-    if not key:
-        return pl.zeros(frame.height, pl.UInt64, eager=True)
-    return frame.select(key).hash_rows() if frame.height else pl.Series([], dtype=pl.UInt64)
 
 
 def may_prove_late(
@@ -31,12 +23,6 @@ def may_prove_late(
         return rows.clear()
     until = pl.col(c.AT) + (pl.col("__gap") if isinstance(gap, str) else gap)
     return rows.filter(lifetime.expired(until, was))
-
-
-def with_hashes(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """Saved panes with their hashes, in the order of columns that operators keep."""
-    own = [name for name in frame.columns if name not in (DUE, CLOCK)]
-    return frame.with_columns(key_hashes(frame, key).alias(HASH)).select(*own, HASH, DUE, CLOCK)
 
 
 def with_runs(intervals: pl.DataFrame, key: Sequence[str], touching: Touching) -> pl.DataFrame:

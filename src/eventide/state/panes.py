@@ -120,17 +120,29 @@ class PaneTable:
         return PaneTable(tuple(_tidy(runs)))
 
     @staticmethod
-    def of(frames: Sequence[pl.DataFrame]) -> PaneTable:
-        """A table with one run per frame, as ``frames`` gave them."""
-        return PaneTable(tuple(Run.of(frame) for frame in frames))
+    def load(saved: Sequence[pl.DataFrame], by: Sequence[str]) -> PaneTable:
+        """The table that was saved, found again by the hash of ``by``."""
+        return PaneTable(tuple(Run.of(_with_hashes(frame, by)) for frame in saved))
 
-    def frames(self) -> list[pl.DataFrame]:
-        """The open panes, run by run."""
-        return [run.survivors() for run in self.runs]
+    def save(self) -> list[pl.DataFrame]:
+        """The open panes, run by run; without hashes, because another version of Polars may compute others."""
+        return [run.survivors().drop(HASH) for run in self.runs]
 
     def scan(self) -> pl.DataFrame | None:
         """All open panes, for inspection."""
         return pl.concat([run.survivors() for run in self.runs]) if self.runs else None
+
+
+def hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.Series:
+    """One hash a row, equal for equal ``by``."""
+    if not by:
+        return pl.zeros(frame.height, pl.UInt64, eager=True)
+    return frame.select(by).hash_rows() if frame.height else pl.Series([], dtype=pl.UInt64)
+
+
+def _with_hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    own = [name for name in frame.columns if name not in (DUE, CLOCK)]
+    return frame.select(*own, hashes(frame, by).alias(HASH), DUE, CLOCK)
 
 
 def _tidy(runs: Sequence[Run]) -> list[Run]:
