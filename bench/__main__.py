@@ -5,10 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 
-from bench import local
+from bench import local, spark
+from bench.measure import Line
 
-BENCHMARKS = {run.__name__: run for run in local.ALL}
+Run = Callable[[Sequence[str]], list[Line]]
+
+
+def _alone(run: Callable[[], Line]) -> Run:
+    return lambda names: [run()]
+
+
+BENCHMARKS: dict[str, Run] = {run.__name__: _alone(run) for run in local.ALL} | spark.BENCHMARKS
+TARGETS = local.TARGETS | spark.TARGETS
 
 
 def main(names: list[str]) -> int:
@@ -16,26 +26,32 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"There is no benchmark {unknown[0]!r}. There are: {', '.join(BENCHMARKS)}.", file=sys.stderr)
         return 2
-    if len(names) == 1:
-        print(BENCHMARKS[names[0]]().json(), flush=True)
+    # Names with the same run share the runs of their peer.
+    groups: dict[Run, list[str]] = {}
+    for name in names or BENCHMARKS:
+        groups.setdefault(BENCHMARKS[name], []).append(name)
+    if len(groups) == 1:
+        for run, group in groups.items():
+            for line in run(group):
+                print(line.json(), flush=True)
         return 0
-    # Each in a process of its own, so that peaks of memory and warm caches are its own too.
-    lines = [line for name in names or BENCHMARKS if (line := _apart(name)) is not None]
+    # Each group in a process of its own, so that peaks of memory and warm caches are its own too.
+    lines = [line for group in groups.values() for line in _apart(group)]
     print(_table([json.loads(line) for line in lines]))
     return 0 if len(lines) == len(names or BENCHMARKS) else 1
 
 
-def _apart(name: str) -> str | None:
-    done = subprocess.run([sys.executable, "-m", "bench", name], check=False, stdout=subprocess.PIPE, text=True)
+def _apart(names: list[str]) -> list[str]:
+    done = subprocess.run([sys.executable, "-m", "bench", *names], check=False, stdout=subprocess.PIPE, text=True)
     print(done.stdout, end="", flush=True)
-    return done.stdout if done.returncode == 0 else None
+    return done.stdout.splitlines() if done.returncode == 0 else []
 
 
 def _table(results: list[dict[str, object]]) -> str:
     """Markdown, as it stands in ``bench/README.md``."""
     rows = [
         f"| `{r['name']}` | {r['eventide']:,} | {r['peer']:,} ({r['peer_name']}) | {r['unit']} "
-        f"| {r['ratio']} | {local.TARGETS[str(r['name'])]} | {r['peak_rss_mb']:,} | {'yes' if r['equal'] else 'NO'} |"
+        f"| {r['ratio']} | {TARGETS[str(r['name'])]} | {r['peak_rss_mb']:,} | {'yes' if r['equal'] else 'NO'} |"
         for r in results
     ]
     head = "| benchmark | Eventide | peer | unit | ratio | aim | peak MB | results equal |"

@@ -7,7 +7,7 @@ import json
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,9 +25,10 @@ class Line:
     unit: str
     peak_rss_mb: int
     equal: bool
+    details: dict[str, float] = field(default_factory=dict)
 
     def json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps({name: value for name, value in asdict(self).items() if value != {}})
 
 
 def timed(run: Callable[[], T]) -> tuple[float, T]:

@@ -8,7 +8,7 @@ An accumulator is a column of partial results. Rows *start* it, partial results 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import polars as pl
@@ -40,6 +40,8 @@ class Source:
     """The column of event times, Int64 microseconds."""
     diff: str | None = None
     """The column of +1 and -1, where rows can be taken back."""
+    asked: set[str] = field(default_factory=set)
+    """The columns whose type was asked for: those that are read."""
 
     def dtype(self, column: str, aggregate: Aggregate) -> pl.DataType:
         """The type of a column, or an error that suggests the right name."""
@@ -47,6 +49,7 @@ class Source:
             raise errors.not_a_column_name(aggregate.word, column)
         if column not in self.schema:
             raise errors.missing_column(aggregate, column, self.schema)
+        self.asked.add(column)
         return self.schema[column]
 
 

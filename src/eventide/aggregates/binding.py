@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -59,15 +59,16 @@ def bind(
         raise errors.no_aggregates()
     schema = pl.Schema(schema)
     parts: dict[str, Parts] = {}
+    asked: set[str] = set()
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):
             raise errors.not_an_aggregate(name, aggregate)
-        parts[name] = aggregate.bind(Source(name, schema, time, diff))
+        parts[name] = aggregate.bind(Source(name, schema, time, diff, asked))
         for accumulator in parts[name].accumulators:
             blind = isinstance(accumulator, Accumulator) and diff not in accumulator.start.meta.root_names()
             if diff is not None and blind:
                 raise errors.blind_to_retractions(aggregate, accumulator.name)
-    return Bound(dict(aggregates), parts)
+    return Bound(dict(aggregates), parts, asked)
 
 
 class Bound:
@@ -81,8 +82,10 @@ class Bound:
     """The types of the results."""
     python: bool
     """User-written code runs for some rows."""
+    reads: frozenset[str]
+    """The columns of rows that they look at."""
 
-    def __init__(self, aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts]):
+    def __init__(self, aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts], asked: Iterable[str] = ()):
         self._aggregates = aggregates
         self._parts = parts
         accumulators = _shared(aggregates, parts)
@@ -95,6 +98,8 @@ class Bound:
         self._empty = {a.name: a.empty for a in accumulators}
         self.result_schema = dict(self.results(pl.DataFrame(schema=self.schema)).schema)
         self.python = any(a.python for a in aggregates.values())
+        roots = (name for a in self._expressions for name in a.start.meta.root_names())
+        self.reads = frozenset([*asked, *roots, *(name for a in self._rowwise for name in a.columns)])
 
     def start(self, rows: pl.DataFrame, by: Sequence[str], *, grids: Mapping[str, Grid] | None = None) -> Started:
         """One cell per distinct ``by``. A row that user-written code cannot digest counts in no aggregate.

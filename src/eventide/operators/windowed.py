@@ -64,6 +64,30 @@ class WindowedAggregate:
         self._no_dead = rows_out.dead_rows(self._none, watermark=0, now=0)
         self._no_panes = self._nothing()
 
+    def no_rows(self) -> pl.DataFrame:
+        """A bundle without rows."""
+        return pl.DataFrame(schema=self.schema)
+
+    def reads(self) -> set[str]:
+        """The columns of rows that the plan looks at; late rows and dead letters show all."""
+        plan = self.plan
+        names = {*plan.key, *plan.watermark.columns(), *self.bound.reads}
+        if not isinstance(plan.time, IngestionTime):
+            names |= {plan.time, plan.time.partition(".")[0]}
+        if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
+            names.add(plan.window.gap)
+        if isinstance(plan.window, Inherit):
+            names |= {"window", "diff"}
+        return names & set(self.schema)
+
+    def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
+        """The columns of panes, late rows and dead letters."""
+        by_row = self.plan.window.axis == "rows"
+        panes = rows_out.pane_rows(
+            self._no_panes, key=self.plan.key, results=self.results, now=0, by_row=by_row
+        )
+        return {"panes": dict(panes.schema), "late": dict(self._no_late.schema), "dead": dict(self._no_dead.schema)}
+
     def initial(self) -> State:
         """Nothing seen yet."""
         return State(Tracker(self.plan.watermark), MIN, MIN, self._inner.initial())

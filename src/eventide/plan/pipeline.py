@@ -9,6 +9,8 @@ from eventide.plan.explain import explain
 from eventide.plan.plan import Plan
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from eventide.local import Clock, LocalQuery, LocalResult, Rows
 
 
@@ -21,6 +23,12 @@ class Pipeline:
     def explain(self) -> str:
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""
         return explain(self.plan)
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        """The panes over a DataFrame of Spark, streaming or not: ``events.transform(pipeline)``."""
+        from eventide.spark.host import transform
+
+        return transform(self, rows)
 
     def local(self, rows: Rows, *, clock: Clock | None = None, drain: bool = True) -> LocalResult:
         """Run in this process: each frame of ``rows`` is a bundle. With ``drain`` all windows fire at the end.

@@ -1,0 +1,92 @@
+"""Benchmarks on Spark. Nothing here imports Spark before a benchmark runs: the local ones need none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import eventide as ev
+from bench.measure import Line
+
+Group: TypeAlias = Callable[[Sequence[str]], list[Line]]
+
+
+def _tumbling_many(names: Sequence[str]) -> list[Line]:
+    from bench.spark.windows import tumbling
+
+    return tumbling(names, 100_000)
+
+
+def _tumbling_few(names: Sequence[str]) -> list[Line]:
+    from bench.spark.windows import tumbling
+
+    return tumbling(names, 100)
+
+
+def _sliding_100(names: Sequence[str]) -> list[Line]:
+    from bench.spark.windows import sliding
+
+    return sliding(names, 100)
+
+
+def _sliding_10k(names: Sequence[str]) -> list[Line]:
+    from bench.spark.windows import sliding
+
+    return sliding(names, 10_000)
+
+
+def _sessions(names: Sequence[str]) -> list[Line]:
+    from bench.spark.windows import sessions
+
+    return sessions(names, 100_000)
+
+
+def _triggers(names: Sequence[str]) -> list[Line]:
+    from bench.spark.triggers import triggers
+
+    return triggers(names, 10_000)
+
+
+def _small_batches(names: Sequence[str]) -> list[Line]:
+    from bench.spark.small_batches import small_batches
+
+    return [small_batches()]
+
+
+def _first_result(names: Sequence[str]) -> list[Line]:
+    from bench.spark.first_result import first_result
+
+    return [first_result()]
+
+
+# Lines of one group are measured in one run of a process, against the same runs of the peer.
+_BY_NAME: dict[str, Group] = {
+    "tumbling_many_keys": _tumbling_many,
+    "tumbling_many_keys_fused": _tumbling_many,
+    "tumbling_few_keys": _tumbling_few,
+    "tumbling_few_keys_fused": _tumbling_few,
+    "sliding_100": _sliding_100,
+    "sliding_100_fused": _sliding_100,
+    "sliding_10k": _sliding_10k,
+    "sliding_10k_fused": _sliding_10k,
+    "sessions": _sessions,
+    "triggers": _triggers,
+    "small_batches": _small_batches,
+    "first_result": _first_result,
+}
+BENCHMARKS = {name: run for name, run in _BY_NAME.items() if hasattr(ev, "scan_parquet") or not name.endswith("_fused")}
+
+TARGETS = {
+    "tumbling_many_keys": "at least 3",
+    "tumbling_many_keys_fused": "at least 3",
+    "tumbling_few_keys": "at least 1",
+    "tumbling_few_keys_fused": "at least 1",
+    "sliding_100": "at least 5",
+    "sliding_100_fused": "at least 5",
+    "sliding_10k": "at least 5",
+    "sliding_10k_fused": "at least 5",
+    "sessions": "at least 3",
+    "triggers": "at least 40",
+    "small_batches": "at most 2",
+    "first_result": "at most 1.5",
+}

@@ -1,0 +1,38 @@
+"""Early panes on every batch, retracting, against the same written by hand as a processor of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import eventide as ev
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from bench.measure import Line
+from bench.spark import data, per_key
+from bench.spark.contest import Peer, contest
+from bench.spark.queries import stream
+from bench.spark.settings import KEY
+from bench.spark.windows import eventide_query, own
+
+# The peer needs a minute for one or two batches; it takes the same batches as Eventide, but only the first of them.
+PEER_FILES = 2
+
+
+def triggers(names: Sequence[str], keys: int) -> list[Line]:
+    """One-minute windows; a retracting pane on every batch that brings rows, and one on time."""
+    rows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.tumbling("1 minute"))
+    early = rows.trigger(ev.after_watermark(early=ev.each(), late=ev.each())).retracting()
+    pipeline = early.agg(n=ev.count(), total=ev.sum("value"))
+    peer = Peer("per-key transformWithState", by_key, files=PEER_FILES, rocksdb_only=True)
+    windows = own(lambda: F.window("ts", "1 minute"))
+    return contest(data.events(keys), dict.fromkeys(names, eventide_query(pipeline)), peer, table=windows)
+
+
+def by_key(spark: SparkSession, files: Path) -> DataFrame:
+    events = stream(spark, files).select("ts", KEY, "value").withWatermark("ts", "30 seconds")
+    panes = events.groupBy(KEY).transformWithStateInPandas(per_key.EarlyPanes(), per_key.schema(KEY), "Append", "EventTime")
+    start = F.timestamp_micros("start")
+    window = F.struct(start.alias("start"), (start + F.expr("interval 1 minute")).alias("end"))
+    return panes.select(window.alias("window"), F.col("key").alias(KEY), "n", "total", "diff")

@@ -1,0 +1,63 @@
+"""Rows as flat tables hold them: windows and panes are columns of their own, and all that is nested is JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+NESTED = frozenset({"array", "map", "struct", "variant"})
+
+# Whatever the session's time zone is, the same value is the same text.
+JSON = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a flat table, and where in Spark's rows it is found."""
+
+    name: str
+    path: tuple[str, ...]
+    dtype: DataType
+
+    @property
+    def kind(self) -> str:
+        """Spark's name of the type, without its parameters."""
+        return str(self.dtype.typeName())
+
+
+def flat_fields(schema: StructType, *, panes: bool) -> list[Field]:
+    """The columns of a flat table. ``window`` and ``pane`` of panes are taken apart: ``window_start``, ``pane_index``."""
+    fields = []
+    for field in schema.fields:
+        if panes and field.name in ("window", "pane") and field.dataType.typeName() == "struct":
+            inner: StructType = field.dataType  # type: ignore[assignment]
+            fields += [Field(f"{field.name}_{f.name}", (field.name, f.name), f.dataType) for f in inner.fields]
+        else:
+            fields.append(Field(field.name, (field.name,), field.dataType))
+    return fields
+
+
+def flat(batch: DataFrame, fields: Iterable[Field]) -> DataFrame:
+    """The given columns of a batch."""
+    return batch.select(*map(_column, fields))
+
+
+def _column(field: Field) -> Column:
+    from pyspark.sql import functions as F
+
+    column = F.col(".".join(f"`{name.replace('`', '``')}`" for name in field.path))
+    if field.kind in NESTED:
+        column = F.to_json(column, JSON)
+    elif field.kind == "void":
+        column = column.cast("string")
+    return column.alias(field.name)

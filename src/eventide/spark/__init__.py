@@ -1,0 +1,1 @@
+"""The Spark host: pipelines on Structured Streaming."""

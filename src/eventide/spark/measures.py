@@ -1,0 +1,60 @@
+"""What a bundle says of itself, as numbers that add up over the buckets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from eventide.operators.bundle import Output
+from eventide.operators.windowed import State
+
+REASONS = ("null_time", "future", "duplicate", "out_of_retention", "failed", "bad_row", "no_window")
+SUMS = (
+    "rows",
+    "in_windows",
+    "late",
+    *(f"dead_{reason}" for reason in REASONS),
+    "refined",
+    "unemitted",
+    "panes_early",
+    "panes_on_time",
+    "panes_late",
+    "retractions",
+    "open_windows",
+    "pages",
+    "state_bytes",
+    "cache_hits",
+    "buckets",
+)
+
+
+def measured(output: Output, state: State, sizes: dict[str, int]) -> dict[str, int]:
+    """The counts of one bucket. Sums over the buckets are those of the batch."""
+    counts = output.counts
+    found = {
+        "rows": counts.rows,
+        "in_windows": counts.in_windows,
+        "late": counts.late,
+        **{f"dead_{reason}": number for reason, number in counts.dead.items()},
+        "refined": counts.refined,
+        "unemitted": counts.unemitted,
+        **{f"panes_{timing.lower()}": number for timing, number in counts.panes.items()},
+        "retractions": counts.retractions,
+        "open_windows": output.open_panes,
+        "buckets": 1,
+        **sizes,
+    }
+    return {name: number for name, number in found.items() if number} | {"watermark": state.watermark}
+
+
+def told(state: State) -> str:
+    """What the watermark waits for; the same in every bucket."""
+    known = state.tracker.metrics()
+    facts: dict[str, Any] = {
+        "least_origin": known.least_origin,
+        "origins": known.origins,
+        "idle_origins": list(known.idle_origins[:100]),
+        "idle": len(known.idle_origins),
+        "gaps": len(known.gaps),
+    }
+    return json.dumps(facts)

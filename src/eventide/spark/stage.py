@@ -1,0 +1,32 @@
+"""What the tasks of one operator need to know; small, immutable, and shipped to every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.operators.windowed import WindowedAggregate
+from eventide.plan.plan import Plan
+
+_bound: dict[str, WindowedAggregate] = {}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One operator of a query."""
+
+    name: str  # unique to the query that is being built
+    plan: Plan
+    schema: Mapping[str, pl.DataType]  # of its rows
+    buckets: int
+    sources: int = 0  # buckets of the operator before it, each of which promises something
+    streaming: bool = True
+
+    def operator(self) -> WindowedAggregate:
+        """The operator, bound once in each process."""
+        found = _bound.get(self.name)
+        if found is None:
+            found = _bound[self.name] = WindowedAggregate(self.plan, dict(self.schema))
+        return found

@@ -1,0 +1,116 @@
+"""The second stage: pages of one bucket meet the bucket's state. Lateness is judged, triggers fire, panes come out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from eventide.operators.bundle import Stamp, Step
+from eventide.operators.windowed import State, WindowedAggregate
+from eventide.spark import page, standing
+from eventide.spark.bodies import table_to_bytes
+from eventide.spark.keeping import Keeper
+from eventide.spark.measures import measured, told
+from eventide.spark.stage import Stage
+from eventide.spark.stamping import unstamped
+from eventide.spark.tasks import this_task
+from eventide.spark.types import arrow_schema, to_spark
+from eventide.time import MAX, MIN
+from eventide.watermarks import Watermark
+
+_PANES = 500_000  # panes in one page, so that a page stays below what a row of Spark can hold
+
+
+class Operate(StatefulProcessor):
+    """One operator on Spark's state."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state that there is."""
+        self._keeper = Keeper(handle, self._stage)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """One bucket's pages of this batch."""
+        task = this_task()
+        pages = sorted(rows, key=lambda row: row["sequence"])
+        state = self._keeper.read(key[0])
+        step, promises = absorb(self._stage, state.state, pages, state.promises)
+        self._keeper.write(key[0], step.state, promises)
+        if task.batch is not None:
+            standing.note(task.run, self._stage.name, task.batch, step.state.watermark)
+        sizes = self._keeper.sizes(key[0])
+        return (Row(**one.row()) for one in results(self._stage, key[0], step, sizes))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def absorb(
+    stage: Stage, state: State, pages: Iterable[Any], promises: dict[int, int]
+) -> tuple[Step[State], dict[int, int]]:
+    """A bundle: all pages of a batch for one bucket, in order."""
+    operator = stage.operator()
+    stamps: list[Stamp] = []
+    notes: list[Watermark] = []
+    promises = dict(promises)
+    now = MIN
+    for one in pages:
+        now = max(now, one["now"])
+        match one["kind"]:
+            case page.STAMP:
+                stamps.append(page.stamp_from_bytes(one["body"]))
+            case page.ROWS:
+                stamps.append(unstamped(stage, one["body"], one["now"], state.watermark))
+            case page.PROMISE:
+                promises.update({int(bucket): time for bucket, time in (one["counts"] or {}).items()})
+            case page.CONTROL:
+                state, told_ = obeyed(operator, state, json.loads(one["detail"]))
+                notes += told_
+    key = stage.plan.watermark.options.watermark_key
+    if stage.sources and len(promises) == stage.sources:
+        notes.append(Watermark(key, min(promises.values())))
+    if not stage.streaming:
+        notes.append(Watermark(key, MAX))
+    now = max(now, state.now)
+    if not stamps:
+        stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
+    return operator.absorb(state, stamps, now, notes=notes), promises
+
+
+def obeyed(operator: WindowedAggregate, state: State, command: dict[str, Any]) -> tuple[State, list[Watermark]]:
+    """A command of the control stream, and the watermarks that it brings."""
+    from dataclasses import replace
+
+    key = operator.plan.watermark.options.watermark_key
+    tracker = state.tracker.copy()
+    match command["do"]:
+        case "drain":
+            return state, [Watermark(key, MAX)]
+        case "note":
+            return state, [Watermark(command.get("key", key), command["watermark"])]
+        case "skip":
+            tracker.skip(command.get("origin"), up_to=command.get("up_to"))
+        case "retire":
+            tracker.retire(command.get("origin"))
+    return replace(state, tracker=tracker), []
+
+
+def results(stage: Stage, bucket: int, step: Step[State], sizes: dict[str, int]) -> Iterator[page.Page]:
+    """What a bundle gave, as pages."""
+    output, now = step.output, step.state.now
+    for kind, rows in ((page.PANES, output.panes), (page.LATE, output.late), (page.DEAD, output.dead)):
+        if rows.height:
+            schema = arrow_schema(rows.schema)
+            for start in range(0, rows.height, _PANES):
+                body = table_to_bytes(to_spark(rows.slice(start, _PANES), schema))
+                yield page.Page(bucket, kind, bucket, now, body)
+    counts = measured(output, step.state, sizes)
+    yield page.Page(
+        bucket, page.PROGRESS, bucket, now, None, counts | {"promise": output.promise}, told(step.state)
+    )

@@ -1,0 +1,113 @@
+"""Types on both sides: a Spark schema as Polars sees it, and Polars' results as Spark can hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from eventide.errors import spark as errors
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_WIDER: dict[Any, pl.DataType] = {
+    pl.UInt8: pl.Int16(),
+    pl.UInt16: pl.Int32(),
+    pl.UInt32: pl.Int64(),
+    pl.UInt64: pl.Decimal(20, 0),
+    pl.Int128: pl.Decimal(38, 0),
+    pl.Null: pl.String(),
+}
+_AS_TEXT = (pl.Enum, pl.Categorical)
+
+
+def polars_schema(schema: StructType) -> dict[str, pl.DataType]:
+    """The columns of a DataFrame as Polars types them. A column that cannot travel is refused by name."""
+    empty = {field.name: _polars_type(field.name, field.dataType) for field in schema.fields}
+    if len(empty) < len(schema.fields):
+        names = [field.name for field in schema.fields]
+        raise errors.duplicate_columns(sorted({name for name in names if names.count(name) > 1}))
+    return empty
+
+
+def spark_schema(schema: Mapping[str, pl.DataType]) -> StructType:
+    """Columns of ours as Spark types them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(arrow_schema(schema))
+
+
+def arrow_schema(schema: Mapping[str, pl.DataType]) -> pa.Schema:
+    """Columns of ours as they cross into Spark: only types that Spark has."""
+    empty = pl.DataFrame(schema={name: _spark_dtype(dtype) for name, dtype in schema.items()})
+    fields = [pa.field(name, _narrow(field.type)) for name, field in zip(schema, _arrow(empty).schema, strict=True)]
+    return pa.schema(fields)
+
+
+def to_spark(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Rows of ours in the types that ``arrow_schema`` promised."""
+    wanted = {name: _spark_dtype(dtype) for name, dtype in frame.schema.items()}
+    changed = [pl.col(name).cast(dtype) for name, dtype in wanted.items() if dtype != frame.schema[name]]
+    table = _arrow(frame.with_columns(changed) if changed else frame)
+    return table if table.schema.equals(schema) else table.cast(schema)
+
+
+def from_spark(batches: list[pa.RecordBatch], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Rows from Spark. Times come in the session's zone; the instant is the same in any."""
+    table = pa.Table.from_batches(batches)
+    frame: Any = pl.from_arrow(table.select(list(schema)))
+    return frame if dict(frame.schema) == dict(schema) else frame.cast(dict(schema))
+
+
+def _arrow(frame: pl.DataFrame) -> pa.Table:
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _polars_type(name: str, dtype: Any) -> pl.DataType:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        arrow = to_arrow_type(dtype, timezone="UTC")
+    except PySparkException as cause:
+        raise errors.cannot_travel(name, dtype.simpleString()) from cause
+    try:
+        return pl.Series(pa.array([], arrow)).dtype
+    except pl.exceptions.PolarsError as cause:
+        raise errors.cannot_travel(name, dtype.simpleString()) from cause
+
+
+def _spark_dtype(dtype: pl.DataType) -> pl.DataType:
+    if isinstance(dtype, _AS_TEXT):
+        return pl.String()
+    if isinstance(dtype, pl.Datetime):
+        return pl.Datetime("us", "UTC" if dtype.time_zone else None)
+    if isinstance(dtype, pl.Duration):
+        return pl.Duration("us")
+    if isinstance(dtype, pl.List):
+        return pl.List(_spark_dtype(_inner(dtype)))
+    if isinstance(dtype, pl.Array):
+        return pl.List(_spark_dtype(_inner(dtype)))
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct({field.name: _spark_dtype(field.dtype) for field in dtype.fields})  # type: ignore[arg-type]
+    return _WIDER.get(dtype.base_type(), dtype)
+
+
+def _inner(dtype: pl.List | pl.Array) -> pl.DataType:
+    return dtype.inner  # type: ignore[return-value]
+
+
+def _narrow(dtype: pa.DataType) -> pa.DataType:
+    """Spark reads the narrow forms of text and lists, as its own writer makes them."""
+    if pa.types.is_large_string(dtype):
+        return pa.string()
+    if pa.types.is_large_binary(dtype):
+        return pa.binary()
+    if pa.types.is_large_list(dtype):
+        return pa.list_(pa.field("element", _narrow(dtype.value_type)))
+    if pa.types.is_struct(dtype):
+        return pa.struct([pa.field(dtype.field(i).name, _narrow(dtype.field(i).type)) for i in range(dtype.num_fields)])
+    return dtype
