@@ -47,9 +47,10 @@ def open_keys(keys: int, batches: int, batch: int) -> Path:
 
 
 def few(rows: int, keys: int) -> Path:
-    """One small file of ten minutes."""
-    rng = np.random.default_rng([7, keys])
-    return _kept(f"few-{rows}-{keys}", iter([_frame(np.linspace(0, SPAN, rows, dtype=np.int64), rng, keys)]))
+    """One small file of ten minutes, in order; its last row closes all windows but its own, too."""
+    times = np.arange(rows, dtype=np.int64) * SPAN // rows
+    times[-1] = SPAN + 2 * MINUTE
+    return _kept(f"few-{rows}-{keys}", iter([_frame(times, np.random.default_rng([7, keys]), keys)]))
 
 
 def rows_in(files: Path) -> int:

@@ -20,7 +20,9 @@ COLUMNS = ("key", "start", "n", "total", "timing", "diff")
 
 def schema(key: str) -> str:
     """Of the panes; the key is a number or its name."""
-    return f"key {'bigint' if key == 'key' else 'string'}, start bigint, n bigint, total double, timing string, diff int"
+    return (
+        f"key {'bigint' if key == 'key' else 'string'}, start bigint, n bigint, total double, timing string, diff int"
+    )
 
 
 class EarlyPanes(StatefulProcessor):
@@ -50,9 +52,7 @@ class EarlyPanes(StatefulProcessor):
         windows = self._windows()
         last = windows.pop(start)
         self._keep(windows)
-        yield pd.DataFrame(
-            [(key[0], start, *last, "EARLY", -1), (key[0], start, *last, "ON_TIME", 1)], columns=COLUMNS
-        )
+        yield pd.DataFrame([(key[0], start, *last, "EARLY", -1), (key[0], start, *last, "ON_TIME", 1)], columns=COLUMNS)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from eventide.spark.session import session
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.spark.data import rows_in
 from bench.spark.settings import CORES, MEMORY, cache
-from eventide.spark.session import session
 
 _STATE = "spark.sql.streaming.stateStore"
 _PROVIDER = f"{_STATE}.providerClass"
@@ -81,7 +82,9 @@ def run(result: DataFrame, *, to: Path | None = None) -> Run:
         seconds = time.perf_counter() - begin
         progress = query.recentProgress
     batches = tuple(p["durationMs"]["triggerExecution"] / 1000 for p in progress if p["numInputRows"] > 0)
-    return Run(seconds, batches, sum(p["sink"]["numOutputRows"] for p in progress))
+    # Parquet files do not tell how many rows went into them; they can be asked.
+    emitted = sum(p["sink"]["numOutputRows"] for p in progress) if to is None else rows_in(to)
+    return Run(seconds, batches, emitted)
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import eventide as ev
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+import eventide as ev
 from bench.measure import Line
 from bench.spark import data, per_key
 from bench.spark.contest import Peer, contest
@@ -32,7 +32,9 @@ def triggers(names: Sequence[str], keys: int) -> list[Line]:
 
 def by_key(spark: SparkSession, files: Path) -> DataFrame:
     events = stream(spark, files).select("ts", KEY, "value").withWatermark("ts", "30 seconds")
-    panes = events.groupBy(KEY).transformWithStateInPandas(per_key.EarlyPanes(), per_key.schema(KEY), "Append", "EventTime")
+    panes = events.groupBy(KEY).transformWithStateInPandas(
+        per_key.EarlyPanes(), per_key.schema(KEY), "Append", "EventTime"
+    )
     start = F.timestamp_micros("start")
     window = F.struct(start.alias("start"), (start + F.expr("interval 1 minute")).alias("end"))
     return panes.select(window.alias("window"), F.col("key").alias(KEY), "n", "total", "diff")

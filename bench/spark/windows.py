@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import eventide as ev
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+import eventide as ev
 from bench.measure import Line
 from bench.spark import data
 from bench.spark.contest import Peer, Query, Table, contest

@@ -83,9 +83,9 @@ def test_the_core_asks_no_clock_and_opens_no_file(path: Path) -> None:
     [
         ("errors", {"errors", "time"}),
         ("time", {"errors", "time"}),
-        ("windows", {"errors", "time", "windows"}),
+        ("windows", {"columns", "errors", "time", "windows"}),
         ("triggers", {"errors", "time", "triggers"}),
-        ("watermarks", {"errors", "time", "watermarks"}),
+        ("watermarks", {"columns", "errors", "time", "watermarks"}),
         ("aggregates", {"errors", "time", "aggregates"}),
         ("state", {"errors", "time", "state"}),
     ],

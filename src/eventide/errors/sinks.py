@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 
-_KNOWN = "Use one of eventide.sinks (table, files, spark_format, console, memory, noop), or a function (batch, batch_id)"
+_KNOWN = (
+    "Use one of eventide.sinks (table, files, spark_format, console, memory, noop), or a function (batch, batch_id)"
+)
 
 
 def not_a_sink(value: object) -> PlanError:
@@ -33,7 +35,9 @@ def not_called(name: str) -> PlanError:
 def wrong_arguments(function: object) -> PlanError:
     """A function that cannot be called with a batch and its number."""
     name = getattr(function, "__name__", repr(function))
-    return PlanError(f"{name} is called as {name}(batch, batch_id), which it does not allow. Let it take two arguments.")
+    return PlanError(
+        f"{name} is called as {name}(batch, batch_id), which it does not allow. Let it take two arguments."
+    )
 
 
 def bad_option(sink: str, option: str, value: object, need: str) -> PlanError:
@@ -102,8 +106,8 @@ def no_connection(url: str, cause: BaseException) -> PlanError:
 def two_columns(name: str) -> PlanError:
     """Two columns of the table would have one name."""
     return PlanError(
-        f"sinks.table(): two columns would be called {name!r} (capital or not). Rename the key or the result, or choose "
-        "with columns=[…] what is kept."
+        f"sinks.table(): two columns would be called {name!r} (capital or not). Rename the key or the result, or "
+        "choose with columns=[…] what is kept."
     )
 
 
@@ -125,7 +129,9 @@ def no_columns() -> PlanError:
 
 def name_too_long(name: str, most: int) -> PlanError:
     """PostgreSQL would cut the name off."""
-    return PlanError(f"sinks.table(): {name!r} is longer than {most} bytes, which PostgreSQL would cut off. Shorten it.")
+    return PlanError(
+        f"sinks.table(): {name!r} is longer than {most} bytes, which PostgreSQL would cut off. Shorten it."
+    )
 
 
 def no_sql_type(column: str, dtype: str) -> PlanError:
@@ -164,8 +170,9 @@ def other_columns(
 def no_identity(table: str, url: str, statement: str, cause: BaseException) -> PlanError:
     """Nothing says which rows of the table are the same window."""
     return PlanError(
-        f"The table {table!r} of {url} does not take rows by key and window: {_first_line(cause)}. It needs this "
-        f"index:{_listed([statement])}"
+        f"The table {table!r} of {url} does not tell rows apart as this output does: {_first_line(cause)}. If it was "
+        "made for another accumulation mode, give this output a table of its own (name=…). If not, make this index:"
+        f"{_listed([statement])}"
     )
 
 
@@ -200,9 +207,9 @@ def _listed(lines: Sequence[str]) -> str:
 
 
 def _first_line(cause: BaseException) -> str:
-    """What a driver said, without its repeats and hints.
+    r"""What a driver said, without its repeats and hints.
 
-    >>> _first_line(ValueError("no such host\\nIs the server running?"))
+    >>> _first_line(ValueError("no such host\nIs the server running?"))
     'no such host'
     """
     lines = str(cause).strip().splitlines()

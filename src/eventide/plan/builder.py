@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from eventide.aggregates import Aggregate
+from eventide.columns import named, with_names
 from eventide.errors import plan as errors
 from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
@@ -80,6 +81,7 @@ class Stream:
         """Complete the pipeline: what is computed for each key and window."""
         if self._window is None:
             raise errors.no_window()
+        aggregates = with_names(aggregates)
         self._check_names(aggregates)
         lateness = self._lateness or 0
         trigger = self._trigger or (after_watermark(late=each()) if lateness else after_watermark())
@@ -147,6 +149,7 @@ def stream(
     >>> clicks = ev.stream(time="ts", key="user", watermark=ev.lag("30 seconds"))
     >>> per_minute = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count())
     """
+    time = named(time)
     if not isinstance(time, (str, IngestionTime)) or not time:
         raise errors.bad_time(time)
     names = _key_names(key)
@@ -172,7 +175,8 @@ def _check_lengths(kind: Tumbling | Sliding | Cumulate | Sessions) -> None:
 def _key_names(key: object) -> tuple[str, ...]:
     if key is None:
         return ()
-    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Sequence) else (None,)
+    key = named(key)
+    names = (key,) if isinstance(key, str) else tuple(map(named, key)) if isinstance(key, Sequence) else (None,)
     for name in names:
         if not isinstance(name, str) or not name:
             raise errors.bad_key(key)

@@ -36,7 +36,7 @@ class Field:
 
 
 def flat_fields(schema: StructType, *, panes: bool) -> list[Field]:
-    """The columns of a flat table. ``window`` and ``pane`` of panes are taken apart: ``window_start``, ``pane_index``."""
+    """The columns of a flat table. ``window`` and ``pane`` are taken apart: ``window_start``, ``pane_index``."""
     fields = []
     for field in schema.fields:
         if panes and field.name in ("window", "pane") and field.dataType.typeName() == "struct":
@@ -53,11 +53,11 @@ def flat(batch: DataFrame, fields: Iterable[Field]) -> DataFrame:
 
 
 def _column(field: Field) -> Column:
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as spark
 
-    column = F.col(".".join(f"`{name.replace('`', '``')}`" for name in field.path))
+    column = spark.col(".".join(f"`{name.replace('`', '``')}`" for name in field.path))
     if field.kind in NESTED:
-        column = F.to_json(column, JSON)
+        column = spark.to_json(column, JSON)
     elif field.kind == "void":
         column = column.cast("string")
     return column.alias(field.name)

@@ -48,13 +48,12 @@ class ConsoleSink:
 
     def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
         """Print the first rows; nothing, where there are none."""
-        fields = _shown(batch.schema, about)
-        frame = pl.DataFrame(pl.from_arrow(flat(batch, fields).limit(self.rows + 1).toArrow()))
-        if frame.is_empty():
+        rows = batch.count()  # a limit alone would leave partitions, and so their state, behind
+        if not rows:
             return
-        more = frame.height > self.rows
-        header, lines = _lines(frame.head(self.rows), about)
-        title = f"{about.output}, batch {batch_id}: {'the first ' if more else ''}{_count(min(frame.height, self.rows))}"
+        shown = flat(batch, _shown(batch.schema, about)).limit(self.rows).toArrow()
+        header, lines = _lines(pl.DataFrame(shown), about)
+        title = f"{about.output}, batch {batch_id}: {_count(rows, len(lines))}"
         _print(title, header, lines)
 
     def close(self) -> None:
@@ -138,5 +137,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _count(rows: int) -> str:
+def _count(rows: int, shown: int) -> str:
+    if shown < rows:
+        return f"{shown} of {rows:,} rows"
     return f"{rows} row" if rows == 1 else f"{rows} rows"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def memory(name: str, *, rows: int = 100_000) -> Sink:
     """A temporary view ``name`` of the session, with the rows of the last batches. A replayed batch replaces itself.
 
-    The rows are kept on the driver, and the view is made anew with each batch. So it is bounded: when there are more than
-    ``rows`` rows, the oldest batches go, as whole batches; the newest one always stays.
+    The rows are kept on the driver, and the view is made anew with each batch. So it is bounded: when there are more
+    than ``rows`` rows, the oldest batches go, as whole batches; the newest one always stays.
 
     >>> memory("panes")
     memory('panes', rows=100000)

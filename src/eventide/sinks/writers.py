@@ -34,9 +34,9 @@ def files(path: str | os.PathLike[str], *, format: str = "parquet", **options: A
 def spark_format(name: str, *, mode: str = "append", **options: Any) -> Sink:
     """Any writer that Spark has or can load: Kafka, JDBC, Delta, Iceberg. ``options`` are those of the writer.
 
-    It is as exactly-once as that writer is: a batch that Spark repeats after a failure is written again. Kafka and JDBC then
-    have its rows twice. Delta drops the repeated batch if it gets ``txnAppId`` and ``txnVersion``, which takes a function
-    of your own as sink.
+    It is as exactly-once as that writer is: a batch that Spark repeats after a failure is written again. Kafka and JDBC
+    then have its rows twice. Delta drops the repeated batch if it gets ``txnAppId`` and ``txnVersion``, for which a
+    function of your own is the sink.
 
     Kafka gets the key columns as JSON in ``key`` and the whole row as JSON in ``value``. For JDBC, ``window`` and
     ``pane`` become columns of their own, and all that is nested becomes JSON.
@@ -142,10 +142,10 @@ def _fitting(batch: DataFrame, format: str, about: About) -> DataFrame:
 
 def _messages(batch: DataFrame, about: About) -> DataFrame:
     """Rows as Kafka takes them."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as spark
 
     def packed(names: list[str]) -> Any:
-        return F.to_json(F.struct(*(f"`{name.replace('`', '``')}`" for name in names)), JSON)
+        return spark.to_json(spark.struct(*(f"`{name.replace('`', '``')}`" for name in names)), JSON)
 
     key = [name for name in about.key if name in batch.columns]
     value = packed(batch.columns).alias("value")

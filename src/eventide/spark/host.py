@@ -6,19 +6,20 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import polars as pl
-
+from eventide.columns import expressions
 from eventide.operators.windowed import WindowedAggregate
 from eventide.plan.plan import Plan
 from eventide.spark import page
+from eventide.spark.control import commands
 from eventide.spark.stage import Stage
-from eventide.spark.stamping import NOW, StampRows
+from eventide.spark.stamping import NOW, stamp_pages, stamp_rows
+from eventide.spark.ticks import needs_ticks, ticks
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.spark.unpacking import unpack
 from eventide.windows import Sessions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from eventide.plan.pipeline import Pipeline
 
@@ -30,13 +31,20 @@ class Applied:
     """A pipeline that was applied to a DataFrame: its output as pages, and how to read them."""
 
     pages: DataFrame
-    stage: Stage
-    schemas: dict[str, dict[str, pl.DataType]]
+    stages: tuple[Stage, ...]
+    ticking: bool
 
-    def rows(self, kind: str) -> DataFrame:
+    @property
+    def stage(self) -> Stage:
+        """The last operator."""
+        return self.stages[-1]
+
+    def rows(self, kind: str, pages: DataFrame | None = None, depth: int | None = None) -> DataFrame:
         """Panes, late rows or dead letters as ordinary rows."""
-        bodies = self.pages.where(f"kind = '{kind}'").select("body")
-        return bodies.mapInArrow(unpack, spark_schema(self.schemas[kind]))
+        stage = self.stages[-1 if depth is None else depth]
+        bodies = (self.pages if pages is None else pages).where(f"kind = '{page.at_depth(kind, stage.depth)}'")
+        schema = stage.operator().output_schemas()[kind]
+        return bodies.select("body").mapInArrow(unpack, spark_schema(schema))
 
 
 def transform(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
@@ -47,50 +55,66 @@ def transform(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     return panes
 
 
-def apply(pipeline: Pipeline, rows: DataFrame, *, everything: bool = False) -> Applied:
+def apply(pipeline: Pipeline, rows: DataFrame, *, everything: bool = False, control: str | None = None) -> Applied:
     """A pipeline over a DataFrame. With ``everything`` late rows and dead letters have all of the row's columns."""
+    before: Applied | None = getattr(rows, _OUTPUT, None)
+    if before is not None and not expressions(pipeline.plan):
+        return follow(pipeline, before)
     from pyspark.sql import functions as F  # noqa: N812
 
     plan = pipeline.plan
+    rows = rows.withColumns(expressions(plan)) if expressions(plan) else rows
+    schema = polars_schema(rows.schema)
     if not everything:
-        rows = rows.select(*_needed(plan, rows))
-    stage = _stage(plan, polars_schema(rows.schema), rows)
-    operator = stage.operator()
+        needed = WindowedAggregate(plan, schema).reads() or {rows.columns[0]}
+        rows = rows.select(*[f"`{name}`" for name in rows.columns if name in needed])
+        schema = {name: schema[name] for name in rows.columns}
+    spark = rows.sparkSession
+    stage = Stage(uuid.uuid4().hex, plan, schema, _buckets(plan, spark), streaming=rows.isStreaming)
+    stage.operator()  # a plan that does not fit its rows is refused here, not in a task
     timed = rows.withColumn(NOW, F.unix_micros(F.current_timestamp()))
-    stamped = timed.mapInArrow(StampRows(stage), page.SCHEMA)
-    return Applied(_operated(stamped, stage), stage, operator.output_schemas())
+    pages = timed.mapInArrow(stamp_rows(stage), page.SCHEMA)
+    if control is not None:
+        pages = pages.union(commands(spark, control, stage))
+    return _operated(pages, (stage,), ticking=False)
 
 
-def _operated(stamped: DataFrame, stage: Stage) -> DataFrame:
+def follow(pipeline: Pipeline, before: Applied) -> Applied:
+    """A pipeline over the panes of another, with their progress."""
+    plan = pipeline.plan
+    schema = polars_schema(before.rows(page.PANES).schema)
+    stage = Stage(
+        uuid.uuid4().hex,
+        plan,
+        schema,
+        _buckets(plan, before.pages.sparkSession),
+        depth=before.stage.depth + 1,
+        sources=before.stage.buckets,
+        streaming=before.stage.streaming,
+    )
+    stage.operator()
+    pages = before.pages.mapInArrow(stamp_pages(stage), page.SCHEMA)
+    return _operated(pages, (*before.stages, stage), ticking=before.ticking)
+
+
+def _operated(pages: DataFrame, stages: tuple[Stage, ...], *, ticking: bool) -> Applied:
+    stage = stages[-1]
     if not stage.streaming:
         from eventide.spark.batch import operate_once
 
-        return stamped.groupBy("bucket").applyInArrow(operate_once(stage), page.SCHEMA)
+        return Applied(pages.groupBy("bucket").applyInArrow(operate_once(stage), page.SCHEMA), stages, False)
     from eventide.spark.stateful import Operate
 
-    return stamped.groupBy("bucket").transformWithState(Operate(stage), page.SCHEMA, "Append", "None")
+    if not ticking and needs_ticks(stage.plan):
+        pages, ticking = pages.union(ticks(pages.sparkSession, stage)), True
+    operated = pages.groupBy("bucket").transformWithState(Operate(stage), page.SCHEMA, "Append", "None")
+    return Applied(operated, stages, ticking)
 
 
-def _stage(plan: Plan, schema: dict[str, pl.DataType], rows: DataFrame) -> Stage:
-    return Stage(
-        name=uuid.uuid4().hex,
-        plan=plan,
-        schema=schema,
-        buckets=_buckets(plan, rows),
-        streaming=rows.isStreaming,
-    )
-
-
-def _buckets(plan: Plan, rows: DataFrame) -> int:
+def _buckets(plan: Plan, spark: SparkSession) -> int:
     """As many as there are state partitions: each then has one, and a batch has as few calls as it can."""
     whole = isinstance(plan.window, Sessions) and plan.window.axis == "rows"  # the rows of all keys count
     if not plan.key or whole:
         return 1
-    conf = rows.sparkSession.conf
-    return int(conf.get("spark.eventide.buckets", None) or conf.get("spark.sql.shuffle.partitions", "200") or 200)
-
-
-def _needed(plan: Plan, rows: DataFrame) -> list[str]:
-    """The columns that the plan reads: only they go to Python."""
-    read = WindowedAggregate(plan, polars_schema(rows.schema)).reads()
-    return [f"`{name}`" for name in rows.columns if name in read] or [f"`{rows.columns[0]}`"]
+    chosen = spark.conf.get("spark.eventide.buckets", None) or spark.conf.get("spark.sql.shuffle.partitions", "200")
+    return int(chosen or 200)

@@ -7,9 +7,8 @@ the head. The version is in state: a task that was retried, or ran elsewhere in 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from pyspark.sql.streaming import StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 from eventide.operators.windowed import State, WindowedAggregate
 from eventide.spark.stage import Stage

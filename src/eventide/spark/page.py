@@ -23,7 +23,8 @@ PROMISE = "promise"  # what the operator before promises of its output times
 CONTROL = "control"  # a command
 TICK = "tick"  # time passes
 
-# Kinds of pages on their way out of one.
+# Kinds of pages on their way out of one. What is not for the next operator passes through it, so these but panes also
+# say how deep in the chain their operator stands: ``late.0``.
 PANES = "panes"
 LATE = "late"
 DEAD = "dead"
@@ -52,6 +53,15 @@ class Page:
 def sequence(task: int, chunk: int) -> int:
     """The order in which pages are absorbed: by task, then as each task made them. A replay has the same."""
     return task * _CHUNKS + chunk
+
+
+def at_depth(kind: str, depth: int) -> str:
+    """The kind of a page of the operator at some depth.
+
+    >>> at_depth(LATE, 1), at_depth(PANES, 1)
+    ('late.1', 'panes')
+    """
+    return kind if kind == PANES else f"{kind}.{depth}"
 
 
 def stamp_to_bytes(stamp: Stamp) -> bytes:

@@ -22,9 +22,7 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
         return [stamp]
     cells = split_rows(stamp.stamped.cells, key, buckets)
     rows = split_rows(stamp.stamped.rows, key, buckets)
-    parts = [
-        Stamp(0, (), stamp.summary, 0, Stamped(own, others)) for own, others in zip(cells, rows, strict=True)
-    ]
+    parts = [Stamp(0, (), stamp.summary, 0, Stamped(own, others)) for own, others in zip(cells, rows, strict=True)]
     at_home = replace(stamp.stamped, cells=parts[home].stamped.cells, rows=parts[home].stamped.rows)
     parts[home] = replace(stamp, stamped=at_home)
     return parts
@@ -40,10 +38,7 @@ def split_rows(rows: pl.DataFrame, key: Sequence[str], buckets: int) -> list[pl.
 def _slices(rows: pl.DataFrame, bucket: np.ndarray, buckets: int) -> Iterator[pl.DataFrame]:
     order = np.argsort(bucket, kind="stable")
     sizes = np.bincount(bucket, minlength=buckets)
-    if sizes.max() == rows.height:  # one key: nothing has to move
-        ordered = rows
-    else:
-        ordered = rows[order]
+    ordered = rows if sizes.max() == rows.height else rows[order]  # of one key nothing has to move
     start = 0
     for size in sizes.tolist():
         yield ordered.slice(start, size)

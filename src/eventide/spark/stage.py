@@ -21,6 +21,7 @@ class Stage:
     plan: Plan
     schema: Mapping[str, pl.DataType]  # of its rows
     buckets: int
+    depth: int = 0  # how many operators stand before it
     sources: int = 0  # buckets of the operator before it, each of which promises something
     streaming: bool = True
 

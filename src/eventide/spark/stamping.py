@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
 from eventide.operators.bundle import Stamp
 from eventide.spark import page, standing
+from eventide.spark.bodies import batches_of
 from eventide.spark.buckets import labels
 from eventide.spark.splitting import split_rows, split_stamp
 from eventide.spark.stage import Stage
-from eventide.spark.tasks import this_task
+from eventide.spark.tasks import Task, this_task
 from eventide.spark.types import from_spark
 from eventide.time import MIN
+
+StampBatches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 NOW = "__now"
 _ROWS = 1_000_000  # rows that are stamped together, unless the task has less
@@ -33,25 +36,56 @@ ARROW = pa.schema(
 )
 
 
-class StampRows:
-    """Rows of a source, as Arrow batches, to pages."""
+def stamp_rows(stage: Stage) -> StampBatches:
+    """Rows of a source to pages."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All rows of a task."""
+    def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = this_task()
+        was = _watermark(stage, task)
         for chunk, rows in enumerate(_gathered(batches)):
             now = rows[0].column(NOW)[0].as_py()
-            frame = from_spark(rows, self._stage.schema)
-            yield as_batch(stamped_pages(self._stage, frame, now, page.sequence(task.number, chunk)))
+            frame = from_spark(rows, stage.schema)
+            yield as_batch(stamped_pages(stage, frame, now, page.sequence(task.number, chunk), was))
+
+    return stamped
 
 
-def stamped_pages(stage: Stage, rows: pl.DataFrame, now: int, sequence: int) -> Iterable[page.Page]:
-    """One page for each bucket."""
+def stamp_pages(stage: Stage) -> StampBatches:
+    """Pages of the operator before this one to pages for this one: its panes are the rows here."""
+
+    def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = this_task()
+        was = _watermark(stage, task)
+        pages = [one for batch in batches for one in batch.to_pylist(maps_as_pydicts="strict")]
+        yield as_batch(passed_on(stage, pages, task.number, was))
+
+    return stamped
+
+
+def passed_on(stage: Stage, pages: list[dict[str, Any]], task: int, was: int | None) -> Iterator[page.Page]:
+    """Panes as rows for every bucket, progress as promises; what is not for this operator goes through it."""
+    pages = sorted(pages, key=lambda one: (one["bucket"], one["kind"], one["sequence"]))
+    for number, one in enumerate(pages):
+        sequence = page.sequence(task, number)
+        if one["kind"] == page.PANES:
+            frame = from_spark(list(batches_of(one["body"])), stage.schema)
+            yield from stamped_pages(stage, frame, one["now"], sequence, was)
+            continue
+        yield _passing(stage, one, sequence)
+        if one["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
+            promise = {str(one["bucket"]): one["counts"]["promise"]}
+            for label in labels(stage.buckets):
+                yield page.Page(label, page.PROMISE, sequence, one["now"], counts=promise)
+
+
+def _passing(stage: Stage, one: dict[str, Any], sequence: int) -> page.Page:
+    """A page that is not for this operator; any bucket will let it through."""
+    return page.Page(**one | {"bucket": labels(stage.buckets)[sequence % stage.buckets], "sequence": sequence})
+
+
+def stamped_pages(stage: Stage, rows: pl.DataFrame, now: int, sequence: int, was: int | None) -> Iterator[page.Page]:
+    """One page for each bucket. ``was`` is the watermark that stands when the batch begins, if it is known."""
     operator, key, home = stage.operator(), stage.plan.key, sequence % stage.buckets
-    was = _watermark(stage)
     if was is not None or stage.plan.window.axis == "rows":
         stamp = operator.stamp(rows, now, MIN if was is None else was)
         parts: list[tuple[str, bytes]] = [
@@ -77,10 +111,9 @@ def as_batch(pages: Iterable[page.Page]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one.row() for one in pages], ARROW)
 
 
-def _watermark(stage: Stage) -> int | None:
+def _watermark(stage: Stage, task: Task) -> int | None:
     if not stage.streaming:
         return MIN
-    task = this_task()
     return None if task.batch is None else standing.known(task.run, stage.name, task.batch - 1)
 
 

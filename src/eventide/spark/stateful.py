@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eventide.operators.bundle import Stamp, Step
 from eventide.operators.windowed import State, WindowedAggregate
@@ -38,17 +40,24 @@ class Operate(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """One bucket's pages of this batch."""
         task = this_task()
-        pages = sorted(rows, key=lambda row: row["sequence"])
+        pages = in_order(rows)
         state = self._keeper.read(key[0])
         step, promises = absorb(self._stage, state.state, pages, state.promises)
         self._keeper.write(key[0], step.state, promises)
         if task.batch is not None:
             standing.note(task.run, self._stage.name, task.batch, step.state.watermark)
         sizes = self._keeper.sizes(key[0])
-        return (Row(**one.row()) for one in results(self._stage, key[0], step, sizes))
+        passing = (Row(**row.asDict() | {"bucket": key[0]}) for row in pages if "." in row["kind"])
+        own = (Row(**one.row()) for one in results(self._stage, key[0], step, sizes))
+        return chain(own, passing)
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def in_order(pages: Iterable[Any]) -> list[Any]:
+    """The pages of a batch as they are absorbed; commands first, in the order in which they were given."""
+    return sorted(pages, key=lambda one: (one["sequence"], one["kind"], one["detail"] or ""))
 
 
 def absorb(
@@ -85,8 +94,6 @@ def absorb(
 
 def obeyed(operator: WindowedAggregate, state: State, command: dict[str, Any]) -> tuple[State, list[Watermark]]:
     """A command of the control stream, and the watermarks that it brings."""
-    from dataclasses import replace
-
     key = operator.plan.watermark.options.watermark_key
     tracker = state.tracker.copy()
     match command["do"]:
@@ -109,8 +116,7 @@ def results(stage: Stage, bucket: int, step: Step[State], sizes: dict[str, int])
             schema = arrow_schema(rows.schema)
             for start in range(0, rows.height, _PANES):
                 body = table_to_bytes(to_spark(rows.slice(start, _PANES), schema))
-                yield page.Page(bucket, kind, bucket, now, body)
+                yield page.Page(bucket, page.at_depth(kind, stage.depth), start, now, body)
     counts = measured(output, step.state, sizes)
-    yield page.Page(
-        bucket, page.PROGRESS, bucket, now, None, counts | {"promise": output.promise}, told(step.state)
-    )
+    progress = page.at_depth(page.PROGRESS, stage.depth)
+    yield page.Page(bucket, progress, 0, now, None, counts | {"promise": output.promise}, told(step.state))

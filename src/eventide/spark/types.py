@@ -58,8 +58,8 @@ def to_spark(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 def from_spark(batches: list[pa.RecordBatch], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Rows from Spark. Times come in the session's zone; the instant is the same in any."""
     table = pa.Table.from_batches(batches)
-    frame: Any = pl.from_arrow(table.select(list(schema)))
-    return frame if dict(frame.schema) == dict(schema) else frame.cast(dict(schema))
+    frame = pl.DataFrame(pl.from_arrow(table.select(list(schema))))
+    return frame if dict(frame.schema) == dict(schema) else frame.cast(pl.Schema(schema))
 
 
 def _arrow(frame: pl.DataFrame) -> pa.Table:

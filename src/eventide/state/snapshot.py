@@ -1,11 +1,14 @@
-"""State as bytes: a header in JSON that carries the format's version, and frames as Arrow IPC behind it."""
+"""State as bytes: a header in JSON that carries the format's version, and frames as Arrow IPC behind it.
+
+What is saved whole, the pages that state rests in and the pages that travel between tasks are all written here.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -13,19 +16,22 @@ from eventide.errors import state as errors
 
 FORMAT = 1
 
+Compression = Literal["uncompressed", "lz4", "zstd"]
+
 _MAGIC = b"eventide"
 _HEAD = struct.Struct(">8sIQ")  # magic, format, length of the header
 
 
-def dump(content: dict[str, Any]) -> bytes:
+def dump(content: dict[str, Any], *, compression: Compression = "zstd") -> bytes:
     """Nested dicts and lists of plain values, frames and series.
 
     >>> load(dump({"watermark": 5, "runs": [pl.DataFrame({"n": [1, 2]})]}))["runs"][0]["n"].to_list()
     [1, 2]
     """
-    blobs: list[bytes] = []
-    header = json.dumps({"content": _plain(content, blobs), "lengths": [len(blob) for blob in blobs]}).encode()
-    return b"".join([_HEAD.pack(_MAGIC, FORMAT, len(header)), header, *blobs])
+    frames = _Frames(compression)
+    plain = frames.taken_from(content)
+    header = json.dumps({"content": plain, "lengths": frames.lengths}, separators=(",", ":")).encode()
+    return b"".join([_HEAD.pack(_MAGIC, FORMAT, len(header)), header, *frames.parts])
 
 
 def load(data: bytes) -> dict[str, Any]:
@@ -48,16 +54,38 @@ def load(data: bytes) -> dict[str, Any]:
     return content
 
 
-def _plain(value: Any, blobs: list[bytes]) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(part, blobs) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part, blobs) for part in value]
-    if isinstance(value, (pl.DataFrame, pl.Series)):
-        series = isinstance(value, pl.Series)
-        blobs.append(_ipc(value.to_frame() if isinstance(value, pl.Series) else value))
-        return {"$series" if series else "$frame": len(blobs) - 1}
-    return value
+class _Frames:
+    """Collects frames as Arrow IPC streams. A file that Polars writes to, because BytesIO copies as it grows."""
+
+    def __init__(self, compression: Compression) -> None:
+        self.parts: list[bytes] = []
+        self.lengths: list[int] = []
+        self._compression = compression
+
+    def write(self, part: bytes) -> int:
+        self.parts.append(bytes(part))
+        return len(part)
+
+    def flush(self) -> None:
+        pass
+
+    def taken_from(self, value: Any) -> Any:
+        """The value with a number in place of each frame."""
+        if isinstance(value, dict):
+            return {name: self.taken_from(part) for name, part in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.taken_from(part) for part in value]
+        if isinstance(value, pl.DataFrame):
+            return {"$frame": self._add(value)}
+        if isinstance(value, pl.Series):
+            return {"$series": self._add(value.to_frame())}
+        return value
+
+    def _add(self, frame: pl.DataFrame) -> int:
+        first = len(self.parts)
+        frame.write_ipc_stream(self, compression=self._compression)  # type: ignore[call-overload]
+        self.lengths.append(sum(map(len, self.parts[first:])))
+        return len(self.lengths) - 1
 
 
 def _whole(value: Any, blobs: list[bytes]) -> Any:
@@ -66,13 +94,7 @@ def _whole(value: Any, blobs: list[bytes]) -> Any:
     if not isinstance(value, dict):
         return value
     if "$frame" in value:
-        return pl.read_ipc(io.BytesIO(blobs[value["$frame"]]))
+        return pl.read_ipc_stream(io.BytesIO(blobs[value["$frame"]]))
     if "$series" in value:
-        return pl.read_ipc(io.BytesIO(blobs[value["$series"]])).to_series()
+        return pl.read_ipc_stream(io.BytesIO(blobs[value["$series"]])).to_series()
     return {name: _whole(part, blobs) for name, part in value.items()}
-
-
-def _ipc(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_ipc(buffer, compression="zstd")
-    return buffer.getvalue()

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict
 
 import polars as pl
 
+from eventide.columns import named
 from eventide.errors import watermarks as errors
 from eventide.time import duration, format_duration
 from eventide.watermarks.watermark import check_key
@@ -68,8 +69,8 @@ class Options:
 
     def columns(self) -> tuple[str, ...]:
         """The columns that the options name."""
-        named = (self.origin, self.sequence, self.chunk, self.last_chunk)
-        return tuple(column for column in named if column is not None)
+        chosen = (self.origin, self.sequence, self.chunk, self.last_chunk)
+        return tuple(column for column in chosen if column is not None)
 
     def describe(self) -> list[str]:
         """What was chosen, in a few words each."""
@@ -121,7 +122,7 @@ def read_options(strategy: str, given: Mapping[str, Any], *, allowed: Collection
     for name in given:
         if name not in allowed:
             raise errors.unknown_option(strategy, name, allowed)
-    read = {name: value for name, value in given.items() if value is not None}
+    read = {name: named(value) for name, value in given.items() if value is not None}
     first = read.pop("first_chunk", 1)
     if isinstance(first, bool) or not isinstance(first, int) or first < 0:
         raise errors.bad_first_chunk(strategy, first)

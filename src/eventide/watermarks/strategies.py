@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 import polars as pl
 
+from eventide.columns import named
 from eventide.errors import watermarks as errors
 from eventide.time import MAX, duration, time_column
 from eventide.watermarks.options import (
@@ -139,6 +140,7 @@ def punctuated(column: str, **options: Unpack[OriginOptions]) -> Strategy:
     >>> punctuated("safe_until", origin="device").columns()
     ('device', 'safe_until')
     """
+    column = named(column)
     if not isinstance(column, str) or not column:
         raise errors.not_a_column("punctuated", "column", column)
     return Strategy(Punctuated(column), read_options("punctuated", options, allowed=ORIGIN_OPTIONS))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
+from eventide.columns import SparkColumn, named
 from eventide.errors import windows as errors
 from eventide.time import duration, format_duration
 from eventide.windows.kind import Axis
@@ -62,7 +63,9 @@ def sessions(
     if touching not in ("merge", "split"):
         raise errors.unknown_touching(touching)
     most = None if max_duration is None else duration(max_duration, what="max_duration of sessions()")
-    if isinstance(gap, str) and gap.isidentifier() and not _ISO.match(gap):
+    gap = named(gap)
+    column = isinstance(gap, SparkColumn) or (isinstance(gap, str) and gap.isidentifier() and not _ISO.match(gap))
+    if column and isinstance(gap, str):
         return Sessions(gap, touching, most)
     length = duration(gap, what="gap of sessions()")
     if most is not None and most < length:

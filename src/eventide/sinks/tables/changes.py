@@ -1,0 +1,33 @@
+"""What a batch of panes changes in a table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from eventide.sinks.tables.shape import DIFF, INDEX, Shape
+
+
+class Changes(NamedTuple):
+    """The rows that stand after a batch, and those that no longer do."""
+
+    standing: pl.DataFrame
+    gone: pl.DataFrame
+
+
+def changes(rows: pl.DataFrame, shape: Shape) -> Changes:
+    """One row of each identity: its last pane, or the fact that it was taken back.
+
+    A batch takes back only what earlier batches said, so all of its retractions come before all of its panes; among
+    panes, the index decides. The order in which the rows arrive does not matter.
+
+    >>> from eventide.sinks.tables.shape import Shape
+    >>> rows = pl.DataFrame({"k": ["a", "a", "b"], "n": [2, 1, 5], "pane_index": [1, 0, 0], "diff": [1, -1, -1]})
+    >>> standing, gone = changes(rows, Shape((), identity=("k",)))
+    >>> standing["n"].to_list(), gone["k"].to_list()
+    ([2], ['b'])
+    """
+    last = rows.sort(DIFF, INDEX).unique(subset=shape.identity, keep="last", maintain_order=True)
+    stands = last[DIFF] > 0
+    return Changes(last.filter(stands), last.filter(~stands).select(shape.identity))

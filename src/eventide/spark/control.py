@@ -1,0 +1,92 @@
+"""The control stream: commands to a running query, in band and exactly once.
+
+A command is a small file in a directory beside the checkpoint, which the query reads as one more source. So a command
+belongs to a batch like any row does: it is logged, and a replay meets it again at the same place.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from eventide.spark import page
+from eventide.spark.stage import Stage
+from eventide.spark.ticks import for_all_buckets
+from eventide.time import instant
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Control:
+    """Commands to the query of a checkpoint, running or not: one that is stopped obeys when it starts again.
+
+    >>> control = Control("/tmp/checkpoints/revenue")
+    >>> control.place
+    '/tmp/checkpoints/revenue/eventide/control'
+    """
+
+    def __init__(self, checkpoint: str, spark: SparkSession | None = None) -> None:
+        self.place = f"{checkpoint.rstrip('/')}/eventide/control"
+        self._spark = spark
+
+    def drain(self) -> None:
+        """End the stream: every open window fires and closes."""
+        self._send(do="drain")
+
+    def skip_gap(self, origin: object = None, *, up_to: int | None = None) -> None:
+        """Do not wait any longer for sequence numbers of an origin that are missing (all up to ``up_to``)."""
+        self._send(do="skip", origin=_name(origin), up_to=up_to)
+
+    def retire(self, origin: object) -> None:
+        """Do not wait any longer for an origin that will not come back."""
+        self._send(do="retire", origin=_name(origin))
+
+    def note(self, watermark: int | str | datetime) -> None:
+        """Raise the watermark: no event before it is expected any more."""
+        time_ = watermark if isinstance(watermark, int) else instant(watermark)
+        self._send(do="note", watermark=time_)
+
+    def open(self) -> None:
+        """Make the place, which the source wants to find when the query starts."""
+        if (local := _local(self.place)) is not None:
+            local.mkdir(parents=True, exist_ok=True)
+        elif self._spark is not None:
+            self._spark.createDataFrame([], "value string").write.mode("append").text(self.place)
+
+    def _send(self, **command: Any) -> None:
+        # The time stands first, so that commands of one batch are obeyed in the order in which they were given.
+        line = json.dumps({"sent": time.time_ns(), **command})
+        if (local := _local(self.place)) is not None:
+            local.mkdir(parents=True, exist_ok=True)
+            unseen = local / f".{uuid.uuid4().hex}"
+            unseen.write_text(line + "\n", encoding="utf-8")
+            unseen.rename(local / f"{uuid.uuid4().hex}.json")
+        else:
+            from pyspark.sql import SparkSession
+
+            spark = self._spark or SparkSession.builder.getOrCreate()
+            spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(self.place)
+
+
+def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:
+    """The commands of a control stream, for every bucket."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    lines = spark.readStream.format("text").load(place)
+    return lines.select(*for_all_buckets(stage, page.CONTROL, F.col("value")))
+
+
+def _local(place: str) -> Path | None:
+    parts = urlparse(place)
+    return Path(parts.path) if parts.scheme in ("", "file") else None
+
+
+def _name(origin: object) -> str | None:
+    return None if origin is None else str(origin)

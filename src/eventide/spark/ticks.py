@@ -1,0 +1,58 @@
+"""Ticks: pages that come when no data does, so that processing time passes and silent origins are noticed."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from eventide.plan.plan import Plan
+from eventide.spark import page
+from eventide.spark.buckets import labels
+from eventide.spark.stage import Stage
+from eventide.triggers import AfterProcessingTime
+from eventide.watermarks.rules import ClockLag
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_RECENT = "10 seconds"
+
+
+def needs_ticks(plan: Plan) -> bool:
+    """Whether something in the plan happens because time passes."""
+    options = plan.watermark.options
+    silent = (options.idle_after, options.gap_timeout, options.grace)
+    clocked = isinstance(plan.watermark.rule, ClockLag) or _has(plan.trigger, AfterProcessingTime)
+    return clocked or any(duration is not None for duration in silent)
+
+
+def ticks(spark: SparkSession, stage: Stage) -> DataFrame:
+    """One tick a second for every bucket, from a source that a restart does not flood with what it missed."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rate = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    recent = rate.where(F.col("timestamp") >= F.current_timestamp() - F.expr(f"INTERVAL {_RECENT}"))
+    return recent.select(*for_all_buckets(stage, page.TICK, F.lit(None).cast("string")))
+
+
+def for_all_buckets(stage: Stage, kind: str, detail: Column) -> list[Column]:
+    """The columns of a page without a body, once for each bucket."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [
+        F.explode(F.array(*[F.lit(label) for label in labels(stage.buckets)])).alias("bucket"),
+        F.lit(kind).alias("kind"),
+        F.lit(-1).cast("bigint").alias("sequence"),
+        F.unix_micros(F.current_timestamp()).alias("now"),
+        F.lit(None).cast("binary").alias("body"),
+        F.lit(None).cast("map<string,bigint>").alias("counts"),
+        detail.alias("detail"),
+    ]
+
+
+def _has(part: Any, kind: type) -> bool:
+    if isinstance(part, kind):
+        return True
+    if isinstance(part, (list, tuple)):
+        return any(_has(one, kind) for one in part)
+    return is_dataclass(part) and any(_has(getattr(part, field.name), kind) for field in fields(part))

@@ -1,0 +1,151 @@
+"""The stages of the Spark host without Spark: the same functions, called in the order in which Spark calls them.
+
+What only Spark can show (checkpoints, retries, types on their way through the JVM) is tested on Spark; whether
+stamping in several tasks, buckets, pages and state on pages change a result is tested here, on many histories.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from eventide.operators.bundle import Counts
+from eventide.operators.windowed import State
+from eventide.plan.pipeline import Pipeline
+from eventide.spark import page
+from eventide.spark.bodies import batches_of
+from eventide.spark.buckets import labels
+from eventide.spark.stage import Stage
+from eventide.spark.stamping import passed_on, stamped_pages
+from eventide.spark.stateful import absorb, in_order, results
+from eventide.spark.types import arrow_schema, from_spark
+from eventide.testing.hosts import Came
+from eventide.time import MAX
+
+_serial = itertools.count()
+
+
+@dataclass
+class Buckets:
+    """One operator: its stage, and the state of its buckets."""
+
+    stage: Stage
+    states: dict[int, State] = field(default_factory=dict)
+    promises: dict[int, dict[int, int]] = field(default_factory=dict)
+    watermark: int | None = None  # as the stamps know it; None: they do not
+
+    def step(self, pages: Sequence[page.Page]) -> list[page.Page]:
+        """A batch: every bucket takes its pages and gives its own."""
+        given: list[page.Page] = []
+        for label in labels(self.stage.buckets):
+            own = in_order([one.row() for one in pages if one.bucket == label])
+            if not own:
+                continue
+            state = self.states.get(label) or self.stage.operator().initial()
+            step, promises = absorb(self.stage, state, own, self.promises.get(label, {}))
+            self.states[label], self.promises[label] = step.state, promises
+            given += results(self.stage, label, step, {})
+            given += [page.Page(**row) for row in own if "." in row["kind"]]
+        return given
+
+
+class PagesHost:
+    """Pipelines over pages, as on Spark. ``knows=False``: stamps never know the watermark that stood."""
+
+    def __init__(
+        self,
+        pipelines: Sequence[Pipeline],
+        schema: Mapping[str, pl.DataType],
+        *,
+        buckets: int = 3,
+        tasks: int = 2,
+        knows: bool = True,
+    ) -> None:
+        self._tasks, self._knows = tasks, knows
+        self._operators: list[Buckets] = []
+        for depth, pipeline in enumerate(pipelines):
+            plan = pipeline.plan
+            count = 1 if not plan.key or (plan.window.axis == "rows" and not hasattr(plan.window, "size")) else buckets
+            sources = self._operators[-1].stage.buckets if depth else 0
+            stage = Stage(f"stage {next(_serial)}", plan, dict(schema), count, depth, sources)
+            self._operators.append(Buckets(stage))
+            panes = stage.operator().output_schemas()["panes"]
+            schema = dict(pl.DataFrame(pl.from_arrow(arrow_schema(panes).empty_table())).schema)
+
+    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
+        first = self._operators[0]
+        pages: list[page.Page] = []
+        for task, part in enumerate(_parts(rows, self._tasks)):
+            pages += stamped_pages(first.stage, part, now, page.sequence(task, 0), self._was(first))
+        if watermark is not None:
+            detail = '{"do": "drain"}' if watermark == MAX else f'{{"do": "note", "watermark": {watermark}}}'
+            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in labels(first.stage.buckets)]
+        pages += [page.Page(b, page.TICK, -1, now) for b in labels(first.stage.buckets)]
+        given = first.step(pages)
+        for operator in self._operators[1:]:
+            taken = [one.row() for one in given]
+            given = operator.step(list(passed_on(operator.stage, taken, 0, self._was(operator))))
+        return self._came(given)
+
+    def _was(self, operator: Buckets) -> int | None:
+        states = list(operator.states.values())
+        assert len({state.watermark for state in states}) <= 1, "all buckets agree on the watermark"
+        if not self._knows:
+            return None
+        return states[0].watermark if states else operator.stage.operator().initial().watermark
+
+    def _came(self, pages: Sequence[page.Page]) -> Came:
+        def rows(kind: str, stage: Stage) -> pl.DataFrame:
+            schema = stage.operator().output_schemas()[kind]
+            own = [one for one in pages if one.kind == page.at_depth(kind, stage.depth)]
+            frames = [_unpacked(one, schema) for one in own]
+            return pl.concat([pl.DataFrame(schema=schema), *frames])
+
+        stages = [operator.stage for operator in self._operators]
+        panes = rows("panes", stages[-1])
+        key = stages[-1].plan.key
+        order = panes.sort("diff", *_bounds(panes), *key, maintain_order=True) if panes.height else panes
+        first = next(iter(self._operators[0].states.values()))
+        return Came(
+            order,
+            [rows("late", stage) for stage in stages],
+            [rows("dead", stage) for stage in stages],
+            first.watermark,
+            _counts(pages),
+        )
+
+
+def _bounds(panes: pl.DataFrame) -> list[pl.Expr]:
+    return [pl.col("window").struct.field("end"), pl.col("window").struct.field("start")]
+
+
+def _unpacked(one: page.Page, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    assert one.body is not None
+    return from_spark(list(batches_of(one.body)), schema)
+
+
+def _parts(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:
+    size = -(-rows.height // tasks) or 1
+    return [rows.slice(start, size) for start in range(0, rows.height, size)]
+
+
+def _counts(pages: Sequence[page.Page]) -> Counts:
+    total: dict[str, Any] = {}
+    for one in pages:
+        if one.kind == "progress.0":
+            for name, number in (one.counts or {}).items():
+                total[name] = total.get(name, 0) + number
+    return Counts(
+        rows=total.get("rows", 0),
+        in_windows=total.get("in_windows", 0),
+        late=total.get("late", 0),
+        dead={name[5:]: number for name, number in total.items() if name.startswith("dead_")},
+        refined=total.get("refined", 0),
+        unemitted=total.get("unemitted", 0),
+        panes={name[6:].upper(): number for name, number in total.items() if name.startswith("panes_")},
+        retractions=total.get("retractions", 0),
+    )
