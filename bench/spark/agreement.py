@@ -1,10 +1,10 @@
 """Whether two results are the same.
 
-Both sides emit a window when the watermark, which stands 30 seconds behind the latest event time, reaches its end, but not at the
-same moment. Spark truncates the watermark to milliseconds and moves it after a batch, so a window that batch `n`
-completes is emitted by batch `n + 1`, or by a batch without data at the very end. Eventide keeps microseconds and
-moves the watermark within the batch, so batch `n` itself emits it. Windows that only one side has emitted when the
-files end are therefore no difference; but nearly all windows must have been emitted by both.
+Both sides emit a window when its end is at or before the watermark, which stands 30 seconds behind the latest event
+time. But Spark truncates the watermark to milliseconds and moves it after a batch: a window that batch ``n`` completes
+is emitted by batch ``n + 1``, if need be by one without data at the very end. Eventide keeps microseconds and moves the
+watermark within the batch: batch ``n`` itself emits it. A window that only one side has emitted when the files end is
+therefore no difference; but nearly all windows must have been emitted by both.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ Table = Callable[[DataFrame], DataFrame]
 class Peer:
     """Whom Eventide is compared with.
 
-    A slow peer may take only the first ``files``; then rates are compared, and results on those files. ``rocksdb_only``:
-    it cannot keep its state in the JVM's heap.
+    A slow peer may take only the first ``files``; then rates are compared, and results on those files.
+    ``rocksdb_only``: it cannot keep its state in the JVM's heap.
     """
 
     name: str
@@ -116,7 +116,7 @@ def _race(spark: SparkSession, contestants: Mapping[str, Contestant]) -> None:
 def _check(
     spark: SparkSession, eventide: Mapping[str, Contestant], peer: Peer, other: Contestant, table: Table
 ) -> tuple[dict[str, Agreement], dict[str, float]]:
-    """All once more, with results kept. The peer keeps its state in memory for once: that tells what this would give."""
+    """All once more, with results kept. For once the peer's state is in the JVM's heap, to know what that gives."""
     windows = table(spark.read.parquet(str(other.files))).count()
     with scratch("results") as results:
         to = results / "peer"
@@ -133,7 +133,7 @@ def _check(
             say(f"{name}, with results", kept)
             again = one.repeats(kept, other.files) and other.repeats(told, other.files)
             agreements[name] = compare(final_table(results / name), theirs, windows=windows, again=again)
-    in_memory = {} if peer.rocksdb_only else {"peer_in_memory": round(other.rows / told.seconds)}
+    in_memory: dict[str, float] = {} if peer.rocksdb_only else {"peer_in_memory": round(other.rows / told.seconds)}
     return agreements, in_memory
 
 

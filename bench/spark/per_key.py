@@ -1,8 +1,8 @@
 """The peer of ``triggers``: what a user writes without Eventide, one state call after the other for each key.
 
-Written in good faith: rows are reduced with NumPy, all open windows of a key lie in one value (one read and one
-write for each key and batch; a map of windows takes two calls for each window), a timer is set once for each window, and what a
-key has to tell is told at once.
+Written in good faith: rows are reduced with NumPy, all open windows of a key lie in one value (one read and one write
+for each key and batch; a map would take two calls for each window), a timer is set once for each window, and what a key
+has to tell is told at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 MINUTE = 60_000_000
 COLUMNS = ("key", "start", "n", "total", "timing", "diff")

@@ -26,7 +26,7 @@ IN_MEMORY = f"{_PROVIDERS}.HDFSBackedStateStoreProvider"
 
 def start_session() -> SparkSession:
     """One session for all contestants: what is set for one is set for all."""
-    return session(
+    spark: SparkSession = session(
         "bench",
         cores=CORES,
         partitions=CORES,
@@ -39,6 +39,7 @@ def start_session() -> SparkSession:
             f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
         },
     )
+    return spark
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.sinks.places import Place
-from tests.sinks.postgres import Unavailable, cluster
+from tests.sinks.postgres import UnavailableError, cluster
 
 _schemas = count()
 
@@ -37,7 +37,7 @@ def server() -> Iterator[str]:
     running = cluster()
     try:
         url = running.__enter__()
-    except Unavailable as reason:
+    except UnavailableError as reason:
         pytest.skip(str(reason))
     yield url
     running.__exit__(None, None, None)

@@ -14,13 +14,13 @@ from pathlib import Path
 INSTALLED = Path("/usr/lib/postgresql")
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """Why there is none."""
 
 
 @contextmanager
 def cluster() -> Iterator[str]:
-    """The URL of a running server, as its superuser. It listens on a socket in its own directory, so no port is taken."""
+    """The URL of a running server, as its superuser. It listens on a socket in its directory, so no port is taken."""
     programs = find() or install()
     home = Path(tempfile.mkdtemp(prefix="eventide-pg-"))
     owner = server_user()
@@ -30,7 +30,20 @@ def cluster() -> Iterator[str]:
     # Tests lose nothing if the machine goes down.
     options = f"-k {home} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=20"
     try:
-        run(programs / "initdb", "-D", data, "-U", "eventide", "-A", "trust", "-E", "UTF8", "--no-locale", "-N", as_=owner)
+        run(
+            programs / "initdb",
+            "-D",
+            data,
+            "-U",
+            "eventide",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+            "-N",
+            as_=owner,
+        )
         run(programs / "pg_ctl", "start", "-w", "-D", data, "-l", home / "log", "-o", options, as_=owner)
         try:
             yield f"postgresql:///postgres?host={home}&user=eventide"
@@ -52,14 +65,16 @@ def find() -> Path | None:
 def install() -> Path:
     """Debian's package, if we may."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise Unavailable("PostgreSQL is not installed, and only root on Debian can install it: apt-get install postgresql")
+        raise UnavailableError(
+            "PostgreSQL is not installed, and only root on Debian can install it: apt-get install postgresql"
+        )
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["install", "-y", "postgresql"], ["update"], ["install", "-y", "postgresql"]):
         subprocess.run(["apt-get", "-q", *command], env=environment, capture_output=True, check=False, timeout=300)
         programs = find()
         if programs is not None:
             return programs
-    raise Unavailable("PostgreSQL is not installed, and apt-get install postgresql failed")
+    raise UnavailableError("PostgreSQL is not installed, and apt-get install postgresql failed")
 
 
 def server_user() -> pwd.struct_passwd | None:
@@ -71,7 +86,7 @@ def server_user() -> pwd.struct_passwd | None:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise Unavailable("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+    raise UnavailableError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
 
 
 def run(program: Path, *arguments: object, as_: pwd.struct_passwd | None) -> None:
@@ -79,7 +94,9 @@ def run(program: Path, *arguments: object, as_: pwd.struct_passwd | None) -> Non
     command = [str(program), *map(str, arguments)]
     # Its output goes to a file: the server inherits it, and a pipe would stay open as long as it runs.
     with tempfile.TemporaryFile() as output:
-        done = subprocess.run(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd="/", check=False, **who)  # type: ignore[call-overload]
+        done = subprocess.run(
+            command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd="/", check=False, **who
+        )  # type: ignore[call-overload]
         output.seek(0)
         if done.returncode:
-            raise Unavailable(f"{program.name} failed: {output.read().decode(errors='replace')[-500:]}")
+            raise UnavailableError(f"{program.name} failed: {output.read().decode(errors='replace')[-500:]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventide.errors.kinds import PlanError
+from eventide.errors.kinds import DataError, EventideError, PlanError
 
 
 def duplicate_columns(names: Sequence[str]) -> PlanError:
@@ -17,4 +17,42 @@ def cannot_travel(name: str, dtype: str) -> PlanError:
     return PlanError(
         f"The column {name!r} has the type {dtype}, which cannot be sent to Python. "
         "Cast it, or drop it before the pipeline."
+    )
+
+
+def not_pipelines(given: object) -> PlanError:
+    """Something else where a pipeline belongs."""
+    return PlanError(f"run() takes a pipeline, or a list of pipelines that follow each other, not {given!r}.")
+
+
+def not_streaming() -> PlanError:
+    """A batch DataFrame in run()."""
+    return PlanError(
+        "run() takes a streaming DataFrame, and this one is not. Read it with spark.readStream, or get the panes "
+        "of a batch DataFrame with df.transform(pipeline)."
+    )
+
+
+def drain_without_end() -> PlanError:
+    """drain=True for a query that does not end."""
+    return PlanError(
+        'drain=True needs trigger="available_now": a query that goes on is drained by query.control.drain().'
+    )
+
+
+def stopped(kind: str, message: str) -> EventideError:
+    """An error that came from a task, as it was raised there."""
+    return PlanError(message) if kind == "PlanError" else DataError(message)
+
+
+def no_session(what: str) -> PlanError:
+    """No SparkSession is active."""
+    return PlanError(f"{what} needs a SparkSession: make one with ev.session(), or give one as spark=.")
+
+
+def expression_in_scan(name: str) -> PlanError:
+    """A Spark expression over rows that Spark never sees."""
+    return PlanError(
+        f"The column {name!r} is an expression of Spark's, but the rows of a scan do not go through Spark. "
+        "Name a column of the files, or read them with spark.readStream.parquet()."
     )

@@ -35,3 +35,43 @@ def plan_changed(differences: Mapping[str, tuple[object, object]]) -> PlanError:
         f"The saved state belongs to another plan:{lines}\n"
         "State cannot follow such a change. Open with the old plan and drain it, or start anew."
     )
+
+
+def not_a_head() -> DataError:
+    """A state that was saved whole, where the head of one in pages is wanted."""
+    return DataError("These bytes are a state that was saved whole, not the head of one in pages. Use load() for them.")
+
+
+def not_whole() -> DataError:
+    """The head of a state in pages, where a whole one is wanted."""
+    return DataError("These bytes are the head of a state in pages, and not the state. Use read(), with the pages.")
+
+
+def missing_page(number: int) -> DataError:
+    """The head names a page that the store does not have."""
+    return DataError(
+        f"Page {number} of the state is missing: the head names it, but the store has no such page. "
+        "Go back to a checkpoint that has both, or start anew."
+    )
+
+
+def another_page(number: int) -> DataError:
+    """The store has other bytes under the number of a page."""
+    return DataError(
+        f"Page {number} of the state is not the one that was written: its check sum differs. "
+        "Head and pages must come from the same checkpoint."
+    )
+
+
+def no_pages_open(number: int) -> DataError:
+    """A page is wanted outside of the time for which the host lent its store."""
+    return DataError(
+        f"Page {number} of the state is needed, but no store is open. Run the step inside `with ledger.open(pages):`."
+    )
+
+
+def another_ledger() -> DataError:
+    """The ledger does not describe what the state came from."""
+    return DataError(
+        "The ledger belongs to another state. Give the one that came with the state that this bundle began with."
+    )

@@ -6,6 +6,7 @@ instant, for as long as its piece lives. After that the atom's interval alone st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
 from eventide.operators.unions import RUN, may_prove_late, with_runs
 from eventide.plan.plan import Plan
+from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
 from eventide.time import MIN
 from eventide.windows import Sessions
@@ -49,6 +51,7 @@ class CutSessions:
         self._key = list(plan.key)
         self._identity = [*plan.key, c.START, c.END]
         self._firing = Firing(plan, bound, results)
+        self.forms = {"table": PaneForm(plan.key), "atoms": PaneForm(plan.key)}
 
     def initial(self) -> Pieces:
         """No sessions."""
@@ -100,14 +103,13 @@ class CutSessions:
         entered = int(everything.filter(NEW)[c.ROWS].sum())
         return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
 
-    def save(self, store: Pieces) -> dict[str, Any]:
+    def tables(self, store: Pieces) -> tuple[dict[str, Any], int]:
         """The pieces, and what they are made of."""
-        return {"table": store.table.save(), "atoms": store.atoms.save(), "clock": store.clock}
+        return {"table": store.table, "atoms": store.atoms}, store.clock
 
-    def load(self, saved: dict[str, Any]) -> Pieces:
-        """The pieces and atoms that were saved."""
-        table, atoms = (PaneTable.load(saved[name], self._key) for name in ("table", "atoms"))
-        return Pieces(table, atoms, saved["clock"])
+    def store(self, tables: Mapping[str, Any], clock: int) -> Pieces:
+        """The pieces and atoms."""
+        return Pieces(tables["table"], tables["atoms"], clock)
 
     def _atoms(self, known: list[pl.DataFrame], cells: pl.DataFrame) -> pl.DataFrame:
         """All atoms of the touched keys, with the pieces that they belong to now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from eventide.operators.firing import Firing, Moment
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
 from eventide.operators.slicing import Sliced, cut, grids_of, sliced, windows_of
 from eventide.plan.plan import Plan
+from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
 from eventide.time import MIN
 from eventide.windows import Inherit, WindowKind
@@ -38,6 +40,7 @@ class FireOften:
         self._firing = Firing(plan, bound, results)
         self._identity = [*plan.key, c.START, c.END]
         self._by_row = plan.window.axis == "rows"
+        self.forms = {"table": PaneForm(tuple(self._identity)), "seen": PaneForm(plan.key)}
 
     def initial(self) -> Panes:
         """No panes."""
@@ -85,14 +88,13 @@ class FireOften:
         store = replace(store, table=store.table.put(open_.select(self._schema())))
         return Outcome(store, fired.emitted, entered, *places, fired.unemitted)
 
-    def save(self, store: Panes) -> dict[str, Any]:
+    def tables(self, store: Panes) -> tuple[dict[str, Any], int]:
         """The panes, and the rows of each key."""
-        return {"table": store.table.save(), "seen": store.seen.save(), "clock": store.clock}
+        return {"table": store.table, "seen": store.seen}, store.clock
 
-    def load(self, saved: dict[str, Any]) -> Panes:
-        """The panes that were saved."""
-        table = PaneTable.load(saved["table"], self._identity)
-        return Panes(table, PaneTable.load(saved["seen"], self._plan.key), saved["clock"])
+    def store(self, tables: Mapping[str, Any], clock: int) -> Panes:
+        """The panes."""
+        return Panes(tables["table"], tables["seen"], clock)
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Sliced:
         if isinstance(self._kind, Inherit):

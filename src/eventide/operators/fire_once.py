@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from eventide.operators.outcome import Outcome, Stamped, start_cells
 from eventide.operators.slicing import cut, grids_of, windows_of
 from eventide.panes import ON_TIME
 from eventide.plan.plan import Plan
-from eventide.state.cells import Cells, Run
-from eventide.time import MAX
+from eventide.state.cell_pages import CellForm
+from eventide.state.cells import Cells
+from eventide.time import MAX, MIN
 from eventide.windows import WindowKind
 
 
@@ -29,6 +31,7 @@ class FireOnce:
         self._results = results
         self.by = [*plan.key, c.SLICE]
         self._grids = grids_of(kind)
+        self.forms = {"cells": CellForm(c.SLICE)}
 
     def initial(self) -> Cells:
         """No cells."""
@@ -55,13 +58,14 @@ class FireOnce:
         """The cells that rest in state."""
         return [run.cells for run in store.runs]
 
-    def save(self, store: Cells) -> dict[str, Any]:
-        """Run by run, because floats add up in the order of runs."""
-        return {"runs": [run.cells for run in store.runs]}
+    def tables(self, store: Cells) -> tuple[dict[str, Any], int]:
+        """The cells; no clock is needed."""
+        return {"cells": store}, MIN
 
-    def load(self, saved: dict[str, Any]) -> Cells:
-        """The cells that were saved."""
-        return Cells(c.SLICE, tuple(Run.of(cells, c.SLICE) for cells in saved["runs"]))
+    def store(self, tables: Mapping[str, Any], clock: int) -> Cells:
+        """The cells."""
+        cells: Cells = tables["cells"]
+        return cells
 
     def _complete(self, store: Cells, moment: Moment) -> tuple[Cells, list[pl.DataFrame]]:
         slices = store.slices(moment.watermark)

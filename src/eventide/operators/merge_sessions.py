@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from eventide.operators.hidden import FIRST, UNTIL
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
 from eventide.operators.unions import RUN, may_prove_late, with_runs
 from eventide.plan.plan import Plan
+from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
 from eventide.time import MIN
 from eventide.triggers import Finish
@@ -41,6 +43,7 @@ class MergeSessions:
         self._bound = bound
         self._key = list(plan.key)
         self._firing = Firing(plan, bound, results)
+        self.forms = {"table": PaneForm(plan.key)}
 
     def initial(self) -> OpenSessions:
         """No sessions."""
@@ -94,13 +97,13 @@ class MergeSessions:
         store = replace(store, table=store.table.put(open_))
         return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
 
-    def save(self, store: OpenSessions) -> dict[str, Any]:
+    def tables(self, store: OpenSessions) -> tuple[dict[str, Any], int]:
         """The sessions."""
-        return {"table": store.table.save(), "clock": store.clock}
+        return {"table": store.table}, store.clock
 
-    def load(self, saved: dict[str, Any]) -> OpenSessions:
-        """The sessions that were saved."""
-        return OpenSessions(PaneTable.load(saved["table"], self._key), saved["clock"])
+    def store(self, tables: Mapping[str, Any], clock: int) -> OpenSessions:
+        """The sessions."""
+        return OpenSessions(tables["table"], clock)
 
     def _runs(self, before: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """Sessions from state and the bundle's cells, each with the number of the session it is part of now."""

@@ -13,6 +13,7 @@ from eventide.aggregates.dense import Grid
 from eventide.errors import DataError
 from eventide.operators import columns as c
 from eventide.operators.firing import Moment
+from eventide.state.paging import Form
 
 S = TypeVar("S")
 
@@ -84,12 +85,17 @@ class Inner(Protocol):
         """What rests in state, for inspection."""
         ...
 
-    def save(self, store: Any) -> dict[str, Any]:
-        """The store as plain data and frames."""
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """How the tables of the store are written."""
         ...
 
-    def load(self, saved: dict[str, Any]) -> Any:
-        """The store that was saved."""
+    def tables(self, store: Any) -> tuple[dict[str, Any], int]:
+        """The tables of the store, and the clock up to which they have been looked at."""
+        ...
+
+    def store(self, tables: Mapping[str, Any], clock: int) -> Any:
+        """The store of these tables."""
         ...
 
 

@@ -9,7 +9,7 @@ triggers are evaluated once. The same operator runs in every host.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import polars as pl
@@ -17,7 +17,6 @@ import polars as pl
 from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
-from eventide.errors import state as state_errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit, check_gap, check_window, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
@@ -28,22 +27,14 @@ from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
+from eventide.operators.saving import Saving, State, opened
 from eventide.plan.plan import IngestionTime, Plan, fingerprint
-from eventide.state import snapshot
+from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Tracker, Watermark
 from eventide.windows import Inherit, Sessions
 
-
-@dataclass(frozen=True)
-class State:
-    """All that the operator knows between bundles."""
-
-    tracker: Tracker
-    watermark: int
-    now: int
-    store: Any
-    position: int = 0  # rows of the whole stream so far, for windows counted in rows
+__all__ = ["State", "WindowedAggregate"]
 
 
 class WindowedAggregate:
@@ -57,6 +48,8 @@ class WindowedAggregate:
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
+        facts = fingerprint(plan) | {"accumulators": str(self.bound.schema)}
+        self._saving = Saving(facts, self.schema, plan.watermark, self._inner)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -83,9 +76,7 @@ class WindowedAggregate:
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of panes, late rows and dead letters."""
         by_row = self.plan.window.axis == "rows"
-        panes = rows_out.pane_rows(
-            self._no_panes, key=self.plan.key, results=self.results, now=0, by_row=by_row
-        )
+        panes = rows_out.pane_rows(self._no_panes, key=self.plan.key, results=self.results, now=0, by_row=by_row)
         return {"panes": dict(panes.schema), "late": dict(self._no_late.schema), "dead": dict(self._no_dead.schema)}
 
     def initial(self) -> State:
@@ -139,30 +130,37 @@ class WindowedAggregate:
 
     def save(self, state: State) -> bytes:
         """The state as bytes; ``load`` goes on from there, in this process or another."""
-        return snapshot.dump(
-            {
-                "plan": fingerprint(self.plan) | {"accumulators": str(self.bound.schema)},
-                "rows": pl.DataFrame(schema=self.schema),
-                "watermark": state.watermark,
-                "now": state.now,
-                "position": state.position,
-                "tracker": state.tracker.snapshot(),
-                "store": self._inner.save(state.store),
-            }
-        )
+        return self._saving.save(state)
 
     @classmethod
     def load(cls, plan: Plan, saved: bytes) -> tuple[Self, State]:
         """The operator and the state that were saved. Another plan is refused, with what has changed."""
-        content = snapshot.load(saved)
+        content = opened(saved)
         operator = cls(plan, content["rows"].schema)
-        was, now = content["plan"], fingerprint(plan) | {"accumulators": str(operator.bound.schema)}
-        changed = {name: (was.get(name), now.get(name)) for name in was | now if was.get(name) != now.get(name)}
-        if changed:
-            raise state_errors.plan_changed(changed)
-        tracker = Tracker.restore(plan.watermark, content["tracker"])
-        store = operator._inner.load(content["store"])
-        return operator, State(tracker, content["watermark"], content["now"], store, content["position"])
+        return operator, operator._saving.load(content)
+
+    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
+        """Put what is new since ``ledger`` into pages, drop what is gone; gives the head (small) and the new ledger.
+
+        ``ledger`` came with the state that the bundle began with (None: nothing was written yet). It stays as it is,
+        so a write that failed can be made again.
+        """
+        return self._saving.write(state, pages, ledger)
+
+    def read(self, head: bytes, pages: Pages) -> tuple[State, Ledger]:
+        """The state that was written. Another plan or format is refused with what has changed.
+
+        Run steps on it inside ``with ledger.open(pages)``: cells stay in their pages until they are needed.
+        """
+        return self._saving.read(head, pages)
+
+    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
+        """The state as it was written with ``ledger``, with about ``keep`` bytes of its cells in memory."""
+        return self._saving.let_go(state, ledger, keep)
+
+    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
+        """Open ``rows``, ``runs`` in memory, ``pages`` and their ``bytes``, and what the last write has ``written``."""
+        return self._saving.sizes(state, ledger)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from eventide.local import Clock, LocalQuery, LocalResult, Rows
+    from eventide.spark.scanning import Scan
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Pipeline:
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""
         return explain(self.plan)
 
-    def __call__(self, rows: DataFrame) -> DataFrame:
+    def __call__(self, rows: DataFrame | Scan) -> DataFrame:
         """The panes over a DataFrame of Spark, streaming or not: ``events.transform(pipeline)``."""
         from eventide.spark.host import transform
 

@@ -82,27 +82,25 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, datetime):
         return format_instant(instant(value)) if value.tzinfo else value.isoformat(sep=" ")
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _print(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+    head, *rest = aligned(header, lines)
     try:
         from rich.console import Console
-        from rich.table import Table
+        from rich.text import Text
     except ImportError:
-        print(title, *aligned(header, lines), "", sep="\n", flush=True)
+        print(title, head, *rest, "", sep="\n", flush=True)
         return
-    from rich import box
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, title_justify="left", title_style="bold")
-    for i, name in enumerate(header):
-        table.add_column(name, no_wrap=True, justify="right" if _numbers(lines, i) else "left")
-    taken_back = header.index("diff") if "diff" in header else None
-    for line in lines:
-        style = "dim strike" if taken_back is not None and line[taken_back] == "-1" else ""
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in line), style=style)
-    Console(file=sys.stdout).print(table)
+    diff = header.index("diff") if "diff" in header else None
+    styled = [Text(title, "bold"), Text(head, "underline")]
+    for line, cells in zip(rest, lines, strict=True):
+        styled.append(Text(line, "dim" if diff is not None and cells[diff] == "-1" else ""))
+        for timing, colour in _STYLES.items():
+            styled[-1].highlight_words([f" {timing} "], colour)
+    # What does not fit into the terminal is for the terminal to wrap: nothing is cut off.
+    Console(file=sys.stdout).print(*styled, "", sep="\n", soft_wrap=True)
 
 
 def aligned(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:

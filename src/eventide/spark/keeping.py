@@ -6,64 +6,116 @@ the head. The version is in state: a task that was retried, or ran elsewhere in 
 
 from __future__ import annotations
 
+import json
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from eventide.operators.windowed import State, WindowedAggregate
+from eventide.errors import state as errors
+from eventide.operators.windowed import State
 from eventide.spark.stage import Stage
-from eventide.spark.tasks import this_task
-from eventide.state import snapshot
+from eventide.spark.tasks import Task
+from eventide.state.paging import Ledger
+
+HEAD = "head"
+HEAD_SCHEMA = "version string, about string, body binary"
+PAGES = "pages"
+
+_BUDGET = 1 << 28  # bytes of pages, as they are written, whose contents a worker keeps in memory
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The state of one bucket."""
+    """The state of one bucket as it stands in the store."""
 
     version: str
     state: State
-    promises: dict[int, int] = field(default_factory=dict)
-
-
-_cache: dict[tuple[str, str, int], Kept] = {}
+    ledger: Ledger | None = None
+    promises: dict[int, int] = field(default_factory=dict)  # of the buckets before, by their labels
+    size: int = 0
 
 
 class Keeper:
-    """Reads and writes the state of buckets."""
+    """Reads and writes the state of the bucket that Spark has chosen."""
 
     def __init__(self, handle: StatefulProcessorHandle, stage: Stage) -> None:
-        self._head = handle.getValueState("head", "format int, version string, body binary")
+        self._head = handle.getValueState(HEAD, HEAD_SCHEMA)
+        self.pages = StorePages(handle)
         self._stage = stage
-        self._hit = 0
 
-    def read(self, bucket: int) -> Kept:
-        """What is known of a bucket."""
+    def read(self, bucket: int, task: Task) -> tuple[Kept, bool]:
+        """What is known of a bucket, and whether it was in memory."""
         found = self._head.get()
         if found is None:
-            return Kept("", self._stage.operator().initial())
-        _, version, body = found
-        kept = _cache.get(self._place(bucket))
-        self._hit = int(kept is not None and kept.version == version)
-        if kept is not None and self._hit:
-            return kept
-        content = snapshot.load(bytes(body))
-        _, state = WindowedAggregate.load(self._stage.plan, content["state"].item().encode("latin1"))
-        return Kept(version, state, {int(k): v for k, v in content["promises"].items()})
+            return Kept("", self._stage.operator().initial()), False
+        version, about, body = found
+        kept = _memory.get((task.run, self._stage.name, bucket), version)
+        if kept is not None:
+            return kept, True
+        said = json.loads(about)
+        if said["buckets"] != self._stage.buckets:
+            raise errors.plan_changed({"buckets": (said["buckets"], self._stage.buckets)})
+        state, ledger = self._stage.operator().read(bytes(body), self.pages)
+        return Kept(version, state, ledger, {int(label): time for label, time in said["promises"].items()}), False
 
-    def write(self, bucket: int, state: State, promises: dict[int, int]) -> None:
-        """Keep it for the next batch."""
-        import polars as pl
-
-        task = this_task()
+    def write(self, bucket: int, task: Task, kept: Kept, state: State, promises: dict[int, int]) -> dict[str, int]:
+        """Keep it for the next batch; returns how large it is."""
+        operator = self._stage.operator()
+        head, ledger = operator.write(state, self.pages, kept.ledger)
         version = f"{task.batch}.{task.attempt}"
-        saved = self._stage.operator().save(state)
-        body = snapshot.dump({"state": pl.Series([saved.decode("latin1")]), "promises": promises})
-        self._head.update((1, version, body))
-        _cache[self._place(bucket)] = Kept(version, state, promises)
+        about = {"buckets": self._stage.buckets, "promises": promises, "depth": self._stage.depth}
+        self._head.update((version, json.dumps(about), head))
+        sizes = operator.sizes(state, ledger)
+        fresh = Kept(version, state, ledger, promises, sizes["bytes"])
+        _memory.put((task.run, self._stage.name, bucket), fresh)
+        return {"pages": sizes["pages"], "state_bytes": sizes["bytes"] + len(head), "written": sizes["written"]}
 
-    def sizes(self, bucket: int) -> dict[str, int]:
-        """For the metrics."""
-        return {"cache_hits": self._hit}
 
-    def _place(self, bucket: int) -> tuple[str, str, int]:
-        return (this_task().run, self._stage.name, bucket)
+class StorePages:
+    """Pages in a map of Spark's state."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._map = handle.getMapState(PAGES, "page bigint", "body binary")
+
+    def get(self, page: int) -> bytes:
+        """The body of a page."""
+        found = self._map.getValue((page,))
+        return bytes(found[0]) if found else b""
+
+    def put(self, page: int, body: bytes) -> None:
+        """Keep a page."""
+        self._map.updateValue((page,), (body,))
+
+    def drop(self, page: int) -> None:
+        """Forget a page."""
+        self._map.removeKey((page,))
+
+
+class Memory:
+    """States of buckets in this process, the ones used last, up to a budget.
+
+    Of each bucket the last two versions are kept: a batch that is tried again begins where the first try began.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._kept: OrderedDict[tuple[str, str, int], list[Kept]] = OrderedDict()
+
+    def get(self, place: tuple[str, str, int], version: str) -> Kept | None:
+        """The state of this version, if it is here."""
+        for kept in self._kept.get(place, ()):
+            if kept.version == version:
+                self._kept.move_to_end(place)
+                return kept
+        return None
+
+    def put(self, place: tuple[str, str, int], kept: Kept) -> None:
+        """Remember a state."""
+        self._kept[place] = [*self._kept.get(place, ())[-1:], kept]
+        self._kept.move_to_end(place)
+        while len(self._kept) > 1 and sum(versions[-1].size for versions in self._kept.values()) > self._budget:
+            self._kept.popitem(last=False)
+
+
+_memory = Memory(_BUDGET)

@@ -23,6 +23,7 @@ SUMS = (
     "open_windows",
     "pages",
     "state_bytes",
+    "written",
     "cache_hits",
     "buckets",
 )

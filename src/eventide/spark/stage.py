@@ -24,6 +24,7 @@ class Stage:
     depth: int = 0  # how many operators stand before it
     sources: int = 0  # buckets of the operator before it, each of which promises something
     streaming: bool = True
+    derived: tuple[str, ...] = ()  # columns that expressions of the plan gave: no part of the row as it came
 
     def operator(self) -> WindowedAggregate:
         """The operator, bound once in each process."""

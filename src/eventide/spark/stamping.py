@@ -41,7 +41,7 @@ def stamp_rows(stage: Stage) -> StampBatches:
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = this_task()
-        was = _watermark(stage, task)
+        was = watermark_known(stage, task)
         for chunk, rows in enumerate(_gathered(batches)):
             now = rows[0].column(NOW)[0].as_py()
             frame = from_spark(rows, stage.schema)
@@ -55,7 +55,7 @@ def stamp_pages(stage: Stage) -> StampBatches:
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = this_task()
-        was = _watermark(stage, task)
+        was = watermark_known(stage, task)
         pages = [one for batch in batches for one in batch.to_pylist(maps_as_pydicts="strict")]
         yield as_batch(passed_on(stage, pages, task.number, was))
 
@@ -111,7 +111,8 @@ def as_batch(pages: Iterable[page.Page]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one.row() for one in pages], ARROW)
 
 
-def _watermark(stage: Stage, task: Task) -> int | None:
+def watermark_known(stage: Stage, task: Task) -> int | None:
+    """The watermark that stands when this batch begins, if it is known on this machine."""
     if not stage.streaming:
         return MIN
     return None if task.batch is None else standing.known(task.run, stage.name, task.batch - 1)

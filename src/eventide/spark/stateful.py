@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -41,12 +42,12 @@ class Operate(StatefulProcessor):
         """One bucket's pages of this batch."""
         task = this_task()
         pages = in_order(rows)
-        state = self._keeper.read(key[0])
-        step, promises = absorb(self._stage, state.state, pages, state.promises)
-        self._keeper.write(key[0], step.state, promises)
+        kept, hit = self._keeper.read(key[0], task)
+        with kept.ledger.open(self._keeper.pages) if kept.ledger else nullcontext():
+            step, promises = absorb(self._stage, kept.state, pages, kept.promises)
+        sizes = self._keeper.write(key[0], task, kept, step.state, promises) | {"cache_hits": int(hit)}
         if task.batch is not None:
             standing.note(task.run, self._stage.name, task.batch, step.state.watermark)
-        sizes = self._keeper.sizes(key[0])
         passing = (Row(**row.asDict() | {"bucket": key[0]}) for row in pages if "." in row["kind"])
         own = (Row(**one.row()) for one in results(self._stage, key[0], step, sizes))
         return chain(own, passing)

@@ -58,7 +58,11 @@ def to_spark(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 def from_spark(batches: list[pa.RecordBatch], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Rows from Spark. Times come in the session's zone; the instant is the same in any."""
     table = pa.Table.from_batches(batches)
-    frame = pl.DataFrame(pl.from_arrow(table.select(list(schema))))
+    return as_rows(pl.DataFrame(pl.from_arrow(table.select(list(schema)))), schema)
+
+
+def as_rows(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Rows in the types that the operator was bound to."""
     return frame if dict(frame.schema) == dict(schema) else frame.cast(pl.Schema(schema))
 
 

@@ -17,6 +17,7 @@ import polars as pl
 HASH = "__hash"
 DUE = "__due"  # event time at which the pane must be looked at again
 CLOCK = "__clock"  # processing time at which it must; null: no such time
+_ID = "__id"
 
 Positions = npt.NDArray[np.int64]
 
@@ -44,9 +45,13 @@ class Due:
 
 @dataclass(frozen=True)
 class Run:
-    """Panes sorted by hash. ``alive`` tells which of them have not been taken."""
+    """Panes sorted by hash. ``alive`` tells which of them have not been taken.
+
+    Each pane that is put has an ``id``, in the order of putting. The array of ids is also what a run is known by.
+    """
 
     panes: pl.DataFrame
+    ids: npt.NDArray[np.int64]
     hashes: npt.NDArray[np.uint64]
     due: Due
     clock: Due
@@ -54,11 +59,12 @@ class Run:
     living: int
 
     @staticmethod
-    def of(panes: pl.DataFrame) -> Run:
+    def of(panes: pl.DataFrame, ids: npt.NDArray[np.int64]) -> Run:
         """Index ``panes``."""
-        panes = panes.sort(HASH, maintain_order=True)
+        panes = panes.with_columns(pl.Series(_ID, ids)).sort(HASH, maintain_order=True)
+        ids, panes = panes[_ID].to_numpy(), panes.drop(_ID)
         alive = np.ones(panes.height, np.bool_)
-        return Run(panes, panes[HASH].to_numpy(), Due.of(panes[DUE]), Due.of(panes[CLOCK]), alive, panes.height)
+        return Run(panes, ids, panes[HASH].to_numpy(), Due.of(panes[DUE]), Due.of(panes[CLOCK]), alive, panes.height)
 
     def find(self, hashes: npt.NDArray[np.uint64]) -> Positions:
         """Every position that holds one of these (distinct, sorted) hashes."""
@@ -84,12 +90,18 @@ class Run:
         """The panes that have not been taken."""
         return self.panes if self.living == self.panes.height else self.panes.filter(pl.Series(self.alive))
 
+    def living_ids(self) -> npt.NDArray[np.int64]:
+        """Their ids."""
+        return self.ids if self.living == len(self.ids) else self.ids[self.alive]
+
 
 @dataclass(frozen=True)
 class PaneTable:
-    """The runs, oldest first."""
+    """The runs, oldest first, and how many panes have ever been put into this table or one that it came from."""
 
     runs: tuple[Run, ...] = ()
+    born: int = 0
+    lineage: object = None  # the same in all tables that come from one first put, so that their ids can be compared
 
     @property
     def height(self) -> int:
@@ -108,25 +120,17 @@ class PaneTable:
             runs.append(run)
             if panes.height:
                 taken.append(panes)
-        return PaneTable(tuple(run for run in runs if run.living)), taken
+        return replace(self, runs=tuple(run for run in runs if run.living)), taken
 
     def put(self, panes: pl.DataFrame) -> PaneTable:
         """With these panes, none of which is in the table."""
         if panes.is_empty():
             return self
-        runs = [*self.runs, Run.of(panes)]
+        born = self.born + panes.height
+        runs = [*self.runs, Run.of(panes, np.arange(self.born, born))]
         while len(runs) > 1 and runs[-2].living <= 2 * runs[-1].living:
-            runs[-2:] = [Run.of(pl.concat([run.survivors() for run in runs[-2:]]))]
-        return PaneTable(tuple(_tidy(runs)))
-
-    @staticmethod
-    def load(saved: Sequence[pl.DataFrame], by: Sequence[str]) -> PaneTable:
-        """The table that was saved, found again by the hash of ``by``."""
-        return PaneTable(tuple(Run.of(_with_hashes(frame, by)) for frame in saved))
-
-    def save(self) -> list[pl.DataFrame]:
-        """The open panes, run by run; without hashes, because another version of Polars may compute others."""
-        return [run.survivors().drop(HASH) for run in self.runs]
+            runs[-2:] = [_as_one(runs[-2:])]
+        return PaneTable(tuple(_tidy(runs)), born, self.lineage or object())
 
     def scan(self) -> pl.DataFrame | None:
         """All open panes, for inspection."""
@@ -140,14 +144,19 @@ def hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.Series:
     return frame.select(by).hash_rows() if frame.height else pl.Series([], dtype=pl.UInt64)
 
 
-def _with_hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def with_hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Saved panes, to be found again; hashes are not saved, because another version of Polars computes others."""
     own = [name for name in frame.columns if name not in (DUE, CLOCK)]
     return frame.select(*own, hashes(frame, by).alias(HASH), DUE, CLOCK)
 
 
 def _tidy(runs: Sequence[Run]) -> list[Run]:
     """A run that is mostly taken is rewritten, so that memory follows what is open."""
-    return [Run.of(run.survivors()) if 2 * run.living < run.panes.height else run for run in runs]
+    return [_as_one([run]) if 2 * run.living < run.panes.height else run for run in runs]
+
+
+def _as_one(runs: Sequence[Run]) -> Run:
+    return Run.of(pl.concat([run.survivors() for run in runs]), np.concatenate([run.living_ids() for run in runs]))
 
 
 EMPTY = PaneTable()

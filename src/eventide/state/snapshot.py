@@ -20,6 +20,7 @@ Compression = Literal["uncompressed", "lz4", "zstd"]
 
 _MAGIC = b"eventide"
 _HEAD = struct.Struct(">8sIQ")  # magic, format, length of the header
+_SMALL = 2048  # bytes of a frame that compression would not make smaller
 
 
 def dump(content: dict[str, Any], *, compression: Compression = "zstd") -> bytes:
@@ -83,7 +84,8 @@ class _Frames:
 
     def _add(self, frame: pl.DataFrame) -> int:
         first = len(self.parts)
-        frame.write_ipc_stream(self, compression=self._compression)  # type: ignore[call-overload]
+        small = frame.estimated_size() < _SMALL
+        frame.write_ipc_stream(self, compression="uncompressed" if small else self._compression)  # type: ignore[call-overload]
         self.lengths.append(sum(map(len, self.parts[first:])))
         return len(self.lengths) - 1
 

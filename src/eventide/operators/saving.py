@@ -1,0 +1,136 @@
+"""An operator's state as bytes: all of it at once, or a small head and pages of which only new ones are written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from eventide.errors import state as errors
+from eventide.operators.outcome import Inner
+from eventide.state import snapshot
+from eventide.state.paging import Ledger, Page, Pages, Sizes, Writer
+from eventide.watermarks import Strategy, Tracker
+
+
+@dataclass(frozen=True)
+class State:
+    """All that the operator knows between bundles."""
+
+    tracker: Tracker
+    watermark: int
+    now: int
+    store: Any
+    position: int = 0  # rows of the whole stream so far, for windows counted in rows
+
+
+class Saving:
+    """Saves the states of one operator. ``facts`` say what they depend on, in words."""
+
+    def __init__(
+        self, facts: Mapping[str, str], schema: Mapping[str, pl.DataType], strategy: Strategy, inner: Inner
+    ) -> None:
+        self._facts = dict(facts)
+        self._rows = pl.DataFrame(schema=schema)
+        self._strategy = strategy
+        self._inner = inner
+        columns = {"columns": ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())}
+        self._plan = self._facts | columns
+        words = json.dumps(self._plan, sort_keys=True).encode()
+        self._print = hashlib.blake2b(words, digest_size=16).hexdigest()
+
+    def save(self, state: State) -> bytes:
+        """All of it."""
+        tables, clock = self._inner.tables(state.store)
+        store = {name: form.save(tables[name]) for name, form in self._inner.forms.items()}
+        about = {"plan": self._facts, "rows": self._rows}
+        return snapshot.dump({"kind": "whole"} | about | _told(state, clock) | {"store": store})
+
+    def load(self, content: dict[str, Any]) -> State:
+        """The state that was saved."""
+        check(content["plan"], self._facts)
+        tables = {name: form.load(content["store"][name]) for name, form in self._inner.forms.items()}
+        return self._state(content, tables)
+
+    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
+        """Put what is new since ``ledger``, drop what is gone."""
+        ledger = ledger or Ledger()
+        writer = Writer(pages, ledger.next)
+        plan = ledger.plan or writer.put({"plan": self._plan, "rows": self._rows})
+        tables, clock = self._inner.tables(state.store)
+        heads, known = {}, {}
+        with ledger.open(pages):
+            for name, form in self._inner.forms.items():
+                heads[name], known[name] = form.write(tables[name], ledger.tables.get(name), writer, ledger.shelf)
+        writer.finish()
+        content = {"kind": "head", "plan": [self._print, *vars(plan).values()], "next": writer.next}
+        head = snapshot.dump(content | _told(state, clock) | {"store": heads}, compression="lz4")
+        return head, Ledger(writer.next, plan, known, writer.written + len(head), ledger.shelf)
+
+    def read(self, head: bytes, pages: Pages) -> tuple[State, Ledger]:
+        """The state that was written."""
+        content = snapshot.load(head)
+        if content.get("kind") != "head":
+            raise errors.not_a_head()
+        written, *page = content["plan"]
+        ledger = Ledger(content["next"], Page(*page))
+        with ledger.open(pages):
+            if written != self._print:
+                check(ledger.shelf.fetch(Page(*page))["plan"], self._plan)
+            found = {name: form.read(content["store"][name], ledger.shelf) for name, form in self._inner.forms.items()}
+        known = {name: known for name, (_, known) in found.items()}
+        state = self._state(content, {name: table for name, (table, _) in found.items()})
+        return state, Ledger(ledger.next, ledger.plan, known, 0, ledger.shelf)
+
+    def let_go(self, state: State, ledger: Ledger, keep: int) -> State:
+        """The state with at most about ``keep`` bytes in memory of what can be fetched again."""
+        tables, clock = self._inner.tables(state.store)
+        left = {
+            name: form.let_go(tables[name], ledger.tables[name], ledger.shelf, keep)
+            for name, form in self._inner.forms.items()
+        }
+        return State(state.tracker, state.watermark, state.now, self._inner.store(left, clock), state.position)
+
+    def sizes(self, state: State, ledger: Ledger | None) -> dict[str, int]:
+        """How large the state is."""
+        ledger = ledger or Ledger()
+        tables, _ = self._inner.tables(state.store)
+        parts = [form.sizes(tables[name], ledger.tables.get(name)) for name, form in self._inner.forms.items()]
+        plan = Sizes() if ledger.plan is None else Sizes(pages=1, bytes=ledger.plan.size)
+        return vars(sum(parts, plan)) | {"written": ledger.written}
+
+    def _state(self, content: dict[str, Any], tables: Mapping[str, Any]) -> State:
+        tracker = Tracker.restore(self._strategy, content["tracker"])
+        store = self._inner.store(tables, content["clock"])
+        return State(tracker, content["watermark"], content["now"], store, content["position"])
+
+
+def opened(saved: bytes) -> dict[str, Any]:
+    """What a state that was saved whole says, before it is known whose it is."""
+    content = snapshot.load(saved)
+    if content.get("kind") != "whole":
+        raise errors.not_whole()
+    return content
+
+
+def check(was: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Refuse the state of another plan, with what has changed."""
+    names = was | now  # type: ignore[operator]
+    changed = {name: (was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)}
+    if changed:
+        raise errors.plan_changed(changed)
+
+
+def _told(state: State, clock: int) -> dict[str, Any]:
+    """What is small, and written each time."""
+    return {
+        "watermark": state.watermark,
+        "now": state.now,
+        "position": state.position,
+        "clock": clock,
+        "tracker": state.tracker.snapshot(),
+    }

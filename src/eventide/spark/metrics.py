@@ -1,0 +1,143 @@
+"""What each batch did, as Python objects: read from the pages of a batch, or from what Spark observed of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from eventide.spark import page
+from eventide.spark.measures import REASONS, SUMS
+from eventide.time import MAX, MIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from eventide.spark.stage import Stage
+
+PREFIX = "eventide"
+_TIMINGS = ("EARLY", "ON_TIME", "LATE")
+
+
+@dataclass(frozen=True)
+class BatchMetrics:
+    """One operator in one batch. ``rows = in_windows + late + dead``, always."""
+
+    batch: int
+    depth: int  # of the operator in a chain of pipelines
+    at: int  # the batch's time, in microseconds
+    rows: int = 0
+    in_windows: int = 0
+    late: int = 0
+    dead: Mapping[str, int] = field(default_factory=dict)  # by reason
+    refined: int = 0  # of those in windows: behind the watermark, but within the lateness
+    unemitted: int = 0  # of those in windows: came after their trigger had finished (only with may_lose_data)
+    panes: Mapping[str, int] = field(default_factory=dict)  # by timing
+    retractions: int = 0
+    watermark: int | None = None  # None: nothing is known yet, or the stream is drained
+    drained: bool = False
+    watermark_key: int = 0
+    least_origin: str | None = None  # the one that holds the watermark back
+    origins: int = 0
+    idle_origins: tuple[str | None, ...] = ()
+    gaps: int = 0  # runs of sequence numbers that are missing
+    open_windows: int = 0
+    pages: int = 0
+    state_bytes: int = 0
+    written: int = 0  # bytes of state that the batch wrote
+    cache_hits: int = 0
+    buckets: int = 0
+
+    @property
+    def lag(self) -> timedelta | None:
+        """How far event time is behind the batch's time."""
+        return None if self.watermark is None else timedelta(microseconds=self.at - self.watermark)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every row is accounted for."""
+        return self.rows == self.in_windows + self.late + sum(self.dead.values())
+
+
+def read_metrics(batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, int]) -> list[BatchMetrics]:
+    """The metrics of a batch, one for each operator, from its progress pages."""
+    by_depth: dict[int, list[Any]] = {}
+    for one in pages:
+        kind, _, depth = one["kind"].partition(".")
+        if kind == page.PROGRESS:
+            by_depth.setdefault(int(depth), []).append(one)
+    read = []
+    for depth, own in sorted(by_depth.items()):
+        counts = {name: sum(one["counts"].get(name, 0) for one in own) for name in SUMS}
+        told = {
+            "watermark": max(one["counts"]["watermark"] for one in own),
+            "at": max(one["now"] for one in own),
+            "detail": own[0]["detail"],
+        }
+        read.append(metrics_of(batch, depth, counts | told, watermark_keys.get(depth, 0)))
+    return read
+
+
+def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0) -> BatchMetrics:
+    """The metrics of one operator from plain counts."""
+    counts = {name: int(observed.get(name) or 0) for name in SUMS}
+    detail = json.loads(observed.get("detail") or "{}")
+    watermark = observed.get("watermark")
+    dead = {reason: number for reason in REASONS if (number := counts.pop(f"dead_{reason}"))}
+    panes = {timing: number for timing in _TIMINGS if (number := counts.pop(f"panes_{timing.lower()}"))}
+    return BatchMetrics(
+        batch=batch,
+        depth=depth,
+        at=int(observed.get("at") or 0),
+        dead=dead,
+        panes=panes,
+        watermark=watermark if watermark is not None and MIN < watermark < MAX else None,
+        drained=watermark == MAX,
+        watermark_key=watermark_key,
+        least_origin=detail.get("least_origin"),
+        origins=detail.get("origins", 0),
+        idle_origins=tuple(detail.get("idle_origins", ())),
+        gaps=detail.get("gaps", 0),
+        **counts,
+    )
+
+
+def observation(stage: Stage) -> str:
+    """The name under which Spark shows what it observed of an operator; no two operators have the same.
+
+    >>> from types import SimpleNamespace as Some
+    >>> observation(Some(depth=1, name="4f2a99", plan=Some(watermark=Some(options=Some(watermark_key=7)))))
+    'eventide.1.7.4f2a99'
+    """
+    return f"{PREFIX}.{stage.depth}.{stage.plan.watermark.options.watermark_key}.{stage.name[:8]}"
+
+
+def observed_in(progress: Mapping[str, Any]) -> list[BatchMetrics]:
+    """The metrics in a query's progress (``query.lastProgress``, or what a listener gets), one for each operator."""
+    read = []
+    for name, counts in (progress.get("observedMetrics") or {}).items():
+        if name.startswith(f"{PREFIX}."):
+            _, depth, key, _ = name.split(".")
+            known = counts.asDict() if hasattr(counts, "asDict") else dict(counts)
+            read.append(metrics_of(progress["batchId"], int(depth), known, int(key)))
+    return sorted(read, key=lambda one: one.depth)
+
+
+def observed_columns(depth: int) -> list[Column]:
+    """What Spark is to observe of the pages of an operator."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    own = F.col("kind") == page.at_depth(page.PROGRESS, depth)
+
+    def count(name: str) -> Column:
+        return F.when(own, F.element_at("counts", F.lit(name)))
+
+    sums = [F.coalesce(F.sum(count(name)), F.lit(0)).alias(name) for name in SUMS]
+    return [
+        *sums,
+        F.max(count("watermark")).alias("watermark"),
+        F.max(F.when(own, F.col("now"))).alias("at"),
+        F.max(F.when(own, F.col("detail"))).alias("detail"),
+    ]

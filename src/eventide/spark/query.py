@@ -1,0 +1,76 @@
+"""A running query: what Spark knows of it, what Eventide knows of it, and how to speak to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from eventide.errors import spark as errors
+from eventide.spark.control import Control
+from eventide.spark.metrics import BatchMetrics
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+# Our own message, up to where the worker's or the JVM's stack begins.
+_OURS = re.compile(r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
+
+
+class Query:
+    """What ``ev.run`` gives."""
+
+    def __init__(
+        self, query: StreamingQuery, control: Control, history: Sequence[BatchMetrics], close: Callable[[], None]
+    ) -> None:
+        self.spark = query
+        self.control = control
+        self.history = history  # of the last batches, oldest first
+        self._close = close
+
+    @property
+    def metrics(self) -> BatchMetrics | None:
+        """What the last batch did (of a chain: its last operator)."""
+        return self.history[-1] if self.history else None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs."""
+        return self.spark.isActive
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait for its end; raises what stopped it. False: it still runs after ``timeout`` seconds."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self.spark.awaitTermination(timeout)  # type: ignore[arg-type]  # it takes fractions, too
+        except StreamingQueryException as failure:
+            self._close()
+            raise understood(failure) from failure
+        if not self.spark.isActive:
+            self._close()
+        return not self.spark.isActive
+
+    def process_all_available(self) -> None:
+        """Wait until all that is there now has been processed; raises what stopped the query."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self.spark.processAllAvailable()
+        except StreamingQueryException as failure:
+            raise understood(failure) from failure
+
+    def stop(self) -> None:
+        """Stop after the batch that is running. It can be started again from its checkpoint."""
+        self.spark.stop()
+        self._close()
+
+    def __repr__(self) -> str:
+        state = "running" if self.is_active else "stopped"
+        return f"<Query {self.spark.name or self.spark.id} ({state})>"
+
+
+def understood(failure: Exception) -> Exception:
+    """What stopped a query in our own words, where it was us who said it."""
+    found = _OURS.search(str(failure))
+    return failure if found is None else errors.stopped(found.group(1), found.group(2).strip())

@@ -1,0 +1,161 @@
+"""``ev.run``: one query with all of its outputs, each sink exactly once where it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from eventide import sinks
+from eventide.errors import spark as errors
+from eventide.plan.pipeline import Pipeline
+from eventide.sinks import About, Sink
+from eventide.spark import page
+from eventide.spark.control import Control
+from eventide.spark.host import Applied, apply, follow, observed
+from eventide.spark.metrics import BatchMetrics, read_metrics
+from eventide.spark.query import Query
+from eventide.spark.scanning import Scan
+from eventide.spark.session import check_session
+from eventide.time import duration
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OnBatch = Callable[[BatchMetrics], Any]
+
+
+def run(
+    pipeline: Pipeline | Sequence[Pipeline],
+    rows: DataFrame | Scan,
+    *,
+    panes: Any,
+    checkpoint: str,
+    late: Any = None,
+    dead: Any = None,
+    trigger: str | timedelta | Mapping[str, Any] | None = None,
+    drain: bool = False,
+    name: str | None = None,
+    on_batch: OnBatch | None = None,
+) -> Query:
+    """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
+
+    ``panes``, ``late`` and ``dead`` are sinks (see ``ev.sinks``) or functions ``(batch, batch_id)``. Late rows and dead
+    letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently.
+    ``trigger`` is ``"available_now"``, a length of time between batches, or what ``writeStream.trigger`` takes.
+    With ``"available_now"`` the call returns when all there is has been processed, otherwise at once.
+    ``drain`` ends the stream then: all open windows fire and close.
+
+    >>> import eventide as ev
+    >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
+    >>> ev.run(per_minute, events, panes=ev.sinks.table("sqlite:///orders.db"), checkpoint="checkpoints/orders",
+    ...        trigger="10 seconds")  # doctest: +SKIP
+    """
+    chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline)
+    if not chain or not all(isinstance(one, Pipeline) for one in chain):
+        raise errors.not_pipelines(pipeline)
+    if not rows.isStreaming:
+        raise errors.not_streaming()
+    spark = rows.sparkSession
+    check_session(spark, streaming=True)
+    spoken = _trigger(trigger)
+    if drain and "availableNow" not in spoken:
+        raise errors.drain_without_end()
+    control = Control(checkpoint, spark)
+    control.open()
+    applied = apply(chain[0], rows, everything=True, control=control.place)
+    for following in chain[1:]:
+        applied = follow(following, applied)
+    outputs = Outputs(applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, on_batch=on_batch)
+    outputs.open()
+    writer = observed(applied).writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+    writer = writer.queryName(name) if name else writer
+    writer = writer.foreachBatch(outputs.write).trigger(**spoken)
+    query = Query(writer.start(), control, outputs.history, outputs.close)
+    if "availableNow" not in spoken:
+        return query
+    query.await_termination()
+    if drain:
+        control.drain()
+        query = Query(writer.start(), control, outputs.history, outputs.close)
+        query.await_termination()
+    return query
+
+
+class Outputs:
+    """The sinks of a query, and what each batch said of itself."""
+
+    def __init__(
+        self, applied: Applied, *, panes: Any, late: Any, dead: Any, checkpoint: str, on_batch: OnBatch | None
+    ) -> None:
+        self._applied = applied
+        self._checkpoint = checkpoint
+        self._on_batch = on_batch
+        self._keys = {stage.depth: stage.plan.watermark.options.watermark_key for stage in applied.stages}
+        self._query = ""
+        self.history: list[BatchMetrics] = []
+        beside = f"{checkpoint.rstrip('/')}/eventide"
+        self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
+        for depth in range(len(applied.stages)):
+            for output, given in (("late", late), ("dead", dead)):
+                kept = sinks.files(f"{beside}/{output}" if depth == 0 else f"{beside}/{output}.{depth}")
+                sink = sinks.as_sink(given) if given is not None and depth == 0 else kept
+                self._sinks.append((self._about(output, depth), depth, sink))
+
+    def open(self) -> None:
+        """Refuse what cannot work before the query starts."""
+        for about, depth, sink in self._sinks:
+            sink.open(self._rows(about.output, depth, None).schema, about)
+
+    def write(self, pages: DataFrame, batch_id: int) -> None:
+        """One batch into all sinks."""
+        from dataclasses import replace
+
+        pages.persist()  # the sinks, and the counts, come from one computation
+        try:
+            told = pages.select("kind", "counts", "now", "detail").collect()
+            kinds = {one["kind"] for one in told}
+            for about, depth, sink in self._sinks:
+                stage = self._applied.stages[depth]
+                if page.at_depth(about.output, stage.depth) in kinds:
+                    about = replace(about, query=self._query_id(pages))
+                    sink.write(self._rows(about.output, depth, pages), batch_id, about)
+        finally:
+            pages.unpersist()
+        metrics = read_metrics(batch_id, told, self._keys)
+        self.history.extend(metrics)
+        del self.history[:-1000]
+        for one in metrics:
+            if self._on_batch is not None:
+                self._on_batch(one)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        for _, _, sink in self._sinks:
+            sink.close()
+
+    def _rows(self, output: str, depth: int, pages: DataFrame | None) -> DataFrame:
+        return self._applied.rows(output, pages, depth)
+
+    def _about(self, output: Any, depth: int) -> About:
+        plan = self._applied.stages[depth].plan
+        return About(output, plan.key, plan.mode)
+
+    def _query_id(self, pages: DataFrame) -> str:
+        """Spark's id of the query, which a restart finds again in the checkpoint."""
+        if not self._query:
+            import json
+
+            line = pages.sparkSession.read.text(f"{self._checkpoint}/metadata").first()
+            self._query = json.loads(line["value"])["id"] if line is not None else ""
+        return self._query
+
+
+def _trigger(given: str | timedelta | Mapping[str, Any] | None) -> dict[str, Any]:
+    if given is None:
+        return {"processingTime": "0 seconds"}
+    if isinstance(given, Mapping):
+        return dict(given)
+    if given == "available_now":
+        return {"availableNow": True}
+    return {"processingTime": f"{duration(given, what='trigger of run()', zero=True) // 1000} milliseconds"}

@@ -1,0 +1,91 @@
+"""What only SQLite can show: it has few types, and lives in the process that may be killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pyspark.sql import types as t
+
+import eventide as ev
+from eventide import sinks
+from tests.sinks.panes import MINUTE, about, frame, opened, row, schema
+from tests.sinks.places import Place
+
+KILLED = """
+import os, sys
+from tests.sinks.panes import about, frame, opened, row
+from tests.sinks.places import Place
+
+store = opened(Place("sqlite", sys.argv[1]), about())
+store.put(frame([row(shop="kiel", n=1)]), "q", 0)
+raw = store._connection.raw
+raw.create_function("die", 0, lambda: os._exit(9))
+raw.execute("CREATE TEMP TRIGGER die BEFORE INSERT ON panes WHEN new.n = 13 BEGIN SELECT die(); END")
+store.put(frame([row(shop="kiel", n=1, diff=-1), *(row(shop=str(n), n=n) for n in range(20))]), "q", 1)
+"""
+
+
+def test_a_process_that_is_killed_in_the_middle_of_a_batch_leaves_the_table_as_it_was(sqlite: Place) -> None:
+    root = Path(__file__).parents[2]
+    killed = subprocess.run([sys.executable, "-c", KILLED, sqlite.url], cwd=root, capture_output=True, check=False)
+    assert killed.returncode == 9, killed.stderr
+    assert sqlite.ask("SELECT shop, n FROM panes") == [("kiel", 1)]
+    restarted = opened(sqlite, about())
+    assert not restarted.has("q", 1)
+    restarted.put(frame([row(shop="rom", n=2)]), "q", 1)
+    assert len(sqlite.ask("SELECT * FROM panes")) == 2
+    restarted.close()
+
+
+def test_nan_is_no_null_and_stands_above_all_numbers(sqlite: Place) -> None:
+    store = opened(sqlite, about(), schema(results={"x": t.DoubleType()}))
+    numbers = [1e300, float("nan"), None, float("inf"), -1.0]
+    store.put(frame([row(i * MINUTE, shop="kiel", x=x) for i, x in enumerate(numbers)]), "q", 0)
+    found = [x for (x,) in sqlite.ask("SELECT x FROM panes ORDER BY x")]
+    assert found == [None, -1.0, 1e300, float("inf"), "NaN"]
+    store.close()
+
+
+def test_a_decimal_loses_no_digit(sqlite: Place) -> None:
+    store = opened(sqlite, about(), schema(results={"price": t.DecimalType(38, 10)}))
+    price = Decimal("1234567890123456789012345678.0123456789")
+    store.put(frame([row(shop="kiel", price=price)], price=pl.Decimal(38, 10)), "q", 0)
+    assert sqlite.ask("SELECT price FROM panes") == [(str(price),)]
+    store.close()
+
+
+def test_text_may_hold_a_zero_character(sqlite: Place) -> None:
+    store = opened(sqlite, about())
+    store.put(frame([row(shop="a\0b", n=1)]), "q", 0)
+    assert sqlite.ask("SELECT shop FROM panes") == [("a\0b",)]
+    store.close()
+
+
+def test_a_directory_that_does_not_exist_is_refused_early(tmp_path: Path) -> None:
+    with pytest.raises(
+        ev.PlanError, match=r"no connection to sqlite:///.*nowhere/panes.db: unable to open database file"
+    ):
+        sinks.table(f"sqlite:///{tmp_path}/nowhere/panes.db").open(schema(), about())
+
+
+def test_a_file_that_is_no_database_is_refused_early(tmp_path: Path) -> None:
+    path = tmp_path / "panes.db"
+    path.write_text("shop,n\n" * 1000)
+    with pytest.raises(ev.PlanError, match="file is not a database"):
+        sinks.table(f"sqlite:///{path}").open(schema(), about())
+
+
+def test_a_few_rows_are_taken_out_through_the_index(sqlite: Place) -> None:
+    store = opened(sqlite, about())
+    store.put(frame([row(shop="kiel", n=1)]), "q", 0)
+    connection = store._connection
+    assert connection is not None
+    connection.run(store._sql.stage("eventide_gone", store._shape.identity))
+    plan = connection.ask(f"EXPLAIN QUERY PLAN {store._sql.delete}", [])
+    assert any("USING INDEX panes_identity" in detail for *_, detail in plan)
+    store.close()

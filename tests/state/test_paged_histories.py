@@ -1,0 +1,58 @@
+"""Random histories on a store of pages: every output is that of the state kept in memory, to the last bit."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from eventide.operators.bundle import Bundle, Step
+from eventide.operators.windowed import State, WindowedAggregate
+from eventide.watermarks import Watermark
+from tests.oracle.compare import bound, written
+from tests.oracle.histories import FAMILIES, History, Push, frame_of, random_histories
+from tests.state.paged import Paged, small_pages
+
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000")) // 4
+SEED = os.environ.get("EVENTIDE_SEED", "0")
+_EACH = 4
+_PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
+
+
+def step_of(operator: WindowedAggregate, state: State, push: Push) -> Step[State]:
+    notes = () if push.note is None else (Watermark(0, push.note),)
+    return operator.step(state, Bundle(frame_of(push.rows), push.now, notes))
+
+
+def differs(history: History, rng: Random) -> str | None:
+    """Where a history on pages differs from one in memory. After each bundle anything may happen."""
+    operator = bound(history)
+    state, paged = operator.initial(), Paged(operator)
+    for i, push in enumerate(history.pushes):
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            paged.attempt(lambda state, push=push: step_of(operator, state, push), rng.choice([None, 0, 1, 2, 5]))
+        step = step_of(operator, state, push)
+        output = paged.step(lambda state, push=push: step_of(operator, state, push))
+        state = step.state
+        if written(output) != written(step.output):
+            return f"bundle {i} of {history!r}\n{written(step.output)}\n{written(output)}"
+        happens = rng.choice(["nothing", "nothing", "restart", "let go"])
+        if happens == "restart":
+            paged.restart()
+        elif happens == "let go":
+            paged.let_go()
+    return None
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pages_and_memory_agree(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(_PLANS):
+        seed = f"{SEED}/paged/{family}/{number}"
+        rng = Random(seed)
+        with monkeypatch.context() as patch:
+            if number % 4:
+                small_pages(patch, small=rng.choice([600, 2000, 10_000]))
+            for history in random_histories(rng, family, _EACH):
+                found = differs(history, rng)
+                assert found is None, f"seed {seed!r}: {found}"
