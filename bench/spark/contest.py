@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.measure import Line
 from bench.spark import data
 from bench.spark.agreement import Agreement, compare, final_table
-from bench.spark.memory import Peak
+from bench.spark.machine import Watch
 from bench.spark.queries import Run, in_memory_state, run, scratch, start_session
 from bench.spark.settings import ENOUGH_SECONDS, ROUNDS
 
@@ -71,7 +71,7 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
     shared = files if peer.files is None else data.head(files, peer.files)
     eventide = {name: Contestant(query, files, []) for name, query in ours.items()}
     other = Contestant(peer.query, shared, [])
-    with Peak() as peak:
+    with Watch() as watch:
         spark = start_session()
         _race(spark, {**eventide, peer.name: other})
         agreements, in_memory = _check(spark, eventide, peer, other, table)
@@ -83,7 +83,7 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
             peer.name,
             round(one.rate / other.rate, 3),
             "rows/s",
-            peak.total_mb,
+            watch.total_mb,
             agreements[name].equal,
             {
                 "steady": round(one.steady_rate),
@@ -93,7 +93,8 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
                 "windows_compared": agreements[name].compared,
                 "windows": agreements[name].windows,
                 "rounds": len(one.runs),
-                "python_peak_rss_mb": peak.python_mb,
+                "python_peak_rss_mb": watch.python_mb,
+                "load_before": watch.load_before,
             },
         )
         for name, one in eventide.items()

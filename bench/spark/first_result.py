@@ -13,7 +13,7 @@ import polars as pl
 from bench.measure import Line
 from bench.spark import data
 from bench.spark.agreement import compare
-from bench.spark.memory import Peak
+from bench.spark.machine import Watch
 from bench.spark.settings import KEY
 
 ROUNDS = 3
@@ -25,7 +25,7 @@ def first_result() -> Line:
     minutes = pl.scan_parquet(data.few(ROWS, KEYS) / "*.parquet").select(pl.col("ts").dt.truncate("1m"), KEY)
     windows = minutes.unique().select(pl.len()).collect().item()
     told: dict[str, list[dict[str, Any]]] = {"eventide": [], "spark": []}
-    with Peak() as peak:
+    with Watch() as watch:
         for i in range(ROUNDS):
             for who, results in told.items():
                 results.append(_in_a_process(who))
@@ -41,7 +41,7 @@ def first_result() -> Line:
         "Spark's own",
         round(ours / theirs, 3),
         "s",
-        peak.total_mb,
+        watch.total_mb,
         agreement.equal,
         {
             "session": round(min(one["session"] for one in told["eventide"]), 2),
@@ -49,6 +49,7 @@ def first_result() -> Line:
             "windows_compared": agreement.compared,
             "windows": agreement.windows,
             "rounds": ROUNDS,
+            "load_before": watch.load_before,
         },
     )
 

@@ -13,7 +13,7 @@ import eventide as ev
 from bench.measure import Line
 from bench.spark import data
 from bench.spark.contest import say
-from bench.spark.memory import Peak
+from bench.spark.machine import Watch
 from bench.spark.queries import Run, run, scratch, start_session, stream
 from bench.spark.settings import KEY, ROUNDS, scaled
 
@@ -27,7 +27,7 @@ def small_batches() -> Line:
     early = rows.trigger(ev.after_watermark(early=ev.each(), late=ev.each())).retracting()
     pipeline = early.agg(n=ev.count())
     many, few = data.open_keys(scaled(5_000_000), BATCHES, BATCH), data.open_keys(scaled(50_000), BATCHES, BATCH)
-    with Peak() as peak:
+    with Watch() as watch:
         spark = start_session()
 
         def panes(files: Path) -> DataFrame:
@@ -49,13 +49,14 @@ def small_batches() -> Line:
         "itself on 50 thousand open keys",
         round(ours / theirs, 3),
         "ms/batch",
-        peak.total_mb,
+        watch.total_mb,
         equal,
         {
             "median": round(medians[0] * 1000, 1),
             "peer_median": round(medians[1] * 1000, 1),
             "rounds": ROUNDS,
-            "python_peak_rss_mb": peak.python_mb,
+            "python_peak_rss_mb": watch.python_mb,
+            "load_before": watch.load_before,
         },
     )
 

@@ -30,7 +30,10 @@ def sliding(names: Sequence[str], keys: int) -> list[Line]:
 
 
 def sessions(names: Sequence[str], keys: int) -> list[Line]:
-    """Count and sum in sessions with a gap of ten seconds: about five rows each."""
+    """Count and sum in sessions with a gap of ten seconds: about five rows each.
+
+    Rows exactly the gap apart are one session on both sides.
+    """
     pipeline = _stream().window(ev.sessions("10 seconds")).agg(n=ev.count(), total=ev.sum("value"))
     return _windows(names, keys, pipeline, lambda: F.session_window("ts", "10 seconds"))
 

@@ -35,7 +35,7 @@ BUNDLES = [
 ]
 
 
-HEIGHTS = [3, 4, 5, 3, 2]
+HEIGHTS = [3, 4, 4, 3, 2]
 
 
 @pytest.fixture(scope="module")

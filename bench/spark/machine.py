@@ -1,4 +1,4 @@
-"""The memory of a whole process tree: this process, the JVM and all Python workers."""
+"""What a benchmark does to the machine, and what the machine does besides."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from types import TracebackType
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Peak:
-    """Samples resident memory while it is open; pages that processes share count for each of them."""
+class Watch:
+    """Samples the resident memory of this process, the JVM and all Python workers while it is open.
+
+    Pages that processes share count for each of them. ``load_before`` tells whether the machine had other things to do.
+    """
 
     def __init__(self, every: float = 0.25) -> None:
         self.total_mb = 0
         self.python_mb = 0
+        self.load_before = round(os.getloadavg()[0], 1)
         self._every = every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Peak:
+    def __enter__(self) -> Watch:
         self._thread.start()
         return self
 
