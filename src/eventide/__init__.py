@@ -10,7 +10,7 @@ Windows, watermarks, triggers and panes with retractions, for pipelines that los
 [2]
 """
 
-from eventide import policies
+from eventide import policies, sinks
 from eventide.aggregates import (
     Accumulator,
     Aggregate,
@@ -51,6 +51,7 @@ from eventide.plan import (
     ingestion_time,
     stream,
 )
+from eventide.spark import configure, run, scan_parquet, session
 from eventide.triggers import (
     after_count,
     after_processing_time,
@@ -111,6 +112,7 @@ __all__ = [
     "collect",
     "collect_set",
     "composite",
+    "configure",
     "count",
     "cumulate",
     "each",
@@ -140,7 +142,11 @@ __all__ = [
     "repeatedly",
     "row_sessions",
     "rows",
+    "run",
+    "scan_parquet",
+    "session",
     "sessions",
+    "sinks",
     "sliding",
     "sort",
     "std",

@@ -137,6 +137,11 @@ def test_years_of_five_digits(postgres: Place, store: Store) -> None:
     assert postgres.ask("SELECT window_start::text FROM panes WHERE shop = 'far'") == [("75039-04-04 19:00:00+00",)]
 
 
+def test_an_instant_before_the_year_one_is_refused(store: Store) -> None:
+    with pytest.raises(ev.DataError, match="invalid input syntax"):
+        store.put(frame([row(-62_200_000_000_000_000, shop="far", n=1)]), "q", 1)
+
+
 def test_a_few_rows_are_taken_out_of_a_large_table_through_the_index(postgres: Place, store: Store) -> None:
     minutes = pl.int_range(20_000, dtype=pl.Int64, eager=True) * MINUTE
     rows = (

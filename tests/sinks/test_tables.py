@@ -47,7 +47,7 @@ def histories(draw: st.DrawFn) -> list[list[Row]]:
 
 
 @given(history=histories(), repeated=st.integers(0, 3))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_table_equals_the_sum_of_the_diffs(place: Place, history: list[list[Row]], repeated: int) -> None:
     store = opened(place, about(key=["shop", "size"]), WIDE)
     place.tell("DELETE FROM panes", "DELETE FROM eventide_batches")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import eventide as ev
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.running import run
 from eventide.spark.types import spark_schema
+
+
+_FIRST = 1_760_000_000
 
 
 class Stream:
@@ -34,6 +38,7 @@ class Stream:
             self._schema = spark_schema(bundle.schema)
             unseen = self.place / f"{self._bundles:05}.part"
             bundle.write_parquet(unseen)
+            os.utime(unseen, (_FIRST + self._bundles, _FIRST + self._bundles))  # Spark reads the oldest file first
             unseen.rename(self.place / "in" / f"{self._bundles:05}.parquet")
             self._bundles += 1
         return self

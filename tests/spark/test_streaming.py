@@ -114,7 +114,7 @@ def test_expressions_of_spark_are_columns(spark: SparkSession, tmp_path: Path) -
     panes = stream.all("panes")
     assert panes["cents"].sum() == frame["price"].sum() * 100
     assert set(panes["where"].drop_nulls()) == {"KIEL", "BONN", "KÖLN"}
-    assert panes["window"].struct.field("start").min() >= START + timedelta(minutes=58)
+    assert panes["window"].struct.field("start").min() >= START + timedelta(minutes=57)
 
 
 KEYS = {

@@ -65,8 +65,7 @@ def bundles(name: str) -> list[Bundle]:
     for i in range(20):
         many = 60 if i == 1 else rng.choice([0, 1, 3, 3])
         rows = [
-            ((i + rng.randint(-5, 45)) * SECOND, rng.choice(KEYS), rng.random(), rng.choice("xy"))
-            for _ in range(many)
+            ((i + rng.randint(-5, 45)) * SECOND, rng.choice(KEYS), rng.random(), rng.choice("xy")) for _ in range(many)
         ]
         found.append(Bundle(pl.DataFrame(rows, schema=SCHEMA, orient="row"), i * SECOND))
     return found

@@ -10,7 +10,7 @@ import pytest
 
 from eventide.operators.bundle import Output, Step
 from eventide.operators.windowed import State, WindowedAggregate
-from eventide.state import cell_pages, pane_pages, paging
+from eventide.state import cell_pages, paging, pane_pages
 from eventide.state.paging import Ledger
 
 
@@ -102,5 +102,4 @@ def small_pages(patch: pytest.MonkeyPatch, **sizes: Any) -> None:
     patch.setattr(pane_pages, "_AT_ONCE", 4)
     patch.setattr(pane_pages, "_MANY_GONE", 3)
     patch.setattr(pane_pages, "_GONE_ROWS", 2)
-    for module in (pane_pages,):
-        patch.setattr(module, "FAN", 3)
+    patch.setattr(pane_pages, "FAN", 3)

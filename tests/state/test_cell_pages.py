@@ -94,8 +94,9 @@ def test_what_is_written_is_what_is_in_memory(seed: int, monkeypatch: pytest.Mon
         assert shelved.cells.height == memory.height
         assert shelved.cells.slices(low + 5).tolist() == memory.slices(low + 5).tolist()
         first = rng.randint(low - 1, low + 9)
-        got, want = (one(list(range(first, first + 3))) for one in (shelved.read, lambda s: memory.read(np.array(s))))
-        assert [part.rows() for part in got] == [part.rows() for part in want]
+        wanted = list(range(first, first + 3))
+        in_memory = memory.read(np.array(wanted, np.int64))
+        assert [part.rows() for part in shelved.read(wanted)] == [part.rows() for part in in_memory]
 
 
 def test_appending_and_writing_reads_nothing() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -13,7 +10,7 @@ import eventide as ev
 from eventide.operators.bundle import Bundle, Output
 from eventide.operators.windowed import WindowedAggregate
 from eventide.state import snapshot
-from eventide.state.paging import LIMIT, Ledger
+from eventide.state.paging import LIMIT
 from eventide.watermarks import Watermark
 from tests.state.paged import Paged, Store
 
@@ -141,7 +138,8 @@ def test_a_state_that_was_saved_whole_can_be_written_in_pages() -> None:
     head, _ = host.operator.write(state, store, None)
     state, ledger = host.operator.read(head, store)
     with ledger.open(store):
-        assert host.operator.step(state, Bundle(rows(np.arange(0), 0), 2, (Watermark(0, MINUTE),))).output.panes.height == 10
+        step = host.operator.step(state, Bundle(rows(np.arange(0), 0), 2, (Watermark(0, MINUTE),)))
+    assert step.output.panes.height == 10
 
 
 def test_sizes_tell_what_is_open_and_what_is_stored() -> None:

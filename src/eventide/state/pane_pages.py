@@ -318,8 +318,8 @@ def _offsets(ids: Ids) -> Offsets | None:
     span = int(ids[-1] - ids[0])
     if span == len(ids) - 1:
         return None
-    offsets = ids - ids[0]
-    return offsets.astype(np.uint32) if span < 2**32 else offsets
+    wide: npt.NDArray[np.int64] = ids - ids[0]
+    return wide.astype(np.uint32) if span < 2**32 else wide
 
 
 def _told_by(content: dict[str, Any]) -> Offsets | None:

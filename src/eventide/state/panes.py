@@ -17,7 +17,6 @@ import polars as pl
 HASH = "__hash"
 DUE = "__due"  # event time at which the pane must be looked at again
 CLOCK = "__clock"  # processing time at which it must; null: no such time
-_ID = "__id"
 
 Positions = npt.NDArray[np.int64]
 
@@ -61,8 +60,8 @@ class Run:
     @staticmethod
     def of(panes: pl.DataFrame, ids: npt.NDArray[np.int64]) -> Run:
         """Index ``panes``."""
-        panes = panes.with_columns(pl.Series(_ID, ids)).sort(HASH, maintain_order=True)
-        ids, panes = panes[_ID].to_numpy(), panes.drop(_ID)
+        order = panes.select(pl.arg_sort_by(HASH, maintain_order=True)).to_series()
+        panes, ids = panes[order], ids[order.to_numpy()]
         alive = np.ones(panes.height, np.bool_)
         return Run(panes, ids, panes[HASH].to_numpy(), Due.of(panes[DUE]), Due.of(panes[CLOCK]), alive, panes.height)
 

@@ -1,0 +1,31 @@
+"""One Spark session for all tests that need one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, two state partitions, and nothing left behind."""
+    from eventide.spark.session import session
+
+    place = tmp_path_factory.mktemp("spark")
+    running = session(
+        "eventide tests",
+        master="local[2]",
+        partitions=2,
+        config={
+            "spark.sql.warehouse.dir": str(place / "warehouse"),
+            "spark.sql.streaming.checkpointLocation": str(place / "checkpoints"),
+            "spark.local.dir": str(place / "local"),
+        },
+    )
+    yield running
+    running.stop()

