@@ -51,7 +51,7 @@ from eventide.plan import (
     ingestion_time,
     stream,
 )
-from eventide.spark import configure, run, scan_parquet, session
+from eventide.spark import BatchMetrics, PrometheusMetrics, configure, inspect, listen, run, scan_parquet, session
 from eventide.triggers import (
     after_count,
     after_processing_time,
@@ -91,11 +91,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Accumulator",
     "Aggregate",
+    "BatchMetrics",
     "DataError",
     "EventideError",
     "Parts",
     "Pipeline",
     "PlanError",
+    "PrometheusMetrics",
     "Stream",
     "Watermark",
     "WindowKind",
@@ -123,8 +125,10 @@ __all__ = [
     "in_order",
     "ingestion_time",
     "inherit",
+    "inspect",
     "lag",
     "last",
+    "listen",
     "max",
     "max_by",
     "mean",

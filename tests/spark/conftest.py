@@ -25,6 +25,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(place / "warehouse"),
             "spark.sql.streaming.checkpointLocation": str(place / "checkpoints"),
             "spark.local.dir": str(place / "local"),
+            # Tests are short: they would spend most of their time in Java's optimising compiler.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     yield running

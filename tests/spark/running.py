@@ -73,8 +73,6 @@ def told(panes: pl.DataFrame) -> list[dict[str, Any]]:
     if panes.is_empty():
         return []
     plain = panes.with_columns(
-        pl.col("pane").struct.with_fields(
-            pl.field("timing").cast(pl.String), pl.lit(None, pl.Int64).alias("at")
-        )
+        pl.col("pane").struct.with_fields(pl.field("timing").cast(pl.String), pl.lit(None, pl.Int64).alias("at"))
     )
     return sorted(plain.to_dicts(), key=repr)

@@ -198,7 +198,7 @@ def test_an_old_handle_is_never_used() -> None:
         host.operator.step(host.state, Bundle(rows(np.arange(0), 0), 2, (Watermark(0, MINUTE),)))
 
 
-def test_an_unknown_format_of_head_or_page_is_refused() -> None:
+def test_an_unknown_format_is_refused() -> None:
     host = written()
     assert host.head is not None
     changed = bytearray(host.head)

@@ -56,3 +56,13 @@ def expression_in_scan(name: str) -> PlanError:
         f"The column {name!r} is an expression of Spark's, but the rows of a scan do not go through Spark. "
         "Name a column of the files, or read them with spark.readStream.parquet()."
     )
+
+
+def no_state(checkpoint: str) -> DataError:
+    """A checkpoint without an operator of ours."""
+    return DataError(f"The checkpoint {checkpoint!r} holds no state of an Eventide query that has finished a batch.")
+
+
+def no_prometheus() -> PlanError:
+    """The package is not installed."""
+    return PlanError("Prometheus metrics need the package prometheus-client. Say: pip install 'eventide[prometheus]'")

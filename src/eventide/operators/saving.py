@@ -119,7 +119,7 @@ def opened(saved: bytes) -> dict[str, Any]:
 
 def check(was: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Refuse the state of another plan, with what has changed."""
-    names = was | now  # type: ignore[operator]
+    names = dict.fromkeys([*was, *now])
     changed = {name: (was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)}
     if changed:
         raise errors.plan_changed(changed)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from dataclasses import dataclass, field
-
-from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+from typing import TYPE_CHECKING
 
 from eventide.errors import state as errors
 from eventide.operators.windowed import State
 from eventide.spark.stage import Stage
 from eventide.spark.tasks import Task
 from eventide.state.paging import Ledger
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 HEAD = "head"
 HEAD_SCHEMA = "version string, about string, body binary"

@@ -7,75 +7,21 @@ their neighbours, some at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from eventide.errors import state as errors
+from eventide.state.leaves import SMALL, Ids, Leaf, ids_of, offsets_of, parts, told_by, without
 from eventide.state.paging import FAN, LIMIT, Page, Shelf, Sizes, Writer, even, from_frame, to_frame
 from eventide.state.panes import HASH, PaneTable, Run, with_hashes
 
-Ids = npt.NDArray[np.int64]
-Offsets = npt.NDArray[np.uint32] | npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
-_SMALL = LIMIT // 4  # a page of fewer bytes may be merged with its neighbours; less than this is not worth freeing
 _AT_ONCE = 32  # so many worn pages are rewritten in one write at most
 _MANY_GONE = 64  # so many pages that tell what is gone become one
 _GONE_ROWS = LIMIT // 8
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A page of panes: which ids it holds, and which of them have not been taken since."""
-
-    page: Page
-    offsets: Offsets | None  # ids, counted from the first; None: one after the other
-    alive: Mask | None  # None: all
-    living: int
-
-    @property
-    def ids(self) -> Ids:
-        """The ids of its rows, ascending."""
-        return _ids(self.page, self.offsets)
-
-    @property
-    def last(self) -> int:
-        """The last of them."""
-        return self.page.start + (self.page.rows - 1 if self.offsets is None else int(self.offsets[-1]))
-
-    @property
-    def size(self) -> int:
-        """About how many bytes are left of its rows."""
-        return self.page.raw * self.living // self.page.rows
-
-    @property
-    def small(self) -> bool:
-        """There is room for more in a page."""
-        return self.size < _SMALL
-
-    @property
-    def worn(self) -> bool:
-        """Most of it is gone."""
-        return 2 * self.living < self.page.rows
-
-    def without(self, gone: Ids) -> Leaf:
-        """Less some ids between its first and its last; those that it never had are passed over."""
-        at = gone - self.page.start
-        if self.offsets is not None:
-            place = np.searchsorted(self.offsets, at)
-            at = place[self.offsets[place] == at]
-        alive = self.mask().copy()
-        alive[at] = False
-        return replace(self, alive=alive, living=int(np.count_nonzero(alive)))
-
-    def mask(self) -> Mask:
-        """Which of its rows have not been taken."""
-        return np.ones(self.page.rows, np.bool_) if self.alive is None else self.alive
 
 
 @dataclass(frozen=True)
@@ -105,14 +51,14 @@ class Draft:
         pages = writer.put_rows(even(self.panes.height, int(self.panes.estimated_size())), self._content)
         at = np.append(0, np.cumsum([page.rows for page in pages]))
         return [
-            Leaf(page, _offsets(self.ids[lo:hi]), None, page.rows)
+            Leaf(page, offsets_of(self.ids[lo:hi]), None, page.rows)
             for page, lo, hi in zip(pages, at[:-1], at[1:], strict=True)
         ]
 
     def _content(self, lo: int, hi: int) -> tuple[int, dict[str, Any]]:
         ids = self.ids[lo:hi]
         content: dict[str, Any] = {"rows": self.panes.slice(lo, hi - lo).rechunk()}
-        offsets = _offsets(ids)
+        offsets = offsets_of(ids)
         return int(ids[0]), content if offsets is None else content | {"ids": pl.Series("id", offsets)}
 
 
@@ -144,7 +90,7 @@ class PaneForm:
             raise errors.another_ledger()
         taken = _taken(table, before)
         new = _new(table, before)
-        leaves = [leaf for leaf in _without(before.leaves, taken) if leaf.living]
+        leaves = [leaf for leaf in without(before.leaves, taken) if leaf.living]
         if sum(leaf.living for leaf in leaves) + (len(new.ids) if new else 0) != table.height:
             raise errors.another_ledger()
         leaves = _rewritten(leaves, new, writer, shelf)
@@ -159,13 +105,13 @@ class PaneForm:
         """The table that was written, as one run."""
         pages, born = head["pages"], head["born"]
         gone = from_frame(pages.filter("gone"))
-        taken = np.concatenate([np.empty(0, np.int64), *(_ids(page, _told_by(shelf.fetch(page))) for page in gone)])
+        taken = np.concatenate([np.empty(0, np.int64), *(ids_of(page, told_by(shelf.fetch(page))) for page in gone)])
         leaves, frames = [], []
         for page in from_frame(pages.filter(~pl.col("gone"))):
             content = shelf.fetch(page)
-            leaves.append(Leaf(page, _told_by(content), None, page.rows))
+            leaves.append(Leaf(page, told_by(content), None, page.rows))
             frames.append(content["rows"])
-        leaves = _without(leaves, np.sort(taken))
+        leaves = without(leaves, np.sort(taken))
         lineage = object()
         if not leaves:
             return PaneTable((), born, lineage), Known((), tuple(gone), born, lineage)
@@ -221,21 +167,6 @@ def _new(table: PaneTable, before: Known) -> Draft | None:
     return Draft(pl.concat(frames).drop(HASH)[order], together[order])
 
 
-def _without(leaves: Sequence[Leaf], gone: Ids) -> list[Leaf]:
-    """The pages, less some ids (ascending)."""
-    return [leaf.without(gone[lo:hi]) if lo < hi else leaf for leaf, lo, hi in _parts(leaves, gone)]
-
-
-def _parts(leaves: Sequence[Leaf], ids: Ids) -> Iterable[tuple[Leaf, int, int]]:
-    """For each page, from where to where ids (ascending) lie between its first and its last."""
-    first = [leaf.page.start for leaf in leaves]
-    last = [
-        leaf.page.start + (leaf.page.rows - 1 if leaf.offsets is None else int(leaf.offsets[-1])) for leaf in leaves
-    ]
-    bounds = np.searchsorted(ids, first).tolist(), np.searchsorted(ids, last, "right").tolist()
-    return zip(leaves, *bounds, strict=True)
-
-
 def _rewritten(leaves: list[Leaf], new: Draft | None, writer: Writer, shelf: Shelf) -> list[Leaf]:
     """The pages with the new panes behind them; small and worn neighbours become one."""
     tail = len(leaves) - _small_ones(leaves, new)
@@ -278,7 +209,7 @@ def _worn_ones(leaves: Sequence[Leaf]) -> list[tuple[int, int]]:
         while until < len(leaves) and leaves[until].worn and until - at < left:
             waste += leaves[until].page.raw - leaves[until].size
             until += 1
-        if until - at >= FAN or waste >= _SMALL:
+        if until - at >= FAN or waste >= SMALL:
             found.append((at, until))
             left -= until - at
         at = max(until, at + 1)
@@ -298,33 +229,12 @@ def _told(leaves: Sequence[Leaf], before: Sequence[Page], taken: Ids, writer: Wr
     worn = [leaf for leaf in leaves if leaf.living < leaf.page.rows]
     gone = sum(leaf.page.rows - leaf.living for leaf in worn)
     anew = not gone or len(before) >= _MANY_GONE or sum(page.rows for page in before) > 2 * gone + _GONE_ROWS
-    parts = [leaf.ids[~leaf.mask()] for leaf in worn] if anew else [taken[lo:hi] for _, lo, hi in _parts(worn, taken)]
+    parts = [leaf.ids[~leaf.mask()] for leaf in worn] if anew else [taken[lo:hi] for _, lo, hi in parts(worn, taken)]
     ids = np.concatenate([np.empty(0, np.int64), *parts])
     pages = [] if anew else list(before)
     for at in range(0, len(ids), _GONE_ROWS):
         part = ids[at : at + _GONE_ROWS]
-        offsets = _offsets(part)
+        offsets = offsets_of(part)
         content = {} if offsets is None else {"ids": pl.Series("id", offsets)}
         pages.append(writer.put(content, start=int(part[0]), rows=len(part)))
     return pages
-
-
-def _ids(page: Page, offsets: Offsets | None) -> Ids:
-    return page.start + (np.arange(page.rows) if offsets is None else offsets.astype(np.int64))
-
-
-def _offsets(ids: Ids) -> Offsets | None:
-    """Ascending ids, counted from the first; None where none is left out."""
-    span = int(ids[-1] - ids[0])
-    if span == len(ids) - 1:
-        return None
-    wide: npt.NDArray[np.int64] = ids - ids[0]
-    return wide.astype(np.uint32) if span < 2**32 else wide
-
-
-def _told_by(content: dict[str, Any]) -> Offsets | None:
-    told: pl.Series | None = content.get("ids")
-    if told is None:
-        return None
-    offsets: Offsets = told.to_numpy()
-    return offsets

@@ -1,0 +1,224 @@
+"""``eventide.inspect``: what a query holds, read from its checkpoint with Spark's own state readers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from eventide.errors import spark as errors
+from eventide.operators import columns as c
+from eventide.operators.windowed import WindowedAggregate
+from eventide.plan.pipeline import Pipeline
+from eventide.spark.keeping import HEAD, PAGES
+from eventide.state import snapshot
+from eventide.time import MAX, MIN, format_instant
+from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STANDING = {ACTIVE: "active", IDLE: "idle", DONE: "done", ABSENT: "absent"}
+_WINDOW = pl.Schema({"start": pl.Int64, "end": pl.Int64, "keys": pl.Int64, "rows": pl.Int64})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One source of rows: how far it has come, for each watermark key."""
+
+    name: str | None
+    standing: str  # active, idle, done or absent
+    watermarks: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Sequence numbers of an origin that are missing although later ones were seen."""
+
+    origin: str | None
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class OperatorState:
+    """One operator of a query, after its last batch that was committed."""
+
+    depth: int
+    format: int
+    plan: Mapping[str, str]  # what state depends on, in words
+    buckets: int
+    watermark: int  # MIN: nothing is known yet, MAX: drained
+    watermarks: Mapping[int, int]  # by watermark key
+    at: int  # the time of the last batch
+    origins: Sequence[Origin]
+    gaps: Sequence[Gap]
+    pages: int
+    bytes: int
+    windows: pl.DataFrame | None  # open windows with keys and rows; None: give the pipeline to see them
+
+    @property
+    def idle_origins(self) -> list[str | None]:
+        """Those that are not waited for."""
+        return [origin.name for origin in self.origins if origin.standing == "idle"]
+
+    def __str__(self) -> str:
+        lines = [
+            f"operator {self.depth}: {self.plan.get('window', '')}, key {self.plan.get('key') or 'none'}",
+            f"  watermark  {_instant(self.watermark)}",
+            f"  state      format {self.format}, {self.buckets} buckets, {self.pages} pages, {self.bytes:,} bytes",
+        ]
+        for origin in self.origins:
+            times = ", ".join(_instant(time) for time in origin.watermarks.values())
+            lines.append(f"  origin     {origin.name!r} {origin.standing}, at {times}")
+        lines += [f"  gap        {gap.origin!r} {gap.first} to {gap.last}" for gap in self.gaps]
+        if self.windows is not None:
+            lines.append(f"  windows    {self.windows.height} open")
+        return "\n".join(lines)
+
+
+def inspect(
+    checkpoint: str, *, pipeline: Pipeline | Sequence[Pipeline] | None = None, spark: SparkSession | None = None
+) -> list[OperatorState]:
+    """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
+
+    With the ``pipeline`` (or the list of them) that it runs, open windows are shown, too.
+
+    >>> import eventide as ev
+    >>> for operator in ev.inspect("checkpoints/revenue", pipeline=revenue):  # doctest: +SKIP
+    ...     print(operator)
+    """
+    from pyspark.sql import SparkSession
+
+    active = spark or SparkSession.getActiveSession()
+    if active is None:
+        raise errors.no_session("inspect()")
+    chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
+    found = active.read.format("state-metadata").load(checkpoint).where("operatorName LIKE 'transformWithState%'")
+    operators = [row["operatorId"] for row in found.select("operatorId").distinct().orderBy("operatorId").collect()]
+    if not operators:
+        raise errors.no_state(checkpoint)
+    states = [_operator(active, checkpoint, number, chain) for number in operators]
+    return sorted((one for one in states if one is not None), key=lambda one: one.depth)
+
+
+def _operator(spark: SparkSession, checkpoint: str, number: int, chain: Sequence[Pipeline]) -> OperatorState | None:
+    heads = _variable(spark, checkpoint, number, HEAD)
+    if not heads:
+        return None
+    bodies = _pages(spark, checkpoint, number)
+    read = [snapshot.load(bytes(head["value"]["body"])) for head in heads]
+    first = read[0]
+    about = json.loads(heads[0]["value"]["about"])
+    tracker = first["tracker"]
+    keys = tracker["coalescer"]["keys"]
+    buckets = {head["key"]["bucket"]: bytes(head["value"]["body"]) for head in heads}
+    plan = _plan_of(first, bodies.get(heads[0]["key"]["bucket"], {}))
+    own = chain[about["depth"]] if about["depth"] < len(chain) else None
+    return OperatorState(
+        depth=about["depth"],
+        format=snapshot.FORMAT,
+        plan=plan["plan"],
+        buckets=about["buckets"],
+        watermark=first["watermark"],
+        watermarks={key: output for key, output, _ in keys},
+        at=first["now"],
+        origins=_origins(tracker),
+        gaps=_gaps(tracker),
+        pages=sum(len(pages) for pages in bodies.values()),
+        bytes=sum(len(body) for pages in bodies.values() for body in pages.values()) + sum(map(len, buckets.values())),
+        windows=None if own is None else _windows(own, plan["rows"].schema, buckets, bodies),
+    )
+
+
+def _variable(spark: SparkSession, checkpoint: str, operator: int, name: str) -> list[Any]:
+    reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+    if name == PAGES:
+        reader = reader.option("flattenCollectionTypes", "true")
+    return reader.load(checkpoint).collect()
+
+
+def _pages(spark: SparkSession, checkpoint: str, operator: int) -> dict[int, dict[int, bytes]]:
+    pages: dict[int, dict[int, bytes]] = {}
+    for row in _variable(spark, checkpoint, operator, PAGES):
+        number, body = row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
+        pages.setdefault(row["key"]["bucket"], {})[number] = body
+    return pages
+
+
+def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
+    number = head["plan"][1]
+    return snapshot.load(pages[number]) if number in pages else {"plan": {}, "rows": pl.DataFrame()}
+
+
+def _origins(tracker: Mapping[str, Any]) -> list[Origin]:
+    inputs = tracker["coalescer"]["inputs"]
+    names = tracker["origins"].to_list()
+    keys = [key for key, _, _ in tracker["coalescer"]["keys"]]
+    found = []
+    for number, standing in enumerate(inputs["standing"].to_list()):
+        if _STANDING[standing] != "absent":
+            name = None if number == 0 else names[number]
+            found.append(Origin(name, _STANDING[standing], {key: inputs[f"time_{key}"][number] for key in keys}))
+    return found
+
+
+def _gaps(tracker: Mapping[str, Any]) -> list[Gap]:
+    runs, names = tracker["runs"].sort("origin", "start"), tracker["origins"].to_list()
+    origin, start, end = (runs[name].to_numpy() for name in ("origin", "start", "end"))
+    if not len(origin):
+        return []
+    new = np.append(True, origin[1:] != origin[:-1])
+    before = np.where(new, 0, np.append(0, end[:-1]))
+    return [
+        Gap(names[origin[i]] if origin[i] else None, int(before[i] + 1), int(start[i] - 1))
+        for i in np.flatnonzero(start > before + 1)
+    ]
+
+
+def _windows(
+    pipeline: Pipeline, schema: Any, heads: Mapping[int, bytes], pages: Mapping[int, Mapping[int, bytes]]
+) -> pl.DataFrame:
+    """The open windows of all buckets. Cells are shown by slice: the stretch that windows share."""
+    operator = WindowedAggregate(pipeline.plan, dict(schema))
+    frames = []
+    for bucket, head in heads.items():
+        store = _Read(pages.get(bucket, {}))
+        state, ledger = operator.read(head, store)
+        with ledger.open(store):
+            frames += [_counted(frame) for frame in operator.scan(state)]
+    if not frames:
+        return _WINDOW.to_frame()
+    total = pl.concat(frames).group_by("start", "end").agg(pl.col("keys", "rows").sum())
+    return total.sort("start", "end", nulls_last=True)
+
+
+def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    start = pl.col(c.START if c.START in frame.columns else c.SLICE).alias("start")
+    end = (pl.col(c.END) if c.END in frame.columns else pl.lit(None, pl.Int64)).alias("end")
+    counts = pl.len().cast(pl.Int64).alias("keys"), pl.col(c.ROWS).sum().cast(pl.Int64).alias("rows")
+    return frame.group_by(start, end).agg(*counts)
+
+
+class _Read:
+    """Pages that are only read."""
+
+    def __init__(self, pages: Mapping[int, bytes]) -> None:
+        self._pages = pages
+
+    def get(self, page: int) -> bytes:
+        return self._pages[page]
+
+    def put(self, page: int, body: bytes) -> None:
+        raise AssertionError("inspection writes nothing")
+
+    def drop(self, page: int) -> None:
+        raise AssertionError("inspection writes nothing")
+
+
+def _instant(time: int) -> str:
+    return "nothing known" if time == MIN else "drained" if time == MAX else format_instant(time)

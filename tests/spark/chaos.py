@@ -1,0 +1,85 @@
+"""What the tests of faults share: the bundles, the pipeline, the table that must come out, and how to start the job."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import eventide as ev
+
+SCHEMA = "ts timestamp, shop string, price double"
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ROOT = Path(__file__).parents[2]
+PIPELINE = (
+    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    .window(ev.tumbling("1 minute"))
+    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .lateness("1 minute")
+    .retracting()
+    .agg(orders=ev.count(), total=ev.sum("price"))
+)
+
+
+def bundle(number: int, size: int = 300) -> pl.DataFrame:
+    """Half a minute of orders, out of order."""
+    rng = np.random.default_rng(number)
+    times = [START + timedelta(seconds=int(second)) for second in number * 20 + rng.integers(-15, 30, size)]
+    return pl.DataFrame(
+        {
+            "ts": pl.Series(times, dtype=pl.Datetime("us", "UTC")),
+            "shop": [f"shop {shop}" for shop in rng.integers(0, 40, size)],
+            "price": rng.integers(0, 400, size) / 4,
+        }
+    )
+
+
+def prepare(place: Path, bundles: int) -> None:
+    """The files of the stream."""
+    (place / "in").mkdir(parents=True)
+    for number in range(bundles):
+        file = place / "in" / f"{number:05}.parquet"
+        bundle(number).write_parquet(file)
+        os.utime(file, (1_760_000_000 + number,) * 2)
+
+
+def expected(bundles: int) -> list[tuple[object, ...]]:
+    """The sum of the diffs, from the same bundles in process."""
+    panes = PIPELINE.local([bundle(number) for number in range(bundles)]).panes
+    window = [pl.col("window").struct.field(name).dt.epoch("us") for name in ("start", "end")]
+    values = panes.select("shop", *window, "orders", "total", "diff")
+    final = values.group_by(pl.exclude("diff")).agg(pl.col("diff").cast(pl.Int64).sum()).filter(pl.col("diff") != 0)
+    assert (final["diff"] == 1).all()
+    return sorted(final.drop("diff").rows())
+
+
+def found(place: Path) -> list[tuple[object, ...]]:
+    """The table of the sink."""
+    with sqlite3.connect(place / "panes.db") as database:
+        rows = database.execute("SELECT shop, window_start, window_end, orders, total FROM panes").fetchall()
+    return sorted((shop, _micros(start), _micros(end), orders, total) for shop, start, end, orders, total in rows)
+
+
+def start(place: Path, *, master: str = "local[2]", die: str = "") -> subprocess.Popen[str]:
+    """The job, in a group of processes of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.chaos_job", str(place), master],
+        cwd=ROOT,
+        env=os.environ | {"EVENTIDE_DIE": die, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _micros(text: object) -> int:
+    when = datetime.fromisoformat(str(text))
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

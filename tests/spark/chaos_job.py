@@ -1,0 +1,61 @@
+"""A query that is killed: ``python -m tests.spark.chaos_job PLACE [MASTER]``. It says on its output what it has done.
+
+``EVENTIDE_DIE`` (``before:3``, ``after:3``) lets the driver die with SIGKILL in that batch: before its panes are in the
+sink, or after, when Spark has not yet written down that the batch is done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import eventide as ev
+from eventide.sinks.tables import table
+from tests.spark.chaos import PIPELINE, SCHEMA
+
+
+class Dying:
+    """A sink that lets its process die in a chosen batch."""
+
+    def __init__(self, inner: Any, when: str) -> None:
+        self._inner = inner
+        point, _, batch = when.partition(":")
+        self._point, self._batch = point, int(batch or -1)
+
+    def open(self, schema: Any, about: Any) -> None:
+        self._inner.open(schema, about)
+
+    def write(self, batch: Any, batch_id: int, about: Any) -> None:
+        self._die("before", batch_id)
+        self._inner.write(batch, batch_id, about)
+        self._die("after", batch_id)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _die(self, point: str, batch_id: int) -> None:
+        if (point, batch_id) == (self._point, self._batch):
+            os.killpg(0, signal.SIGKILL)  # the JVM, too
+
+
+def main(place: Path, master: str) -> None:
+    spark = ev.session("chaos", master=master, partitions=2, config={"spark.local.dir": str(place / "local")})
+    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place / "in"))
+    sink = Dying(table(f"sqlite:///{place}/panes.db", name="panes"), os.environ.get("EVENTIDE_DIE", ""))
+    ev.run(
+        PIPELINE,
+        rows,
+        panes=sink,
+        checkpoint=str(place / "checkpoint"),
+        trigger="available_now",
+        drain=True,
+        on_batch=lambda one: print("batch", one.batch, flush=True),
+    )
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "local[2]")

@@ -1,0 +1,76 @@
+"""Faults that change nothing: after kills and restarts the table in the sink is the one that no fault would have given.
+
+``EVENTIDE_KILLS`` says how many random kills there are beside the chosen ones (``make chaos``: 40).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from random import Random
+
+from tests.spark.chaos import expected, found, prepare, start
+
+KILLS = int(os.environ.get("EVENTIDE_KILLS", "2"))
+BUNDLES = 22
+
+
+def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    prepare(tmp_path, BUNDLES)
+    for point in ("before:2", "after:9"):  # between the log of what a batch reads and the log of its end
+        job = start(tmp_path, die=point)
+        job.communicate()
+        assert job.returncode == -signal.SIGKILL, point
+    rng = Random(7)
+    for _ in range(KILLS):
+        _killed_somewhere(start(tmp_path), after=rng.randint(1, 3), delay=rng.random())
+    last = start(tmp_path)
+    out, err = last.communicate()
+    assert "done" in out, err[-2000:]
+    assert found(tmp_path) == expected(BUNDLES)
+
+
+def _killed_somewhere(job: subprocess.Popen[str], *, after: int, delay: float) -> None:
+    """Kill driver and JVM some time after a batch, wherever they are then."""
+    assert job.stdout is not None
+    for _ in range(after):
+        if not job.stdout.readline():
+            break
+    try:
+        job.wait(timeout=delay)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+    job.communicate()
+
+
+def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> None:
+    prepare(tmp_path, 8)
+    job = start(tmp_path, master="local[2,8]")  # eight tries for a task
+    assert job.stdout is not None
+    killed = 0
+    while line := job.stdout.readline():
+        if line.startswith("batch") and killed < 3:
+            killed += _kill_workers(job.pid)
+    job.communicate()
+    assert killed and job.returncode == 0
+    assert found(tmp_path) == expected(8)
+
+
+def _kill_workers(group: int) -> int:
+    """Kill one of the workers that a daemon of this job has forked."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            _, _, status = (entry / "stat").read_text().rpartition(")")
+        except OSError:
+            continue
+        parent, own_group, session = status.split()[1:4]
+        daemon = b"daemon" in (Path("/proc") / parent / "cmdline").read_bytes() if int(parent) > 1 else False
+        if session == str(group) and b"daemon" in command and daemon:
+            os.kill(int(entry.name), signal.SIGKILL)
+            return 1
+    return 0
