@@ -58,6 +58,11 @@ class Contestant:
         per_batch = self.rows / len(list(self.files.glob("*.parquet")))
         return per_batch / min(run.steady_batch for run in self.runs)
 
+    @property
+    def cpu(self) -> float:
+        """Processor seconds for a million rows; hardly depends on what else the machine does."""
+        return min(run.cpu for run in self.runs) / self.rows * 1_000_000
+
     def repeats(self, run: Run, files: Path) -> bool:
         """Whether a run with results has emitted as much as those that were timed, as far as that can be said."""
         return files != self.files or {run.emitted} == {timed.emitted for timed in self.runs}
@@ -89,6 +94,9 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
                 "steady": round(one.steady_rate),
                 "peer_steady": round(other.steady_rate),
                 "steady_ratio": round(one.steady_rate / other.steady_rate, 3),
+                "cpu_s_per_million": round(one.cpu, 2),
+                "peer_cpu_s_per_million": round(other.cpu, 2),
+                "cpu_ratio": round(other.cpu / one.cpu, 3),
                 **in_memory,
                 "windows_compared": agreements[name].compared,
                 "windows": agreements[name].windows,
@@ -141,4 +149,8 @@ def _check(
 def say(what: str, ended: Run) -> None:
     """To stderr: only results go to stdout."""
     slow = ", ".join(f"{seconds:.1f}" for seconds in ended.batches)
-    print(f"{what}: {ended.seconds:.1f} s, {ended.emitted:,} emitted, batches {slow}", file=sys.stderr, flush=True)
+    print(
+        f"{what}: {ended.seconds:.1f} s, {ended.cpu:.1f} s of processors, {ended.emitted:,} emitted, batches {slow}",
+        file=sys.stderr,
+        flush=True,
+    )

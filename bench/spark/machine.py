@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Watch:
@@ -36,17 +39,30 @@ class Watch:
 
     def _watch(self) -> None:
         while True:
-            sizes = _tree(os.getpid())
-            total, java = sum(size for _, size in sizes), sum(size for name, size in sizes if name == "java")
+            tree = _tree(os.getpid())
+            total, java = sum(one.resident for one in tree), sum(one.resident for one in tree if one.name == "java")
             self.total_mb = max(self.total_mb, total // 2**20)
             self.python_mb = max(self.python_mb, (total - java) // 2**20)
             if self._stop.wait(self._every):
                 return
 
 
-def _tree(root: int) -> list[tuple[str, int]]:
-    """Name and resident bytes of a process and all its descendants."""
-    parents, sizes = {}, {}
+def cpu_seconds() -> float:
+    """What this process and all its descendants have used so far, those that have ended included."""
+    return sum(one.ticks for one in _tree(os.getpid())) / _TICK
+
+
+@dataclass(frozen=True)
+class _Process:
+    name: str
+    parent: int
+    ticks: int
+    resident: int
+
+
+def _tree(root: int) -> list[_Process]:
+    """A process and all its descendants."""
+    processes = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             # The name stands in brackets and may hold anything, also brackets.
@@ -54,13 +70,13 @@ def _tree(root: int) -> list[tuple[str, int]]:
         except OSError:  # it has ended meanwhile
             continue
         fields = after.split()
-        pid = int(folder.name)
-        parents[pid] = int(fields[1])
-        sizes[pid] = (before.partition("(")[2], int(fields[21]) * _PAGE)
-    return [size for pid, size in sizes.items() if _descends(pid, root, parents)]
+        ticks = sum(map(int, fields[11:15]))  # of itself and of its ended children, as user and as system
+        process = _Process(before.partition("(")[2], int(fields[1]), ticks, int(fields[21]) * _PAGE)
+        processes[int(folder.name)] = process
+    return [process for pid, process in processes.items() if _descends(pid, root, processes)]
 
 
-def _descends(pid: int, root: int, parents: dict[int, int]) -> bool:
-    while pid != root and pid in parents:
-        pid = parents[pid]
+def _descends(pid: int, root: int, processes: Mapping[int, _Process]) -> bool:
+    while pid != root and pid in processes:
+        pid = processes[pid].parent
     return pid == root

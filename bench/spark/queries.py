@@ -15,6 +15,7 @@ from eventide.spark.session import session
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.spark.data import rows_in
+from bench.spark.machine import cpu_seconds
 from bench.spark.settings import CORES, MEMORY, cache
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -60,9 +61,12 @@ def stream(spark: SparkSession, files: Path) -> DataFrame:
 
 @dataclass(frozen=True)
 class Run:
-    """A query that has ended: seconds from ``start()`` to its end, and those of each batch that had data."""
+    """A query that has ended: seconds from ``start()`` to its end, of the clock and of all processors, and those of
+    each batch that had data.
+    """
 
     seconds: float
+    cpu: float
     batches: tuple[float, ...]
     emitted: int
 
@@ -77,15 +81,15 @@ def run(result: DataFrame, *, to: Path | None = None) -> Run:
     with scratch("checkpoint") as checkpoint:
         writer = result.writeStream.outputMode("append").trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(checkpoint))
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), cpu_seconds()
         query = writer.format("noop").start() if to is None else writer.format("parquet").start(str(to))
         query.awaitTermination()
-        seconds = time.perf_counter() - begin
+        seconds, used = time.perf_counter() - begin, cpu_seconds() - used
         progress = query.recentProgress
     batches = tuple(p["durationMs"]["triggerExecution"] / 1000 for p in progress if p["numInputRows"] > 0)
     # Parquet files do not tell how many rows went into them; they can be asked.
     emitted = sum(p["sink"]["numOutputRows"] for p in progress) if to is None else rows_in(to)
-    return Run(seconds, batches, emitted)
+    return Run(seconds, used, batches, emitted)
 
 
 @contextmanager

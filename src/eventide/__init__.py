@@ -51,7 +51,17 @@ from eventide.plan import (
     ingestion_time,
     stream,
 )
-from eventide.spark import BatchMetrics, PrometheusMetrics, configure, inspect, listen, run, scan_parquet, session
+from eventide.spark import (
+    BatchMetrics,
+    PrometheusMetrics,
+    Query,
+    configure,
+    inspect,
+    listen,
+    run,
+    scan_parquet,
+    session,
+)
 from eventide.triggers import (
     after_count,
     after_processing_time,
@@ -98,6 +108,7 @@ __all__ = [
     "Pipeline",
     "PlanError",
     "PrometheusMetrics",
+    "Query",
     "Stream",
     "Watermark",
     "WindowKind",

@@ -10,7 +10,7 @@ import pytest
 
 from eventide.operators.bundle import Output, Step
 from eventide.operators.windowed import State, WindowedAggregate
-from eventide.state import cell_pages, paging, pane_pages
+from eventide.state import cell_pages, leaves, paging, pane_pages
 from eventide.state.paging import Ledger
 
 
@@ -98,7 +98,8 @@ def small_pages(patch: pytest.MonkeyPatch, **sizes: Any) -> None:
     for module in (paging, cell_pages, pane_pages):
         patch.setattr(module, "LIMIT", limit)
     patch.setattr(cell_pages, "_INLINE", sizes.get("inline", 1))
-    patch.setattr(pane_pages, "_SMALL", sizes.get("small", 2000))
+    for module in (leaves, pane_pages):
+        patch.setattr(module, "SMALL", sizes.get("small", 2000))
     patch.setattr(pane_pages, "_AT_ONCE", 4)
     patch.setattr(pane_pages, "_MANY_GONE", 3)
     patch.setattr(pane_pages, "_GONE_ROWS", 2)

@@ -1,8 +1,9 @@
-"""Run the demo: ``python -m eventide.demo``."""
+"""Run the demo: ``python -m eventide.demo`` on Spark, ``python -m eventide.demo story`` in this process."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ try:
 except ImportError:  # pragma: no cover - the extra is installed wherever tests run
     raise SystemExit(str(errors.missing_package("The demo's tables", "rich", "demo"))) from None
 
+from eventide.demo import live
 from eventide.demo.story import STORY, TRUTH, Chapter, chapters, play
 from eventide.demo.tables import emitted, final, tell
 from eventide.testing import TestStream
@@ -85,4 +87,7 @@ def _sum_up(console: Console, chapter: Chapter, stream: TestStream) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["story"]:
+        main()
+    else:
+        live.main(Console(highlight=False), _PICTURE)

@@ -3,6 +3,7 @@
 from eventide.spark.inspecting import inspect
 from eventide.spark.listening import PrometheusMetrics, listen
 from eventide.spark.metrics import BatchMetrics
+from eventide.spark.query import Query
 from eventide.spark.running import run
 from eventide.spark.scanning import scan_parquet
 from eventide.spark.session import configure, session
@@ -10,6 +11,7 @@ from eventide.spark.session import configure, session
 __all__ = [
     "BatchMetrics",
     "PrometheusMetrics",
+    "Query",
     "configure",
     "inspect",
     "listen",

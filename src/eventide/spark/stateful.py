@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,6 +26,10 @@ from eventide.spark.tasks import this_task
 from eventide.spark.types import arrow_schema, to_spark
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
+
+# A process of Spark's, started once a query to ask which state there is, prints what it does to the user's terminal.
+if getattr(sys.modules["__main__"].__spec__, "name", "").endswith("transform_with_state_driver_worker"):
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 _PANES = 500_000  # panes in one page, so that a page stays below what a row of Spark can hold
 

@@ -71,20 +71,19 @@ class Leaf:
 
 def without(leaves: Sequence[Leaf], gone: Ids) -> list[Leaf]:
     """The pages, less some ids (ascending)."""
-    return [leaf.without(gone[lo:hi]) if lo < hi else leaf for leaf, lo, hi in parts(leaves, gone)]
+    return [leaf.without(gone[lo:hi]) if lo < hi else leaf for leaf, lo, hi in within(leaves, gone)]
 
 
-def parts(leaves: Sequence[Leaf], ids: Ids) -> Iterable[tuple[Leaf, int, int]]:
+def within(leaves: Sequence[Leaf], ids: Ids) -> Iterable[tuple[Leaf, int, int]]:
     """For each page, from where to where ids (ascending) lie between its first and its last."""
     first = [leaf.page.start for leaf in leaves]
-    last = [
-        leaf.page.start + (leaf.page.rows - 1 if leaf.offsets is None else int(leaf.offsets[-1])) for leaf in leaves
-    ]
+    last = [leaf.last for leaf in leaves]
     bounds = np.searchsorted(ids, first).tolist(), np.searchsorted(ids, last, "right").tolist()
     return zip(leaves, *bounds, strict=True)
 
 
 def ids_of(page: Page, offsets: Offsets | None) -> Ids:
+    """The ids that a page holds."""
     return page.start + (np.arange(page.rows) if offsets is None else offsets.astype(np.int64))
 
 
@@ -98,6 +97,7 @@ def offsets_of(ids: Ids) -> Offsets | None:
 
 
 def told_by(content: dict[str, Any]) -> Offsets | None:
+    """The offsets that a page tells."""
     told: pl.Series | None = content.get("ids")
     if told is None:
         return None

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from eventide.errors import state as errors
-from eventide.state.leaves import SMALL, Ids, Leaf, ids_of, offsets_of, parts, told_by, without
+from eventide.state.leaves import SMALL, Ids, Leaf, ids_of, offsets_of, told_by, within, without
 from eventide.state.paging import FAN, LIMIT, Page, Shelf, Sizes, Writer, even, from_frame, to_frame
 from eventide.state.panes import HASH, PaneTable, Run, with_hashes
 
@@ -229,7 +229,7 @@ def _told(leaves: Sequence[Leaf], before: Sequence[Page], taken: Ids, writer: Wr
     worn = [leaf for leaf in leaves if leaf.living < leaf.page.rows]
     gone = sum(leaf.page.rows - leaf.living for leaf in worn)
     anew = not gone or len(before) >= _MANY_GONE or sum(page.rows for page in before) > 2 * gone + _GONE_ROWS
-    parts = [leaf.ids[~leaf.mask()] for leaf in worn] if anew else [taken[lo:hi] for _, lo, hi in parts(worn, taken)]
+    parts = [leaf.ids[~leaf.mask()] for leaf in worn] if anew else [taken[lo:hi] for _, lo, hi in within(worn, taken)]
     ids = np.concatenate([np.empty(0, np.int64), *parts])
     pages = [] if anew else list(before)
     for at in range(0, len(ids), _GONE_ROWS):

@@ -1,0 +1,36 @@
+"""What the live demo says of panes and batches, a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from eventide.spark.metrics import BatchMetrics
+from eventide.time import format_instant
+
+_COLOURS = {"EARLY": "yellow", "ON_TIME": "green", "LATE": "red"}
+
+
+def pane_line(row: dict[str, Any]) -> Text:
+    """A pane, or that one is taken back.
+
+    >>> from datetime import datetime
+    >>> window = {"start": datetime(2026, 3, 1, 12, 0, 5), "end": datetime(2026, 3, 1, 12, 0, 10)}
+    >>> print(pane_line({"window": window, "revenue": 7, "sales": 2, "diff": 1, "pane": {"timing": "EARLY"}}))
+          [12:00:05, 12:00:10)       7 of   2 sales  EARLY
+    """
+    start, end = (row["window"][name].strftime("%H:%M:%S") for name in ("start", "end"))
+    taken_back = row["diff"] < 0
+    amount = f"−{row['revenue']}" if taken_back else str(row["revenue"])
+    timing = "taken back" if taken_back else row["pane"]["timing"].replace("_", " ")
+    style = "dim" if taken_back else _COLOURS[row["pane"]["timing"]]
+    return Text(f"      [{start}, {end})  {amount:>6} of {row['sales']:>3} sales  {timing}", style=style)
+
+
+def progress_line(one: BatchMetrics, total: int, rate: float) -> Text:
+    """How far the query has come."""
+    mark = "nothing yet" if one.watermark is None else format_instant(one.watermark).split("T")[-1][:10].rstrip("Z")
+    lag = "" if one.lag is None else f", {one.lag.total_seconds():.1f} s behind the clock"
+    idle = f", not waiting for {', '.join(map(str, one.idle_origins))}" if one.idle_origins else ""
+    return Text(f"      {total} sales ({rate:.0f}/s)  watermark {mark}{lag}{idle}", style="cyan")
