@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 EVENTIDE_HISTORIES ?= 100000
+EVENTIDE_KILLS ?= 40
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -12,7 +13,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check
 PINNED := --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak docs pins clean
+.PHONY: help demo test check bench soak chaos docs pins clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +35,9 @@ bench: $(READY) ## Run all benchmarks and print the table
 
 soak: $(READY) ## Run the oracle over many random histories
 	@EVENTIDE_HISTORIES=$(EVENTIDE_HISTORIES) $(RUN) -m pytest tests/oracle -n 2 --dist worksteal
+
+chaos: $(READY) ## Kill drivers and workers many times, and compare the sink
+	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
 
 docs: $(DOCS_READY) ## Build the documentation into site/
 	@$(RUN) -m zensical build --strict --config-file mkdocs.yml

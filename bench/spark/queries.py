@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventide.spark.session import session
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.spark.data import rows_in
 from bench.spark.machine import cpu_seconds
 from bench.spark.settings import CORES, MEMORY, cache
+from eventide.spark.session import session
 
 _STATE = "spark.sql.streaming.stateStore"
 _PROVIDER = f"{_STATE}.providerClass"

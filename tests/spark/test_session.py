@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from eventide.errors import PlanError
-from eventide.spark import session as module
 from eventide.spark import surroundings
 from eventide.spark.session import check_session, configure, safe_profile, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+module = importlib.import_module("eventide.spark.session")  # the package has a function of this name
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import eventide
 from eventide.errors import session as errors
 from eventide.spark.java import use_java
 from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
@@ -152,7 +151,7 @@ def _local_profile() -> dict[str, str]:
     if not any((conf_directory() / f"log4j2.{kind}").exists() for kind in ("properties", "xml", "yaml", "json")):
         quiet = Path(__file__).with_name("log4j2.properties")
         profile[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={quiet.as_uri()}"
-    home = str(Path(eventide.__file__).parents[1])
+    home = str(Path(__file__).parents[2])
     if home not in {*site.getsitepackages(), site.getusersitepackages()}:  # a checkout: workers must find it as well
         profile["spark.executorEnv.PYTHONPATH"] = home
     return profile
