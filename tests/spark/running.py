@@ -15,7 +15,6 @@ from eventide.spark.metrics import BatchMetrics
 from eventide.spark.running import run
 from eventide.spark.types import spark_schema
 
-
 _FIRST = 1_760_000_000
 
 

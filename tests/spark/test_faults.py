@@ -68,7 +68,7 @@ def _kill_workers(group: int) -> int:
             _, _, status = (entry / "stat").read_text().rpartition(")")
         except OSError:
             continue
-        parent, own_group, session = status.split()[1:4]
+        parent, _, session = status.split()[1:4]
         daemon = b"daemon" in (Path("/proc") / parent / "cmdline").read_bytes() if int(parent) > 1 else False
         if session == str(group) and b"daemon" in command and daemon:
             os.kill(int(entry.name), signal.SIGKILL)

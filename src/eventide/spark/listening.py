@@ -28,6 +28,8 @@ def listen(spark: SparkSession, tell: OnMetrics) -> StreamingQueryListener:
     """Call ``tell(query, metrics)`` for every batch of every query, once for each operator in it.
 
     ``query`` is the name of the query, or its id. ``spark.streams.removeListener`` ends it.
+
+    >>> listener = listen(spark, lambda query, one: print(query, one.rows, one.watermark))  # doctest: +SKIP
     """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -56,6 +58,12 @@ class PrometheusMetrics:
     """Counters and gauges of all queries, labelled by query and by operator (its depth in a chain).
 
     ``listen(spark, PrometheusMetrics())`` fills them; serve them with ``prometheus_client.start_http_server``.
+
+    >>> from prometheus_client import CollectorRegistry
+    >>> metrics = PrometheusMetrics(registry := CollectorRegistry())
+    >>> metrics("orders", BatchMetrics(batch=0, depth=0, at=5_000_000, rows=3, in_windows=3, watermark=2_000_000))
+    >>> registry.get_sample_value("eventide_lag_seconds", {"query": "orders", "operator": "0"})
+    3.0
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:

@@ -23,7 +23,11 @@ _TIMINGS = ("EARLY", "ON_TIME", "LATE")
 
 @dataclass(frozen=True)
 class BatchMetrics:
-    """One operator in one batch. ``rows = in_windows + late + dead``, always."""
+    """One operator in one batch. ``rows = in_windows + late + dead``, always.
+
+    >>> BatchMetrics(batch=7, depth=0, at=0, rows=10, in_windows=8, late=1, dead={"null_time": 1}).balanced
+    True
+    """
 
     batch: int
     depth: int  # of the operator in a chain of pipelines

@@ -151,9 +151,15 @@ def _local_profile() -> dict[str, str]:
     if not any((conf_directory() / f"log4j2.{kind}").exists() for kind in ("properties", "xml", "yaml", "json")):
         quiet = Path(__file__).with_name("log4j2.properties")
         profile[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={quiet.as_uri()}"
+    paths = []
+    if os.name == "posix":
+        paths.append(str(Path(__file__).with_name("workers")))
+        profile["spark.python.daemon.module"] = "eventide_daemon"
     home = str(Path(__file__).parents[2])
     if home not in {*site.getsitepackages(), site.getusersitepackages()}:  # a checkout: workers must find it as well
-        profile["spark.executorEnv.PYTHONPATH"] = home
+        paths.append(home)
+    if paths:
+        profile["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(paths)
     return profile
 
 

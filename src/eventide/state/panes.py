@@ -60,6 +60,7 @@ class Run:
     @staticmethod
     def of(panes: pl.DataFrame, ids: npt.NDArray[np.int64]) -> Run:
         """Index ``panes``."""
+        panes = panes.rechunk()  # what was put together from parts is slow to reorder
         order = panes.select(pl.arg_sort_by(HASH, maintain_order=True)).to_series()
         panes, ids = panes[order], ids[order.to_numpy()]
         alive = np.ones(panes.height, np.bool_)

@@ -1,0 +1,37 @@
+"""Forks Spark's Python workers on this machine, as ``pyspark.daemon`` does, with the slowest imports done once.
+
+Spark's own daemon imports nothing, because a thread that a package starts at import would be missing in the workers.
+So every worker imports pandas and Arrow by itself. Here they are imported before the fork: all that they start then is
+a thread of the memory allocator, which is made for that. Polars is not: a forked Polars does not delete the files that
+it spills. That is why this file lies outside the package: ``import eventide`` would import Polars.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+
+_NEEDED = (
+    "pandas",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "pyspark.worker",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+)
+
+
+def preload() -> None:
+    """Import what every worker needs, and keep it out of the sight of the garbage collector."""
+    for name in _NEEDED:
+        with contextlib.suppress(ImportError):  # a worker that needs it says so better than we could
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    preload()
+    from pyspark.daemon import manager
+
+    manager()
