@@ -109,11 +109,11 @@ def test_what_pyspark_submit_args_say_stays(outside: Path, monkeypatch: pytest.M
     assert options["spark.sql.shuffle.partitions"] == "2"
 
 
-def test_java_options_of_the_user_are_kept_beside_ours(outside: Path) -> None:
-    options = configure(builder(master="local[2]", driver_extraJavaOptions="-Dmine=1"))._options
-    assert re.fullmatch(
-        r"-Dmine=1 -Dlog4j2\.configurationFile=file:///.*log4j2\.properties", options["spark.driver.extraJavaOptions"]
-    )
+def test_lists_of_the_user_are_kept_beside_ours(outside: Path) -> None:
+    given = builder(master="local[2]", driver_extraJavaOptions="-Dmine=1", executorEnv_PYTHONPATH="/mine")
+    options = configure(given)._options
+    assert re.fullmatch(r"-Dlog4j2\.configurationFile=file:///\S+ -Dmine=1", options["spark.driver.extraJavaOptions"])
+    assert options["spark.executorEnv.PYTHONPATH"].endswith(":/mine")
 
 
 def test_who_has_a_logging_of_their_own_keeps_it(outside: Path) -> None:

@@ -23,6 +23,9 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _CHAINED = "spark.sql.streaming.statefulOperator.allowMultiple"
 
+_PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
+_JOINED = {_JAVA_OPTIONS: " ", _PYTHON_PATH: os.pathsep}  # lists: the user's part and ours go together
+
 # Package, least version, first version that is too new, needed by streaming queries only.
 _PACKAGES = (
     ("pyspark", "4.2", "", False),
@@ -112,8 +115,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     for name, value in profile.items():
         if name not in taken:
             builder.config(name, value)
-        elif name == _JAVA_OPTIONS and "log4j" not in str(taken[name]):  # theirs are no reason for a wall of warnings
-            builder.config(name, f"{taken[name]} {value}")
+        elif name in _JOINED and not ("log4j" in value and "log4j" in str(taken[name])):
+            builder.config(name, f"{value}{_JOINED[name]}{taken[name]}")
     return builder
 
 
@@ -159,7 +162,7 @@ def _local_profile() -> dict[str, str]:
     if home not in {*site.getsitepackages(), site.getusersitepackages()}:  # a checkout: workers must find it as well
         paths.append(home)
     if paths:
-        profile["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(paths)
+        profile[_PYTHON_PATH] = os.pathsep.join(paths)
     return profile
 
 

@@ -1,0 +1,157 @@
+"""A query that is spoken to, looked into, refused, and let down by its user's functions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+import eventide as ev
+from tests.spark.running import Stream, told
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Int64()}
+PER_MINUTE = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count())
+
+
+def at(second: float) -> datetime:
+    return START + timedelta(seconds=second)
+
+
+def micros(second: float) -> int:
+    return int(at(second).timestamp()) * 1_000_000
+
+
+def rows(*told_: tuple[float | None, str, int]) -> pl.DataFrame:
+    return pl.DataFrame(
+        [(None if second is None else at(second), shop, price) for second, shop, price in told_],
+        schema=SCHEMA,
+        orient="row",
+    )
+
+
+def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: SparkSession, tmp_path: Path) -> None:
+    strategy = ev.lag("0 seconds", origin="shop", idle_after="1 hour")
+    pipeline = ev.stream(time="ts", watermark=strategy).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    heard: list[tuple[str, ev.BatchMetrics]] = []
+    listener = ev.listen(spark, lambda query, one: heard.append((query, one)))
+    stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (20, "bonn", 1)), rows((200, "kiel", 1)))
+    query = stream.run(pipeline, name="commands")
+    assert [one.watermark for one in stream.metrics] == [micros(10), micros(20)]
+    assert stream.metrics[-1].least_origin == "bonn"
+    (operator,) = ev.inspect(stream.checkpoint, pipeline=pipeline, spark=spark)
+    assert {origin.name: origin.watermarks[0] for origin in operator.origins} == {
+        "kiel": micros(200),
+        "bonn": micros(20),
+    }
+    assert operator.windows is not None and operator.windows["rows"].to_list() == [2, 1]
+    assert (operator.format, operator.watermark, operator.buckets) == (1, micros(20), 1)
+    query.control.retire("bonn")
+    stream.put(rows((210, "kiel", 1)))
+    stream.run(pipeline)
+    assert stream.metrics[-1].watermark == micros(210)
+    query.control.note(at(300))
+    stream.run(pipeline)
+    assert stream.metrics[-1].watermark == micros(300)
+    query.control.drain()
+    stream.run(pipeline)
+    assert stream.metrics[-1].drained
+    assert stream.all("panes")["n"].to_list() == [2, 2]
+    spark.streams.removeListener(listener)
+    assert ("commands", stream.metrics[0]) in heard
+
+
+def test_a_processing_time_trigger_fires_when_no_data_comes(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = (
+        ev.stream(time="ts", key="shop")
+        .window(ev.tumbling("1 minute"))
+        .trigger(ev.after_watermark(early=ev.after_processing_time("1 second")))
+        .accumulating()
+        .agg(n=ev.count())
+    )
+    came = threading.Event()
+    stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)))
+    query = stream.run(pipeline, trigger="1 second", panes=lambda batch, _: came.set() if batch.count() else None)
+    try:
+        assert came.wait(120)
+        assert all(one.rows == 0 for one in stream.metrics[1:])
+    finally:
+        query.stop()
+
+
+def test_another_plan_or_another_number_of_buckets_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)))
+    stream.run(PER_MINUTE)
+    stream.put(rows((20, "kiel", 1)))
+    longer = ev.stream(time="ts", key="shop").window(ev.tumbling("2 minutes")).agg(n=ev.count())
+    with pytest.raises(ev.PlanError, match=r"another plan:\n  window: was 'tumbling 1m', is 'tumbling 2m'"):
+        stream.run(longer)
+    spark.conf.set("spark.eventide.buckets", "5")
+    try:
+        with pytest.raises(ev.PlanError, match="buckets: was 2, is 5"):
+            stream.run(PER_MINUTE)
+    finally:
+        spark.conf.unset("spark.eventide.buckets")
+    stream.run(PER_MINUTE, drain=True)  # nothing was lost by the tries
+    assert stream.all("panes")["n"].to_list() == [2]
+
+
+def broken(total: int, price: int) -> int:
+    if price == 13:
+        raise ValueError("thirteen")
+    return total + price
+
+
+def test_a_function_of_the_user_that_raises_makes_a_dead_letter_or_stops_the_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def pipeline(**options: Any) -> ev.Pipeline:
+        total = ev.fold(0, broken, merge=lambda a, b: a + b, column="price", dtype=pl.Int64, **options)
+        return ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(total=total)
+
+    bundle = rows((1, "kiel", 5), (2, "kiel", 13), (3, "kiel", 7), (None, "kiel", 1))
+    stream = Stream(spark, tmp_path / "kept").put(bundle)
+    stream.run(pipeline(), drain=True)
+    assert stream.all("panes")["total"].to_list() == [12]
+    dead = stream.all("dead").sort("reason")
+    assert dead["reason"].to_list() == ["failed", "null_time"]
+    assert "broken" in dead["detail"][0] and "thirteen" in dead["detail"][0]
+    strict = Stream(spark, tmp_path / "strict").put(bundle)
+    with pytest.raises(ev.DataError, match="broken"):
+        strict.run(pipeline(on_error="raise"))
+
+
+def test_a_sink_that_refuses_stops_the_query_and_gets_the_batch_again(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)), rows((100, "kiel", 1)))
+    pipeline = ev.stream(time="ts", watermark=ev.lag("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+
+    def full(batch: Any, batch_id: int) -> None:
+        raise OSError("No space left on device")
+
+    with pytest.raises(Exception, match="No space left on device"):
+        stream.run(pipeline, panes=full)
+    stream.run(pipeline)
+    assert stream.all("panes")["n"].to_list() == [1]
+
+
+def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path: Path) -> None:
+    bundles = [rows(*((10 * b + i, f"shop {i % 7}", i) for i in range(50))) for b in range(3)]
+    pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")).window(ev.tumbling("30 seconds"))
+    total = pipeline.agg(n=ev.count(), total=ev.sum("price"))
+    stream = Stream(spark, tmp_path).put(*bundles)
+    scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, parts=2, spark=spark)
+    stream.run(total, scan, drain=True)
+    assert told(stream.all("panes")) == told(total.local(bundles).panes)
+    assert sum(one.rows for one in stream.metrics) == 150
+
+
+@pytest.fixture(autouse=True)
+def _nothing_runs_on(spark: SparkSession) -> Iterator[None]:
+    yield
+    assert not spark.streams.active
