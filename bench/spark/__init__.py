@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import eventide as ev
 from bench.measure import Line
 
 Group: TypeAlias = Callable[[Sequence[str]], list[Line]]
@@ -60,7 +59,7 @@ def _first_result(names: Sequence[str]) -> list[Line]:
 
 
 # Lines of one group are measured in one run of a process, against the same runs of the peer.
-_BY_NAME: dict[str, Group] = {
+BENCHMARKS: dict[str, Group] = {
     "tumbling_many_keys": _tumbling_many,
     "tumbling_many_keys_fused": _tumbling_many,
     "tumbling_few_keys": _tumbling_few,
@@ -74,8 +73,6 @@ _BY_NAME: dict[str, Group] = {
     "small_batches": _small_batches,
     "first_result": _first_result,
 }
-BENCHMARKS = {name: run for name, run in _BY_NAME.items() if hasattr(ev, "scan_parquet") or not name.endswith("_fused")}
-
 TARGETS = {
     "tumbling_many_keys": "at least 3",
     "tumbling_many_keys_fused": "at least 3",

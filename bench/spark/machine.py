@@ -11,6 +11,8 @@ from types import TracebackType
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")
+_used: dict[tuple[int, int], int] = {}
+_lock = threading.Lock()
 
 
 class Watch:
@@ -48,14 +50,20 @@ class Watch:
 
 
 def cpu_seconds() -> float:
-    """What this process and all its descendants have used so far, those that have ended included."""
-    return sum(one.ticks for one in _tree(os.getpid())) / _TICK
+    """What this process and all its descendants have used so far, as far as a ``Watch`` has seen them.
+
+    Python workers that end are not waited for by any process of the tree, so that nobody else keeps their account.
+    """
+    _tree(os.getpid())
+    with _lock:
+        return sum(_used.values()) / _TICK
 
 
 @dataclass(frozen=True)
 class _Process:
     name: str
     parent: int
+    started: int
     ticks: int
     resident: int
 
@@ -70,10 +78,13 @@ def _tree(root: int) -> list[_Process]:
         except OSError:  # it has ended meanwhile
             continue
         fields = after.split()
-        ticks = sum(map(int, fields[11:15]))  # of itself and of its ended children, as user and as system
-        process = _Process(before.partition("(")[2], int(fields[1]), ticks, int(fields[21]) * _PAGE)
-        processes[int(folder.name)] = process
-    return [process for pid, process in processes.items() if _descends(pid, root, processes)]
+        parent, user, system, started, pages = (int(fields[place]) for place in (1, 11, 12, 19, 21))
+        name = before.partition("(")[2]
+        processes[int(folder.name)] = _Process(name, parent, started, user + system, pages * _PAGE)
+    tree = {pid: process for pid, process in processes.items() if _descends(pid, root, processes)}
+    with _lock:
+        _used.update({(pid, process.started): process.ticks for pid, process in tree.items()})
+    return list(tree.values())
 
 
 def _descends(pid: int, root: int, processes: Mapping[int, _Process]) -> bool:

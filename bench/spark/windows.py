@@ -59,8 +59,7 @@ def fused_query(pipeline: ev.Pipeline) -> Query:
     """The files are read and stamped in one step, in Python: rows never cross the JVM."""
 
     def query(spark: SparkSession, files: Path) -> DataFrame:
-        assert hasattr(ev, "scan_parquet")
-        panes: DataFrame = ev.scan_parquet(str(files), files_per_batch=1).transform(pipeline)
+        panes = ev.scan_parquet(str(files), files_per_batch=1).transform(pipeline)
         return panes.select("window", KEY, "n", "total", "diff")
 
     return query

@@ -33,7 +33,7 @@ def test_a_row_that_fails_is_reported_and_counts_nowhere() -> None:
     assert started.failed is not None
     assert started.failed.dtype == pl.UInt32
     assert started.failed.to_list() == [1, 2]
-    assert started.reasons == ["ZeroDivisionError: division by zero"] * 2
+    assert started.reasons == ["ZeroDivisionError: division by zero (in fold: inverse_sum)"] * 2
     assert bound.results(started.cells).rows() == [("x", 2, 5, [1, 4], 1.25)]
 
 
@@ -57,7 +57,7 @@ def test_a_row_that_fails_only_because_another_is_gone_is_reported_where_it_stoo
     _, started = start(rows, gap=gap, total=ev.fold(0, not_two, merge=add, column="n"))
     assert started.failed is not None
     assert started.failed.to_list() == [1, 2]
-    assert started.reasons[1] == "ValueError: 2 is missing"
+    assert started.reasons[1] == "ValueError: 2 is missing (in fold: without_gap)"
 
 
 def test_when_all_rows_fail_there_are_no_cells_but_the_types_are_right() -> None:

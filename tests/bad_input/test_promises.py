@@ -112,7 +112,7 @@ def test_a_row_on_which_an_aggregate_raises_is_a_dead_letter_and_the_rest_counts
     bundles = [rows([1, 2, 3], v=[1, -7, 3]), rows([4, 5], v=[-8, 5])]
     result = check(counted(stream().window(kind), total=Picky(), plain=ev.sum("v")), bundles)
     assert reasons(result) == ["failed", "failed"]
-    assert result.dead["detail"].to_list() == ["ValueError: -7 is negative", "ValueError: -8 is negative"]
+    assert result.dead["detail"].to_list() == [f"ValueError: {n} is negative (in Picky.add)" for n in (-7, -8)]
     assert result.panes["total"].sum() == result.panes["plain"].sum() == 9
 
 

@@ -94,7 +94,7 @@ class RowWise:
                 method = "add" if comes else "remove"
                 if self.aggregate.on_error == "raise":
                     raise errors.row_failed(_called(self.aggregate, method), row, cause) from cause
-                failures[position] = errors.reason(cause)
+                failures[position] = errors.reason(_called(self.aggregate, method), cause)
                 # The state may be half changed. Copies cost time, so they are made only after a failure.
                 state = pickle.loads(before) if careful else self._folded(changes[:nth], failures)
                 careful = True

@@ -123,30 +123,34 @@ def sum_overflow(name: str, kind: str, key: Mapping[str, object]) -> DataError:
 
 def row_failed(function: str, row: object, cause: BaseException) -> DataError:
     """A user's function raised on one row."""
-    return DataError(f"{function} failed on the row {row!r}: {reason(cause)}")
+    return DataError(f"{function} failed on the row {row!r}: {_said(cause)}")
 
 
 def merge_failed(function: str, key: Mapping[str, object], cause: BaseException) -> DataError:
     """A user's function raised while partial results were merged or finished."""
-    return DataError(f"{function} failed{_of(key)}: {reason(cause)}")
+    return DataError(f"{function} failed{_of(key)}: {_said(cause)}")
 
 
 def result_misfit(aggregate: object, dtype: object, cause: BaseException) -> DataError:
     """A user's function returned something that is not of the promised type."""
-    return DataError(f"{aggregate}: a result is not {dtype}, as dtype= promises: {reason(cause)}")
+    return DataError(f"{aggregate}: a result is not {dtype}, as dtype= promises: {_said(cause)}")
 
 
 def not_picklable(aggregate: object, cause: BaseException) -> DataError:
     """The state of a row-wise aggregate cannot be stored."""
-    return DataError(f"{aggregate}: its state cannot be pickled, so it cannot be stored: {reason(cause)}")
+    return DataError(f"{aggregate}: its state cannot be pickled, so it cannot be stored: {_said(cause)}")
 
 
-def reason(cause: BaseException) -> str:
+def reason(function: str, cause: BaseException) -> str:
     """An exception in one line, as a dead letter carries it.
 
-    >>> reason(KeyError("price"))
-    "KeyError: 'price'"
+    >>> reason("fold: add_up", KeyError("price"))
+    "KeyError: 'price' (in fold: add_up)"
     """
+    return f"{_said(cause)} (in {function})"
+
+
+def _said(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {cause}"
 
 

@@ -17,6 +17,7 @@ from eventide.spark.metrics import BatchMetrics, read_metrics
 from eventide.spark.query import Query
 from eventide.spark.scanning import Scan
 from eventide.spark.session import check_session
+from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def run(
         raise errors.not_streaming()
     spark = rows.sparkSession
     check_session(spark, streaming=True)
-    spoken = _trigger(trigger)
+    ticking = any(needs_ticks(one.plan) for one in chain)
+    spoken = _trigger(trigger, ticking)
     if drain and "availableNow" not in spoken:
         raise errors.drain_without_end()
     control = Control(checkpoint, spark)
@@ -151,9 +153,9 @@ class Outputs:
         return self._query
 
 
-def _trigger(given: str | timedelta | Mapping[str, Any] | None) -> dict[str, Any]:
-    if given is None:
-        return {"processingTime": "0 seconds"}
+def _trigger(given: str | timedelta | Mapping[str, Any] | None, ticking: bool) -> dict[str, Any]:
+    if given is None:  # as soon as there is data; ticks alone are no reason to run without a pause
+        return {"processingTime": "1 second" if ticking else "0 seconds"}
     if isinstance(given, Mapping):
         return dict(given)
     if given == "available_now":
