@@ -27,7 +27,7 @@ def needs_ticks(plan: Plan) -> bool:
 def ticks(spark: SparkSession, stage: Stage) -> DataFrame:
     """One tick in every batch for every bucket, whether or not there is data.
 
-    Of Spark's two sources that need no data, this one knows how to end with ``availableNow``; beside the other (``rate``)
+    Of Spark's two sources that need no data this one can end with ``availableNow``; beside the other (``rate``)
     all that is available would become one single batch.
     """
     from pyspark.sql import functions as F  # noqa: N812
