@@ -22,7 +22,7 @@ demo: $(READY) ## Run the demonstration
 	@$(RUN) -m eventide.demo
 
 test: $(READY) ## Run all tests and doctests
-	@$(RUN) -m pytest -n 2 --dist worksteal
+	@$(RUN) -m pytest -n 2 --dist loadgroup
 
 check: $(READY) ## Lint, check the format and the types, run the doctests
 	@echo "ruff check"; $(RUN) -m ruff check .

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,17 +23,25 @@ Table = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
+class Variant:
+    """Another way to say or to run what a peer does. It gives the results to compare; its rate is told besides."""
+
+    name: str
+    query: Query
+    in_memory: bool = False
+
+
+@dataclass(frozen=True)
 class Peer:
     """Whom Eventide is compared with.
 
     A slow peer may take only the first ``files``; then rates are compared, and results on those files.
-    ``rocksdb_only``: it cannot keep its state in the JVM's heap.
     """
 
     name: str
     query: Query
+    variant: Variant
     files: int | None = None
-    rocksdb_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
     with Watch() as watch:
         spark = start_session()
         _race(spark, {**eventide, peer.name: other})
-        agreements, in_memory = _check(spark, eventide, peer, other, table)
+        agreements, variant = _check(spark, eventide, peer, other, table)
     return [
         Line(
             name,
@@ -97,7 +106,7 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
                 "cpu_s_per_million": round(one.cpu, 2),
                 "peer_cpu_s_per_million": round(other.cpu, 2),
                 "cpu_ratio": round(other.cpu / one.cpu, 3),
-                **in_memory,
+                **variant,
                 "windows_compared": agreements[name].compared,
                 "windows": agreements[name].windows,
                 "rounds": len(one.runs),
@@ -125,16 +134,13 @@ def _race(spark: SparkSession, contestants: Mapping[str, Contestant]) -> None:
 def _check(
     spark: SparkSession, eventide: Mapping[str, Contestant], peer: Peer, other: Contestant, table: Table
 ) -> tuple[dict[str, Agreement], dict[str, float]]:
-    """All once more, with results kept. For once the peer's state is in the JVM's heap, to know what that gives."""
+    """All once more, with results kept; of the peer its variant, which so tells what it gives."""
     windows = table(spark.read.parquet(str(other.files))).count()
     with scratch("results") as results:
         to = results / "peer"
-        if peer.rocksdb_only:
-            told = run(other.query(spark, other.files), to=to)
-        else:
-            with in_memory_state(spark):
-                told = run(other.query(spark, other.files), to=to)
-        say(f"{peer.name}, with results", told)
+        with in_memory_state(spark) if peer.variant.in_memory else nullcontext():
+            told = run(peer.variant.query(spark, other.files), to=to)
+        say(f"{peer.variant.name}, with results", told)
         theirs = final_table(to)
         agreements = {}
         for name, one in eventide.items():
@@ -142,8 +148,10 @@ def _check(
             say(f"{name}, with results", kept)
             again = one.repeats(kept, other.files) and other.repeats(told, other.files)
             agreements[name] = compare(final_table(results / name), theirs, windows=windows, again=again)
-    in_memory: dict[str, float] = {} if peer.rocksdb_only else {"peer_in_memory": round(other.rows / told.seconds)}
-    return agreements, in_memory
+    return agreements, {
+        peer.variant.name: round(other.rows / told.seconds),
+        f"{peer.variant.name}_cpu_s_per_million": round(told.cpu / other.rows * 1_000_000, 2),
+    }
 
 
 def say(what: str, ended: Run) -> None:

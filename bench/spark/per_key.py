@@ -1,17 +1,17 @@
-"""The peer of ``triggers``: what a user writes without Eventide, one state call after the other for each key.
+"""The peer of ``triggers``: what a user writes without Eventide, one call after the other for each key.
 
-Written in good faith: rows are reduced with NumPy, all open windows of a key lie in one value (one read and one write
-for each key and batch; a map would take two calls for each window), a timer is set once for each window, and what a key
-has to tell is told at once.
+Written in good faith: all open windows of a key lie in one value (one read and one write for each key and batch; a map
+would take two calls for each window), a timer is set once for each window, and frames are reduced with NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 MINUTE = 60_000_000
@@ -25,17 +25,20 @@ def schema(key: str) -> str:
     )
 
 
-class EarlyPanes(StatefulProcessor):
+class _Panes(StatefulProcessor):
     """A pane for each window that has new rows in a batch, one when the watermark passes its end; retracting."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._open = handle.getValueState("open", "starts array<bigint>, ns array<bigint>, totals array<double>")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _early(self, key: Any, news: Iterable[tuple[int, int, float]]) -> list[tuple[Any, ...]]:
         windows = self._windows()
-        told = []
-        for start, n, total in _reduced(list(rows)):
+        told: list[tuple[Any, ...]] = []
+        for start, n, total in news:
             before = windows.get(start)
             if before is None:
                 self._handle.registerTimer((start + MINUTE) // 1000)
@@ -45,17 +48,14 @@ class EarlyPanes(StatefulProcessor):
                 windows[start] = (before[0] + n, before[1] + total)
             told.append((key[0], start, *windows[start], "EARLY", 1))
         self._keep(windows)
-        yield pd.DataFrame(told, columns=COLUMNS)
+        return told
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        start = expiredTimerInfo.getExpiryTimeInMs() * 1000 - MINUTE
+    def _on_time(self, key: Any, timer: Any) -> list[tuple[Any, ...]]:
+        start = timer.getExpiryTimeInMs() * 1000 - MINUTE
         windows = self._windows()
         last = windows.pop(start)
         self._keep(windows)
-        yield pd.DataFrame([(key[0], start, *last, "EARLY", -1), (key[0], start, *last, "ON_TIME", 1)], columns=COLUMNS)
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return [(key[0], start, *last, "EARLY", -1), (key[0], start, *last, "ON_TIME", 1)]
 
     def _windows(self) -> dict[int, tuple[int, float]]:
         kept = self._open.get()
@@ -72,10 +72,44 @@ class EarlyPanes(StatefulProcessor):
             self._open.clear()
 
 
-def _reduced(frames: list[pd.DataFrame]) -> Iterator[tuple[int, int, float]]:
+class ByFrames(_Panes):
+    """For ``transformWithStateInPandas``."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield pd.DataFrame(self._early(key, _reduced_frames(list(rows))), columns=COLUMNS)
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        yield pd.DataFrame(self._on_time(key, expiredTimerInfo), columns=COLUMNS)
+
+
+class ByRows(_Panes):
+    """For ``transformWithState``: no frame is made for a handful of rows."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        return map(_row, self._early(key, _reduced_rows(rows)))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803
+        return map(_row, self._on_time(key, expiredTimerInfo))
+
+
+def _row(values: tuple[Any, ...]) -> Row:
+    return Row(**dict(zip(COLUMNS, values, strict=True)))
+
+
+def _reduced_frames(frames: list[pd.DataFrame]) -> Iterator[tuple[int, int, float]]:
     """Start, count and sum of each window that the rows of one key lie in."""
-    times = np.concatenate([frame["ts"].to_numpy() for frame in frames]).astype("datetime64[us]").astype(np.int64)
+    times = np.concatenate([frame["us"].to_numpy() for frame in frames])
     values = np.concatenate([frame["value"].to_numpy() for frame in frames])
     starts, place = np.unique(times - times % MINUTE, return_inverse=True)
     ns, totals = np.bincount(place), np.bincount(place, weights=values)
     return zip(starts.tolist(), ns.tolist(), totals.tolist(), strict=True)
+
+
+def _reduced_rows(rows: Iterator[Row]) -> Iterator[tuple[int, int, float]]:
+    reduced: dict[int, tuple[int, float]] = {}
+    for row in rows:
+        time: int = row.us
+        start = time - time % MINUTE
+        n, total = reduced.get(start, (0, 0.0))
+        reduced[start] = (n + 1, total + row.value)
+    return ((start, n, total) for start, (n, total) in reduced.items())

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import eventide as ev
 from bench.measure import Line
 from bench.spark import data, per_key
-from bench.spark.contest import Peer, contest
+from bench.spark.contest import Peer, Variant, contest
 from bench.spark.queries import stream
 from bench.spark.settings import KEY
 from bench.spark.windows import eventide_query, own
@@ -25,16 +25,28 @@ def triggers(names: Sequence[str], keys: int) -> list[Line]:
     rows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.tumbling("1 minute"))
     early = rows.trigger(ev.after_watermark(early=ev.each(), late=ev.each())).retracting()
     pipeline = early.agg(n=ev.count(), total=ev.sum("value"))
-    peer = Peer("per-key transformWithState", by_key, files=PEER_FILES, rocksdb_only=True)
+    rows_api = Variant("peer_by_rows", by_rows)
+    peer = Peer("per-key transformWithStateInPandas", by_frames, rows_api, files=PEER_FILES)
     windows = own(lambda: F.window("ts", "1 minute"))
     return contest(data.events(keys), dict.fromkeys(names, eventide_query(pipeline)), peer, table=windows)
 
 
-def by_key(spark: SparkSession, files: Path) -> DataFrame:
-    events = stream(spark, files).select("ts", KEY, "value").withWatermark("ts", "30 seconds")
-    panes = events.groupBy(KEY).transformWithStateInPandas(
-        per_key.EarlyPanes(), per_key.schema(KEY), "Append", "EventTime"
-    )
+def by_frames(spark: SparkSession, files: Path) -> DataFrame:
+    groups = _events(spark, files).groupBy(KEY)
+    return _panes(groups.transformWithStateInPandas(per_key.ByFrames(), per_key.schema(KEY), "Append", "EventTime"))
+
+
+def by_rows(spark: SparkSession, files: Path) -> DataFrame:
+    groups = _events(spark, files).groupBy(KEY)
+    return _panes(groups.transformWithState(per_key.ByRows(), per_key.schema(KEY), "Append", "EventTime"))
+
+
+def _events(spark: SparkSession, files: Path) -> DataFrame:
+    rows = stream(spark, files).withWatermark("ts", "30 seconds")
+    return rows.select("ts", F.unix_micros("ts").alias("us"), KEY, "value")
+
+
+def _panes(told: DataFrame) -> DataFrame:
     start = F.timestamp_micros("start")
     window = F.struct(start.alias("start"), (start + F.expr("interval 1 minute")).alias("end"))
-    return panes.select(window.alias("window"), F.col("key").alias(KEY), "n", "total", "diff")
+    return told.select(window.alias("window"), F.col("key").alias(KEY), "n", "total", "diff")

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import eventide as ev
 from bench.measure import Line
 from bench.spark import data
-from bench.spark.contest import Peer, Query, Table, contest
+from bench.spark.contest import Peer, Query, Table, Variant, contest
 from bench.spark.queries import stream
 from bench.spark.settings import KEY
 
@@ -68,7 +68,12 @@ def fused_query(pipeline: ev.Pipeline) -> Query:
 def _windows(names: Sequence[str], keys: int, pipeline: ev.Pipeline, window: Callable[[], Column]) -> list[Line]:
     queries = {name: (fused_query if name.endswith("_fused") else eventide_query)(pipeline) for name in names}
     table = own(window)
-    peer = Peer("Spark's own", lambda spark, files: table(stream(spark, files)))
+
+    def query(spark: SparkSession, files: Path) -> DataFrame:
+        return table(stream(spark, files))
+
+    # Spark's default store, which Eventide cannot use: quicker, as long as all state fits into the JVM's heap.
+    peer = Peer("Spark's own", query, Variant("peer_in_memory", query, in_memory=True))
     return contest(data.events(keys), queries, peer, table=table)
 
 

@@ -63,3 +63,10 @@ def place(request: pytest.FixtureRequest) -> Place:
     """Each of the databases."""
     found: Place = request.getfixturevalue(request.param)
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests that start a Spark run one after the other: two at once need more than two cores."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.xdist_group("spark"))
