@@ -1,11 +1,50 @@
-"""How random tests run: never against the clock, and in CI always with the same examples."""
+"""How random tests run: never against the clock, and in CI always with the same examples. And the one Spark session."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("here", deadline=None, max_examples=60)
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+_ON_SPARK = Path(__file__).parent / "spark"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests that start a Spark run one after the other: two at once need more than two cores."""
+    for item in items:
+        starts_its_own = item.path.is_relative_to(_ON_SPARK) and item.path.name != "test_pages.py"
+        if starts_its_own or "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two cores, two state partitions, and nothing left behind."""
+    from eventide.spark.session import session
+
+    place = tmp_path_factory.mktemp("spark")
+    running = session(
+        "eventide tests",
+        master="local[2]",
+        partitions=2,
+        config={
+            "spark.sql.warehouse.dir": str(place / "warehouse"),
+            "spark.sql.streaming.checkpointLocation": str(place / "checkpoints"),
+            "spark.local.dir": str(place / "local"),
+            # Tests are short: they would spend most of their time in Java's optimising compiler.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
+    )
+    yield running
+    running.stop()

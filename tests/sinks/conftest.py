@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -14,21 +13,6 @@ from tests.sinks.places import Place
 from tests.sinks.postgres import UnavailableError, cluster
 
 _schemas = count()
-
-
-@pytest.fixture(scope="session")
-def spark() -> Any:
-    """A session; the one that runs already, if there is one."""
-    from pyspark.sql import SparkSession
-
-    return (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
 
 
 @pytest.fixture(scope="session")
@@ -63,10 +47,3 @@ def place(request: pytest.FixtureRequest) -> Place:
     """Each of the databases."""
     found: Place = request.getfixturevalue(request.param)
     return found
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests that start a Spark run one after the other: two at once need more than two cores."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.xdist_group("spark"))

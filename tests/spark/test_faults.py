@@ -13,7 +13,7 @@ from random import Random
 
 from tests.spark.chaos import expected, found, prepare, start
 
-KILLS = int(os.environ.get("EVENTIDE_KILLS", "2"))
+KILLS = int(os.environ.get("EVENTIDE_KILLS", "1"))
 BUNDLES = 22
 
 
