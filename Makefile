@@ -10,6 +10,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 PIP := $(RUN) -m pip --quiet --disable-pip-version-check
+ON_SPARK := tests/spark tests/sinks
 PINNED := --constraint constraints.txt
 
 .DEFAULT_GOAL := help
@@ -22,7 +23,8 @@ demo: $(READY) ## Run the demonstration
 	@$(RUN) -m eventide.demo
 
 test: $(READY) ## Run all tests and doctests
-	@$(RUN) -m pytest -n 2 --dist loadgroup
+	@$(RUN) -m pytest -n 2 --dist worksteal $(ON_SPARK:%=--ignore=%)
+	@echo "On Spark, which needs both cores for itself:"; $(RUN) -m pytest --durations=5 $(ON_SPARK)
 
 check: $(READY) ## Lint, check the format and the types, run the doctests
 	@echo "ruff check"; $(RUN) -m ruff check .

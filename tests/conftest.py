@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,16 +15,6 @@ if TYPE_CHECKING:
 settings.register_profile("here", deadline=None, max_examples=60)
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
-
-_ON_SPARK = Path(__file__).parent / "spark"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests that start a Spark run one after the other: two at once need more than two cores."""
-    for item in items:
-        starts_its_own = item.path.is_relative_to(_ON_SPARK) and item.path.name != "test_pages.py"
-        if starts_its_own or "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
