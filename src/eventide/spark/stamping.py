@@ -12,6 +12,7 @@ from eventide.operators.bundle import Stamp
 from eventide.spark import page, standing
 from eventide.spark.bodies import batches_of
 from eventide.spark.buckets import labels
+from eventide.spark.settling import settle
 from eventide.spark.splitting import split_rows, split_stamp
 from eventide.spark.stage import Stage
 from eventide.spark.tasks import Task, this_task
@@ -40,6 +41,7 @@ def stamp_rows(stage: Stage) -> StampBatches:
     """Rows of a source to pages."""
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         task = this_task()
         was = watermark_known(stage, task)
         for chunk, rows in enumerate(_gathered(batches)):
@@ -54,6 +56,7 @@ def stamp_pages(stage: Stage) -> StampBatches:
     """Pages of the operator before this one to pages for this one: its panes are the rows here."""
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         task = this_task()
         was = watermark_known(stage, task)
         pages = [one for batch in batches for one in batch.to_pylist(maps_as_pydicts="strict")]

@@ -20,6 +20,7 @@ from eventide.spark import page, standing
 from eventide.spark.bodies import table_to_bytes
 from eventide.spark.keeping import Keeper
 from eventide.spark.measures import measured, told
+from eventide.spark.settling import settle
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import unstamped
 from eventide.spark.tasks import this_task
@@ -46,6 +47,7 @@ class Operate(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """One bucket's pages of this batch."""
+        settle()
         task = this_task()
         pages = in_order(rows)
         kept, hit = self._keeper.read(key[0], task)
