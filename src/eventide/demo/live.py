@@ -141,7 +141,7 @@ def _sum_up(console: Console, seen: Seen) -> None:
     inside = sum(one.in_windows for one in seen.metrics)
     console.print(
         f"\n{rows} sales = {inside} in windows + {aside[0]} too late + {aside[1]} dead. "
-        f"All panes times their diff: {told}; the tills sold {truth}, 10 of it in the two rows set aside."
+        f"All panes times their diff: {told}; the tills sold {truth}, {truth - told} of it in the rows set aside."
     )
 
 

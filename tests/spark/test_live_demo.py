@@ -1,0 +1,21 @@
+"""The demo on Spark, for a few seconds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+DEMO = """
+from pathlib import Path
+from rich.console import Console
+from eventide.demo import live
+live.main(Console(width=200), Path("demo.html"), seconds=5)
+"""
+
+
+def test_it_tells_panes_and_progress_and_loses_nothing(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", DEMO], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "ON TIME" in done.stdout and "watermark" in done.stdout
+    total = next(line for line in done.stdout.splitlines() if " in windows + " in line)
+    rows, inside = (int(word) for word in (total.split(" ")[0], total.split("= ")[1].split(" ")[0]))
+    assert rows == inside > 20
+    assert "<svg" in (tmp_path / "demo.html").read_text(encoding="utf-8")
