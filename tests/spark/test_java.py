@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -141,19 +140,6 @@ def test_the_shim_drops_the_missing_module_and_keeps_the_rest(tmp_path: Path) ->
     ]
     assert told(home, "--add-modules") == ["<--add-modules>"]
     assert told(home) == []
-
-
-def test_many_may_write_the_shim_at_once(tmp_path: Path) -> None:
-    real = echo(tmp_path)
-
-    def write_and_run(place: Path) -> list[str]:
-        return told(write_shim(place, real), "here")
-
-    with ThreadPoolExecutor(8) as pool:
-        for attempt in range(5):
-            assert list(pool.map(write_and_run, [tmp_path / f"shims-{attempt}"] * 8)) == [["<here>"]] * 8
-    left = [path.name for path in tmp_path.glob("shims-*/*/bin/*")]
-    assert left == ["java"] * 5
 
 
 def test_a_damaged_shim_is_mended(tmp_path: Path) -> None:
