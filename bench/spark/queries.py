@@ -38,8 +38,6 @@ def start_session() -> SparkSession:
             "spark.log.level": "ERROR",
             _PROVIDER: ROCKSDB,
             f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-            # Without it Spark's own never emits the windows that the last file completes. Eventide does either way.
-            "spark.sql.streaming.noDataMicroBatches.enabled": "true",
         },
     )
 

@@ -10,91 +10,91 @@ Windows, watermarks, triggers and panes with retractions, for pipelines that los
 [2]
 """
 
-from eventide import policies, sinks
-from eventide.aggregates import (
-    Accumulator,
-    Aggregate,
-    Parts,
-    approx_distinct,
-    approx_quantile,
-    collect,
-    collect_set,
-    composite,
-    count,
-    first,
-    fold,
-    last,
-    max,
-    max_by,
-    mean,
-    median,
-    min,
-    min_by,
-    mode,
-    quantile,
-    reduce,
-    sort,
-    std,
-    sum,
-    top_n,
-    top_n_by_key,
-    var,
-)
-from eventide.errors import (
-    DataError,
-    EventideError,
-    PlanError,
-)
-from eventide.plan import (
-    Pipeline,
-    Stream,
-    ingestion_time,
-    stream,
-)
-from eventide.spark import (
-    BatchMetrics,
-    PrometheusMetrics,
-    Query,
-    configure,
-    inspect,
-    listen,
-    run,
-    scan_parquet,
-    session,
-)
-from eventide.triggers import (
-    after_count,
-    after_processing_time,
-    after_watermark,
-    all_of,
-    any_of,
-    each,
-    every,
-    in_order,
-    never,
-    or_finally,
-    repeatedly,
-)
-from eventide.watermarks import (
-    Watermark,
-    ascending,
-    clock_lag,
-    lag,
-    none,
-    punctuated,
-)
-from eventide.windows import (
-    WindowKind,
-    calendar,
-    cumulate,
-    global_window,
-    inherit,
-    row_sessions,
-    rows,
-    sessions,
-    sliding,
-    tumbling,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eventide import policies, sinks
+    from eventide.aggregates import (
+        Accumulator,
+        Aggregate,
+        Parts,
+        approx_distinct,
+        approx_quantile,
+        collect,
+        collect_set,
+        composite,
+        count,
+        first,
+        fold,
+        last,
+        max,
+        max_by,
+        mean,
+        median,
+        min,
+        min_by,
+        mode,
+        quantile,
+        reduce,
+        sort,
+        std,
+        sum,
+        top_n,
+        top_n_by_key,
+        var,
+    )
+    from eventide.errors import (
+        DataError,
+        EventideError,
+        PlanError,
+    )
+    from eventide.plan import (
+        Pipeline,
+        Stream,
+        ingestion_time,
+        stream,
+    )
+    from eventide.spark.inspecting import inspect
+    from eventide.spark.listening import PrometheusMetrics, listen
+    from eventide.spark.metrics import BatchMetrics
+    from eventide.spark.query import Query
+    from eventide.spark.running import run
+    from eventide.spark.scanning import scan_parquet
+    from eventide.spark.session import configure, session
+    from eventide.triggers import (
+        after_count,
+        after_processing_time,
+        after_watermark,
+        all_of,
+        any_of,
+        each,
+        every,
+        in_order,
+        never,
+        or_finally,
+        repeatedly,
+    )
+    from eventide.watermarks import (
+        Watermark,
+        ascending,
+        clock_lag,
+        lag,
+        none,
+        punctuated,
+    )
+    from eventide.windows import (
+        WindowKind,
+        calendar,
+        cumulate,
+        global_window,
+        inherit,
+        row_sessions,
+        rows,
+        sessions,
+        sliding,
+        tumbling,
+    )
 
 __version__ = "0.1.0"
 
@@ -172,3 +172,37 @@ __all__ = [
     "tumbling",
     "var",
 ]
+
+# Where the names above live. They are imported when they are first used: Spark starts many processes, and most of
+# them need little of this package.
+_PACKAGES = ("aggregates", "errors", "plan", "triggers", "watermarks", "windows")
+_ON_SPARK = {
+    "BatchMetrics": "metrics",
+    "PrometheusMetrics": "listening",
+    "Query": "query",
+    "configure": "session",
+    "inspect": "inspecting",
+    "listen": "listening",
+    "run": "running",
+    "scan_parquet": "scanning",
+    "session": "session",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in ("policies", "sinks"):
+        return import_module(f"eventide.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'eventide' has no attribute {name!r}", name=name, obj=import_module(__name__))
+    if name in _ON_SPARK:
+        home = import_module(f"eventide.spark.{_ON_SPARK[name]}")
+    else:
+        packages = (import_module(f"eventide.{package}") for package in _PACKAGES)
+        home = next(package for package in packages if name in package.__all__)
+    found: object = getattr(home, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -136,7 +136,7 @@ def _operated(pages: DataFrame, stages: tuple[Stage, ...], *, ticking: bool) -> 
         from eventide.spark.batch import operate_once
 
         return Applied(pages.groupBy("bucket").applyInArrow(operate_once(stage), page.SCHEMA), stages, False)
-    from eventide.spark.stateful import Operate
+    from eventide.spark.processor import Operate
 
     if not ticking and needs_ticks(stage.plan):
         pages, ticking = pages.union(ticks(pages.sparkSession, stage)), True

@@ -14,7 +14,7 @@ from eventide.errors import spark as errors
 from eventide.operators import columns as c
 from eventide.operators.windowed import WindowedAggregate
 from eventide.plan.pipeline import Pipeline
-from eventide.spark.keeping import HEAD, PAGES
+from eventide.spark.processor import HEAD, PAGES
 from eventide.state import snapshot
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE

@@ -18,11 +18,7 @@ from eventide.spark.tasks import Task
 from eventide.state.paging import Ledger
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
-
-HEAD = "head"
-HEAD_SCHEMA = "version string, about string, body binary"
-PAGES = "pages"
+    from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
 _BUDGET = 1 << 28  # bytes of pages, as they are written, whose contents a worker keeps in memory
 
@@ -41,9 +37,9 @@ class Kept:
 class Keeper:
     """Reads and writes the state of the bucket that Spark has chosen."""
 
-    def __init__(self, handle: StatefulProcessorHandle, stage: Stage) -> None:
-        self._head = handle.getValueState(HEAD, HEAD_SCHEMA)
-        self.pages = StorePages(handle)
+    def __init__(self, head: ValueState, pages: MapState, stage: Stage) -> None:
+        self._head = head
+        self.pages = StorePages(pages)
         self._stage = stage
 
     def read(self, bucket: int, task: Task) -> tuple[Kept, bool]:
@@ -77,8 +73,8 @@ class Keeper:
 class StorePages:
     """Pages in a map of Spark's state."""
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._map = handle.getMapState(PAGES, "page bigint", "body binary")
+    def __init__(self, pages: MapState) -> None:
+        self._map = pages
 
     def get(self, page: int) -> bytes:
         """The body of a page."""

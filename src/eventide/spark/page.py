@@ -30,6 +30,7 @@ LATE = "late"
 DEAD = "dead"
 PROGRESS = "progress"
 
+_COMPRESSION: snapshot.Compression = "lz4"  # Spark compresses what it shuffles
 _CHUNKS = 1 << 20  # chunks of one task: the sequence of a page is its task's number, then its own
 
 
@@ -74,7 +75,8 @@ def stamp_to_bytes(stamp: Stamp) -> bytes:
             "summary": stamp.summary,
             "behind": stamp.behind,
             "stamped": parts,
-        }
+        },
+        compression=_COMPRESSION,
     )
 
 
@@ -86,7 +88,7 @@ def stamp_from_bytes(body: bytes) -> Stamp:
 
 def rows_to_bytes(rows: pl.DataFrame, summary: pl.DataFrame) -> bytes:
     """Rows as they came, and what all rows of their task say of the watermark."""
-    return snapshot.dump({"rows": rows, "summary": summary})
+    return snapshot.dump({"rows": rows, "summary": summary}, compression=_COMPRESSION)
 
 
 def rows_from_bytes(body: bytes) -> tuple[pl.DataFrame, pl.DataFrame]:

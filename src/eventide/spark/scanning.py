@@ -17,6 +17,7 @@ import pyarrow as pa
 from eventide.errors import spark as errors
 from eventide.spark import page
 from eventide.spark.buckets import labels
+from eventide.spark.settling import settle
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import NOW, as_batch, stamped_pages, watermark_known
 from eventide.spark.tasks import this_task
@@ -97,6 +98,7 @@ def stamp_files(stage: Stage, parts: int) -> Callable[[Iterator[pa.RecordBatch]]
     """Names of files to pages."""
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         task = this_task()
         was = watermark_known(stage, task)
         number = 0

