@@ -119,9 +119,9 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
 
 
 def _race(spark: SparkSession, contestants: Mapping[str, Contestant]) -> None:
-    """All in turn, so that a busy machine hurts all alike; first each once on one file, to warm up."""
+    """All in turn, so that a busy machine hurts all alike; first each once, so that the JVM has compiled all."""
     for name, one in contestants.items():
-        say(f"{name}, warm-up", run(one.query(spark, data.head(one.files, 1))))
+        say(f"{name}, warm-up", run(one.query(spark, one.files)))
     begin = time.perf_counter()
     for i in range(ROUNDS):
         for name, one in contestants.items():

@@ -146,7 +146,8 @@ def safe_profile(cores: int | None = None) -> dict[str, str]:
         _PROVIDER: _ROCKSDB,
         f"{state}.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes what changed, not all there is
         f"{state}.rocksdb.trackTotalNumberOfRows": "false",  # counting reads before it writes
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),  # a limit is checked with every row
         "spark.sql.session.timeZone": "UTC",
         "spark.executorEnv.POLARS_MAX_THREADS": "1",  # Spark runs a task per core; Python workers get this locally too
     }
