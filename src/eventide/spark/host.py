@@ -15,7 +15,7 @@ from eventide.spark.control import commands
 from eventide.spark.metrics import observation, observed_columns
 from eventide.spark.scanning import Scan, stamp_files
 from eventide.spark.stage import Stage
-from eventide.spark.stamping import NOW, stamp_pages, stamp_rows
+from eventide.spark.stamping import NOW, stamp_needs_now, stamp_pages, stamp_rows
 from eventide.spark.ticks import needs_ticks, ticks
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.spark.unpacking import unpack
@@ -89,8 +89,10 @@ def apply(
         derived=tuple(name for name in derived if name.lower() not in own),
     )
     stage.operator()  # a plan that does not fit its rows is refused here, not in a task
-    timed = rows.withColumn(NOW, F.unix_micros(F.current_timestamp()))
-    return _begun(timed.mapInArrow(stamp_rows(stage), page.SCHEMA), stage, control)
+    now = F.unix_micros(F.current_timestamp())
+    timed = rows.withColumn(NOW, now) if stamp_needs_now(plan) else rows
+    pages = timed.mapInArrow(stamp_rows(stage), page.SCHEMA)
+    return _begun(pages.withColumn("now", now), stage, control)
 
 
 def _scanned(pipeline: Pipeline, scan: Scan, *, everything: bool, control: str | None) -> Applied:

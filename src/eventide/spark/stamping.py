@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide.operators.bundle import Stamp
+from eventide.plan.plan import IngestionTime, Plan
 from eventide.spark import page, standing
 from eventide.spark.bodies import batches_of
 from eventide.spark.buckets import labels
@@ -45,11 +46,16 @@ def stamp_rows(stage: Stage) -> StampBatches:
         task = this_task()
         was = watermark_known(stage, task)
         for chunk, rows in enumerate(_gathered(batches)):
-            now = rows[0].column(NOW)[0].as_py()
+            now = rows[0].column(NOW)[0].as_py() if NOW in rows[0].schema.names else MIN
             frame = from_spark(rows, stage.schema)
             yield as_batch(stamped_pages(stage, frame, now, page.sequence(task.number, chunk), was))
 
     return stamped
+
+
+def stamp_needs_now(plan: Plan) -> bool:
+    """Whether a row must bring the batch's time along. A column more is time lost; on pages the JVM puts it anyway."""
+    return isinstance(plan.time, IngestionTime) or plan.watermark.options.max_future_skew is not None
 
 
 def stamp_pages(stage: Stage) -> StampBatches:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import os
+from collections.abc import Callable
+from typing import Any
 
 _NEEDED = (
     "pyarrow",
@@ -29,8 +32,21 @@ def preload() -> None:
     gc.freeze()
 
 
+def quietly(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker that goes without a word when Spark, which has no more tasks for it, closes its connection."""
+
+    def run(*args: Any) -> int:
+        try:
+            return worker(*args)
+        except BrokenPipeError:
+            os._exit(0)
+
+    return run
+
+
 if __name__ == "__main__":
     preload()
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    daemon.worker = quietly(daemon.worker)
+    daemon.manager()
