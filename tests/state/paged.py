@@ -60,6 +60,7 @@ class Paged:
         self.store = Store()
         self.state, self.ledger = operator.initial(), Ledger()
         self.head: bytes | None = None
+        self.versions: list[tuple[State, Ledger]] = []  # as they were written
 
     def step(self, step: Callable[[State], Step[State]]) -> Output:
         """A bundle, written."""
@@ -68,6 +69,7 @@ class Paged:
             after = step(self.state)
         self.head, self.ledger = self.operator.write(after.state, store, self.ledger)
         self.state, self.store = after.state, store
+        self.versions.append((self.state, self.ledger))
         assert set(store.pages) == pages_of(self.ledger), "the store holds what the ledger knows"
         return after.output
 
@@ -85,6 +87,12 @@ class Paged:
         """Another process reads what was written."""
         if self.head is not None:
             self.state, self.ledger = self.operator.read(self.head, self.store)
+
+    def catch_up(self, behind: int) -> None:
+        """Another process, which has the state of some writes before, reads what was written since."""
+        if self.head is not None:
+            near = self.versions[max(0, len(self.versions) - 1 - behind)]
+            self.state, self.ledger = self.operator.read(self.head, self.store, near)
 
     def let_go(self) -> None:
         """Nothing is kept in memory that can be fetched again."""

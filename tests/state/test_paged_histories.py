@@ -37,9 +37,11 @@ def differs(history: History, rng: Random) -> str | None:
         state = step.state
         if written(output) != written(step.output):
             return f"bundle {i} of {history!r}\n{written(step.output)}\n{written(output)}"
-        happens = rng.choice(["nothing", "nothing", "restart", "let go"])
+        happens = rng.choice(["nothing", "nothing", "restart", "catch up", "let go"])
         if happens == "restart":
             paged.restart()
+        elif happens == "catch up":
+            paged.catch_up(rng.randint(0, 4))
         elif happens == "let go":
             paged.let_go()
     return None

@@ -57,6 +57,10 @@ class Log:
         with self.shelf.lend(self.store):
             self.table, self.known = FORM.read(self.head, self.shelf)
 
+    def catch_up(self, table: PaneTable, known: Known) -> None:
+        with self.shelf.lend(self.store):
+            self.table, self.known = FORM.catch_up(table, known, self.head, self.shelf)
+
     def put(self, ids: list[int], text: str = "") -> None:
         self.table = self.table.put(panes(ids, text))
 
@@ -70,6 +74,7 @@ def test_what_is_written_is_what_is_in_memory(seed: int, monkeypatch: pytest.Mon
     if seed % 3:
         small_pages(monkeypatch, limit=2000 + 400 * seed, small=rng.choice([1000, 3000, 8000]))
     log, model, born = Log(), dict[int, str](), 0
+    copies: list[tuple[PaneTable, Known]] = []
     for turn in range(120):
         busy = rng.random() < 0.8
         gone = rng.sample(sorted(model), min(len(model), rng.randint(0, 12))) if model and busy else []
@@ -87,8 +92,13 @@ def test_what_is_written_is_what_is_in_memory(seed: int, monkeypatch: pytest.Mon
             log.write(commit=False)
         if rng.random() < 0.8:
             log.write()
+            assert log.known is not None
+            copies = [*copies[-20:], (log.table, log.known)]
             if rng.random() < 0.15:
                 log.read()
+                assert content(log.table) == sorted(model.items())
+            elif rng.random() < 0.3:
+                log.catch_up(*rng.choice(copies))
                 assert content(log.table) == sorted(model.items())
 
 
@@ -117,6 +127,23 @@ def test_taking_alone_writes_only_what_is_gone() -> None:
     assert len(store.puts) == 1 and store.puts[0] < 1500 and not store.dropped
     log.read()
     assert len(content(log.table)) == 9_900
+
+
+def test_who_catches_up_fetches_what_is_new() -> None:
+    log = Log()
+    log.put(list(range(200_000)), "x" * 20)
+    log.write()
+    assert log.known is not None
+    copy = log.table, log.known
+    for turn in range(5):
+        log.take(list(range(turn, 1000, 3)))
+        log.put(list(range(turn, 1000, 3)), f"{turn}-")
+        log.write()
+    told, pages = content(log.table), len(log.store.pages)
+    log.store = log.store.copy()
+    log.catch_up(*copy)
+    assert content(log.table) == told
+    assert len(log.store.got) < pages and sum(len(log.store.pages[page]) for page in log.store.got) < 100_000
 
 
 def test_nothing_new_writes_nothing() -> None:

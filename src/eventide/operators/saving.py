@@ -71,8 +71,8 @@ class Saving:
         head = snapshot.dump(content | _told(state, clock) | {"store": heads}, compression="lz4")
         return head, Ledger(writer.next, plan, known, writer.written + len(head), ledger.shelf)
 
-    def read(self, head: bytes, pages: Pages) -> tuple[State, Ledger]:
-        """The state that was written."""
+    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
+        """The state that was written; from one that was written some bundles before, where there is one at hand."""
         content = snapshot.load(head)
         if content.get("kind") != "head":
             raise errors.not_a_head()
@@ -81,10 +81,17 @@ class Saving:
         with ledger.open(pages):
             if written != self._print:
                 check(ledger.shelf.fetch(Page(*page))["plan"], self._plan)
-            found = {name: form.read(content["store"][name], ledger.shelf) for name, form in self._inner.forms.items()}
-        known = {name: known for name, (_, known) in found.items()}
+            heads, shelf = content["store"], ledger.shelf
+            if near is None:
+                found = {name: form.read(heads[name], shelf) for name, form in self._inner.forms.items()}
+            else:
+                tables, known = self._inner.tables(near[0].store)[0], near[1].tables
+                found = {
+                    name: form.catch_up(tables[name], known[name], heads[name], shelf)
+                    for name, form in self._inner.forms.items()
+                }
         state = self._state(content, {name: table for name, (table, _) in found.items()})
-        return state, Ledger(ledger.next, ledger.plan, known, 0, ledger.shelf)
+        return state, Ledger(ledger.next, ledger.plan, {name: known for name, (_, known) in found.items()}, 0, shelf)
 
     def let_go(self, state: State, ledger: Ledger, keep: int) -> State:
         """The state with at most about ``keep`` bytes in memory of what can be fetched again."""

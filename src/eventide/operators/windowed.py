@@ -147,12 +147,14 @@ class WindowedAggregate:
         """
         return self._saving.write(state, pages, ledger)
 
-    def read(self, head: bytes, pages: Pages) -> tuple[State, Ledger]:
+    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
         """The state that was written. Another plan or format is refused with what has changed.
+
+        ``near`` is a state of the same pages some writes before, with its ledger: then only what is new is fetched.
 
         Run steps on it inside ``with ledger.open(pages)``: cells stay in their pages until they are needed.
         """
-        return self._saving.read(head, pages)
+        return self._saving.read(head, pages, near)
 
     def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
         """The state as it was written with ``ledger``, with about ``keep`` bytes of its cells in memory."""

@@ -1,13 +1,15 @@
 """An operator's state in Spark's state store: a head that says what there is, and pages that hold it.
 
 Python workers live on between batches, so what was read or written stays in memory under the version that stands in
-the head. The version is in state: a task that was retried, or ran elsewhere in between, never reads what is stale.
+the head. The version is in state: a task that was retried, or ran elsewhere in between, never uses what is stale.
+A worker that was passed by for some batches has a version that the one in state came from, and fetches what is new.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from eventide.state.paging import Ledger
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
+_VERSIONS = 64
 _BUDGET = 1 << 28  # bytes of pages, as they are written, whose contents a worker keeps in memory
 
 
@@ -31,6 +34,7 @@ class Kept:
     state: State
     ledger: Ledger | None = None
     promises: dict[int, int] = field(default_factory=dict)  # of the buckets before, by their labels
+    before: tuple[str, ...] = ()  # the versions that this one came from, the last ones
     size: int = 0
 
 
@@ -52,20 +56,23 @@ class Keeper:
         if kept is not None:
             return kept, True
         said = json.loads(about)
+        near = _memory.nearest((task.run, self._stage.name, bucket), said["before"])
         if said["buckets"] != self._stage.buckets:
             raise errors.plan_changed({"buckets": (said["buckets"], self._stage.buckets)})
-        state, ledger = self._stage.operator().read(bytes(body), self.pages)
-        return Kept(version, state, ledger, {int(label): time for label, time in said["promises"].items()}), False
+        state, ledger = self._stage.operator().read(bytes(body), self.pages, near)
+        promises = {int(label): time for label, time in said["promises"].items()}
+        return Kept(version, state, ledger, promises, before=tuple(said["before"])), False
 
     def write(self, bucket: int, task: Task, kept: Kept, state: State, promises: dict[int, int]) -> dict[str, int]:
         """Keep it for the next batch; returns how large it is."""
         operator = self._stage.operator()
         head, ledger = operator.write(state, self.pages, kept.ledger)
         version = f"{task.batch}.{task.attempt}"
-        about = {"buckets": self._stage.buckets, "promises": promises, "depth": self._stage.depth}
+        before = (*kept.before, kept.version)[-_VERSIONS:] if kept.version else ()
+        about = {"buckets": self._stage.buckets, "promises": promises, "depth": self._stage.depth, "before": before}
         self._head.update((version, json.dumps(about), head))
         sizes = operator.sizes(state, ledger)
-        fresh = Kept(version, state, ledger, promises, sizes["bytes"])
+        fresh = Kept(version, state, ledger, promises, before, sizes["bytes"])
         _memory.put((task.run, self._stage.name, bucket), fresh)
         return {"pages": sizes["pages"], "state_bytes": sizes["bytes"] + len(head), "written": sizes["written"]}
 
@@ -107,6 +114,12 @@ class Memory:
                 self._kept.move_to_end(place)
                 return kept
         return None
+
+    def nearest(self, place: tuple[str, str, int], before: Sequence[str]) -> tuple[State, Ledger] | None:
+        """The latest state here that is one of those versions."""
+        found = [kept for kept in self._kept.get(place, ()) if kept.version in before and kept.ledger is not None]
+        kept = max(found, key=lambda one: before.index(one.version), default=None)
+        return None if kept is None or kept.ledger is None else (kept.state, kept.ledger)
 
     def put(self, place: tuple[str, str, int], kept: Kept) -> None:
         """Remember a state."""

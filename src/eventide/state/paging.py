@@ -188,6 +188,10 @@ class Form(Protocol):
         """The table that was written, and what is known of it."""
         ...
 
+    def catch_up(self, table: Any, known: Any, head: dict[str, Any], shelf: Shelf) -> tuple[Any, Any]:
+        """The same, from a table that was written some bundles before, and what was known of it."""
+        ...
+
     def let_go(self, table: Any, known: Any, shelf: Shelf, keep: int) -> Any:
         """The table with at most about ``keep`` bytes in memory of what can be fetched again."""
         ...

@@ -120,6 +120,34 @@ class PaneForm:
         run = Run.of(with_hashes(pl.concat(frames).filter(pl.Series(alive)), self.by), ids)
         return PaneTable((run,), born, lineage), Known(tuple(leaves), tuple(gone), born, lineage, (run,))
 
+    def catch_up(self, table: PaneTable, known: Known, head: dict[str, Any], shelf: Shelf) -> tuple[PaneTable, Known]:
+        """The table that was written, from one that was written some bundles before: only pages since are fetched."""
+        if not known.born or known.lineage is not table.lineage:
+            return self.read(head, shelf)
+        pages, born = head["pages"], head["born"]
+        gone = from_frame(pages.filter("gone"))
+        new = [ids_of(page, told_by(shelf.fetch(page))) for page in gone if page not in known.gone]
+        taken = np.sort(np.concatenate([np.empty(0, np.int64), *new]))
+        before = {leaf.page: leaf for leaf in known.leaves}
+        frames: dict[Page, pl.DataFrame] = {}
+        leaves = []
+        for page in from_frame(pages.filter(~pl.col("gone"))):
+            leaf = before.pop(page, None)
+            if leaf is None:
+                content = shelf.fetch(page)
+                leaf, frames[page] = Leaf(page, told_by(content), None, page.rows), content["rows"]
+            leaves.append(leaf)
+        leaves = without(leaves, taken)
+        fresh = [leaf for leaf in leaves if leaf.page in frames]
+        moved = np.concatenate([np.empty(0, np.int64), *(leaf.ids[leaf.mask()] for leaf in fresh)])
+        dropped = np.concatenate([np.empty(0, np.int64), *(leaf.ids[leaf.mask()] for leaf in before.values())])
+        died = np.concatenate([taken, dropped[~np.isin(dropped, moved)]])
+        came = [leaf.mask() & (leaf.ids >= known.born) for leaf in fresh]
+        rows = [frames[leaf.page].filter(pl.Series(mask)) for leaf, mask in zip(fresh, came, strict=True) if mask.any()]
+        ids = np.sort(moved[moved >= known.born])
+        table = table.followed(died, with_hashes(pl.concat(rows), self.by) if rows else None, ids, born)
+        return table, Known(tuple(leaves), tuple(gone), born, table.lineage, table.runs)
+
     def let_go(self, table: PaneTable, known: Known, shelf: Shelf, keep: int) -> PaneTable:
         """Panes can be touched at any time, so they stay."""
         return table

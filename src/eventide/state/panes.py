@@ -86,6 +86,11 @@ class Run:
         alive[rows] = False
         return replace(self, alive=alive, living=self.living - len(rows)), self.panes[rows]
 
+    def without(self, ids: npt.NDArray[np.int64]) -> Run:
+        """Without the rows of some ids."""
+        alive = self.alive & ~np.isin(self.ids, ids)
+        return replace(self, alive=alive, living=int(np.count_nonzero(alive)))
+
     def survivors(self) -> pl.DataFrame:
         """The panes that have not been taken."""
         return self.panes if self.living == self.panes.height else self.panes.filter(pl.Series(self.alive))
@@ -127,7 +132,18 @@ class PaneTable:
         if panes.is_empty():
             return self
         born = self.born + panes.height
-        runs = [*self.runs, Run.of(panes, np.arange(self.born, born))]
+        return self._with(Run.of(panes, np.arange(self.born, born)), born)
+
+    def followed(
+        self, died: npt.NDArray[np.int64], panes: pl.DataFrame | None, ids: npt.NDArray[np.int64], born: int
+    ) -> PaneTable:
+        """As another copy of this table now is: without the ids that ``died`` there, with the panes that came."""
+        runs = [run.without(died) for run in self.runs] if len(died) else self.runs
+        table = replace(self, runs=tuple(run for run in runs if run.living), born=born)
+        return table if panes is None else table._with(Run.of(panes, ids), born)
+
+    def _with(self, run: Run, born: int) -> PaneTable:
+        runs = [*self.runs, run]
         while len(runs) > 1 and runs[-2].living <= 2 * runs[-1].living:
             runs[-2:] = [_as_one(runs[-2:])]
         return PaneTable(tuple(_tidy(runs)), born, self.lineage or object())
