@@ -13,7 +13,7 @@ import eventide
 
 SOURCE = Path(eventide.__file__).parent
 CORE = ("time", "windows", "watermarks", "triggers", "aggregates", "operators", "state", "panes.py")
-HOSTS = ("local", "testing", "spark", "sql", "cli", "marks", "dashboard", "demo")
+HOSTS = ("local", "testing", "spark", "sinks", "sql", "cli", "marks", "dashboard", "demo")
 OUTSIDE = ("pyspark", "random", "secrets", "threading", "subprocess", "socket", "os", "time")
 FORBIDDEN_CALLS = {"open", "datetime.now", "datetime.utcnow", "date.today", "time.time", "time.time_ns", "print"}
 
@@ -109,8 +109,8 @@ def test_a_message_ends_as_a_sentence_and_says_what_it_is_about(path: Path) -> N
 
 PUBLIC = [
     name
-    for name, value in vars(eventide).items()
-    if not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value))
+    for name, value in ((name, getattr(eventide, name)) for name in eventide.__all__)
+    if (inspect.isfunction(value) or inspect.isclass(value))
 ]
 
 

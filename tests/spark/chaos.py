@@ -67,13 +67,19 @@ def found(place: Path) -> list[tuple[object, ...]]:
 
 
 def start(place: Path, *, master: str = "local[2]", die: str = "") -> subprocess.Popen[str]:
-    """The job, in a group of processes of its own."""
+    """The job, in a group of processes of its own. What it logs goes to the file ``log``."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.chaos_job", str(place), master],
         cwd=ROOT,
-        env=os.environ | {"EVENTIDE_DIE": die, "PYTHONPATH": f"{ROOT}/src:{ROOT}"},
+        env=os.environ
+        | {
+            "EVENTIDE_DIE": die,
+            "PYTHONPATH": f"{ROOT}/src:{ROOT}",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_WORKER_DIR": str(place / "work"),
+        },
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=(place / "log").open("a"),  # not a pipe that nobody reads: a process that fills it would wait for ever
         text=True,
         start_new_session=True,
     )

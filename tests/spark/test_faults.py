@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -27,8 +29,8 @@ def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     for _ in range(KILLS):
         _killed_somewhere(start(tmp_path), after=rng.randint(1, 3), delay=rng.random())
     last = start(tmp_path)
-    out, err = last.communicate()
-    assert "done" in out, err[-2000:]
+    out, _ = last.communicate()
+    assert "done" in out, _log(tmp_path)
     assert found(tmp_path) == expected(BUNDLES)
 
 
@@ -56,13 +58,47 @@ def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> Non
     job.communicate()
     assert killed
     if job.returncode:  # Spark gives a worker ten seconds to come back; after that the query is started again
-        _, err = (again := start(tmp_path)).communicate()
-        assert again.returncode == 0, err[-3000:]
+        (again := start(tmp_path)).communicate()
+        assert again.returncode == 0, _log(tmp_path)
     assert found(tmp_path) == expected(8)
+
+
+def test_an_executor_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    prepare(tmp_path, 8)
+    job = start(tmp_path, master="local-cluster[2,1,1024]")  # a master, and two executors in processes of their own
+    assert job.stdout is not None
+    killed = 0
+    while line := job.stdout.readline():
+        if line.split()[:2] in (["batch", "1"], ["batch", "4"]):
+            killed += _kill(next(pid for pid, command, _ in _processes(job.pid) if _EXECUTOR in command))
+    job.communicate()
+    assert killed == 2
+    assert job.returncode == 0, _log(tmp_path)
+    assert found(tmp_path) == expected(8)
+
+
+_EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 def _kill_workers(group: int) -> int:
     """Kill one of the workers that a daemon of this job has forked."""
+    processes = list(_processes(group))
+    daemons = {pid for pid, command, _ in processes if b"daemon" in command}
+    workers = (pid for pid, command, parent in processes if b"daemon" in command and parent in daemons)
+    return sum(_kill(pid) for pid in itertools.islice(workers, 1))
+
+
+def _log(place: Path) -> str:
+    return (place / "log").read_text(encoding="utf-8")[-3000:]
+
+
+def _kill(pid: int) -> int:
+    os.kill(pid, signal.SIGKILL)
+    return 1
+
+
+def _processes(group: int) -> Iterator[tuple[int, bytes, int]]:
+    """The processes that a job has started: number, command, parent."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -72,8 +108,5 @@ def _kill_workers(group: int) -> int:
         except OSError:
             continue
         parent, _, session = status.split()[1:4]
-        daemon = b"daemon" in (Path("/proc") / parent / "cmdline").read_bytes() if int(parent) > 1 else False
-        if session == str(group) and b"daemon" in command and daemon:
-            os.kill(int(entry.name), signal.SIGKILL)
-            return 1
-    return 0
+        if session == str(group):
+            yield int(entry.name), command, int(parent)

@@ -33,6 +33,29 @@ def not_streaming() -> PlanError:
     )
 
 
+def other_sources(before: int, now: int) -> PlanError:
+    """The checkpoint knows another number of sources."""
+    return PlanError(
+        f"The query of this checkpoint had {before} sources, and now it has {now}: an input was added or removed, or "
+        "an option that needs the clock (idle_after, a processing-time trigger), which is a source of its own. "
+        "Run the pipeline as it was, or take a new checkpoint."
+    )
+
+
+def partitioned_scan(columns: list[str]) -> PlanError:
+    """Columns that stand in the names of folders."""
+    names = ", ".join(map(repr, columns))
+    return PlanError(
+        f"scan_parquet() reads what is in the files, and {names} only stands in the names of their folders. "
+        "Read them with spark.readStream.parquet()."
+    )
+
+
+def scan_scheme(path: str) -> PlanError:
+    """A file system that only Spark can reach."""
+    return PlanError(f"scan_parquet() cannot open {path!r}. Read it with spark.readStream.parquet().")
+
+
 def drain_without_end() -> PlanError:
     """drain=True for a query that does not end."""
     return PlanError(

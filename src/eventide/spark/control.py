@@ -7,11 +7,12 @@ belongs to a batch like any row does: it is logged, and a replay meets it again 
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
 
 from eventide.spark import page
 from eventide.spark.stage import Stage
@@ -32,8 +33,8 @@ class Control:
     '/tmp/checkpoints/revenue/eventide/control'
     """
 
-    def __init__(self, checkpoint: str, spark: SparkSession | None = None) -> None:
-        self.place = f"{checkpoint.rstrip('/')}/eventide/control"
+    def __init__(self, checkpoint: str | Path, spark: SparkSession | None = None) -> None:
+        self.place = f"{os.fspath(checkpoint).rstrip('/')}/eventide/control"
         self._spark = spark
 
     def drain(self) -> None:
@@ -55,7 +56,7 @@ class Control:
 
     def open(self) -> None:
         """Make the place, which the source wants to find when the query starts."""
-        if (local := _local(self.place)) is not None:
+        if (local := self._local()) is not None:
             local.mkdir(parents=True, exist_ok=True)
         elif self._spark is not None:
             self._spark.createDataFrame([], "value string").write.mode("append").text(self.place)
@@ -63,7 +64,7 @@ class Control:
     def _send(self, **command: Any) -> None:
         # The time stands first, so that commands of one batch are obeyed in the order in which they were given.
         line = json.dumps({"sent": time.time_ns(), **command})
-        if (local := _local(self.place)) is not None:
+        if (local := self._local()) is not None:
             local.mkdir(parents=True, exist_ok=True)
             unseen = local / f".{uuid.uuid4().hex}"
             unseen.write_text(line + "\n", encoding="utf-8")
@@ -74,6 +75,29 @@ class Control:
             spark = self._spark or SparkSession.builder.getOrCreate()
             spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(self.place)
 
+    def _local(self) -> Path | None:
+        """The place on this machine's disk. A path without a scheme lies where Spark's default is, if Spark is here."""
+        if on_disk(self.place) is None:
+            return None
+        if "://" not in self.place and not self.place.startswith("file:") and self._spark is not None:
+            java, context = self._spark.sparkContext._jvm, self._spark.sparkContext._jsc
+            assert java is not None
+            files = java.org.apache.hadoop.fs.FileSystem.getDefaultUri(context.hadoopConfiguration())
+            if files.getScheme() != "file":
+                return None
+        return Path(str(on_disk(self.place)))
+
+
+def on_disk(address: str) -> str | None:
+    """The path of a file of this machine; None for one that lies elsewhere. As Spark writes it: nothing is escaped.
+
+    >>> on_disk("file:///tmp/a%20b#c"), on_disk("/tmp/x"), on_disk("s3a://shop/x")
+    ('/tmp/a%20b#c', '/tmp/x', None)
+    """
+    if address.startswith("file:"):
+        return "/" + address.removeprefix("file:").lstrip("/")
+    return None if re.match(r"[A-Za-z][\w+.-]*://", address) else address
+
 
 def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:
     """The commands of a control stream, for every bucket."""
@@ -81,11 +105,6 @@ def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:
 
     lines = spark.readStream.format("text").load(place)
     return lines.select(*for_all_buckets(stage, page.CONTROL, F.col("value")))
-
-
-def _local(place: str) -> Path | None:
-    parts = urlparse(place)
-    return Path(parts.path) if parts.scheme in ("", "file") else None
 
 
 def _name(origin: object) -> str | None:

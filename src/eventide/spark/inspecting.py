@@ -99,18 +99,21 @@ def inspect(
         raise errors.no_session("inspect()")
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
     found = active.read.format("state-metadata").load(checkpoint).where("operatorName LIKE 'transformWithState%'")
-    operators = [row["operatorId"] for row in found.select("operatorId").distinct().orderBy("operatorId").collect()]
-    if not operators:
+    told = found.selectExpr("operatorId", "maxBatchId").distinct().orderBy("operatorId").collect()
+    if not told:
         raise errors.no_state(checkpoint)
-    states = [_operator(active, checkpoint, number, chain) for number in operators]
+    batch = min(row["maxBatchId"] for row in told)  # all of the same, while the query goes on
+    states = [_operator(active, checkpoint, batch, row["operatorId"], chain) for row in told]
     return sorted((one for one in states if one is not None), key=lambda one: one.depth)
 
 
-def _operator(spark: SparkSession, checkpoint: str, number: int, chain: Sequence[Pipeline]) -> OperatorState | None:
-    heads = _variable(spark, checkpoint, number, HEAD)
+def _operator(
+    spark: SparkSession, checkpoint: str, batch: int, number: int, chain: Sequence[Pipeline]
+) -> OperatorState | None:
+    heads = _variable(spark, checkpoint, batch, number, HEAD)
     if not heads:
         return None
-    bodies = _pages(spark, checkpoint, number)
+    bodies = _pages(spark, checkpoint, batch, number)
     read = [snapshot.load(bytes(head["value"]["body"])) for head in heads]
     first = read[0]
     about = json.loads(heads[0]["value"]["about"])
@@ -135,16 +138,17 @@ def _operator(spark: SparkSession, checkpoint: str, number: int, chain: Sequence
     )
 
 
-def _variable(spark: SparkSession, checkpoint: str, operator: int, name: str) -> list[Any]:
+def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> list[Any]:
     reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+    reader = reader.option("batchId", batch)
     if name == PAGES:
         reader = reader.option("flattenCollectionTypes", "true")
     return reader.load(checkpoint).collect()
 
 
-def _pages(spark: SparkSession, checkpoint: str, operator: int) -> dict[int, dict[int, bytes]]:
+def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> dict[int, dict[int, bytes]]:
     pages: dict[int, dict[int, bytes]] = {}
-    for row in _variable(spark, checkpoint, operator, PAGES):
+    for row in _variable(spark, checkpoint, batch, operator, PAGES):
         number, body = row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
         pages.setdefault(row["key"]["bucket"], {})[number] = body
     return pages

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import MapState, ValueState
 
 _VERSIONS = 64
-_BUDGET = 1 << 28  # bytes of pages, as they are written, whose contents a worker keeps in memory
+_BUDGET = 1 << 29  # bytes of panes and cells that a worker keeps in memory; indexes come on top
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Keeper:
         about = {"buckets": self._stage.buckets, "promises": promises, "depth": self._stage.depth, "before": before}
         self._head.update((version, json.dumps(about), head))
         sizes = operator.sizes(state, ledger)
-        fresh = Kept(version, state, ledger, promises, before, sizes["bytes"])
+        fresh = Kept(version, state, ledger, promises, before, sizes["raw"])
         _memory.put((task.run, self._stage.name, bucket), fresh)
         return {"pages": sizes["pages"], "state_bytes": sizes["bytes"] + len(head), "written": sizes["written"]}
 

@@ -30,6 +30,8 @@ _BODY = StructType().add("body", BinaryType())
 if getattr(sys.modules["__main__"].__spec__, "name", "").endswith("transform_with_state_driver_worker"):
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
+_KEPT = 64
+
 _unpacked: dict[bytes, Stage] = {}  # in each worker
 
 
@@ -51,6 +53,8 @@ class Operate(StatefulProcessor):
 
         stage = _unpacked.get(self._packed)
         if stage is None:
+            if len(_unpacked) > _KEPT:
+                _unpacked.clear()
             stage = _unpacked[self._packed] = pickle.loads(self._packed)
         return operated(stage, Keeper(self._head, self._pages, stage), key[0], rows)
 

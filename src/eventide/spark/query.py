@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Our own message, up to where the worker's or the JVM's stack begins.
 _OURS = re.compile(r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
 
+_SOURCES = re.compile(r"There are \[(\d+)\] sources in the checkpoint offsets and now there are\s+\[(\d+)\]")
+
 
 class Query:
     """What ``ev.run`` gives."""
@@ -40,15 +42,23 @@ class Query:
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait for its end; raises what stopped it. False: it still runs after ``timeout`` seconds."""
+        try:
+            ended = self.ended(timeout)
+        except Exception:
+            self._close()
+            raise
+        if ended:
+            self._close()
+        return ended
+
+    def ended(self, timeout: float | None = None) -> bool:
+        """The same, but sinks stay open: more is to come for them."""
         from pyspark.errors import StreamingQueryException
 
         try:
             self.spark.awaitTermination(timeout)  # type: ignore[arg-type]  # it takes fractions, too
         except StreamingQueryException as failure:
-            self._close()
             raise understood(failure) from failure
-        if not self.spark.isActive:
-            self._close()
         return not self.spark.isActive
 
     def process_all_available(self) -> None:
@@ -61,7 +71,7 @@ class Query:
             raise understood(failure) from failure
 
     def stop(self) -> None:
-        """Stop after the batch that is running. It can be started again from its checkpoint."""
+        """Stop it. A batch that is running is broken off, and run again when the query starts from its checkpoint."""
         self.spark.stop()
         self._close()
 
@@ -73,4 +83,7 @@ class Query:
 def understood(failure: Exception) -> Exception:
     """What stopped a query in our own words, where it was us who said it."""
     found = _OURS.search(str(failure))
+    sources = _SOURCES.search(str(failure))
+    if sources is not None:
+        return errors.other_sources(int(sources[1]), int(sources[2]))
     return failure if found is None else errors.stopped(found.group(1), found.group(2).strip())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide import sinks
@@ -31,7 +33,7 @@ def run(
     rows: DataFrame | Scan,
     *,
     panes: Any,
-    checkpoint: str,
+    checkpoint: str | Path,
     late: Any = None,
     dead: Any = None,
     trigger: str | timedelta | Mapping[str, Any] | None = None,
@@ -63,6 +65,7 @@ def run(
     spoken = _trigger(trigger, ticking)
     if drain and "availableNow" not in spoken:
         raise errors.drain_without_end()
+    checkpoint = os.fspath(checkpoint)
     control = Control(checkpoint, spark)
     control.open()
     applied = apply(chain[0], rows, everything=True, control=control.place)
@@ -76,11 +79,14 @@ def run(
     query = Query(writer.start(), control, outputs.history, outputs.close)
     if "availableNow" not in spoken:
         return query
-    query.await_termination()
-    if drain:
-        control.drain()
-        query = Query(writer.start(), control, outputs.history, outputs.close)
-        query.await_termination()
+    try:
+        query.ended()
+        if drain:
+            control.drain()
+            query = Query(writer.start(), control, outputs.history, outputs.close)
+            query.ended()
+    finally:
+        outputs.close()
     return query
 
 
@@ -95,6 +101,7 @@ class Outputs:
         self._on_batch = on_batch
         self._keys = {stage.depth: stage.plan.watermark.options.watermark_key for stage in applied.stages}
         self._query = ""
+        self._closed = False
         self.history: list[BatchMetrics] = []
         beside = f"{checkpoint.rstrip('/')}/eventide"
         self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
@@ -132,9 +139,11 @@ class Outputs:
                 self._on_batch(one)
 
     def close(self) -> None:
-        """Let go of connections."""
-        for _, _, sink in self._sinks:
-            sink.close()
+        """Let go of connections, once."""
+        if not self._closed:
+            self._closed = True
+            for _, _, sink in self._sinks:
+                sink.close()
 
     def _rows(self, output: str, depth: int, pages: DataFrame | None) -> DataFrame:
         return self._applied.rows(output, pages, depth)

@@ -6,10 +6,10 @@ the names of its files, reads them with Polars, and sends on what the stamp make
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlparse
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from eventide.errors import spark as errors
 from eventide.spark import page
 from eventide.spark.buckets import labels
+from eventide.spark.control import on_disk
 from eventide.spark.settling import settle
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import NOW, as_batch, stamped_pages, watermark_known
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from eventide.plan.pipeline import Pipeline
 
+_SCHEMES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://", "az://", "http://", "https://")  # that Polars opens
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"  # the content is never asked for
 _ROWS = 2_000_000  # rows read at a time
 
@@ -87,7 +89,13 @@ def scan_parquet(
     active = spark or SparkSession.getActiveSession()
     if active is None:
         raise errors.no_session("scan_parquet()")
-    schema = active.read.parquet(path).schema
+    files = active.read.parquet(path)
+    schema = files.schema
+    folders = re.findall(r"/([^/=]+)=[^/]*(?=/)", next(iter(files.inputFiles()), ""))
+    if set(folders) & set(schema.names):
+        raise errors.partitioned_scan(sorted(set(folders) & set(schema.names)))
+    if not path.startswith(_SCHEMES) and on_disk(path) is None:
+        raise errors.scan_scheme(path)
     if parts is None:
         cores = int(active.conf.get("spark.sql.shuffle.partitions", "1") or 1)
         parts = -(-cores // files_per_batch) if files_per_batch else 1
@@ -117,7 +125,10 @@ def _read(path: str, stage: Stage, part: int, parts: int) -> Iterator[pl.DataFra
     file = pl.scan_parquet(path)
     total: int = file.select(pl.len()).collect().item()
     place, end = total * part // parts, total * (part + 1) // parts
-    columns = list(stage.schema)
+    there = file.collect_schema()
+    columns = [  # a file from before a column was added has nulls in it, as in Spark
+        pl.col(name) if name in there else pl.lit(None, dtype).alias(name) for name, dtype in stage.schema.items()
+    ]
     while place < end:
         size = min(_ROWS, end - place)
         rows = file.select(columns).slice(place, size).collect()
@@ -125,9 +136,6 @@ def _read(path: str, stage: Stage, part: int, parts: int) -> Iterator[pl.DataFra
         place += size
 
 
-def _path(address: Any) -> str:
+def _path(address: str) -> str:
     """A file's address as Polars opens it."""
-    parts = urlparse(address)
-    if parts.scheme in ("", "file"):
-        return unquote(parts.path)
-    return str(address).replace("s3a://", "s3://", 1)
+    return on_disk(address) or address.replace("s3a://", "s3://", 1)

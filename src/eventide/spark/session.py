@@ -86,7 +86,7 @@ def session(
     if local or ui:
         builder.config("spark.ui.enabled", _text(ui))
     builder.config(map=dict(given))
-    running = _spark_session().getActiveSession()
+    running = _spark_session().getActiveSession() or _spark_session()._instantiatedSession  # of another thread
     if running is not None:
         for name in _FIRST_COME:
             if name not in builder._options:
@@ -145,6 +145,7 @@ def safe_profile(cores: int | None = None) -> dict[str, str]:
     profile = {
         _PROVIDER: _ROCKSDB,
         f"{state}.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes what changed, not all there is
+        f"{state}.checkpointFormatVersion": "2",  # files of a batch that was tried twice never mix
         f"{state}.rocksdb.trackTotalNumberOfRows": "false",  # counting reads before it writes
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),  # a limit is checked with every row

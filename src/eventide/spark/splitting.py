@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -14,18 +13,27 @@ from eventide.spark.buckets import buckets_of
 
 
 def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> list[Stamp]:
-    """Cells and rows go to the bucket of their key; what needs no state any more goes ``home``, and is counted there.
+    """Everything goes to the bucket of its key: a task that is run again elsewhere, where the watermark is not known,
+    sends its rows as they are, and what some bucket has told must not come from another one then. Only counts go
+    ``home``.
 
     Every bucket gets the whole summary, so that all of them come to the same watermark.
     """
     if buckets == 1:
         return [stamp]
-    cells = split_rows(stamp.stamped.cells, key, buckets)
-    rows = split_rows(stamp.stamped.rows, key, buckets)
-    parts = [Stamp(0, (), stamp.summary, 0, Stamped(own, others)) for own, others in zip(cells, rows, strict=True)]
-    at_home = replace(stamp.stamped, cells=parts[home].stamped.cells, rows=parts[home].stamped.rows)
-    parts[home] = replace(stamp, stamped=at_home)
-    return parts
+    frames = (getattr(stamp.stamped, name) for name in ("cells", "rows", "late", "outside", "failed"))
+    split = [[None] * buckets if frame is None else split_rows(frame, key, buckets) for frame in frames]
+    dead = [split_rows(frame, key, buckets) for frame in stamp.dead]
+    return [
+        Stamp(
+            stamp.rows if bucket == home else 0,
+            tuple(frame[bucket] for frame in dead),
+            stamp.summary,
+            stamp.behind if bucket == home else 0,
+            Stamped(*(frame[bucket] for frame in split)),  # type: ignore[arg-type]
+        )
+        for bucket in range(buckets)
+    ]
 
 
 def split_rows(rows: pl.DataFrame, key: Sequence[str], buckets: int) -> list[pl.DataFrame]:

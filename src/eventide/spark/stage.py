@@ -10,6 +10,8 @@ import polars as pl
 from eventide.operators.windowed import WindowedAggregate
 from eventide.plan.plan import Plan
 
+_KEPT = 64
+
 _bound: dict[str, WindowedAggregate] = {}
 
 
@@ -28,7 +30,8 @@ class Stage:
 
     def operator(self) -> WindowedAggregate:
         """The operator, bound once in each process."""
-        found = _bound.get(self.name)
-        if found is None:
-            found = _bound[self.name] = WindowedAggregate(self.plan, dict(self.schema))
+        found = _bound.pop(self.name, None) or WindowedAggregate(self.plan, dict(self.schema))
+        _bound[self.name] = found
+        if len(_bound) > _KEPT:
+            del _bound[next(iter(_bound))]  # used longest ago
         return found

@@ -24,6 +24,7 @@ StampBatches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
 
 NOW = "__now"
 _ROWS = 1_000_000  # rows that are stamped together, unless the task has less
+_BYTES = 1 << 28  # or so many bytes of them: a page must fit into a row of Spark
 
 ARROW = pa.schema(
     [
@@ -130,13 +131,14 @@ def watermark_known(stage: Stage, task: Task) -> int | None:
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Batches in lots of about ``_ROWS`` rows; what a task reads decides the lots, so a replay has the same."""
     lot: list[Any] = []
-    height = 0
+    height = size = 0
     for batch in batches:
         if batch.num_rows:
             lot.append(batch)
             height += batch.num_rows
-        if height >= _ROWS:
+            size += batch.nbytes
+        if height >= _ROWS or size >= _BYTES:
             yield lot
-            lot, height = [], 0
+            lot, height, size = [], 0, 0
     if lot:
         yield lot

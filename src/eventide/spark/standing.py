@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import shutil
+import time
 from pathlib import Path
 
+from eventide.spark.surroundings import own_directory
 from eventide.time import MIN
 
 _KEPT = 3  # batches
@@ -20,7 +22,11 @@ _KEPT = 3  # batches
 def note(query: str, operator: str, batch: int, watermark: int) -> None:
     """A batch has ended with this watermark; every bucket says the same."""
     place = _place(query, operator)
+    if place is None:
+        return
     with contextlib.suppress(OSError):
+        if not place.parent.exists():
+            _sweep(place.parent.parent)
         place.mkdir(parents=True, exist_ok=True)
         fresh = place / f"{batch}.{os.getpid()}"
         fresh.write_text(str(watermark), encoding="ascii")
@@ -32,11 +38,21 @@ def known(query: str, operator: str, batch: int) -> int | None:
     """The watermark at the end of a batch, if it is known here."""
     if batch < 0:
         return MIN
+    place = _place(query, operator)
     try:
-        return int((_place(query, operator) / str(batch)).read_text(encoding="ascii"))
+        return None if place is None else int((place / str(batch)).read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
 
 
-def _place(query: str, operator: str) -> Path:
-    return Path(tempfile.gettempdir()) / f"eventide-{os.getuid()}" / query / operator
+def _place(query: str, operator: str) -> Path | None:
+    own = own_directory("eventide-watermarks")
+    return None if own is None else own / query / operator
+
+
+def _sweep(place: Path) -> None:
+    """Forget what queries have left that have not said anything for a day."""
+    long_ago = time.time() - 86_400
+    for query in place.iterdir():
+        if all(operator.stat().st_mtime < long_ago for operator in query.iterdir()):
+            shutil.rmtree(query, ignore_errors=True)

@@ -65,10 +65,15 @@ def conf_directory() -> Path:
 
 def socket_directory() -> Path | None:
     """A directory of this user's for Unix sockets: they carry no secret, so nobody else may reach them."""
+    return own_directory("eventide-sockets")
+
+
+def own_directory(name: str) -> Path | None:
+    """A directory for temporary files that only this user can reach; its path is short enough for sockets."""
     if os.name != "posix":
         return None
     for place in dict.fromkeys((tempfile.gettempdir(), "/tmp")):
-        directory = Path(place) / f"eventide-sockets-{os.getuid()}"
+        directory = Path(place) / f"{name}-{os.getuid()}"
         if len(str(directory)) > 60:  # a socket's whole path has at most 103 characters, its name takes 42
             continue
         try:

@@ -94,7 +94,8 @@ class CellForm:
     def sizes(self, cells: Cells, known: Known | None) -> Sizes:
         """How large it is."""
         pages = [page for stored in (known or {}).values() for page in stored.all()]
-        return Sizes(cells.height, len(cells.runs), len(pages), sum(page.size for page in pages))
+        size, raw = sum(page.size for page in pages), sum(page.raw for page in pages)
+        return Sizes(cells.height, len(cells.runs), len(pages), size, raw)
 
 
 def _stored(run: Run, before: Stored | None, writer: Writer) -> Stored:

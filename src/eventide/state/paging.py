@@ -209,6 +209,7 @@ class Sizes:
     runs: int = 0
     pages: int = 0
     bytes: int = 0
+    raw: int = 0  # of what is in the pages, in memory
 
     def __add__(self, other: Sizes) -> Sizes:
         """Both together."""

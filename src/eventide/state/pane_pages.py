@@ -155,7 +155,9 @@ class PaneForm:
     def sizes(self, table: PaneTable, known: Known | None) -> Sizes:
         """How large it is."""
         pages = known.all() if known else ()
-        return Sizes(table.height, len(table.runs), len(pages), sum(page.size for page in pages))
+        return Sizes(
+            table.height, len(table.runs), len(pages), sum(page.size for page in pages), sum(page.raw for page in pages)
+        )
 
 
 def _taken(table: PaneTable, before: Known) -> Ids:

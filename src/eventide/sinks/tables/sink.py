@@ -88,8 +88,9 @@ class TableSink:
         if not about.query:
             raise errors.no_query()
         shape, store = self._opened[about.output]
-        if not store.has(about.query, batch_id):  # before it is computed, which may take long
-            store.put(_collected(flat(batch, shape.read)), about.query, batch_id)
+        claim = about.query if about.output == "panes" else f"{about.query} {about.output}"  # two may share a table
+        if not store.has(claim, batch_id):  # before it is computed, which may take long
+            store.put(_collected(flat(batch, shape.read)), claim, batch_id)
 
     def close(self) -> None:
         """Let go of the connections."""
