@@ -71,6 +71,7 @@ BENCHMARKS: dict[str, Group] = {
     "sessions": _sessions,
     "sessions_fused": _sessions,
     "triggers": _triggers,
+    "triggers_fused": _triggers,
     "small_batches": _small_batches,
     "first_result": _first_result,
 }
@@ -86,6 +87,7 @@ TARGETS = {
     "sessions": "at least 3",
     "sessions_fused": "at least 3",
     "triggers": "at least 40",
+    "triggers_fused": "at least 40",
     "small_batches": "at most 2",
     "first_result": "at most 1.5",
 }

@@ -14,7 +14,7 @@ from bench.spark import data, per_key
 from bench.spark.contest import Peer, Variant, contest
 from bench.spark.queries import stream
 from bench.spark.settings import KEY
-from bench.spark.windows import eventide_query, own
+from bench.spark.windows import own, queries_of
 
 # The peer needs a minute for one or two batches; it takes the same batches as Eventide, but only the first of them.
 PEER_FILES = 2
@@ -28,7 +28,7 @@ def triggers(names: Sequence[str], keys: int) -> list[Line]:
     rows_api = Variant("peer_by_rows", by_rows)
     peer = Peer("per-key transformWithStateInPandas", by_frames, rows_api, files=PEER_FILES)
     windows = own(lambda: F.window("ts", "1 minute"))
-    return contest(data.events(keys), dict.fromkeys(names, eventide_query(pipeline)), peer, table=windows)
+    return contest(data.events(keys), queries_of(names, pipeline), peer, table=windows)
 
 
 def by_frames(spark: SparkSession, files: Path) -> DataFrame:

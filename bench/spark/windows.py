@@ -65,8 +65,12 @@ def fused_query(pipeline: ev.Pipeline) -> Query:
     return query
 
 
+def queries_of(names: Sequence[str], pipeline: ev.Pipeline) -> dict[str, Query]:
+    """The pipeline on rows from Spark, and where the name says so on a fused scan."""
+    return {name: (fused_query if name.endswith("_fused") else eventide_query)(pipeline) for name in names}
+
+
 def _windows(names: Sequence[str], keys: int, pipeline: ev.Pipeline, window: Callable[[], Column]) -> list[Line]:
-    queries = {name: (fused_query if name.endswith("_fused") else eventide_query)(pipeline) for name in names}
     table = own(window)
 
     def query(spark: SparkSession, files: Path) -> DataFrame:
@@ -74,7 +78,7 @@ def _windows(names: Sequence[str], keys: int, pipeline: ev.Pipeline, window: Cal
 
     # Spark's default store, which Eventide cannot use: quicker, as long as all state fits into the JVM's heap.
     peer = Peer("Spark's own", query, Variant("peer_in_memory", query, in_memory=True))
-    return contest(data.events(keys), queries, peer, table=table)
+    return contest(data.events(keys), queries_of(names, pipeline), peer, table=table)
 
 
 def _stream() -> ev.Stream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import hashlib
 import importlib.util
 import os
@@ -11,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,8 +122,16 @@ def _tried(path: Path, place: str) -> tuple[Java | None, str]:
 
 def _told(path: Path) -> str:
     command = [str(path), "-XshowSettings:properties", "-version"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
-    return done.stderr + done.stdout if done.returncode == 0 else ""
+    for patience in (0.05, 0.2, 1, 0):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+        except OSError as cause:  # "text file busy": another thread was forking while the shim was written
+            if cause.errno != errno.ETXTBSY or not patience:
+                raise
+            time.sleep(patience)
+        else:
+            return done.stderr + done.stdout if done.returncode == 0 else ""
+    return ""
 
 
 def java_version(told: str) -> int | None:

@@ -1,0 +1,54 @@
+"""Random histories over the stages of the Spark host: tasks, buckets and pages give what one process gives."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import polars as pl
+import pytest
+
+from eventide.testing.hosts import Came, LocalHost
+from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
+from tests.spark.harness import PagesHost
+
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000")) // 10
+SEED = os.environ.get("EVENTIDE_SEED", "0")
+_EACH = 4
+_PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
+
+
+def rows_of(frame: pl.DataFrame) -> list[str]:
+    """Rows in no order; floats to nine digits, because parts of a sum may be added in another order."""
+    floats = [pl.col(name).round_sig_figs(9) for name, dtype in frame.schema.items() if dtype.is_float()]
+    return sorted(map(repr, frame.with_columns(floats).rows()))
+
+
+def seen(came: Came) -> object:
+    others = [[rows_of(frame) for frame in frames] for frames in (came.late, came.dead)]
+    return rows_of(came.panes), others, came.watermark, came.counts
+
+
+def differs(history: History, rng: Random) -> str | None:
+    """Where a history over pages differs from one in process."""
+    pipeline = pipeline_of(history.spec, history.source)
+    here = LocalHost([pipeline], SCHEMA)
+    there = PagesHost(
+        [pipeline], SCHEMA, buckets=rng.choice([1, 2, 5]), tasks=rng.choice([1, 3]), knows=rng.random() < 0.7
+    )
+    for i, push in enumerate(history.pushes):
+        told = {"now": push.now, "watermark": push.note, "polled": True}
+        one, other = (seen(host.bundle(frame_of(push.rows), **told)) for host in (here, there))  # type: ignore[arg-type]
+        if one != other:
+            return f"bundle {i} of {history!r}\n{one}\n{other}"
+    return None
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pages_and_one_process_agree(family: str) -> None:
+    for number in range(_PLANS):
+        seed = f"{SEED}/stages/{family}/{number}"
+        rng = Random(seed)
+        for history in random_histories(rng, family, _EACH):
+            found = differs(history, rng)
+            assert found is None, f"seed {seed!r}: {found}"
