@@ -265,6 +265,8 @@ class WindowedAggregate:
         )
 
     def _refined(self, stamps: Sequence[Stamp], outcome: Outcome[Any], was: int) -> int:
+        if self._by_row:
+            return 0
         behind = sum(stamp.behind for stamp in stamps)  # perhaps counted in another bucket: the sum of all is right
         elsewhere = [frame for frame in (outcome.late, outcome.outside, outcome.failed) if frame is not None]
         return behind - sum(int((frame[c.TIME] < was).sum()) for frame in elsewhere)
