@@ -20,6 +20,7 @@ from eventide.spark.session import session
 
 _STATE = "spark.sql.streaming.stateStore"
 _PROVIDER = f"{_STATE}.providerClass"
+_FORMAT = f"{_STATE}.checkpointFormatVersion"
 _PROVIDERS = "org.apache.spark.sql.execution.streaming.state"
 ROCKSDB = f"{_PROVIDERS}.RocksDBStateStoreProvider"
 IN_MEMORY = f"{_PROVIDERS}.HDFSBackedStateStoreProvider"
@@ -46,10 +47,12 @@ def start_session() -> SparkSession:
 def in_memory_state(spark: SparkSession) -> Iterator[None]:
     """Queries started inside keep their state in the JVM's heap, as is Spark's default."""
     spark.conf.set(_PROVIDER, IN_MEMORY)
+    spark.conf.set(_FORMAT, "1")  # the only one that it knows
     try:
         yield
     finally:
         spark.conf.set(_PROVIDER, ROCKSDB)
+        spark.conf.set(_FORMAT, "2")
 
 
 def stream(spark: SparkSession, files: Path) -> DataFrame:
