@@ -112,9 +112,7 @@ def test_what_pyspark_submit_args_say_stays(outside: Path, monkeypatch: pytest.M
 def test_lists_of_the_user_are_kept_beside_ours(outside: Path) -> None:
     given = builder(master="local[2]", driver_extraJavaOptions="-Dmine=1", executorEnv_PYTHONPATH="/mine")
     options = configure(given)._options
-    assert re.fullmatch(
-        r"-Xss4m -Dlog4j2\.configurationFile=file:///\S+ -Dmine=1", options["spark.driver.extraJavaOptions"]
-    )
+    assert re.fullmatch(r"-Dlog4j2\.configurationFile=file:///\S+ -Dmine=1", options["spark.driver.extraJavaOptions"])
     assert options["spark.executorEnv.PYTHONPATH"].endswith(":/mine")
 
 

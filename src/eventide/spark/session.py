@@ -166,8 +166,7 @@ def _local_profile() -> dict[str, str]:
         profile["spark.python.unix.domain.socket.dir"] = str(sockets)
     if not any((conf_directory() / f"log4j2.{kind}").exists() for kind in ("properties", "xml", "yaml", "json")):
         quiet = Path(__file__).with_name("log4j2.properties")
-        # The stack: Spark strips comments from generated code with a recursive expression, deep where they are long.
-        profile[_JAVA_OPTIONS] = f"-Xss4m -Dlog4j2.configurationFile={quiet.as_uri()}"
+        profile[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={quiet.as_uri()}"
     paths = []
     if os.name == "posix":
         paths.append(str(Path(__file__).with_name("workers")))
