@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # Our own message, up to where the worker's or the JVM's stack begins.
 _OURS = re.compile(r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
+
+_LOOK = 0.005  # seconds between two looks whether a batch runs
 
 _SOURCES = re.compile(r"There are \[(\d+)\] sources in the checkpoint offsets and now there are\s+\[(\d+)\]")
 
@@ -70,10 +73,20 @@ class Query:
         except StreamingQueryException as failure:
             raise understood(failure) from failure
 
-    def stop(self) -> None:
-        """Stop it. A batch that is running is broken off, and run again when the query starts from its checkpoint."""
+    def stop(self, wait: float = 10) -> None:
+        """Stop it, after the batch that is running, if that ends within ``wait`` seconds.
+
+        A batch that is broken off is run again when the query starts from its checkpoint: nothing is lost by it, but
+        its tasks end with errors in Spark's log.
+        """
+        self._rest(wait)
         self.spark.stop()
         self._close()
+
+    def _rest(self, wait: float) -> None:
+        until = time.monotonic() + wait
+        while self.spark.isActive and self.spark.status["isTriggerActive"] and time.monotonic() < until:
+            time.sleep(_LOOK)
 
     def __repr__(self) -> str:
         state = "running" if self.is_active else "stopped"
