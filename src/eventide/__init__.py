@@ -52,8 +52,11 @@ if TYPE_CHECKING:
     from eventide.plan import (
         Pipeline,
         Stream,
+        cogroup,
         ingestion_time,
         stream,
+        union,
+        window_join,
     )
     from eventide.spark.inspecting import inspect
     from eventide.spark.listening import PrometheusMetrics, listen
@@ -122,6 +125,7 @@ __all__ = [
     "ascending",
     "calendar",
     "clock_lag",
+    "cogroup",
     "collect",
     "collect_set",
     "composite",
@@ -170,7 +174,9 @@ __all__ = [
     "top_n",
     "top_n_by_key",
     "tumbling",
+    "union",
     "var",
+    "window_join",
 ]
 
 # Where the names above live. They are imported when they are first used: Spark starts many processes, and most of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from eventide.errors import joins as join_errors
 from eventide.errors import plan as errors
+from eventide.operators.binding import loaded, operator_of
 from eventide.operators.bundle import Bundle, Counts, Output
-from eventide.operators.windowed import State, WindowedAggregate
+from eventide.operators.operator import StreamOperator, drained
+from eventide.operators.saving import State
 from eventide.time import MAX, MIN, instant
-from eventide.watermarks import Metrics, Tracker, Watermark
+from eventide.watermarks import AnyTracker, Metrics, Watermark
 
 if TYPE_CHECKING:
     from eventide.plan.pipeline import Pipeline
@@ -33,7 +36,7 @@ class LocalResult:
 
     steps: list[Output] = field(default_factory=list)
     clock: list[int] = field(default_factory=list)
-    tracker: Tracker | None = None
+    tracker: AnyTracker | None = None
 
     @property
     def panes(self) -> pl.DataFrame:
@@ -77,35 +80,47 @@ class LocalQuery:
     ) -> None:
         self._pipeline = pipeline
         self._keep = keep
-        self._operator: WindowedAggregate | None = None
+        self._operator: StreamOperator | None = None
         self._state: State | None = None
         self.result = LocalResult()
         if saved is not None:
-            self._operator, self._state = WindowedAggregate.load(pipeline.plan, saved)
+            self._operator, self._state = loaded(pipeline.plan, saved)
             self.result.tracker = self._state.tracker
         if schema is not None:
-            self._bind(pl.Schema(schema))
+            schemas = [schema[name] for name in self._names] if pipeline.plan.inputs else [schema]
+            self._bind([pl.Schema(one) for one in schemas])
 
     def push(
         self,
-        rows: Frame | None = None,
+        rows: Frame | Mapping[str, Frame] | None = None,
         *,
         now: int | str | datetime | None = None,
         watermark: int | str | datetime | None = None,
         polled: bool = True,
     ) -> Output:
-        """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` comes from outside."""
-        frame = as_frame(rows) if rows is not None else self._no_rows()
-        self._bind(frame.schema)
+        """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` comes from outside.
+
+        With several inputs, ``rows`` has the frame of each under its name; one that is left out has no rows.
+        """
+        notes = [] if watermark is None else [Watermark(self._key, _instant(watermark))]
+        return self._push(rows, now, notes, polled)
+
+    def _push(
+        self,
+        rows: Frame | Mapping[str, Frame] | None,
+        now: int | str | datetime | None,
+        notes: Sequence[Watermark],
+        polled: bool,
+    ) -> Output:
+        frames = self._frames(rows)
+        self._bind([frame.schema for frame in frames])
         assert self._operator is not None and self._state is not None
         at = time.time_ns() // 1000 if now is None else _instant(now)
         if abs(at) > _LAST:
             raise errors.bad_clock(at)
         if now is None:  # the wall clock may be set back; the batch clock may not
             at = max(at, self._state.now)
-        key = self._pipeline.plan.watermark.options.watermark_key
-        notes = () if watermark is None else (Watermark(key, _instant(watermark)),)
-        step = self._operator.step(self._state, Bundle(frame, at, notes, polled))
+        step = self._operator.step(self._state, Bundle(frames, at, notes, polled))
         self._state = step.state
         if self._keep:
             self.result.steps.append(step.output)
@@ -117,7 +132,7 @@ class LocalQuery:
         """End the stream: every open window fires and closes."""
         if now is None and self._state is not None and self._state.now > MIN:
             now = self._state.now
-        return self.push(now=now, watermark=MAX)
+        return self._push(None, now, drained(self._pipeline.plan), polled=True)
 
     def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
         """Do not wait any longer for sequence numbers that are missing (all, or those up to ``up_to``) of an origin.
@@ -130,7 +145,7 @@ class LocalQuery:
         """Do not wait any longer for an origin that will not come back. False: it is not known."""
         return self._tell(lambda tracker: tracker.retire(origin))
 
-    def _tell(self, what: Callable[[Tracker], bool]) -> bool:
+    def _tell(self, what: Callable[[AnyTracker], bool]) -> bool:
         if self._state is None:
             raise errors.no_schema()
         tracker = self._state.tracker.copy()  # what was saved or kept before stays as it was
@@ -161,20 +176,44 @@ class LocalQuery:
             raise errors.no_schema()
         return self._operator.scan(self._state)
 
-    def _bind(self, schema: pl.Schema) -> None:
-        if self._operator is None:
-            self._operator = WindowedAggregate(self._pipeline.plan, schema)
-            self._state = self._operator.initial()
-        elif dict(schema) != self._operator.schema:
-            raise errors.schema_changed(self._operator.schema, dict(schema))
+    @property
+    def _key(self) -> int:
+        key: int = self._pipeline.plan.watermark.options.watermark_key
+        return key
 
-    def _no_rows(self) -> pl.DataFrame:
+    @property
+    def _names(self) -> list[str]:
+        return [one.name for one in self._pipeline.plan.edges]
+
+    def _bind(self, schemas: Sequence[pl.Schema]) -> None:
+        if self._operator is None:
+            self._operator = operator_of(self._pipeline.plan, *schemas)
+            self._state = self._operator.initial()
+            return
+        for schema, known in zip(schemas, self._operator.schemas, strict=True):
+            if dict(schema) != known:
+                raise errors.schema_changed(known, dict(schema))
+
+    def _frames(self, rows: Frame | Mapping[str, Frame] | None) -> list[pl.DataFrame]:
+        """One frame for each input."""
+        if not self._pipeline.plan.inputs and rows is not None:
+            return [as_frame(rows)]
+        if rows is not None and not isinstance(rows, Mapping):
+            raise join_errors.several_inputs(self._names)
+        given: Mapping[str, Frame] = rows or {}
+        if not set(given) <= set(self._names):
+            raise join_errors.unknown_input(list(given), self._names)
+        return [
+            as_frame(given[name]) if name in given else self._no_rows(edge) for edge, name in enumerate(self._names)
+        ]
+
+    def _no_rows(self, edge: int) -> pl.DataFrame:
         if self._operator is None:
             raise errors.no_schema()
-        return pl.DataFrame(schema=self._operator.schema)
+        return self._operator.no_rows(edge)
 
 
-def run_local(pipeline: Pipeline, rows: Rows, *, clock: Clock | None, drain: bool) -> LocalResult:
+def run_local(pipeline: Pipeline, rows: Rows | Mapping[str, Rows], *, clock: Clock | None, drain: bool) -> LocalResult:
     """All bundles through a pipeline."""
     if clock is not None and isinstance(rows, LocalResult):
         raise errors.clock_is_given()
@@ -187,7 +226,8 @@ def run_local(pipeline: Pipeline, rows: Rows, *, clock: Clock | None, drain: boo
         if drain and rows.steps and rows.steps[-1].promise < MAX:
             query.drain()
         return query.result
-    for i, frame in enumerate(_frames(rows)):
+    bundles = _bundles(rows) if isinstance(rows, Mapping) else _frames(rows)
+    for i, frame in enumerate(bundles):
         if clock is not None and i >= len(clock):
             raise errors.clock_too_short(i + 1, len(clock))
         query.push(frame, now=clock[i] if clock is not None else None)
@@ -221,6 +261,15 @@ def _as_series(name: str, column: pa.ChunkedArray | pa.Array) -> pl.Series:
 def _is_wide(dtype: pa.DataType) -> bool:
     inner = [dtype.field(i).type for i in range(dtype.num_fields)]
     return bool(pa.types.is_decimal256(dtype)) or any(map(_is_wide, inner))
+
+
+def _bundles(rows: Mapping[str, Any]) -> Iterator[dict[str, pl.DataFrame]]:
+    """The frames of all inputs, one of each at a time."""
+    inputs = {name: list(_frames(frames)) for name, frames in rows.items()}
+    if len({len(frames) for frames in inputs.values()}) > 1:
+        raise join_errors.unequal_lengths([len(frames) for frames in inputs.values()])
+    for i in range(max((len(frames) for frames in inputs.values()), default=0)):
+        yield {name: frames[i] for name, frames in inputs.items()}
 
 
 def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:

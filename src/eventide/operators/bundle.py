@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -18,10 +18,15 @@ S = TypeVar("S")
 class Bundle:
     """A micro-batch: rows that are judged together, and the batch's own clock."""
 
-    rows: pl.DataFrame
+    rows: pl.DataFrame | Sequence[pl.DataFrame]  # of several inputs: one frame each
     now: int
     notes: Sequence[Watermark] = ()  # watermarks that reach the operator in band
     polled: bool = True  # whether the source was asked for rows: idleness counts only then
+
+    @property
+    def frames(self) -> Sequence[pl.DataFrame]:
+        """The rows of each input."""
+        return [self.rows] if isinstance(self.rows, pl.DataFrame) else self.rows
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class Stamp:
     summary: pl.DataFrame  # what the rows say of each origin's progress
     behind: int  # rows that were behind the watermark
     stamped: Stamped
+    edge: int = 0  # the input that the rows came on
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,7 @@ class Output:
     promise: int  # what the operator promises of its own output times: its watermark for what comes next
     counts: Counts
     open_panes: int
+    promises: Mapping[int, int] = field(default_factory=dict)  # where several watermark keys go on: of each
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from eventide.aggregates.dense import Grid
 from eventide.errors import DataError
 from eventide.operators import columns as c
 from eventide.operators.firing import Moment
-from eventide.state.paging import Form
+from eventide.operators.saving import Kept
 
 S = TypeVar("S")
 
@@ -57,7 +57,7 @@ class Outcome(Generic[S]):
     unemitted: int = 0
 
 
-class Inner(Protocol):
+class Inner(Kept, Protocol):
     """The part of a windowed operator that knows one kind of state. Pure: a store goes in, a new one comes out."""
 
     def initial(self) -> Any:
@@ -83,19 +83,6 @@ class Inner(Protocol):
 
     def scan(self, store: Any) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""
-        ...
-
-    @property
-    def forms(self) -> Mapping[str, Form]:
-        """How the tables of the store are written."""
-        ...
-
-    def tables(self, store: Any) -> tuple[dict[str, Any], int]:
-        """The tables of the store, and the clock up to which they have been looked at."""
-        ...
-
-    def store(self, tables: Mapping[str, Any], clock: int) -> Any:
-        """The store of these tables."""
         ...
 
 

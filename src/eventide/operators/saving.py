@@ -4,42 +4,63 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
 from eventide.errors import state as errors
-from eventide.operators.outcome import Inner
 from eventide.state import snapshot
-from eventide.state.paging import Ledger, Page, Pages, Sizes, Writer
-from eventide.watermarks import Strategy, Tracker
+from eventide.state.paging import Form, Ledger, Page, Pages, Sizes, Writer
+from eventide.watermarks import AnyTracker
 
 
 @dataclass(frozen=True)
 class State:
     """All that the operator knows between bundles."""
 
-    tracker: Tracker
+    tracker: AnyTracker
     watermark: int
     now: int
     store: Any
     position: int = 0  # rows of the whole stream so far, for windows counted in rows
 
 
+class Kept(Protocol):
+    """What knows the tables of a store, and how they are written."""
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """How each table is written."""
+        ...
+
+    def tables(self, store: Any) -> tuple[dict[str, Any], int]:
+        """The tables of the store, and the clock up to which they have been looked at."""
+        ...
+
+    def store(self, tables: Mapping[str, Any], clock: int) -> Any:
+        """The store of these tables."""
+        ...
+
+
 class Saving:
     """Saves the states of one operator. ``facts`` say what they depend on, in words."""
 
     def __init__(
-        self, facts: Mapping[str, str], schema: Mapping[str, pl.DataType], strategy: Strategy, inner: Inner
+        self,
+        facts: Mapping[str, str],
+        schemas: Sequence[Mapping[str, pl.DataType]],
+        tracker: Callable[[dict[str, Any]], AnyTracker],
+        inner: Kept,
     ) -> None:
         self._facts = dict(facts)
-        self._rows = pl.DataFrame(schema=schema)
-        self._strategy = strategy
+        empty = [pl.DataFrame(schema=schema) for schema in schemas]
+        self._rows = empty[0] if len(empty) == 1 else empty
+        self._tracker = tracker
         self._inner = inner
-        columns = {"columns": ", ".join(f"{name}: {dtype}" for name, dtype in schema.items())}
-        self._plan = self._facts | columns
+        columns = (", ".join(f"{name}: {dtype}" for name, dtype in schema.items()) for schema in schemas)
+        self._plan = self._facts | {"columns": "; ".join(columns)}
         words = json.dumps(self._plan, sort_keys=True).encode()
         self._print = hashlib.blake2b(words, digest_size=16).hexdigest()
 
@@ -111,9 +132,15 @@ class Saving:
         return vars(sum(parts, plan)) | {"written": ledger.written}
 
     def _state(self, content: dict[str, Any], tables: Mapping[str, Any]) -> State:
-        tracker = Tracker.restore(self._strategy, content["tracker"])
+        tracker = self._tracker(content["tracker"])
         store = self._inner.store(tables, content["clock"])
         return State(tracker, content["watermark"], content["now"], store, content["position"])
+
+
+def schemas_in(content: Mapping[str, Any]) -> list[pl.Schema]:
+    """The columns of the rows of each input, as they were when the state was saved."""
+    rows = content["rows"]
+    return [frame.schema for frame in (rows if isinstance(rows, list) else [rows])]
 
 
 def opened(saved: bytes) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import polars as pl
@@ -18,20 +19,21 @@ from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.operators import columns as c
-from eventide.operators.admission import admit, check_gap, check_window, read_time
+from eventide.operators.admission import check_gap, check_window, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
 from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
+from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
-from eventide.operators.saving import Saving, State, opened
+from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.plan.plan import IngestionTime, Plan, fingerprint
 from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
-from eventide.watermarks import Tracker, Watermark
+from eventide.watermarks import Watermark
 from eventide.windows import Inherit, Sessions
 
 __all__ = ["State", "WindowedAggregate"]
@@ -40,16 +42,19 @@ __all__ = ["State", "WindowedAggregate"]
 class WindowedAggregate:
     """A plan bound to the schema of its rows."""
 
-    def __init__(self, plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
+    def __init__(self, plan: Plan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
-        self.schema = dict(schema)
-        _check_columns(plan, self.schema)
+        for edge, own in enumerate(schemas):
+            _check_columns(plan.at(edge), own)
+        self._inputs = inputs_of(plan, schemas)
+        self.schemas = self._inputs.schemas
+        self.schema = schema = self._inputs.schema
         self._floats = [name for name in plan.key if schema[name].is_float()]
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
         facts = fingerprint(plan) | {"accumulators": str(self.bound.schema)}
-        self._saving = Saving(facts, self.schema, plan.watermark, self._inner)
+        self._saving = Saving(facts, self.schemas, partial(restored_tracker, plan), self._inner)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -57,13 +62,15 @@ class WindowedAggregate:
         self._no_dead = rows_out.dead_rows(self._none, watermark=0, now=0)
         self._no_panes = self._nothing()
 
-    def no_rows(self) -> pl.DataFrame:
+    def no_rows(self, edge: int = 0) -> pl.DataFrame:
         """A bundle without rows."""
-        return pl.DataFrame(schema=self.schema)
+        return pl.DataFrame(schema=self.schemas[edge])
 
-    def reads(self) -> set[str]:
-        """The columns of rows that the plan looks at; late rows and dead letters show all."""
-        plan = self.plan
+    def reads(self, edge: int = 0) -> set[str]:
+        """The columns of an input's rows that the plan looks at; late rows and dead letters show all."""
+        plan = self.plan.at(edge)
+        if plan.sides is not None:
+            return set(self.schemas[edge])
         names = {*plan.key, *plan.watermark.columns(), *self.bound.reads}
         if not isinstance(plan.time, IngestionTime):
             names |= {plan.time, plan.time.partition(".")[0]}
@@ -71,7 +78,7 @@ class WindowedAggregate:
             names.add(plan.window.gap)
         if isinstance(plan.window, Inherit):
             names |= {"window", "diff"}
-        return names & set(self.schema)
+        return names & set(self.schemas[edge])
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of panes, late rows and dead letters."""
@@ -81,27 +88,29 @@ class WindowedAggregate:
 
     def initial(self) -> State:
         """Nothing seen yet."""
-        return State(Tracker(self.plan.watermark), MIN, MIN, self._inner.initial())
+        return State(fresh_tracker(self.plan), MIN, MIN, self._inner.initial())
 
     def step(self, state: State, bundle: Bundle) -> Step[State]:
         """One bundle, stamped and absorbed at once."""
-        stamp = self.stamp(bundle.rows, bundle.now, state.watermark)
-        return self.absorb(state, [stamp], bundle.now, notes=bundle.notes, polled=bundle.polled)
+        frames = enumerate(bundle.frames)
+        stamps = [self.stamp(rows, bundle.now, state.watermark, edge) for edge, rows in frames]
+        return self.absorb(state, stamps, bundle.now, notes=bundle.notes, polled=bundle.polled)
 
-    def stamp(self, rows: pl.DataFrame, now: int, watermark: int) -> Stamp:
+    def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
         """Make of rows what can be made without state: dead letters, progress, cells.
 
         ``watermark`` is the one that stands when the bundle begins. Stamps of parts of a bundle can be made apart.
         """
-        admitted = admit(self.plan, self._normal(rows), now)
-        summary = self.plan.watermark.summarise(admitted.seen, c.TIME, now)
+        admitted = self._inputs.admit(edge, rows, now)
+        admitted.rows = self._normal(admitted.rows)
+        summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
         if self._by_row:  # rows are numbered in the order in which they are absorbed
             stamped = Stamped(pl.DataFrame(), admitted.rows)
         else:
             stamped = self._inner.stamp(self._placed(admitted.rows, watermark), admitted.earliest, watermark)
         late = admitted.earliest is not None and admitted.earliest < watermark and not self._by_row
         behind = int((admitted.rows[c.TIME] < watermark).sum()) if late else 0
-        return Stamp(rows.height, admitted.dead, summary, behind, stamped)
+        return Stamp(rows.height, admitted.dead, summary, behind, stamped, edge)
 
     def absorb(
         self,
@@ -115,9 +124,9 @@ class WindowedAggregate:
         """A bundle's stamps, in order: the watermark advances, cells are merged, triggers are evaluated once."""
         if now < state.now:
             raise errors.clock_went_back(format_instant(state.now), format_instant(now))
-        was, tracker = state.watermark, state.tracker.copy()
-        summary = stamps[0].summary if len(stamps) == 1 else pl.concat([stamp.summary for stamp in stamps])
-        watermark = max(was, tracker.advance(summary, now, polled=polled, notes=notes).time)
+        was = state.watermark
+        tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
+        watermark = max(was, tracker.time)
         dead = [letters for stamp in stamps for letters in stamp.dead]
         if self._by_row:
             stamped, moment, position = self._numbered(state, stamps, dead, Moment(was, watermark, now, was))
@@ -136,7 +145,7 @@ class WindowedAggregate:
     def load(cls, plan: Plan, saved: bytes) -> tuple[Self, State]:
         """The operator and the state that were saved. Another plan is refused, with what has changed."""
         content = opened(saved)
-        operator = cls(plan, content["rows"].schema)
+        operator = cls(plan, *schemas_in(content))
         return operator, operator._saving.load(content)
 
     def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
@@ -167,6 +176,11 @@ class WindowedAggregate:
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""
         return self._inner.scan(state.store)
+
+    @property
+    def judges_when_stamping(self) -> bool:
+        """Rows become cells, and cells have no time of their own: what is late must be set aside before."""
+        return not self._by_row
 
     @property
     def _by_row(self) -> bool:

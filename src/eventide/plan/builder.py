@@ -14,7 +14,7 @@ from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
 from eventide.panes import RESERVED
 from eventide.plan.pipeline import Pipeline
-from eventide.plan.plan import IngestionTime, Mode, OutputTime, Plan, Window
+from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, each
 from eventide.watermarks import Strategy, ascending, none
@@ -35,6 +35,7 @@ class Stream:
     _lateness: int | None = None
     _mode: Mode | None = None
     _options: dict[str, Any] = field(default_factory=dict)
+    _inputs: tuple[Input, ...] = ()
 
     def window(self, kind: Window, *, at: OutputTime = "end") -> Stream:
         """Cut the stream into windows. ``at`` chooses a pane's output time: the window's end, or its rows'."""
@@ -102,6 +103,7 @@ class Stream:
                 aggregates=aggregates,
                 fire_only_updated=self._options.get("fire_only_updated", False),
                 output_time=self._options["output_time"],
+                inputs=self._inputs,
             )
         )
 

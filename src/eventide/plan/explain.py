@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.time import format_duration
 from eventide.triggers import Finish
@@ -22,18 +24,35 @@ def explain(plan: Plan) -> str:
     facts = [
         ("time", "the batch's own time" if isinstance(plan.time, IngestionTime) else f"column {plan.time!r}"),
         ("key", ", ".join(map(repr, plan.key)) or "none: one group"),
-        ("watermark", plan.watermark.describe()),
+        *_inputs(plan),
         ("windows", plan.window.describe()),
         ("trigger", plan.trigger.describe()),
         ("lateness", format_duration(plan.lateness) if plan.lateness else "none"),
         ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
-        *_aggregates(plan),
+        *(_aggregates(plan) if plan.sides is None else [("gives", plan.sides.describe())]),
         ("state", _LAYOUTS[plan.layout]),
         ("may be lost", _losses(plan)),
     ]
     width = max(len(name) for name, _ in facts)
     return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
+
+
+def _inputs(plan: Plan) -> list[tuple[str, str]]:
+    if not plan.inputs:
+        return [("watermark", plan.watermark.describe())]
+    keys = {one.name: one.watermark.options.watermark_key for one in plan.inputs}
+    told = [("" if i else "inputs", one.describe()) for i, one in enumerate(plan.inputs)]
+    return told + [("warning", _lonely(plan, keys))] * (len(set(keys.values())) > 1)
+
+
+def _lonely(plan: Plan, keys: Mapping[str, int]) -> str:
+    own = plan.watermark.options.watermark_key
+    others = ", ".join(repr(name) for name, key in keys.items() if key != own)
+    return (
+        f"time goes by watermark key {own}, which {others} does not have: it stands still while {others} is active. "
+        "Give inputs the same watermark_key if their times mean the same."
+    )
 
 
 def _aggregates(plan: Plan) -> list[tuple[str, str]]:

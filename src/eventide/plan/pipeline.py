@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,19 @@ class Pipeline:
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""
         return explain(self.plan)
 
-    def __call__(self, rows: DataFrame | Scan) -> DataFrame:
-        """The panes over a DataFrame of Spark, streaming or not: ``events.transform(pipeline)``."""
+    def __call__(self, rows: DataFrame | Scan | Mapping[str, DataFrame], *others: DataFrame) -> DataFrame:
+        """The panes over a DataFrame of Spark, streaming or not: ``events.transform(pipeline)``.
+
+        With several inputs, the DataFrame of each, in their order or by name: ``pipeline(orders, shipments)``.
+        """
         from eventide.spark.host import transform
 
-        return transform(self, rows)
+        return transform(self, rows if not others else [rows, *others])
 
-    def local(self, rows: Rows, *, clock: Clock | None = None, drain: bool = True) -> LocalResult:
+    def local(self, rows: Rows | Mapping[str, Rows], *, clock: Clock | None = None, drain: bool = True) -> LocalResult:
         """Run in this process: each frame of ``rows`` is a bundle. With ``drain`` all windows fire at the end.
+
+        With several inputs, ``rows`` has the frames of each under its name; a bundle takes one of every input.
 
         ``clock`` gives the batch time of each bundle (a list of instants); by default it is the wall clock.
         """

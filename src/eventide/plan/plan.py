@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Literal, TypeAlias
 
 from eventide.aggregates import Aggregate
@@ -16,6 +16,7 @@ from eventide.windows.lifetime import Lifetime
 Mode = Literal["accumulating", "discarding", "retracting"]
 OutputTime = Literal["end", "earliest", "latest"]
 Layout = Literal["cells", "panes"]
+How = Literal["inner", "left", "right", "full"]
 # Where a user's function lies in memory is no part of what it is.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -28,8 +29,39 @@ class IngestionTime:
 
 
 @dataclass(frozen=True)
+class Sides:
+    """Inputs whose rows differ: lists of them in groups, or pairs of a row of each (``how`` says what of lone ones)."""
+
+    how: How | None = None
+    suffix: str = "_right"
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return "groups: the rows of each input" if self.how is None else f"pairs: {self.how} join of a window's rows"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One of several inputs: which of its columns are the time and the key, and how its watermark is found."""
+
+    name: str
+    time: str | IngestionTime
+    key: tuple[str, ...]
+    watermark: Strategy
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time)
+        return f"{self.name}: time {time}, key {', '.join(map(repr, self.key)) or 'none'}, {self.watermark.describe()}"
+
+
+@dataclass(frozen=True)
 class Plan:
-    """Everything that a host needs to know to run the pipeline."""
+    """Everything that a host needs to know to run the pipeline.
+
+    With several ``inputs`` the time, the key and the watermark are those of the first one. Their rows are alike, unless
+    they are ``sides``: then rows of a key and window are brought together, as groups or in pairs.
+    """
 
     time: str | IngestionTime
     key: tuple[str, ...]
@@ -41,6 +73,20 @@ class Plan:
     aggregates: Mapping[str, Aggregate]
     fire_only_updated: bool = False
     output_time: OutputTime = "end"
+    inputs: tuple[Input, ...] = ()
+    sides: Sides | None = None
+
+    @property
+    def edges(self) -> tuple[Input, ...]:
+        """The inputs; a plan of one stream has one."""
+        return self.inputs or (Input("rows", self.time, self.key, self.watermark),)
+
+    def at(self, edge: int) -> Plan:
+        """The plan as the rows of one input see it."""
+        if not self.inputs:
+            return self
+        own = self.inputs[edge]
+        return replace(self, time=own.time, key=own.key, watermark=own.watermark, inputs=())
 
     @property
     def lifetime(self) -> Lifetime:
@@ -78,9 +124,12 @@ def fingerprint(plan: Plan) -> dict[str, str]:
         "fire_only_updated": str(plan.fire_only_updated),
         "at": plan.output_time,
     }
+    facts |= {f"input {one.name}": one.describe() for one in plan.inputs}
+    facts |= {} if plan.sides is None else {"sides": repr(plan.sides)}
     facts |= {f"aggregate {name}": str(aggregate) for name, aggregate in plan.aggregates.items()}
     # What the words leave out: options, and the fields of what users have written themselves.
     parts: dict[str, object] = {"watermark": plan.watermark, "window": plan.window, "trigger": plan.trigger}
+    parts |= {f"watermark of {one.name}": one.watermark for one in plan.inputs}
     parts |= {f"aggregate {name}": aggregate for name, aggregate in plan.aggregates.items()}
     facts |= {f"{name} in full": _in_full(part) for name, part in parts.items()}
     return {name: _ADDRESS.sub("", fact) for name, fact in facts.items()}

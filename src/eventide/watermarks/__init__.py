@@ -12,10 +12,12 @@ from eventide.watermarks.standing import Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy, ascending, clock_lag, lag, none, punctuated
 from eventide.watermarks.summaries import SUMMARY, empty_summary
 from eventide.watermarks.tracker import Tracker
+from eventide.watermarks.trackers import AnyTracker, Trackers
 from eventide.watermarks.watermark import Done, Idle, Message, Watermark
 
 __all__ = [
     "SUMMARY",
+    "AnyTracker",
     "Coalescer",
     "Done",
     "Gap",
@@ -29,6 +31,7 @@ __all__ = [
     "Standing",
     "Strategy",
     "Tracker",
+    "Trackers",
     "Watermark",
     "ascending",
     "clock_lag",

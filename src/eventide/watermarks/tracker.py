@@ -44,7 +44,7 @@ class Tracker:
     def __init__(self, strategy: Strategy) -> None:
         options = strategy.options
         self.strategy = strategy
-        self._key = options.watermark_key
+        self.key = options.watermark_key
         self._origins = Origins()
         # With sequences a declared value may come out of order, and what counts is the run's highest.
         on_back: OnBack = "error" if strategy.rule.declared and options.sequence is None else "clamp"
@@ -69,19 +69,19 @@ class Tracker:
         alive, marks = self._read(summary, clock)
         given = self.strategy.rule.at(now)
         if given is not None:
-            marks.append(Marks(self._key, np.array([SOURCE]), np.array([given])))
+            marks.append(Marks(self.key, np.array([SOURCE]), np.array([given])))
         self._welcome(alive, clock)
         self._held = self._held and self._waits(alive, clock)
         messages = self._coalescer.step(events=alive, marks=marks, idle=self._silent(clock), held=self._held)
         for note in notes:
-            if note.key == self._key:
+            if note.key == self.key:
                 messages += self._coalescer.raise_to(note)
         return Standing(self.time, self.idle, tuple(messages))
 
     @property
     def time(self) -> int:
         """The watermark as it stands."""
-        return self._coalescer.time(self._key)
+        return self._coalescer.time(self.key)
 
     @property
     def idle(self) -> bool:
@@ -131,8 +131,8 @@ class Tracker:
         """What to show of the watermark: where it stands, and what holds it back."""
         standing = self._coalescer.standing()
         taking_part = np.flatnonzero(standing != ABSENT)
-        active = NO_INTS if self._held else self._coalescer.waited_for(self._key)
-        times = self._coalescer.times(self._key)
+        active = NO_INTS if self._held else self._coalescer.waited_for(self.key)
+        times = self._coalescer.times(self.key)
         least = self._origins.name(int(active[np.argmin(times[active])])) if len(active) else None
         idle = np.flatnonzero(standing == IDLE)
         unpolled = self._clock.unpolled if self._clock else 0
@@ -210,7 +210,7 @@ class Tracker:
     def _read_single(self, summary: pl.DataFrame) -> tuple[Ints, list[Marks]]:
         source = np.array([SOURCE])
         said: list[Any] = [summary["least"].min(), summary["watermark"].max()]
-        marks = [Marks(self._key, source, np.array([time])) for time in said if time is not None]
+        marks = [Marks(self.key, source, np.array([time])) for time in said if time is not None]
         return source if summary["rows"].sum() else NO_INTS, marks
 
     def _read_numbered(self, summary: pl.DataFrame, clock: int) -> tuple[Ints, list[Marks]]:
@@ -225,7 +225,7 @@ class Tracker:
         present = self._coalescer.standing() != ABSENT
         present[alive] = True
         origins, times = self._progress.local()
-        return alive, [Marks(self._key, origins[present[origins]], times[present[origins]])]
+        return alive, [Marks(self.key, origins[present[origins]], times[present[origins]])]
 
     def _observe(self, summary: pl.DataFrame, origin: Ints, numbered: Bools, clock: int) -> None:
         sequence, until, chunk, chunk_until, last, watermark = (
@@ -241,7 +241,7 @@ class Tracker:
 
     def _marks(self, origins: Ints, times: pl.Series) -> Marks:
         said = times.is_not_null().to_numpy()
-        return Marks(self._key, origins[said], times.fill_null(MIN).to_numpy()[said])
+        return Marks(self.key, origins[said], times.fill_null(MIN).to_numpy()[said])
 
     def _number(self, names: pl.Series) -> Ints:
         if self.strategy.options.origin is None:

@@ -1,0 +1,112 @@
+"""Messages about operators with several inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eventide.errors.kinds import PlanError, did_you_mean
+
+
+def key_is_a_side(name: str) -> PlanError:
+    """A key column has the name of an input."""
+    return PlanError(
+        f"the key column {name!r} has the name of an input (or 'side'), under which its rows are kept. "
+        "Rename the column or the input."
+    )
+
+
+def unequal_keys(left: str, ours: str, found: object, right: str, theirs: str, other: object) -> PlanError:
+    """Keys that are compared have different types."""
+    return PlanError(
+        f"the key {ours!r} of {left!r} is {found}, but {theirs!r} of {right!r} is {other}: equal values would never "
+        "meet. Cast one of them."
+    )
+
+
+def unequal_key_counts(what: str, left: Sequence[str], right: Sequence[str]) -> PlanError:
+    """Keys of different length."""
+    return PlanError(
+        f"{what}: one input has the key {list(left)}, another {list(right)}. Give all streams keys of the same length, "
+        "column by column what is to be equal, or name the columns with on=."
+    )
+
+
+def no_key(what: str) -> PlanError:
+    """A join without anything that must be equal."""
+    return PlanError(f"{what}: there is nothing that must be equal. Give both streams a key, or name columns with on=.")
+
+
+def bad_on(what: str, on: object) -> PlanError:
+    """``on`` is neither names nor pairs of names."""
+    return PlanError(
+        f"{what}: on={on!r} is not a column name, a list of names that both sides have, or a dict that says which "
+        "column of the left side equals which of the right."
+    )
+
+
+def not_streams(what: str, given: object) -> PlanError:
+    """Something else than streams was given."""
+    return PlanError(
+        f"{what}: {given!r} is not a stream. Give it what ev.stream(time=…, key=…, watermark=…) makes, before any "
+        "window is said."
+    )
+
+
+def unknown_how(what: str, how: object) -> PlanError:
+    """``how`` is not a kind of join."""
+    known = ["inner", "left", "right", "full"]
+    return PlanError(f"{what}: how={how!r} is not known. {did_you_mean(str(how), known)}")
+
+
+def no_mode(what: str) -> PlanError:
+    """A trigger without an accumulation mode."""
+    return PlanError(
+        f"{what}: with a trigger, say how the panes of a window relate: mode='accumulating', 'discarding' or "
+        "'retracting'."
+    )
+
+
+def unknown_mode(what: str, mode: object) -> PlanError:
+    """No accumulation mode."""
+    known = ["accumulating", "discarding", "retracting"]
+    return PlanError(f"{what}: mode={mode!r} is not known. {did_you_mean(str(mode), known)}")
+
+
+def outer_discarding(how: str) -> PlanError:
+    """A padded row that was told could not be taken back."""
+    return PlanError(
+        f"window_join(how={how!r}): in discarding mode a row that was padded early could not be taken back when its "
+        "partner comes. Choose mode='retracting', or leave the trigger out so that each window fires once."
+    )
+
+
+def not_for_sides(what: str, why: str) -> PlanError:
+    """A kind of window that joins cannot have."""
+    return PlanError(f"{what}: {why}")
+
+
+def column_taken(name: str) -> PlanError:
+    """A column of a side has a name that the joined rows need, or that the other side has."""
+    return PlanError(
+        f"the joined rows would have two columns {name!r}, or one with a name of Eventide's own. "
+        "Rename it on one side, or choose another suffix=."
+    )
+
+
+def unknown_input(given: Sequence[str], known: Sequence[str]) -> PlanError:
+    """Rows for an input that there is not, or none for one that there is."""
+    return PlanError(f"this pipeline has the inputs {list(known)}, but rows were given for {list(given)}.")
+
+
+def several_inputs(known: Sequence[str]) -> PlanError:
+    """Plain rows for a pipeline with several inputs."""
+    names = ", ".join(f"{name!r}: …" for name in known)
+    return PlanError(f"this pipeline has several inputs. Give the rows of each: {{{names}}}.")
+
+
+def unequal_lengths(lengths: Sequence[int]) -> PlanError:
+    """Inputs with different numbers of bundles."""
+    return PlanError(
+        f"the inputs have {', '.join(map(str, lengths))} bundles. Each bundle takes one frame of every input: give "
+        "them equally many; a frame may be empty."
+    )

@@ -1,0 +1,29 @@
+"""From a plan to its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from eventide.operators.operator import StreamOperator
+from eventide.operators.saving import State
+from eventide.operators.window_join import WindowJoin
+from eventide.operators.windowed import WindowedAggregate
+
+
+def operator_of(plan: Any, *schemas: Mapping[str, pl.DataType]) -> StreamOperator:
+    """The operator of a plan, bound to the columns of its inputs."""
+    operator: StreamOperator = _kind_of(plan)(plan, *schemas)
+    return operator
+
+
+def loaded(plan: Any, saved: bytes) -> tuple[StreamOperator, State]:
+    """The operator and the state that were saved. Another plan is refused, with what has changed."""
+    found: tuple[StreamOperator, State] = _kind_of(plan).load(plan, saved)
+    return found
+
+
+def _kind_of(plan: Any) -> Any:
+    return WindowedAggregate if plan.sides is None else WindowJoin

@@ -1,0 +1,97 @@
+"""What hosts know of an operator: any kind of plan, bound to the columns of its inputs.
+
+A bundle's rows are stamped, input by input and perhaps in several tasks, and then absorbed together. Stamps need no
+state; absorbing is a pure step from one state to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import polars as pl
+
+from eventide.operators.bundle import Bundle, Stamp, Step
+from eventide.operators.saving import State
+from eventide.state.paging import Ledger, Pages
+from eventide.watermarks import Watermark
+
+
+class StreamOperator(Protocol):
+    """A plan bound to the columns of its inputs."""
+
+    plan: Any
+    schemas: tuple[dict[str, pl.DataType], ...]  # of the rows of each input
+
+    @property
+    def judges_when_stamping(self) -> bool:
+        """Whether a stamp depends on the watermark that stands when the bundle begins."""
+        ...
+
+    def no_rows(self, edge: int = 0) -> pl.DataFrame:
+        """A bundle without rows."""
+        ...
+
+    def reads(self, edge: int = 0) -> set[str]:
+        """The columns of an input's rows that the plan looks at."""
+        ...
+
+    def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
+        """The columns of panes, late rows and dead letters."""
+        ...
+
+    def initial(self) -> State:
+        """Nothing seen yet."""
+        ...
+
+    def step(self, state: State, bundle: Bundle) -> Step[State]:
+        """One bundle, stamped and absorbed at once."""
+        ...
+
+    def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
+        """Make of rows what can be made without state."""
+        ...
+
+    def absorb(
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        now: int,
+        *,
+        notes: Sequence[Watermark] = (),
+        polled: bool = True,
+    ) -> Step[State]:
+        """A bundle's stamps, in order."""
+        ...
+
+    def save(self, state: State) -> bytes:
+        """The state as bytes."""
+        ...
+
+    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
+        """Put what is new since ``ledger`` into pages; gives the head and the new ledger."""
+        ...
+
+    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
+        """The state that was written."""
+        ...
+
+    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
+        """The state with about ``keep`` bytes in memory of what can be fetched again."""
+        ...
+
+    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
+        """How large the state is."""
+        ...
+
+    def scan(self, state: State) -> list[pl.DataFrame]:
+        """What rests in state, for inspection."""
+        ...
+
+
+def drained(plan: Any) -> list[Watermark]:
+    """The watermarks that end the streams of all inputs."""
+    from eventide.time import MAX
+
+    keys = dict.fromkeys(one.watermark.options.watermark_key for one in plan.edges)
+    return [Watermark(key, MAX) for key in keys]

@@ -1,0 +1,133 @@
+"""The watermarks of an operator with several inputs: one tracker for each, and the time that all of them have reached.
+
+Inputs whose watermarks have the same key are waited for together. An input that is idle is not waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from eventide.time import MIN
+from eventide.watermarks.coalescer import Coalescer, Marks
+from eventide.watermarks.standing import Metrics, OriginGap, Standing
+from eventide.watermarks.strategies import Strategy
+from eventide.watermarks.tracker import Tracker
+from eventide.watermarks.watermark import Watermark
+
+
+class Trackers:
+    """The trackers of named inputs. As a ``Tracker``, but ``advance`` takes one summary for each input.
+
+    >>> from eventide.watermarks.strategies import ascending
+    >>> strategy = ascending()
+    >>> both = Trackers({"orders": strategy, "returns": strategy}, key=0)
+    >>> rows = [strategy.summarise(pl.DataFrame({"ts": times}), "ts", now=0) for times in ([30], [10])]
+    >>> both.advance(rows, now=0).time, both.times
+    (10, (30, 10))
+    """
+
+    def __init__(self, strategies: Mapping[str, Strategy], *, key: int) -> None:
+        self.names = tuple(strategies)
+        self.key = key
+        self._inputs = [Tracker(strategy) for strategy in strategies.values()]
+        self._all = Coalescer(len(self._inputs), on_back="clamp", name=self.names.__getitem__)
+
+    def advance(
+        self, summaries: Sequence[pl.DataFrame], now: int, *, polled: bool = True, notes: Sequence[Watermark] = ()
+    ) -> Standing:
+        """Take in what a batch saw of each input at time ``now``."""
+        standings = [
+            tracker.advance(summary, now, polled=polled, notes=notes)
+            for tracker, summary in zip(self._inputs, summaries, strict=True)
+        ]
+        idle = np.array([edge for edge, standing in enumerate(standings) if standing.idle], np.int64)
+        awake = np.array([edge for edge, standing in enumerate(standings) if not standing.idle], np.int64)
+        marks = [
+            Marks(tracker.key, np.array([edge]), np.array([standing.time]))
+            for edge, (tracker, standing) in enumerate(zip(self._inputs, standings, strict=True))
+            if standing.time > MIN
+        ]
+        messages = self._all.step(events=awake, marks=marks, idle=idle)
+        for note in notes:  # also where an input has no watermark of this key at all
+            messages += self._all.raise_to(note)
+        return Standing(self.time, self.idle, tuple(messages))
+
+    @property
+    def time(self) -> int:
+        """What all inputs have reached."""
+        return self._all.time(self.key)
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        """What each input has reached."""
+        return tuple(tracker.time for tracker in self._inputs)
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The watermark key of each input."""
+        return tuple(tracker.key for tracker in self._inputs)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all inputs are silent."""
+        return self._all.all_idle()
+
+    def retire(self, origin: object) -> bool:
+        """Stop waiting for an origin, whatever inputs know it. False: none does."""
+        return sum(tracker.retire(origin) for tracker in self._inputs) > 0
+
+    def skip(self, origin: object = None, *, up_to: int | None = None) -> bool:
+        """Count an origin's missing sequences as seen. False: nothing is missing."""
+        return sum(tracker.skip(origin, up_to=up_to) for tracker in self._inputs) > 0
+
+    def copy(self) -> Trackers:
+        """An independent copy."""
+        twin = Trackers.__new__(Trackers)
+        twin.names, twin.key = self.names, self.key
+        twin._inputs = [tracker.copy() for tracker in self._inputs]
+        twin._all = self._all.copy()
+        return twin
+
+    def metrics(self) -> Metrics:
+        """What to show: of all inputs, each origin under its input's name."""
+        known = {name: tracker.metrics() for name, tracker in zip(self.names, self._inputs, strict=True)}
+        waiting = self._all.waited_for(self.key)
+        behind = min(waiting, key=lambda edge: self._inputs[edge].time, default=None)
+        name = None if behind is None else self.names[behind]
+        return Metrics(
+            watermark=self.time,
+            least_origin=None if name is None else _within(name, known[name].least_origin),
+            origins=sum(one.origins for one in known.values()),
+            idle_origins=tuple(_within(name, origin) for name, one in known.items() for origin in one.idle_origins),
+            gaps=tuple(
+                OriginGap(_within(name, gap.origin), gap.first, gap.last, gap.since)
+                for name, one in known.items()
+                for gap in one.gaps
+            ),
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that is known, as plain data."""
+        return {"inputs": [tracker.snapshot() for tracker in self._inputs], "all": self._all.snapshot()}
+
+    @classmethod
+    def restore(cls, strategies: Mapping[str, Strategy], snapshot: dict[str, Any], *, key: int) -> Trackers:
+        """Trackers that go on where the snapshot was taken."""
+        trackers = cls(strategies, key=key)
+        trackers._inputs = [
+            Tracker.restore(strategy, known)
+            for strategy, known in zip(strategies.values(), snapshot["inputs"], strict=True)
+        ]
+        trackers._all.restored(snapshot["all"])
+        return trackers
+
+
+AnyTracker: TypeAlias = Tracker | Trackers
+
+
+def _within(name: str, origin: str | None) -> str:
+    return name if origin is None else f"{name}: {origin}"
