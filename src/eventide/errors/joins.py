@@ -104,6 +104,18 @@ def several_inputs(known: Sequence[str]) -> PlanError:
     return PlanError(f"this pipeline has several inputs. Give the rows of each: {{{names}}}.")
 
 
+def one_input(given: int) -> PlanError:
+    """Several DataFrames for a pipeline of one stream."""
+    return PlanError(f"this pipeline has one input, but {given} DataFrames were given. Unite them first.")
+
+
+def streams_and_tables(names: Sequence[str]) -> PlanError:
+    """Some inputs are streaming, others are not."""
+    return PlanError(
+        f"of the inputs {list(names)} some are streaming and some are not. Read all of them with readStream, or none."
+    )
+
+
 def unequal_lengths(lengths: Sequence[int]) -> PlanError:
     """Inputs with different numbers of bundles."""
     return PlanError(

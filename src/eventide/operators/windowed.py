@@ -68,12 +68,13 @@ class WindowedAggregate:
 
     def reads(self, edge: int = 0) -> set[str]:
         """The columns of an input's rows that the plan looks at; late rows and dead letters show all."""
-        plan = self.plan.at(edge)
+        plan = self.plan
         if plan.sides is not None:
             return set(self.schemas[edge])
-        names = {*plan.key, *plan.watermark.columns(), *self.bound.reads}
-        if not isinstance(plan.time, IngestionTime):
-            names |= {plan.time, plan.time.partition(".")[0]}
+        names = {*plan.key, *self.bound.reads}
+        for one in plan.edges:  # inputs that are alike keep the same columns
+            names |= {*one.watermark.columns()}
+            names |= set() if isinstance(one.time, IngestionTime) else {one.time, one.time.partition(".")[0]}
         if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
             names.add(plan.window.gap)
         if isinstance(plan.window, Inherit):

@@ -96,6 +96,11 @@ class Plan:
         return Lifetime(lateness, joins)
 
     @property
+    def counts_all_keys(self) -> bool:
+        """Whether the rows of all keys bear on each key, so that they cannot be parted."""
+        return isinstance(self.window, Sessions) and self.window.axis == "rows"
+
+    @property
     def layout(self) -> Layout:
         """What rests in state.
 
