@@ -7,10 +7,12 @@ from typing import Any
 
 import polars as pl
 
+from eventide.operators.interval_join import IntervalJoin
 from eventide.operators.operator import StreamOperator
 from eventide.operators.saving import State
 from eventide.operators.window_join import WindowJoin
 from eventide.operators.windowed import WindowedAggregate
+from eventide.plan.join_plan import JoinPlan
 
 
 def operator_of(plan: Any, *schemas: Mapping[str, pl.DataType]) -> StreamOperator:
@@ -26,4 +28,6 @@ def loaded(plan: Any, saved: bytes) -> tuple[StreamOperator, State]:
 
 
 def _kind_of(plan: Any) -> Any:
+    if isinstance(plan, JoinPlan):
+        return IntervalJoin
     return WindowedAggregate if plan.sides is None else WindowJoin

@@ -45,7 +45,7 @@ class WindowedAggregate:
     def __init__(self, plan: Plan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
         for edge, own in enumerate(schemas):
-            _check_columns(plan.at(edge), own)
+            check_columns(plan.at(edge), own)
         self._inputs = inputs_of(plan, schemas)
         self.schemas = self._inputs.schemas
         self.schema = schema = self._inputs.schema
@@ -317,7 +317,8 @@ def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, 
     )
 
 
-def _check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
+def check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
+    """Refuse rows that lack what the plan reads of one input."""
     for name in schema:
         if name.startswith("__"):
             raise errors.internal_name(name)

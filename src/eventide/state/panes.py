@@ -7,7 +7,7 @@ costs follows the rows it takes, not the rows that stay. Everything here is immu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,12 +69,7 @@ class Run:
     def find(self, hashes: npt.NDArray[np.uint64]) -> Positions:
         """Every position that holds one of these (distinct, sorted) hashes."""
         lo = np.searchsorted(self.hashes, hashes, "left")
-        counts = np.searchsorted(self.hashes, hashes, "right") - lo
-        total = int(counts.sum())
-        if total == 0:
-            return np.empty(0, np.int64)
-        firsts = np.repeat(lo - np.append(0, np.cumsum(counts)[:-1]), counts)
-        return firsts + np.arange(total)
+        return _ranges(lo, np.searchsorted(self.hashes, hashes, "right") - lo)
 
     def take(self, rows: Positions) -> tuple[Run, pl.DataFrame]:
         """Without the given rows, and those of them that were alive."""
@@ -98,6 +93,15 @@ class Run:
     def living_ids(self) -> npt.NDArray[np.int64]:
         """Their ids."""
         return self.ids if self.living == len(self.ids) else self.ids[self.alive]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of one run that were found and not taken: which of the hashes asked for led to which row."""
+
+    run: int
+    asked: Positions
+    rows: Positions
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,29 @@ class PaneTable:
             runs.append(run)
             if panes.height:
                 taken.append(panes)
+        return replace(self, runs=tuple(run for run in runs if run.living)), taken
+
+    def probe(self, hashes: npt.NDArray[np.uint64], *, at_once: int = 1 << 21) -> Iterator[Found]:
+        """Find the panes that have one of ``hashes``, and leave them: about ``at_once`` of them at a time."""
+        order = np.argsort(hashes)  # neighbours are looked up in neighbouring places
+        wanted = hashes[order]
+        for number, run in enumerate(self.runs):
+            lo = np.searchsorted(run.hashes, wanted, "left")
+            counts = np.searchsorted(run.hashes, wanted, "right") - lo
+            hits = np.flatnonzero(counts)
+            passed = np.cumsum(counts[hits]) // at_once
+            for some in np.split(hits, np.flatnonzero(np.diff(passed)) + 1):
+                rows = _ranges(lo[some], counts[some])
+                asked = np.repeat(order[some], counts[some])
+                alive = run.alive[rows]
+                yield Found(number, asked[alive], rows[alive])
+
+    def take_at(self, places: Mapping[int, Positions]) -> tuple[PaneTable, list[pl.DataFrame]]:
+        """Take out the panes in these places: rows by the number of their run, as ``probe`` gives them."""
+        runs, taken = list(self.runs), []
+        for number, rows in places.items():
+            runs[number], panes = runs[number].take(rows)
+            taken.append(panes)
         return replace(self, runs=tuple(run for run in runs if run.living)), taken
 
     def put(self, panes: pl.DataFrame) -> PaneTable:
@@ -164,6 +191,14 @@ def with_hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Saved panes, to be found again; hashes are not saved, because another version of Polars computes others."""
     own = [name for name in frame.columns if name not in (DUE, CLOCK)]
     return frame.select(*own, hashes(frame, by).alias(HASH), DUE, CLOCK)
+
+
+def _ranges(firsts: Positions, counts: Positions) -> Positions:
+    """``counts`` positions from each of ``firsts`` on."""
+    total = int(counts.sum())
+    if total == 0:
+        return np.empty(0, np.int64)
+    return np.repeat(firsts - np.append(0, np.cumsum(counts)[:-1]), counts) + np.arange(total)
 
 
 def _tidy(runs: Sequence[Run]) -> list[Run]:

@@ -1,0 +1,86 @@
+"""Which rows meet: those of one side that have just come, and those of the other that a table holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from eventide.errors import joins as errors
+from eventide.operators import columns as c
+from eventide.operators.messages import MET, Messages
+from eventide.plan.join_plan import JoinPlan
+from eventide.state.panes import HASH, PaneTable, Positions
+
+NUMBERS = ("__left", "__right")  # of the rows that a pair is made of, in the order in which they came
+_PLACE = "__place"
+
+
+@dataclass
+class Meetings:
+    """The pairs of a bundle, and which rows of a table had none before."""
+
+    pairs: list[pl.DataFrame] = field(default_factory=list)
+    many: int = 0
+
+    def numbers(self) -> list[pl.Series]:
+        """The rows of each side that have met one."""
+        nothing = pl.Series(dtype=pl.Int64)
+        return [pl.concat([nothing, *(pairs[name] for pairs in self.pairs)]).unique() for name in NUMBERS]
+
+
+class Matcher:
+    """Finds pairs by key and slice, then compares what is exact."""
+
+    def __init__(self, plan: JoinPlan, sides: tuple[Messages, Messages]) -> None:
+        self._sides = sides
+        self._where = plan.where
+        self._most = plan.max_matches
+
+    def meet(self, edge: int, messages: pl.DataFrame, table: PaneTable, meetings: Meetings) -> dict[int, Positions]:
+        """Add the pairs of new messages with those of a table. Gives the places of those that had met none before."""
+        questions = self._sides[edge].questions(messages)
+        slices, rows = questions[c.SLICE].to_numpy(), questions[c.ROW].to_numpy()
+        first_met: dict[int, list[Positions]] = {}
+        for found in table.probe(questions[HASH].to_numpy()):
+            panes = table.runs[found.run].panes
+            near = panes[c.SLICE].to_numpy()[found.rows] == slices[found.asked]
+            mine, theirs = rows[found.asked[near]], found.rows[near]
+            near = self._near(edge, messages[c.TIME].to_numpy()[mine], panes[c.TIME].to_numpy()[theirs])
+            pairs = self._beside(edge, messages, mine[near], panes, theirs[near])
+            meetings.many += pairs.height
+            if meetings.many > self._most:
+                raise self._too_many(messages, mine[near])
+            meetings.pairs.append(pairs.drop(_PLACE))
+            if self._sides[1 - edge].pads:
+                places = pairs[_PLACE].unique()
+                alone = places.filter(~panes[MET].gather(places))
+                first_met.setdefault(found.run, []).append(alone.to_numpy())
+        return {run: np.concatenate(places) for run, places in first_met.items()}
+
+    def _near(self, edge: int, mine: Positions, theirs: Positions) -> np.ndarray:
+        lo, hi = self._sides[edge].reach
+        apart = theirs - mine
+        above = True if lo is None else apart >= lo
+        below = True if hi is None else apart <= hi
+        return np.broadcast_to(np.logical_and(above, below), apart.shape)
+
+    def _beside(
+        self, edge: int, messages: pl.DataFrame, mine: Positions, panes: pl.DataFrame, theirs: Positions
+    ) -> pl.DataFrame:
+        """The pairs whose keys are equal, and of which the user's condition holds."""
+        us, them = self._sides[edge], self._sides[1 - edge]
+        ours = messages.select(*us.key, *us.values, pl.col(c.ROW).alias(NUMBERS[edge]))[mine]
+        equal = pl.Series(np.ones(len(mine), np.bool_))
+        for name in us.key:
+            equal &= ours[name] == panes[name].gather(theirs)
+        other = panes.select(*them.values, pl.col(c.ROW).alias(NUMBERS[1 - edge]))[theirs]
+        pairs = ours.hstack(other).with_columns(pl.Series(_PLACE, theirs))
+        pairs = pairs if equal.all() else pairs.filter(equal)
+        return pairs if self._where is None else pairs.filter(self._where)
+
+    def _too_many(self, messages: pl.DataFrame, mine: Positions) -> Exception:
+        key = messages.select(self._sides[0].key)[mine].group_by(pl.all()).len("__many").sort("__many")
+        *values, many = key.row(-1)
+        return errors.too_many_matches(self._most, values[0] if len(values) == 1 else tuple(values), many)

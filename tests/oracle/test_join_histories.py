@@ -1,0 +1,48 @@
+"""Random interval joins through the columnar code and through the model: the same pairs in every bundle.
+
+``EVENTIDE_HISTORIES`` says how many, ``EVENTIDE_SEED`` which.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.oracle.join_compare import Run, check, in_buckets, in_memory, in_pages
+from tests.oracle.join_histories import random_history
+from tests.state.paged import small_pages
+
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
+SEED = os.environ.get("EVENTIDE_SEED", "0")
+
+_WAYS: dict[str, tuple[Run, int]] = {"memory": (in_memory, 2), "buckets": (in_buckets, 4), "pages": (in_pages, 4)}
+
+
+@pytest.mark.parametrize("way", _WAYS)
+def test_columns_and_model_agree(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, share = _WAYS[way]
+    if way == "pages":
+        small_pages(monkeypatch)
+    for number in range(HISTORIES // share):
+        seed = f"{SEED}/join/{way}/{number}"
+        rng = Random(seed)
+        try:
+            check(random_history(rng), run, rng)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed!r}{failure}") from None
+
+
+@given(st.randoms(use_true_random=False))
+@settings(
+    max_examples=max(HISTORIES // 50, 20),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_columns_and_model_agree_where_hypothesis_looks(rng: Random) -> None:
+    check(random_history(rng), in_memory, rng)
