@@ -58,6 +58,24 @@ def _first_result(names: Sequence[str]) -> list[Line]:
     return [first_result()]
 
 
+def _interval_join_many(names: Sequence[str]) -> list[Line]:
+    from bench.spark.joins import interval_join
+
+    return interval_join(names, 100_000)
+
+
+def _interval_join_few(names: Sequence[str]) -> list[Line]:
+    from bench.spark.joins import interval_join
+
+    return interval_join(names, 100)
+
+
+def _long_join(names: Sequence[str]) -> list[Line]:
+    from bench.spark.joins import long_join
+
+    return [long_join()]
+
+
 # Lines of one group are measured in one run of a process, against the same runs of the peer.
 BENCHMARKS: dict[str, Group] = {
     "tumbling_many_keys": _tumbling_many,
@@ -74,6 +92,9 @@ BENCHMARKS: dict[str, Group] = {
     "triggers_fused": _triggers,
     "small_batches": _small_batches,
     "first_result": _first_result,
+    "interval_join_many_keys": _interval_join_many,
+    "interval_join_few_keys": _interval_join_few,
+    "long_join": _long_join,
 }
 TARGETS = {
     "tumbling_many_keys": "at least 3",
@@ -90,4 +111,7 @@ TARGETS = {
     "triggers_fused": "at least 40",
     "small_batches": "at most 2",
     "first_result": "at most 1.5",
+    "interval_join_many_keys": "at least 2",
+    "interval_join_few_keys": "at least 2",
+    "long_join": "about 1",
 }

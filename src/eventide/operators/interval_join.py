@@ -27,8 +27,8 @@ from eventide.operators.pairing import pair_columns
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.operators.windowed import check_columns
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
-from eventide.state.pane_pages import PaneForm
 from eventide.state.paging import Ledger, Pages
+from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Trackers, Watermark
@@ -58,7 +58,9 @@ class IntervalJoin:
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
         self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), _Tables(self._sides))
-        none = pl.DataFrame(schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()})
+        none = pl.DataFrame(
+            schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
+        )
         self._no_late = rows_out.late_rows(none.drop(c.REASON, c.DETAIL), watermark=0, now=0)
         self._no_dead = rows_out.dead_rows(none, watermark=0, now=0)
 
@@ -89,7 +91,9 @@ class IntervalJoin:
         admitted = admit(self.plan.at(edge), rows, now)  # type: ignore[arg-type]
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
         dead = [self._sided.as_one(edge, letters) for letters in admitted.dead]
-        return Stamp(rows.height, dead, summary, 0, Stamped(pl.DataFrame(), self._sides[edge].read(admitted.rows)), edge)
+        return Stamp(
+            rows.height, dead, summary, 0, Stamped(pl.DataFrame(), self._sides[edge].read(admitted.rows)), edge
+        )
 
     def absorb(
         self,

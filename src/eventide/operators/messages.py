@@ -16,7 +16,9 @@ MET = "__met"  # the row has had a partner; only where its side is padded
 class Messages:
     """One side: its rows with the key under the left side's names, and other columns as the joined rows call them."""
 
-    def __init__(self, plan: JoinPlan, edge: int, columns: Mapping[str, str], schema: Mapping[str, pl.DataType]) -> None:
+    def __init__(
+        self, plan: JoinPlan, edge: int, columns: Mapping[str, str], schema: Mapping[str, pl.DataType]
+    ) -> None:
         self.edge = edge
         self.key = plan.key
         self.values = list(columns.values())
@@ -26,7 +28,9 @@ class Messages:
         self._slice = plan.slice
         # How far the time of a partner may lie from the row's own.
         self.reach = (plan.lo, plan.hi) if edge == LEFT else (_less(plan.hi), _less(plan.lo))
-        self._names = dict(zip(plan.key, plan.inputs[edge].key, strict=True)) | {new: own for own, new in columns.items()}
+        self._names = dict(zip(plan.key, plan.inputs[edge].key, strict=True)) | {
+            new: own for own, new in columns.items()
+        }
         self._floats = [name for name in plan.key if schema[self._names[name]].is_float()]
         self.schema = {new: schema[own] for new, own in self._names.items()}
 

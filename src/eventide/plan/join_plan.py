@@ -41,6 +41,11 @@ class JoinPlan:
     suffix: str = "_right"
     max_matches: int = 10_000_000
 
+    tells = "rows"
+    """Each pair is told once, and there are no windows."""
+    counts_all_keys = False
+    """Rows of one key have nothing to do with those of another."""
+
     @property
     def edges(self) -> tuple[Input, ...]:
         """The inputs."""

@@ -96,6 +96,11 @@ class Plan:
         return Lifetime(lateness, joins)
 
     @property
+    def tells(self) -> Literal["windows", "pairs"]:
+        """Whether there is one row for each key and window, or one for each pair of rows in it."""
+        return "windows" if self.sides is None or self.sides.how is None else "pairs"
+
+    @property
     def counts_all_keys(self) -> bool:
         """Whether the rows of all keys bear on each key, so that they cannot be parted."""
         return isinstance(self.window, Sessions) and self.window.axis == "rows"

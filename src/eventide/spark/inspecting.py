@@ -19,6 +19,7 @@ from eventide.operators.saving import schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.processor import HEAD, PAGES
 from eventide.state import snapshot
+from eventide.state.panes import DUE
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
 
@@ -69,9 +70,17 @@ class OperatorState:
         """Those that are not waited for."""
         return [origin.name for origin in self.origins if origin.standing == "idle"]
 
+    @property
+    def _what(self) -> str:
+        inputs = [name.removeprefix("input ") for name in self.plan if name.startswith("input ")]
+        if "window" not in self.plan:
+            return f"{self.plan.get('join', '')} join of {' and '.join(inputs)}, {self.plan.get('within', '')}"
+        of = f", of {' and '.join(inputs)}" if inputs else ""
+        return f"{self.plan['window']}, key {self.plan.get('key') or 'none'}{of}"
+
     def __str__(self) -> str:
         lines = [
-            f"operator {self.depth}: {self.plan.get('window', '')}, key {self.plan.get('key') or 'none'}",
+            f"operator {self.depth}: {self._what}",
             f"  watermark  {_instant(self.watermark)}",
             f"  state      format {self.format}, {self.buckets} buckets, {self.pages} pages, {self.bytes:,} bytes",
         ]
@@ -125,7 +134,7 @@ def _operator(
     first = read[0]
     about = json.loads(heads[0]["value"]["about"])
     tracker = first["tracker"]
-    keys = tracker["coalescer"]["keys"]
+    keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     buckets = {head["key"]["bucket"]: bytes(head["value"]["body"]) for head in heads}
     plan = _plan_of(first, bodies.get(heads[0]["key"]["bucket"], {}))
     own = chain[about["depth"]] if about["depth"] < len(chain) else None
@@ -217,6 +226,9 @@ def _windows(
 
 
 def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    if c.ROWS not in frame.columns:  # rows that wait for others: they are shown by the time at which they go
+        gone = frame.group_by(pl.lit(None, pl.Int64).alias("start"), pl.col(DUE).alias("end"))
+        return gone.agg(pl.lit(0, pl.Int64).alias("keys"), pl.len().cast(pl.Int64).alias("rows"))
     start = pl.col(c.START if c.START in frame.columns else c.SLICE).alias("start")
     end = (pl.col(c.END) if c.END in frame.columns else pl.lit(None, pl.Int64)).alias("end")
     counts = pl.len().cast(pl.Int64).alias("keys"), pl.col(c.ROWS).sum().cast(pl.Int64).alias("rows")

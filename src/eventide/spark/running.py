@@ -153,7 +153,7 @@ class Outputs:
 
     def _about(self, output: Any, depth: int) -> About:
         plan = self._applied.stages[depth].plan
-        return About(output, plan.key, plan.mode)
+        return About(output, plan.key, plan.mode, plan.tells)
 
     def _query_id(self, pages: DataFrame) -> str:
         """Spark's id of the query, which a restart finds again in the checkpoint."""
