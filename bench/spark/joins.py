@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -41,9 +42,8 @@ def interval_join(names: Sequence[str], keys: int) -> list[Line]:
         one, other = (
             stream(spark, files).withWatermark("ts", "30 seconds").select("ts", KEY, "value") for files in (left, right)
         )
-        other = other.select(
-            F.col("ts").alias("ts_right"), F.col(KEY).alias("other"), F.col("value").alias("value_right")
-        )
+        renamed = {"ts": "ts_right", KEY: "other", "value": "value_right"}
+        other = other.select(*(F.col(name).alias(new) for name, new in renamed.items()))
         low, high = (F.expr(f"INTERVAL {sign}{near} MILLISECONDS") for sign in ("-", ""))
         meet = (F.col(KEY) == F.col("other")) & F.col("ts_right").between(F.col("ts") + low, F.col("ts") + high)
         return one.join(other, meet).select(KEY, "ts", "value", "ts_right", "value_right")
@@ -97,7 +97,7 @@ def long_join() -> Line:
         )
         batches = [one for one in query.history if one.rows]
     expected = _pairs(left, right, 10_000)
-    times = [(after.at - before.at) / 1000 for before, after in zip(batches, batches[1:], strict=False)]
+    times = [(after.at - before.at) / 1000 for before, after in pairwise(batches)]
     early, late = (statistics.mean(times[lo : lo + 50]) for lo in (20, len(times) - 50))
     state = [one.state_bytes for one in batches]
     return Line(

@@ -8,7 +8,6 @@ import polars as pl
 
 from eventide.sinks.tables.shape import DIFF, INDEX, Shape
 
-
 COPIES = "eventide_copies"
 
 
