@@ -46,6 +46,12 @@ def _triggers(names: Sequence[str]) -> list[Line]:
     return triggers(names, 10_000)
 
 
+def _row_windows(names: Sequence[str]) -> list[Line]:
+    from bench.spark.row_windows import row_windows
+
+    return row_windows(names, 10_000)
+
+
 def _small_batches(names: Sequence[str]) -> list[Line]:
     from bench.spark.small_batches import small_batches
 
@@ -90,6 +96,7 @@ BENCHMARKS: dict[str, Group] = {
     "sessions_fused": _sessions,
     "triggers": _triggers,
     "triggers_fused": _triggers,
+    "row_windows": _row_windows,
     "small_batches": _small_batches,
     "first_result": _first_result,
     "interval_join_many_keys": _interval_join_many,
@@ -109,6 +116,7 @@ TARGETS = {
     "sessions_fused": "at least 3",
     "triggers": "at least 40",
     "triggers_fused": "at least 40",
+    "row_windows": "at least 30",
     "small_batches": "at most 2",
     "first_result": "at most 1.5",
     "interval_join_many_keys": "at least 2",
