@@ -116,7 +116,7 @@ def _pushes(rng: Random, keys: set[int]) -> list[Push]:
         notes = tuple((key, at[rng.choice([0, 1])] + rng.randint(-4, 2)) for key in keys if rng.random() < 0.15)
         rng.shuffle(rows)
         rows.sort(key=lambda row: row.side)
-        pushes.append(Push(tuple(rows), now, notes, rng.choice([1, 1, 2, 3])))
+        pushes.append(Push(tuple(rows), now, notes, rng.choice([1, 1, 1, 2, 3])))
     if rng.random() < 0.7:
         pushes.append(Push((), now + 1, tuple((key, MAX) for key in keys)))
     return pushes

@@ -157,8 +157,9 @@ def bad_where(where: object) -> PlanError:
 
 def where_unknown(name: str, known: Sequence[str]) -> PlanError:
     """``where`` reads a column that the joined rows do not have."""
-    return PlanError(f"join: where reads the column {name!r}, which the joined rows do not have. "
-                     f"{did_you_mean(name, known)}")
+    return PlanError(
+        f"join: where reads the column {name!r}, which the joined rows do not have. {did_you_mean(name, known)}"
+    )
 
 
 def where_not_boolean(found: object) -> PlanError:

@@ -7,6 +7,7 @@ no partner can come any more; if it has met none by then, and its side is outer,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
@@ -27,8 +28,8 @@ from eventide.operators.pairing import pair_columns
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.operators.windowed import check_columns
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
-from eventide.state.pane_pages import PaneForm
 from eventide.state.paging import Ledger, Pages
+from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Trackers, Watermark
@@ -47,8 +48,8 @@ class IntervalJoin:
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
         for edge, own in enumerate(schemas):
-            check_columns(plan.at(edge), own)  # type: ignore[arg-type]
-        self._sided = Sided(plan, tuple(dict(schema) for schema in schemas))  # type: ignore[arg-type]
+            check_columns(plan.at(edge), own)
+        self._sided = Sided(plan, tuple(dict(schema) for schema in schemas))
         self.schemas = self._sided.schemas
         columns = pair_columns(plan.inputs, self.schemas, suffix=plan.suffix, reserved=("diff",))
         left, right = (Messages(plan, edge, columns.sides[edge], self.schemas[edge]) for edge in (LEFT, RIGHT))
@@ -58,7 +59,9 @@ class IntervalJoin:
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
         self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), _Tables(self._sides))
-        none = pl.DataFrame(schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()})
+        none = pl.DataFrame(
+            schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
+        )
         self._no_late = rows_out.late_rows(none.drop(c.REASON, c.DETAIL), watermark=0, now=0)
         self._no_dead = rows_out.dead_rows(none, watermark=0, now=0)
 
@@ -86,10 +89,12 @@ class IntervalJoin:
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
         """Time the rows of one side, and set aside what cannot be used. What is late is judged when they meet."""
-        admitted = admit(self.plan.at(edge), rows, now)  # type: ignore[arg-type]
+        admitted = admit(self.plan.at(edge), rows, now)
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
         dead = [self._sided.as_one(edge, letters) for letters in admitted.dead]
-        return Stamp(rows.height, dead, summary, 0, Stamped(pl.DataFrame(), self._sides[edge].read(admitted.rows)), edge)
+        return Stamp(
+            rows.height, dead, summary, 0, Stamped(pl.DataFrame(), self._sides[edge].read(admitted.rows)), edge
+        )
 
     def absorb(
         self,
@@ -107,17 +112,14 @@ class IntervalJoin:
         was, reached = _reached(state.tracker), _reached(tracker)
         new, late, position = [], [], state.position
         for edge, side in enumerate(self._sides):
-            rows = self._rows(edge, stamps)
-            behind = rows[c.TIME] < was[edge]
-            late.append(rows.filter(behind))
-            rows = rows.filter(~behind).with_columns(pl.int_range(position, position + pl.len()).alias(c.ROW))
+            rows, behind = self._judged(edge, stamps, was[edge])
+            late.append(behind)
+            new.append(side.to_keep(rows, position))
             position += rows.height
-            new.append(side.to_keep(rows))
         store, pairs = self._met(state.store, new, was, reached)
         state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
-        dead = [self._dead(edge, stamps, was[edge], now) for edge in (LEFT, RIGHT)]
-        entered = sum(rows.height for rows in new)
-        return Step(state, self._output(state, stamps, entered, self._late(late, was, now), dead, pairs, reached))
+        aside = self._late(late, was, now), self._dead(stamps, was, now)
+        return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
 
     def save(self, state: State) -> bytes:
         """The state as bytes; ``load`` goes on from there, in this process or another."""
@@ -162,45 +164,46 @@ class IntervalJoin:
         if found != pl.Boolean:
             raise join_errors.where_not_boolean(found)
 
-    def _rows(self, edge: int, stamps: Sequence[Stamp]) -> pl.DataFrame:
-        nothing = pl.DataFrame(schema=self._sides[edge].schema | {c.TIME: pl.Int64()})
-        return pl.concat([nothing, *(stamp.stamped.rows for stamp in stamps if stamp.edge == edge)])
+    def _judged(self, edge: int, stamps: Sequence[Stamp], was: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows of one side, and those of them that are late."""
+        parts = [stamp.stamped.rows for stamp in stamps if stamp.edge == edge and stamp.stamped.rows.height]
+        rows = pl.concat(parts) if parts else self._sides[edge].nothing
+        late = rows[c.TIME] < was
+        return (rows.filter(~late), rows.filter(late)) if late.any() else (rows, rows.clear())
 
     def _met(
         self, store: Store, new: Sequence[pl.DataFrame], was: Sequence[int], reached: Sequence[int]
     ) -> tuple[Store, list[pl.DataFrame]]:
-        """New rows meet those that are kept, then each other. Gives what is kept now, and pairs and lone rows."""
+        """New rows meet those that are kept, and each other. Gives what is kept now, and pairs and lone rows."""
         meetings = Meetings()
-        key = list(self.plan.key)
-        keyed = [rows.drop_nulls(key) for rows in new]  # a null equals nothing
-        left, right = keyed
-        met = [
-            self._matcher.meet(RIGHT, right, store[LEFT], meetings),
-            self._matcher.meet(LEFT, left, store[RIGHT], meetings),
-        ]
-        self._matcher.meet(LEFT, left, EMPTY.put(right), meetings)
-        met_numbers = meetings.numbers()
+        left, right = keyed = [rows.drop_nulls(list(self.plan.key)) for rows in new]  # a null equals nothing
+        met_right, _ = self._matcher.meet(LEFT, left, [store[RIGHT], EMPTY.put(right)], meetings)
+        (met_left,) = self._matcher.meet(RIGHT, right, [store[LEFT]], meetings)
+        met, numbers = (met_left, met_right), meetings.numbers()
         tables, told = [], meetings.pairs
         for edge, side in enumerate(self._sides):
-            by = side.kept.by
-            table, back = store[edge].take_at(met[edge])
-            table, due = table.take(_NO_HASHES, due=(was[by], reached[by]), clock=(MIN, MIN))
+            passed = was[side.kept.by], reached[side.kept.by]
+            table, met_now = store[edge].take_at(met[edge])
+            table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
             fresh = keyed[edge]
-            if side.pads:
-                fresh = fresh.with_columns(pl.col(c.ROW).is_in(met_numbers[edge].implode()).alias(MET))
-                gone = [frame.filter(~pl.col(MET)) for frame in (*due, fresh.filter(pl.col(DUE) <= reached[by]))]
-                without_key = new[edge].filter(pl.any_horizontal(pl.col(key).is_null()))
-                told += [self._alone(side, frame) for frame in (*gone, without_key)]
-            met_before = [frame.with_columns(pl.lit(True).alias(MET)) for frame in back]
-            tables.append(table.put(pl.concat([fresh, *met_before]).filter(pl.col(DUE) > reached[by])))
+            if side.pads and (gone or new[edge].height):
+                fresh = fresh.with_columns(pl.col(c.ROW).is_in(numbers[edge].implode()).alias(MET))
+                told += self._alone(side, [*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[edge])
+            back = [rows.with_columns(pl.lit(True).alias(MET)) for rows in met_now]
+            tables.append(table.put(pl.concat([fresh, *back]).filter(pl.col(DUE) > passed[1])))
         return (tables[LEFT], tables[RIGHT]), told
 
-    def _alone(self, side: Messages, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.select(*side.key, *side.values, pl.col(c.ROW).alias(NUMBERS[side.edge]))
+    def _alone(self, side: Messages, gone: Sequence[pl.DataFrame], new: pl.DataFrame) -> list[pl.DataFrame]:
+        """The rows that are told without a partner: of those that go, and of new ones that can have none."""
+        unmet = [rows.filter(~pl.col(MET)) for rows in gone]
+        keyless = new.filter(pl.any_horizontal(pl.col(side.key).is_null()))
+        number = pl.col(c.ROW).alias(NUMBERS[side.edge])
+        return [rows.select(*side.key, *side.values, number) for rows in (*unmet, keyless)]
 
     def _told(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Pairs and lone rows in the order in which their rows came, so that the same bundle gives the same bytes."""
-        rows = pl.concat([self._no_pairs, *pairs], how="diagonal").sort(NUMBERS, nulls_last=True)
+        rows = pl.concat([self._no_pairs, *pairs], how="diagonal")
+        rows = rows.sort(NUMBERS, nulls_last=True) if rows.height > 1 else rows
         return rows.select(*self._columns, pl.lit(1, pl.Int8).alias("diff"))
 
     def _late(self, late: Sequence[pl.DataFrame], was: Sequence[int], now: int) -> pl.DataFrame:
@@ -211,9 +214,9 @@ class IntervalJoin:
                 parts.append(rows_out.late_rows(sided, watermark=was[edge], now=now))
         return pl.concat(parts)
 
-    def _dead(self, edge: int, stamps: Sequence[Stamp], was: int, now: int) -> pl.DataFrame:
-        letters = [letters for stamp in stamps if stamp.edge == edge for letters in stamp.dead]
-        return pl.concat([self._no_dead, *(rows_out.dead_rows(one, watermark=was, now=now) for one in letters)])
+    def _dead(self, stamps: Sequence[Stamp], was: Sequence[int], now: int) -> pl.DataFrame:
+        letters = [(was[stamp.edge], letters) for stamp in stamps for letters in stamp.dead if letters.height]
+        return pl.concat([self._no_dead, *(rows_out.dead_rows(one, watermark=w, now=now) for w, one in letters)])
 
     def _output(
         self,
@@ -221,24 +224,26 @@ class IntervalJoin:
         stamps: Sequence[Stamp],
         entered: int,
         late: pl.DataFrame,
-        dead: Sequence[pl.DataFrame],
+        dead: pl.DataFrame,
         pairs: Sequence[pl.DataFrame],
         reached: Sequence[int],
     ) -> Output:
-        panes, letters = self._told(pairs), pl.concat(dead)
+        panes = self._told(pairs)
         promises = self._promises(reached)
-        reasons = dict(letters["reason"].value_counts().sort("reason").iter_rows()) if letters.height else {}
+        reasons: Counter[str] = Counter()
+        for letters in (letters for stamp in stamps for letters in stamp.dead):
+            reasons.update(dict(letters[c.REASON].value_counts().iter_rows()))
         counts = Counts(
             rows=sum(stamp.rows for stamp in stamps),
             in_windows=entered,
             late=late.height,
-            dead=reasons,
+            dead=dict(sorted(reasons.items())),
             panes={rows_out.ON_TIME: panes.height} if panes.height else {},
         )
         return Output(
             panes=panes,
             late=late,
-            dead=letters,
+            dead=dead,
             watermark=state.watermark,
             promise=promises[self.plan.watermark.options.watermark_key],
             counts=counts,

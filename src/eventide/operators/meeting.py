@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from eventide.errors import joins as errors
@@ -26,8 +28,9 @@ class Meetings:
 
     def numbers(self) -> list[pl.Series]:
         """The rows of each side that have met one."""
-        nothing = pl.Series(dtype=pl.Int64)
-        return [pl.concat([nothing, *(pairs[name] for pairs in self.pairs)]).unique() for name in NUMBERS]
+        if not self.pairs:
+            return [pl.Series(dtype=pl.Int64)] * 2
+        return [pl.concat([pairs[name] for pairs in self.pairs]).unique() for name in NUMBERS]
 
 
 class Matcher:
@@ -38,16 +41,26 @@ class Matcher:
         self._where = plan.where
         self._most = plan.max_matches
 
-    def meet(self, edge: int, messages: pl.DataFrame, table: PaneTable, meetings: Meetings) -> dict[int, Positions]:
-        """Add the pairs of new messages with those of a table. Gives the places of those that had met none before."""
+    def meet(
+        self, edge: int, messages: pl.DataFrame, tables: Sequence[PaneTable], meetings: Meetings
+    ) -> list[dict[int, Positions]]:
+        """Add the pairs of new messages with those of tables. Gives the places of those that had met none before."""
+        if not messages.height or not any(table.height for table in tables):
+            return [{} for _ in tables]
         questions = self._sides[edge].questions(messages)
+        return [self._answers(edge, messages, questions, table, meetings) for table in tables]
+
+    def _answers(
+        self, edge: int, messages: pl.DataFrame, questions: pl.DataFrame, table: PaneTable, meetings: Meetings
+    ) -> dict[int, Positions]:
         slices, rows = questions[c.SLICE].to_numpy(), questions[c.ROW].to_numpy()
+        times = messages[c.TIME].to_numpy()
         first_met: dict[int, list[Positions]] = {}
         for found in table.probe(questions[HASH].to_numpy()):
             panes = table.runs[found.run].panes
-            near = panes[c.SLICE].to_numpy()[found.rows] == slices[found.asked]
-            mine, theirs = rows[found.asked[near]], found.rows[near]
-            near = self._near(edge, messages[c.TIME].to_numpy()[mine], panes[c.TIME].to_numpy()[theirs])
+            mine, theirs = rows[found.asked], found.rows
+            near = self._near(edge, times[mine], panes[c.TIME].to_numpy()[theirs])
+            near &= panes[c.SLICE].to_numpy()[theirs] == slices[found.asked]  # else another question finds it
             pairs = self._beside(edge, messages, mine[near], panes, theirs[near])
             meetings.many += pairs.height
             if meetings.many > self._most:
@@ -59,12 +72,11 @@ class Matcher:
                 first_met.setdefault(found.run, []).append(alone.to_numpy())
         return {run: np.concatenate(places) for run, places in first_met.items()}
 
-    def _near(self, edge: int, mine: Positions, theirs: Positions) -> np.ndarray:
+    def _near(self, edge: int, mine: Positions, theirs: Positions) -> npt.NDArray[np.bool_]:
         lo, hi = self._sides[edge].reach
-        apart = theirs - mine
-        above = True if lo is None else apart >= lo
-        below = True if hi is None else apart <= hi
-        return np.broadcast_to(np.logical_and(above, below), apart.shape)
+        apart, near = theirs - mine, np.ones(len(mine), np.bool_)
+        near = near if lo is None else near & (apart >= lo)
+        return near if hi is None else near & (apart <= hi)
 
     def _beside(
         self, edge: int, messages: pl.DataFrame, mine: Positions, panes: pl.DataFrame, theirs: Positions
