@@ -132,9 +132,9 @@ def interval_too_long(bound: object) -> PlanError:
 
 def unbounded(side: str) -> PlanError:
     """State would grow for ever."""
-    open_bound = {"left": "upper", "right": "lower"}[side]
+    open_bound = {"left": "an upper", "right": "a lower"}[side]
     return PlanError(
-        f"join: without an {open_bound} bound in within, rows of the {side} stream would be kept for ever, because a "
+        f"join: without {open_bound} bound in within, rows of the {side} stream would be kept for ever, because a "
         f"partner may come at any time. Give the bound, or say how long the rows are kept: {side}.retain(time=…)."
     )
 
