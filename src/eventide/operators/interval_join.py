@@ -21,8 +21,8 @@ from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.inputs import Sided, advanced, fresh_tracker, restored_tracker
-from eventide.operators.meeting import NUMBERS, Matcher, Meetings
-from eventide.operators.messages import MET, Messages
+from eventide.operators.meeting import Matcher, Meetings
+from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.operators.outcome import Stamped
 from eventide.operators.pairing import pair_columns
 from eventide.operators.saving import Saving, State, opened, schemas_in
@@ -30,11 +30,12 @@ from eventide.operators.windowed import check_columns
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
 from eventide.state.paging import Ledger, Pages
 from eventide.state.pane_pages import PaneForm
-from eventide.state.panes import DUE, EMPTY, HASH, PaneTable
+from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Trackers, Watermark
 
 Store = tuple[PaneTable, PaneTable]  # the rows that are kept of each side
+Places = Mapping[int, Positions]  # of rows in a table, by the number of their run
 
 _NAMES = ("left", "right")
 _NO_HASHES = pl.Series([], dtype=pl.UInt64)
@@ -176,29 +177,27 @@ class IntervalJoin:
     ) -> tuple[Store, list[pl.DataFrame]]:
         """New rows meet those that are kept, and each other. Gives what is kept now, and pairs and lone rows."""
         meetings = Meetings()
-        left, right = keyed = [rows.drop_nulls(list(self.plan.key)) for rows in new]  # a null equals nothing
+        left, right = (side.with_key(rows) for side, rows in zip(self._sides, new, strict=True))
         met_right, _ = self._matcher.meet(LEFT, left, [store[RIGHT], EMPTY.put(right)], meetings)
         (met_left,) = self._matcher.meet(RIGHT, right, [store[LEFT]], meetings)
-        met, numbers = (met_left, met_right), meetings.numbers()
-        tables, told = [], meetings.pairs
-        for edge, side in enumerate(self._sides):
+        numbers, told = meetings.numbers(), meetings.pairs
+        tables = []
+        for side, fresh, places in zip(self._sides, (left, right), (met_left, met_right), strict=True):
             passed = was[side.kept.by], reached[side.kept.by]
-            table, met_now = store[edge].take_at(met[edge])
-            table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
-            fresh = keyed[edge]
-            if side.pads and (gone or new[edge].height):
-                fresh = fresh.with_columns(pl.col(c.ROW).is_in(numbers[edge].implode()).alias(MET))
-                told += self._alone(side, [*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[edge])
-            back = [rows.with_columns(pl.lit(True).alias(MET)) for rows in met_now]
-            tables.append(table.put(pl.concat([fresh, *back]).filter(pl.col(DUE) > passed[1])))
+            fresh = side.marked(fresh, numbers[side.edge])
+            table, gone = self._passed(side, store[side.edge], fresh, places, passed)
+            tables.append(table)
+            told += side.alone([*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[side.edge])
         return (tables[LEFT], tables[RIGHT]), told
 
-    def _alone(self, side: Messages, gone: Sequence[pl.DataFrame], new: pl.DataFrame) -> list[pl.DataFrame]:
-        """The rows that are told without a partner: of those that go, and of new ones that can have none."""
-        unmet = [rows.filter(~pl.col(MET)) for rows in gone]
-        keyless = new.filter(pl.any_horizontal(pl.col(side.key).is_null()))
-        number = pl.col(c.ROW).alias(NUMBERS[side.edge])
-        return [rows.select(*side.key, *side.values, number) for rows in (*unmet, keyless)]
+    def _passed(
+        self, side: Messages, table: PaneTable, fresh: pl.DataFrame, places: Places, passed: tuple[int, int]
+    ) -> tuple[PaneTable, list[pl.DataFrame]]:
+        """The table with new rows, and without those that the watermark has passed: these have met none."""
+        table, met = table.take_at(places)
+        table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
+        back = [rows.with_columns(pl.lit(True).alias(MET)) for rows in met]
+        return table.put(pl.concat([fresh, *back]).filter(pl.col(DUE) > passed[1])), gone
 
     def _told(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Pairs and lone rows in the order in which their rows came, so that the same bundle gives the same bytes."""
@@ -286,5 +285,7 @@ def _reached(tracker: object) -> tuple[int, ...]:
     return tracker.reached
 
 
-def _before(time: int, length: int) -> int:
-    return time if time in (MIN, MAX) else time - length
+def _before(time: int, length: int | None) -> int:
+    if time in (MIN, MAX):
+        return time
+    return MIN if length is None else time - length

@@ -11,11 +11,10 @@ import polars as pl
 
 from eventide.errors import joins as errors
 from eventide.operators import columns as c
-from eventide.operators.messages import MET, Messages
+from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.plan.join_plan import JoinPlan
 from eventide.state.panes import HASH, PaneTable, Positions
 
-NUMBERS = ("__left", "__right")  # of the rows that a pair is made of, in the order in which they came
 _PLACE = "__place"
 
 

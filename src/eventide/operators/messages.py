@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from eventide.operators import columns as c
 from eventide.plan.join_plan import LEFT, JoinPlan
 from eventide.state.panes import CLOCK, DUE, HASH, hashes
+from eventide.time import MAX
 
+NUMBERS = ("__left", "__right")  # of the rows that a pair is made of, in the order in which they came
 MET = "__met"  # the row has had a partner; only where its side is padded
 
 
@@ -55,9 +57,28 @@ class Messages:
         )
         return messages.with_columns(
             hashes(messages, self.found_by).alias(HASH),
-            (pl.col(c.TIME) + self.kept.length + 1).alias(DUE),
+            self._due().alias(DUE),
             pl.lit(None, pl.Int64).alias(CLOCK),
         )
+
+    def with_key(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Those that can have a partner: a null equals nothing."""
+        return messages.drop_nulls(list(self.key))
+
+    def marked(self, messages: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
+        """With a mark on those that have had a partner, by their number."""
+        if not self.pads or not messages.height:
+            return messages
+        return messages.with_columns(pl.col(c.ROW).is_in(met.implode()).alias(MET))
+
+    def alone(self, gone: Sequence[pl.DataFrame], new: pl.DataFrame) -> list[pl.DataFrame]:
+        """What is told without a partner: of those that go, and of new ones that can have none."""
+        if not self.pads:
+            return []
+        unmet = [messages.filter(~pl.col(MET)) for messages in gone]
+        keyless = new.filter(pl.any_horizontal(pl.col(self.key).is_null()))
+        number = pl.col(c.ROW).alias(NUMBERS[self.edge])
+        return [rows.select(*self.key, *self.values, number) for rows in (*unmet, keyless) if rows.height]
 
     def questions(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Where partners of these may lie: the place of the row, the slice, and the hash to look up, ordered by it."""
@@ -74,6 +95,11 @@ class Messages:
                 ]
             )
         return asked.select(c.ROW, c.SLICE, hashes(asked, self.found_by).alias(HASH)).sort(HASH)
+
+    def _due(self) -> pl.Expr:
+        """What the watermark must have reached for a row to go."""
+        length = self.kept.length
+        return pl.lit(MAX, pl.Int64) if length is None else pl.col(c.TIME) + length + 1
 
 
 def _less(bound: int | None) -> int | None:

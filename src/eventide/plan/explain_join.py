@@ -32,6 +32,8 @@ def join_facts(plan: JoinPlan) -> list[tuple[str, str]]:
 
 
 def _message_key(plan: JoinPlan) -> str:
+    if plan.last is not None:
+        return "messages by equal fields + offset"
     if plan.slice is None:
         return "messages by equal fields + time + offset, found by equal fields: a bound is open"
     return (
@@ -41,6 +43,8 @@ def _message_key(plan: JoinPlan) -> str:
 
 def _kept(plan: JoinPlan, edge: int) -> str:
     kept = plan.kept[edge]
+    if kept.length is None:
+        return f"the last {plan.last} rows of each key"
     own, by = plan.inputs[edge].name, plan.inputs[kept.by].name
     if kept.by == edge:
         return f"{format_duration(kept.length)} behind the {own} watermark (retain)"
