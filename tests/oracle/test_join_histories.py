@@ -20,7 +20,7 @@ HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
 SEED = os.environ.get("EVENTIDE_SEED", "0")
 
 _WAYS: dict[str, Run] = {"memory": in_memory, "buckets": in_buckets, "pages": in_pages}
-_PARTS = {"memory": 6, "buckets": 2, "pages": 2}  # of equal size, so that workers share the work
+_PARTS = {"memory": 8, "buckets": 1, "pages": 1}  # of equal size, so that workers share the work
 _EACH = -(-HISTORIES // sum(_PARTS.values()))
 
 

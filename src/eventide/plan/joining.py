@@ -67,9 +67,10 @@ def join(
     if not inputs[0].key:
         raise errors.no_key("join")
     if over is not None and not isinstance(over, Preceding):
+        last = _last(over)
         kept = _kept(left, LEFT, None), Kept(LEFT, None)
-        return Pipeline(JoinPlan(inputs, None, None, kept, how, where, suffix, max_matches, last=_last(over)))
-    lo, hi = _bounds(within) if over is None else (-over.length, 0)
+        return Pipeline(JoinPlan(inputs, None, None, kept, how, where, suffix, max_matches, last))
+    lo, hi = _bounds(within if over is None else (timedelta(microseconds=-over.length), timedelta(0)))
     # A left row at l has partners up to l + hi, a right row at r has them up to r - lo.
     kept = _kept(left, LEFT, hi), _kept(right, RIGHT, None if lo is None else -lo)
     return Pipeline(JoinPlan(inputs, lo, hi, kept, how, where, suffix, max_matches))
