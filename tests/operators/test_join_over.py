@@ -57,16 +57,13 @@ def test_shipments_join_orders_over_what_precedes(over: Any) -> None:
 def pairs(over: Any, *bundles: Any, how: Any = "inner") -> list[list[Any]]:
     """Of bundles ``(left values, right values)`` of one key."""
     query = ev.join(stream(HOUR), stream(), over=over, how=how).open()
-    told, at = [], 0
-    for left, right in bundles:
-        frames = {
-            name: pl.DataFrame(
-                {"id": [1] * len(values), "time": [at] * len(values), name[0]: values}, strict=False
-            ).cast({"id": pl.Int64, "time": pl.Int64, name[0]: pl.Int64})
-            for name, values in (("left", left), ("right", right))
-        }
+    told = []
+    for at, sides in enumerate(bundles):
+        frames = {}
+        for name, values in zip(("left", "right"), sides, strict=True):
+            schema = {"id": pl.Int64, "time": pl.Int64, name[0]: pl.Int64}
+            frames[name] = pl.DataFrame([(1, at, value) for value in values], schema=schema, orient="row")
         told.append(list(query.push(frames, now=0).panes.select("l", "r").iter_rows()))
-        at += 1
     return told
 
 

@@ -62,7 +62,7 @@ class Alike:
 
     def admit(self, edge: int, rows: pl.DataFrame, now: int) -> Admitted:
         """Time the rows of one input."""
-        return admit(self.plan.at(edge), rows.select(self.schema) if edge else rows, now)
+        return admit(self.plan.at(edge), rows.select(*self.schema) if edge else rows, now)
 
 
 @dataclass(frozen=True)
