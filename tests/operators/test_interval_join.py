@@ -67,6 +67,14 @@ def test_rows_meet_across_bundles_whichever_comes_first() -> None:
     assert times(query.push([("a", 3)])) == [(3, 2)]
 
 
+def test_pairs_stand_in_the_order_in_which_their_rows_came() -> None:
+    query = Query(joined(-90, 90))
+    for many in (40, 10, 3, 1):  # so that state has several runs
+        query.push([("a", 50)] * many)
+    output = query.push([], [("a", 50), ("a", 51)])
+    assert output.panes.select("v", "w").rows() == [(v, w) for v in range(54) for w in (0, 1)]
+
+
 def test_other_keys_do_not_meet() -> None:
     assert times(Query(joined(-5, 5)).push([("a", 1)], [("b", 1)])) == []
 

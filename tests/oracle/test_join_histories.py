@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 from random import Random
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eventide.operators import messages
+from eventide.state import panes
 from tests.oracle.join_compare import Run, check, in_buckets, in_memory, in_pages
 from tests.oracle.join_histories import random_history
 from tests.state.paged import small_pages
@@ -35,6 +38,14 @@ def test_columns_and_model_agree(way: str, part: int, monkeypatch: pytest.Monkey
             check(random_history(rng), _WAYS[way], rng)
         except AssertionError as failure:
             raise AssertionError(f"seed {seed!r}{failure}") from None
+
+
+def test_rows_of_which_all_hashes_are_equal_meet_only_where_keys_and_times_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (messages, panes):
+        monkeypatch.setattr(module, "hashes", lambda frame, by: pl.zeros(frame.height, pl.UInt64, eager=True))
+    for number in range(max(HISTORIES // 50, 20)):
+        rng = Random(f"{SEED}/join/collisions/{number}")
+        check(random_history(rng), in_memory, rng)
 
 
 @given(st.randoms(use_true_random=False))
