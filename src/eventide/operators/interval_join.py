@@ -21,7 +21,7 @@ from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.inputs import Sided, advanced, fresh_tracker, restored_tracker
-from eventide.operators.meeting import Matcher, Meetings
+from eventide.operators.meeting import Matcher, Meetings, in_order
 from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.operators.outcome import Stamped
 from eventide.operators.pairing import pair_columns
@@ -180,15 +180,20 @@ class IntervalJoin:
         left, right = (side.with_key(rows) for side, rows in zip(self._sides, new, strict=True))
         met_right, _ = self._matcher.meet(LEFT, left, [store[RIGHT], EMPTY.put(right)], meetings)
         (met_left,) = self._matcher.meet(RIGHT, right, [store[LEFT]], meetings)
-        numbers, told = meetings.numbers(), meetings.pairs
-        tables = []
+        tables, alone = [], []
         for side, fresh, places in zip(self._sides, (left, right), (met_left, met_right), strict=True):
             passed = was[side.kept.by], reached[side.kept.by]
-            fresh = side.marked(fresh, numbers[side.edge])
+            fresh = self._marked(side, fresh, meetings)
             table, gone = self._passed(side, store[side.edge], fresh, places, passed)
             tables.append(table)
-            told += side.alone([*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[side.edge])
-        return (tables[LEFT], tables[RIGHT]), told
+            alone += side.alone([*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[side.edge])
+        return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone]
+
+    def _marked(self, side: Messages, fresh: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
+        """New rows, with a mark on those that have met one."""
+        if not side.pads or not fresh.height:
+            return fresh
+        return fresh.with_columns(pl.col(c.ROW).is_in(meetings.numbers(side.edge).implode()).alias(MET))
 
     def _passed(
         self, side: Messages, table: PaneTable, fresh: pl.DataFrame, places: Places, passed: tuple[int, int]
@@ -201,8 +206,7 @@ class IntervalJoin:
 
     def _told(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Pairs and lone rows in the order in which their rows came, so that the same bundle gives the same bytes."""
-        rows = pl.concat([self._no_pairs, *pairs], how="diagonal")
-        rows = rows.sort(NUMBERS, nulls_last=True) if rows.height > 1 else rows
+        rows = in_order(pl.concat([self._no_pairs, *pairs], how="diagonal"))
         return rows.select(*self._columns, pl.lit(1, pl.Int8).alias("diff"))
 
     def _late(self, late: Sequence[pl.DataFrame], was: Sequence[int], now: int) -> pl.DataFrame:

@@ -30,10 +30,10 @@ class LastRowsJoin(IntervalJoin):
         ours, theirs = self._sides
         left, right = (side.with_key(rows) for side, rows in zip(self._sides, new, strict=True))
         (met_left,) = self._matcher.meet(RIGHT, right, [store[LEFT]], meetings)
-        last, passed_by = self._last(store[RIGHT], theirs.marked(right, meetings.numbers()[RIGHT]))
+        last, passed_by = self._last(store[RIGHT], self._marked(theirs, right, meetings))
         (met_right,) = self._matcher.meet(LEFT, left, [last], meetings)
-        left = ours.marked(left, meetings.numbers()[LEFT])
-        told, tables = meetings.pairs, []
+        left = self._marked(ours, left, meetings)
+        tables, alone = [], []
         parts = (ours, store[LEFT], left, met_left), (theirs, last, right.clear(), met_right)
         for side, table, fresh, places in parts:
             # A right row has no time at which it goes, but the end of the left side.
@@ -41,8 +41,8 @@ class LastRowsJoin(IntervalJoin):
             table, gone = self._passed(side, table, fresh, places, passed)
             tables.append(table)
             gone = [*gone, fresh.filter(pl.col(DUE) <= passed[1]), *(passed_by if side is theirs else [])]
-            told += side.alone(gone, new[side.edge])
-        return (tables[LEFT], tables[RIGHT]), told
+            alone += side.alone(gone, new[side.edge])
+        return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone]
 
     def _last(self, table: PaneTable, new: pl.DataFrame) -> tuple[PaneTable, list[pl.DataFrame]]:
         """The table with the last rows of each key that has new ones, and the rows that are no longer among them."""

@@ -65,12 +65,6 @@ class Messages:
         """Those that can have a partner: a null equals nothing."""
         return messages.drop_nulls(list(self.key))
 
-    def marked(self, messages: pl.DataFrame, met: pl.Series) -> pl.DataFrame:
-        """With a mark on those that have had a partner, by their number."""
-        if not self.pads or not messages.height:
-            return messages
-        return messages.with_columns(pl.col(c.ROW).is_in(met.implode()).alias(MET))
-
     def alone(self, gone: Sequence[pl.DataFrame], new: pl.DataFrame) -> list[pl.DataFrame]:
         """What is told without a partner: of those that go, and of new ones that can have none."""
         if not self.pads:
