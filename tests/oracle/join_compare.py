@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from eventide.operators.binding import operator_of
 from eventide.operators.bundle import Output, Stamp, Step
 from eventide.operators.interval_join import IntervalJoin
 from eventide.operators.outcome import Stamped
@@ -25,7 +26,7 @@ Run = Callable[[IntervalJoin, History, Random], Iterator[list[Told]]]
 
 
 def bound(history: History) -> IntervalJoin:
-    return IntervalJoin(pipeline_of(history).plan, *SCHEMAS)  # type: ignore[arg-type]
+    return operator_of(pipeline_of(history).plan, *SCHEMAS)  # type: ignore[return-value]
 
 
 def stamps_of(operator: IntervalJoin, push: Push) -> list[Stamp]:
@@ -50,7 +51,7 @@ def in_memory(operator: IntervalJoin, history: History, rng: Random) -> Iterator
     state = operator.initial()
     for push in history.pushes:
         if rng.random() < 0.2:
-            operator, state = IntervalJoin.load(operator.plan, operator.save(state))
+            operator, state = type(operator).load(operator.plan, operator.save(state))
         step = _absorb(operator, state, stamps_of(operator, push), push)
         yield [_told(state, step)]
         state = step.state

@@ -55,6 +55,8 @@ def pipeline_of(history: History) -> ev.Pipeline:
         _stream(key, watermark, retained)
         for key, watermark, retained in zip(("key", "name"), history.watermarks, spec.retained, strict=True)
     )
+    if spec.last is not None:
+        return ev.join(left, right, over=ev.rows(spec.last), how=spec.how, where=PREDICATES[spec.where])  # type: ignore[arg-type]
     within = tuple(None if bound is None else us(bound) for bound in (spec.lo, spec.hi))
     return ev.join(left, right, within=within, how=spec.how, where=PREDICATES[spec.where])  # type: ignore[arg-type]
 
@@ -92,6 +94,8 @@ def _spec(rng: Random) -> Spec:
     lo = rng.randint(-6, 4)
     hi = lo + rng.choice([0, 1, 3, 6])
     how, where = rng.choice(["inner", "left", "right", "full"]), rng.choice([None, None, "less", "even"])
+    if rng.random() < 0.15:
+        return Spec(None, None, how, (rng.randint(0, 8), None), where, last=rng.randint(1, 3))
     if rng.random() < 0.8:
         return Spec(lo, hi, how, where=where)
     open_ = rng.choice([(True, False), (False, True), (True, True)])
@@ -116,7 +120,7 @@ def _pushes(rng: Random, keys: set[int]) -> list[Push]:
         notes = tuple((key, at[rng.choice([0, 1])] + rng.randint(-4, 2)) for key in keys if rng.random() < 0.15)
         rng.shuffle(rows)
         rows.sort(key=lambda row: row.side)
-        pushes.append(Push(tuple(rows), now, notes, rng.choice([1, 1, 2, 3])))
+        pushes.append(Push(tuple(rows), now, notes, rng.choice([1, 1, 1, 2, 3])))
     if rng.random() < 0.7:
         pushes.append(Push((), now + 1, tuple((key, MAX) for key in keys)))
     return pushes

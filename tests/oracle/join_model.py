@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 LEFT, RIGHT = 0, 1
+MAX = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Spec:
     how: str
     retained: tuple[int | None, int | None] = (None, None)
     where: str | None = None
+    last: int | None = None  # instead of bounds: so many right rows of a key are kept
 
     def pads(self, side: int) -> bool:
         return self.how == "full" or self.how == ("left", "right")[side]
@@ -39,6 +41,8 @@ class Spec:
         assert row.time is not None
         if (retained := self.retained[row.side]) is not None:
             return reached[row.side] <= row.time + retained
+        if self.last is not None:
+            return reached[LEFT] < MAX
         if row.side == LEFT:
             assert self.hi is not None
             return reached[RIGHT] <= row.time + self.hi
@@ -69,25 +73,38 @@ class Model:
         self.kept: tuple[list[Row], list[Row]] = ([], [])
         self.met: set[tuple[int, int]] = set()
 
-    def step(self, rows: Iterable[Row], was: tuple[int, int], reached: tuple[int, int]) -> Out:
+    def step(self, rows: Sequence[Row], was: tuple[int, int], reached: tuple[int, int]) -> Out:
         """A bundle. Watermarks of both sides as they stood before it, and as they stand after it."""
         out = Out()
-        for row in rows:
+        sides = [[row for row in rows if row.side == side] for side in (LEFT, RIGHT)]
+        for row in [*sides[RIGHT], *sides[LEFT]]:
             if row.time is None:
                 out.dead.append(row.id)
             elif row.time < was[row.side]:
                 out.late.append(row.id)
             else:
                 out.entered.append(row)
+                if self.spec.last is not None and row.side == LEFT:
+                    self._forget(out)
                 self._meet(row, out)
                 self.kept[row.side].append(row)
-        for side in (LEFT, RIGHT):
-            for row in list(self.kept[side]):
-                if row.key is None or not self.spec.can_meet(row, reached):
-                    self.kept[side].remove(row)
-                    if self.spec.pads(side) and (side, row.id) not in self.met:
-                        out.pairs.append((row.id, None) if side == LEFT else (None, row.id))
+        if self.spec.last is not None:
+            self._forget(out)
+        for row in [*self.kept[LEFT], *self.kept[RIGHT]]:
+            if row.key is None or not self.spec.can_meet(row, reached):
+                self._drop(row, out)
         return out
+
+    def _forget(self, out: Out) -> None:
+        """Right rows that are no longer among the last of their key go."""
+        for key in {row.key for row in self.kept[RIGHT] if row.key is not None}:
+            for row in [row for row in self.kept[RIGHT] if row.key == key][: -(self.spec.last or 0)]:
+                self._drop(row, out)
+
+    def _drop(self, row: Row, out: Out) -> None:
+        self.kept[row.side].remove(row)
+        if self.spec.pads(row.side) and (row.side, row.id) not in self.met:
+            out.pairs.append((row.id, None) if row.side == LEFT else (None, row.id))
 
     def _meet(self, row: Row, out: Out) -> None:
         for other in self.kept[1 - row.side]:

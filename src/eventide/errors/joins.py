@@ -144,9 +144,9 @@ def interval_too_long(bound: object) -> PlanError:
 
 def unbounded(side: str) -> PlanError:
     """State would grow for ever."""
-    open_bound = {"left": "upper", "right": "lower"}[side]
+    open_bound = {"left": "an upper", "right": "a lower"}[side]
     return PlanError(
-        f"join: without an {open_bound} bound in within, rows of the {side} stream would be kept for ever, because a "
+        f"join: without {open_bound} bound of time, rows of the {side} stream would be kept for ever, because a "
         f"partner may come at any time. Give the bound, or say how long the rows are kept: {side}.retain(time=…)."
     )
 
@@ -189,4 +189,20 @@ def too_many_matches(most: int, key: object, many: int) -> DataError:
     return DataError(
         f"join: one bundle gives more than {most:,} pairs of rows; the key {key!r} alone gives about {many:,}. Narrow "
         "within, join on more columns, leave such keys out, or raise max_matches."
+    )
+
+
+def within_or_over() -> PlanError:
+    """Neither says how near rows must be, or both do."""
+    return PlanError(
+        "join: say how near two rows must be, in one way: within=('-1 minute', '1 hour') for times, or over=ev.rows(3) "
+        "or over=ev.range('2 minutes') for what precedes the left row."
+    )
+
+
+def bad_over(over: object) -> PlanError:
+    """``over`` does not look back."""
+    return PlanError(
+        f"join: over={over!r} does not say how far to look back. Give ev.rows(n) or ev.range(length); for rows of the "
+        "same window use ev.window_join."
     )

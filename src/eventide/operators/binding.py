@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from eventide.operators.interval_join import IntervalJoin
+from eventide.operators.last_rows_join import LastRowsJoin
 from eventide.operators.operator import StreamOperator
 from eventide.operators.saving import State
 from eventide.operators.window_join import WindowJoin
@@ -29,5 +30,5 @@ def loaded(plan: Any, saved: bytes) -> tuple[StreamOperator, State]:
 
 def _kind_of(plan: Any) -> Any:
     if isinstance(plan, JoinPlan):
-        return IntervalJoin
+        return IntervalJoin if plan.last is None else LastRowsJoin
     return WindowedAggregate if plan.sides is None else WindowJoin

@@ -69,7 +69,7 @@ class Alike:
 class Sided:
     """Sides whose rows differ: each row is a struct under the name of its input, and beside it stands its key."""
 
-    plan: Plan
+    plan: Any
     schemas: tuple[dict[str, pl.DataType], ...]
 
     def __post_init__(self) -> None:

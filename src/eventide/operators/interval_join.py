@@ -7,6 +7,7 @@ no partner can come any more; if it has met none by then, and its side is outer,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
@@ -20,8 +21,8 @@ from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.inputs import Sided, advanced, fresh_tracker, restored_tracker
-from eventide.operators.meeting import NUMBERS, Matcher, Meetings
-from eventide.operators.messages import MET, Messages
+from eventide.operators.meeting import Matcher, Meetings, in_order
+from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.operators.outcome import Stamped
 from eventide.operators.pairing import pair_columns
 from eventide.operators.saving import Saving, State, opened, schemas_in
@@ -29,11 +30,12 @@ from eventide.operators.windowed import check_columns
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
 from eventide.state.paging import Ledger, Pages
 from eventide.state.pane_pages import PaneForm
-from eventide.state.panes import DUE, EMPTY, HASH, PaneTable
+from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Trackers, Watermark
 
 Store = tuple[PaneTable, PaneTable]  # the rows that are kept of each side
+Places = Mapping[int, Positions]  # of rows in a table, by the number of their run
 
 _NAMES = ("left", "right")
 _NO_HASHES = pl.Series([], dtype=pl.UInt64)
@@ -47,8 +49,8 @@ class IntervalJoin:
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
         for edge, own in enumerate(schemas):
-            check_columns(plan.at(edge), own)  # type: ignore[arg-type]
-        self._sided = Sided(plan, tuple(dict(schema) for schema in schemas))  # type: ignore[arg-type]
+            check_columns(plan.at(edge), own)
+        self._sided = Sided(plan, tuple(dict(schema) for schema in schemas))
         self.schemas = self._sided.schemas
         columns = pair_columns(plan.inputs, self.schemas, suffix=plan.suffix, reserved=("diff",))
         left, right = (Messages(plan, edge, columns.sides[edge], self.schemas[edge]) for edge in (LEFT, RIGHT))
@@ -88,7 +90,7 @@ class IntervalJoin:
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
         """Time the rows of one side, and set aside what cannot be used. What is late is judged when they meet."""
-        admitted = admit(self.plan.at(edge), rows, now)  # type: ignore[arg-type]
+        admitted = admit(self.plan.at(edge), rows, now)
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
         dead = [self._sided.as_one(edge, letters) for letters in admitted.dead]
         return Stamp(
@@ -111,17 +113,14 @@ class IntervalJoin:
         was, reached = _reached(state.tracker), _reached(tracker)
         new, late, position = [], [], state.position
         for edge, side in enumerate(self._sides):
-            rows = self._rows(edge, stamps)
-            behind = rows[c.TIME] < was[edge]
-            late.append(rows.filter(behind))
-            rows = rows.filter(~behind).with_columns(pl.int_range(position, position + pl.len()).alias(c.ROW))
+            rows, behind = self._judged(edge, stamps, was[edge])
+            late.append(behind)
+            new.append(side.to_keep(rows, position))
             position += rows.height
-            new.append(side.to_keep(rows))
         store, pairs = self._met(state.store, new, was, reached)
         state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
-        dead = [self._dead(edge, stamps, was[edge], now) for edge in (LEFT, RIGHT)]
-        entered = sum(rows.height for rows in new)
-        return Step(state, self._output(state, stamps, entered, self._late(late, was, now), dead, pairs, reached))
+        aside = self._late(late, was, now), self._dead(stamps, was, now)
+        return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
 
     def save(self, state: State) -> bytes:
         """The state as bytes; ``load`` goes on from there, in this process or another."""
@@ -166,45 +165,48 @@ class IntervalJoin:
         if found != pl.Boolean:
             raise join_errors.where_not_boolean(found)
 
-    def _rows(self, edge: int, stamps: Sequence[Stamp]) -> pl.DataFrame:
-        nothing = pl.DataFrame(schema=self._sides[edge].schema | {c.TIME: pl.Int64()})
-        return pl.concat([nothing, *(stamp.stamped.rows for stamp in stamps if stamp.edge == edge)])
+    def _judged(self, edge: int, stamps: Sequence[Stamp], was: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows of one side, and those of them that are late."""
+        parts = [stamp.stamped.rows for stamp in stamps if stamp.edge == edge and stamp.stamped.rows.height]
+        rows = pl.concat(parts) if parts else self._sides[edge].nothing
+        late = rows[c.TIME] < was
+        return (rows.filter(~late), rows.filter(late)) if late.any() else (rows, rows.clear())
 
     def _met(
         self, store: Store, new: Sequence[pl.DataFrame], was: Sequence[int], reached: Sequence[int]
     ) -> tuple[Store, list[pl.DataFrame]]:
-        """New rows meet those that are kept, then each other. Gives what is kept now, and pairs and lone rows."""
+        """New rows meet those that are kept, and each other. Gives what is kept now, and pairs and lone rows."""
         meetings = Meetings()
-        key = list(self.plan.key)
-        keyed = [rows.drop_nulls(key) for rows in new]  # a null equals nothing
-        left, right = keyed
-        met = [
-            self._matcher.meet(RIGHT, right, store[LEFT], meetings),
-            self._matcher.meet(LEFT, left, store[RIGHT], meetings),
-        ]
-        self._matcher.meet(LEFT, left, EMPTY.put(right), meetings)
-        met_numbers = meetings.numbers()
-        tables, told = [], meetings.pairs
-        for edge, side in enumerate(self._sides):
-            by = side.kept.by
-            table, back = store[edge].take_at(met[edge])
-            table, due = table.take(_NO_HASHES, due=(was[by], reached[by]), clock=(MIN, MIN))
-            fresh = keyed[edge]
-            if side.pads:
-                fresh = fresh.with_columns(pl.col(c.ROW).is_in(met_numbers[edge].implode()).alias(MET))
-                gone = [frame.filter(~pl.col(MET)) for frame in (*due, fresh.filter(pl.col(DUE) <= reached[by]))]
-                without_key = new[edge].filter(pl.any_horizontal(pl.col(key).is_null()))
-                told += [self._alone(side, frame) for frame in (*gone, without_key)]
-            met_before = [frame.with_columns(pl.lit(True).alias(MET)) for frame in back]
-            tables.append(table.put(pl.concat([fresh, *met_before]).filter(pl.col(DUE) > reached[by])))
-        return (tables[LEFT], tables[RIGHT]), told
+        left, right = (side.with_key(rows) for side, rows in zip(self._sides, new, strict=True))
+        met_right, _ = self._matcher.meet(LEFT, left, [store[RIGHT], EMPTY.put(right)], meetings)
+        (met_left,) = self._matcher.meet(RIGHT, right, [store[LEFT]], meetings)
+        tables, alone = [], []
+        for side, fresh, places in zip(self._sides, (left, right), (met_left, met_right), strict=True):
+            passed = was[side.kept.by], reached[side.kept.by]
+            fresh = self._marked(side, fresh, meetings)
+            table, gone = self._passed(side, store[side.edge], fresh, places, passed)
+            tables.append(table)
+            alone += side.alone([*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[side.edge])
+        return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone]
 
-    def _alone(self, side: Messages, rows: pl.DataFrame) -> pl.DataFrame:
-        return rows.select(*side.key, *side.values, pl.col(c.ROW).alias(NUMBERS[side.edge]))
+    def _marked(self, side: Messages, fresh: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
+        """New rows, with a mark on those that have met one."""
+        if not side.pads or not fresh.height:
+            return fresh
+        return fresh.with_columns(pl.col(c.ROW).is_in(meetings.numbers(side.edge).implode()).alias(MET))
+
+    def _passed(
+        self, side: Messages, table: PaneTable, fresh: pl.DataFrame, places: Places, passed: tuple[int, int]
+    ) -> tuple[PaneTable, list[pl.DataFrame]]:
+        """The table with new rows, and without those that the watermark has passed: these have met none."""
+        table, met = table.take_at(places)
+        table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
+        back = [rows.with_columns(pl.lit(True).alias(MET)) for rows in met]
+        return table.put(pl.concat([fresh, *back]).filter(pl.col(DUE) > passed[1])), gone
 
     def _told(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Pairs and lone rows in the order in which their rows came, so that the same bundle gives the same bytes."""
-        rows = pl.concat([self._no_pairs, *pairs], how="diagonal").sort(NUMBERS, nulls_last=True)
+        rows = in_order(pl.concat([self._no_pairs, *pairs], how="diagonal"))
         return rows.select(*self._columns, pl.lit(1, pl.Int8).alias("diff"))
 
     def _late(self, late: Sequence[pl.DataFrame], was: Sequence[int], now: int) -> pl.DataFrame:
@@ -215,9 +217,9 @@ class IntervalJoin:
                 parts.append(rows_out.late_rows(sided, watermark=was[edge], now=now))
         return pl.concat(parts)
 
-    def _dead(self, edge: int, stamps: Sequence[Stamp], was: int, now: int) -> pl.DataFrame:
-        letters = [letters for stamp in stamps if stamp.edge == edge for letters in stamp.dead]
-        return pl.concat([self._no_dead, *(rows_out.dead_rows(one, watermark=was, now=now) for one in letters)])
+    def _dead(self, stamps: Sequence[Stamp], was: Sequence[int], now: int) -> pl.DataFrame:
+        letters = [(was[stamp.edge], letters) for stamp in stamps for letters in stamp.dead if letters.height]
+        return pl.concat([self._no_dead, *(rows_out.dead_rows(one, watermark=w, now=now) for w, one in letters)])
 
     def _output(
         self,
@@ -225,24 +227,26 @@ class IntervalJoin:
         stamps: Sequence[Stamp],
         entered: int,
         late: pl.DataFrame,
-        dead: Sequence[pl.DataFrame],
+        dead: pl.DataFrame,
         pairs: Sequence[pl.DataFrame],
         reached: Sequence[int],
     ) -> Output:
-        panes, letters = self._told(pairs), pl.concat(dead)
+        panes = self._told(pairs)
         promises = self._promises(reached)
-        reasons = dict(letters["reason"].value_counts().sort("reason").iter_rows()) if letters.height else {}
+        reasons: Counter[str] = Counter()
+        for letters in (letters for stamp in stamps for letters in stamp.dead):
+            reasons.update(dict(letters[c.REASON].value_counts().iter_rows()))
         counts = Counts(
             rows=sum(stamp.rows for stamp in stamps),
             in_windows=entered,
             late=late.height,
-            dead=reasons,
+            dead=dict(sorted(reasons.items())),
             panes={rows_out.ON_TIME: panes.height} if panes.height else {},
         )
         return Output(
             panes=panes,
             late=late,
-            dead=letters,
+            dead=dead,
             watermark=state.watermark,
             promise=promises[self.plan.watermark.options.watermark_key],
             counts=counts,
@@ -285,5 +289,7 @@ def _reached(tracker: object) -> tuple[int, ...]:
     return tracker.reached
 
 
-def _before(time: int, length: int) -> int:
-    return time if time in (MIN, MAX) else time - length
+def _before(time: int, length: int | None) -> int:
+    if time in (MIN, MAX):
+        return time
+    return MIN if length is None else time - length

@@ -1,15 +1,17 @@
-"""The rows of one side of a join, as they rest in state: found by key and time, and dropped when no partner can come."""
+"""The rows of one side of a join, as they rest in state: found by key and time, until no partner can come any more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
 from eventide.operators import columns as c
 from eventide.plan.join_plan import LEFT, JoinPlan
 from eventide.state.panes import CLOCK, DUE, HASH, hashes
+from eventide.time import MAX
 
+NUMBERS = ("__left", "__right")  # of the rows that a pair is made of, in the order in which they came
 MET = "__met"  # the row has had a partner; only where its side is padded
 
 
@@ -33,29 +35,47 @@ class Messages:
         }
         self._floats = [name for name in plan.key if schema[self._names[name]].is_float()]
         self.schema = {new: schema[own] for new, own in self._names.items()}
+        self.nothing = pl.DataFrame(schema=self.schema | {c.TIME: pl.Int64()})
 
     def read(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Admitted rows as messages; -0.0 in a key is 0.0, as Spark joins them."""
         messages = rows.select(*(pl.col(own).alias(new) for new, own in self._names.items()), c.TIME)
         keys = [pl.col(name) for name in self._floats]
-        return messages.with_columns(pl.when(key == 0).then(key.abs()).otherwise(key) for key in keys)
+        zeros = [pl.when(key == 0).then(key.abs()).otherwise(key) for key in keys]
+        return messages.with_columns(zeros) if zeros else messages
 
     def as_they_came(self, messages: pl.DataFrame) -> pl.DataFrame:
         """With the input's own names."""
         return messages.select(*(pl.col(new).alias(own) for new, own in self._names.items()), c.TIME)
 
-    def to_keep(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """With all that state needs to know of them: where they are found, and when they are due to go."""
-        place = pl.lit(0, pl.Int64) if self._slice is None else pl.col(c.TIME).floordiv(self._slice)
-        messages = messages.with_columns(place.alias(c.SLICE), *([pl.lit(False).alias(MET)] if self.pads else []))
+    def to_keep(self, messages: pl.DataFrame, first: int) -> pl.DataFrame:
+        """With what state needs to know of them: their number, where they are found, when they are due to go."""
+        messages = messages.with_columns(
+            pl.int_range(first, first + pl.len()).alias(c.ROW),
+            (pl.lit(0, pl.Int64) if self._slice is None else pl.col(c.TIME).floordiv(self._slice)).alias(c.SLICE),
+            *([pl.lit(False).alias(MET)] if self.pads else []),
+        )
         return messages.with_columns(
             hashes(messages, self.found_by).alias(HASH),
-            (pl.col(c.TIME) + self.kept.length + 1).alias(DUE),
+            self._due().alias(DUE),
             pl.lit(None, pl.Int64).alias(CLOCK),
         )
 
+    def with_key(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Those that can have a partner: a null equals nothing."""
+        return messages.drop_nulls(list(self.key))
+
+    def alone(self, gone: Sequence[pl.DataFrame], new: pl.DataFrame) -> list[pl.DataFrame]:
+        """What is told without a partner: of those that go, and of new ones that can have none."""
+        if not self.pads:
+            return []
+        unmet = [messages.filter(~pl.col(MET)) for messages in gone]
+        keyless = new.filter(pl.any_horizontal(pl.col(self.key).is_null()))
+        number = pl.col(c.ROW).alias(NUMBERS[self.edge])
+        return [rows.select(*self.key, *self.values, number) for rows in (*unmet, keyless) if rows.height]
+
     def questions(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Where partners of these may lie: the number of the row, the slice, and the hash to look up."""
+        """Where partners of these may lie: the place of the row, the slice, and the hash to look up, ordered by it."""
         lo, hi = self.reach
         numbered = messages.select(*self.key, pl.int_range(pl.len()).alias(c.ROW), c.TIME)
         if self._slice is None or lo is None or hi is None:
@@ -68,7 +88,12 @@ class Messages:
                     numbered.filter(first != last).with_columns(last.alias(c.SLICE)),
                 ]
             )
-        return asked.select(c.ROW, c.SLICE, hashes(asked, self.found_by).alias(HASH))
+        return asked.select(c.ROW, c.SLICE, hashes(asked, self.found_by).alias(HASH)).sort(HASH)
+
+    def _due(self) -> pl.Expr:
+        """What the watermark must have reached for a row to go."""
+        length = self.kept.length
+        return pl.lit(MAX, pl.Int64) if length is None else pl.col(c.TIME) + length + 1
 
 
 def _less(bound: int | None) -> int | None:

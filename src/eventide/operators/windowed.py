@@ -30,7 +30,7 @@ from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restor
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
 from eventide.operators.saving import Saving, State, opened, schemas_in
-from eventide.plan.plan import IngestionTime, Plan, fingerprint
+from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
 from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
@@ -317,7 +317,7 @@ def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, 
     )
 
 
-def check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
+def check_columns(plan: OneInput, schema: Mapping[str, pl.DataType]) -> None:
     """Refuse rows that lack what the plan reads of one input."""
     for name in schema:
         if name.startswith("__"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from eventide.plan.explain_join import join_facts
+from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.time import format_duration
 from eventide.triggers import Finish
@@ -19,9 +21,15 @@ _LAYOUTS = {
 }
 
 
-def explain(plan: Plan) -> str:
+def explain(plan: Plan | JoinPlan) -> str:
     """Aligned lines, one fact each."""
-    facts = [
+    facts = join_facts(plan) if isinstance(plan, JoinPlan) else _facts(plan)
+    width = max(len(name) for name, _ in facts)
+    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
+
+
+def _facts(plan: Plan) -> list[tuple[str, str]]:
+    return [
         ("time", "the batch's own time" if isinstance(plan.time, IngestionTime) else f"column {plan.time!r}"),
         ("key", ", ".join(map(repr, plan.key)) or "none: one group"),
         *_inputs(plan),
@@ -34,8 +42,6 @@ def explain(plan: Plan) -> str:
         ("state", _LAYOUTS[plan.layout]),
         ("may be lost", _losses(plan)),
     ]
-    width = max(len(name) for name, _ in facts)
-    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
 
 
 def _inputs(plan: Plan) -> list[tuple[str, str]]:

@@ -18,10 +18,13 @@ LEFT, RIGHT = 0, 1
 
 @dataclass(frozen=True)
 class Kept:
-    """How long a row of one side stays: until the watermark of input ``by`` is more than ``length`` past its time."""
+    """How long a row of one side stays: until the watermark of input ``by`` is more than ``length`` past its time.
+
+    Without a ``length``, it stays until that input has ended, or newer rows take its place.
+    """
 
     by: int
-    length: int
+    length: int | None
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class JoinPlan:
     """Everything that a host needs to know to run the join.
 
     Rows of the two ``inputs`` meet where their keys are equal and ``right.time - left.time`` lies in ``[lo, hi]``; None
-    is no bound. ``kept`` says how long rows of each side wait for partners.
+    is no bound. ``kept`` says how long rows of each side wait for partners. With ``last``, only so many right rows of a
+    key are kept, the ones that came last.
     """
 
     inputs: tuple[Input, ...]
@@ -40,6 +44,7 @@ class JoinPlan:
     where: pl.Expr | None = field(default=None, compare=False)
     suffix: str = "_right"
     max_matches: int = 10_000_000
+    last: int | None = None
 
     tells = "rows"
     """Each pair is told once, and there are no windows."""
@@ -99,6 +104,8 @@ class JoinPlan:
 
     def describe(self) -> str:
         """The condition in words."""
+        if self.last is not None:
+            return f"the last {self.last} right rows of the key"
         if self.lo == self.hi:
             return f"right.time - left.time = {format_duration(self.lo or 0)}"
         lo = "" if self.lo is None else f"{format_duration(self.lo)} <= "
@@ -116,4 +123,5 @@ def fingerprint(plan: JoinPlan) -> dict[str, str]:
         "kept": repr(plan.kept),
         "where": str(plan.where),
         "suffix": plan.suffix,
+        "last": str(plan.last),
     }

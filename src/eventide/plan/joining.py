@@ -12,8 +12,9 @@ from eventide.plan.builder import Stream
 from eventide.plan.combining import On, keyed
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, Kept
 from eventide.plan.pipeline import Pipeline
-from eventide.plan.plan import How
+from eventide.plan.plan import How, Window
 from eventide.time import duration
+from eventide.windows import Preceding, Tumbling
 
 Bound = str | timedelta | None
 
@@ -25,7 +26,8 @@ def join(
     left: Stream,
     right: Stream,
     *,
-    within: Bound | tuple[Bound, Bound],
+    within: Bound | tuple[Bound, Bound] = None,
+    over: Preceding | Window | None = None,
     on: On | None = None,
     how: How = "inner",
     where: pl.Expr | None = None,
@@ -39,6 +41,9 @@ def join(
     an expression of Polars over the columns of the joined row. ``on`` names the columns that must be equal, where they
     are not the streams' keys; nulls equal nothing. With ``how`` also rows without a partner are told, beside nulls,
     once none can come any more. More than ``max_matches`` pairs in one bundle are refused.
+
+    ``over`` looks back instead, from the left row to the right rows before it: ``over=ev.range("2 minutes")`` is
+    ``within=("-2 minutes", "0 seconds")``, and ``over=ev.rows(3)`` is the last three right rows of the key that came.
 
     >>> import eventide as ev, polars as pl
     >>> orders, payments = (ev.stream(time="t", key="order", watermark=ev.lag("1 minute")) for _ in range(2))
@@ -56,10 +61,16 @@ def join(
         raise errors.bad_where(where)
     if isinstance(max_matches, bool) or not isinstance(max_matches, int) or max_matches < 1:
         raise errors.bad_max_matches(max_matches)
+    if (within is None) == (over is None):
+        raise errors.within_or_over()
     inputs = keyed("join", {"left": left, "right": right}, on)
     if not inputs[0].key:
         raise errors.no_key("join")
-    lo, hi = _bounds(within)
+    if over is not None and not isinstance(over, Preceding):
+        last = _last(over)
+        kept = _kept(left, LEFT, None), Kept(LEFT, None)
+        return Pipeline(JoinPlan(inputs, None, None, kept, how, where, suffix, max_matches, last))
+    lo, hi = _bounds(within if over is None else (timedelta(microseconds=-over.length), timedelta(0)))
     # A left row at l has partners up to l + hi, a right row at r has them up to r - lo.
     kept = _kept(left, LEFT, hi), _kept(right, RIGHT, None if lo is None else -lo)
     return Pipeline(JoinPlan(inputs, lo, hi, kept, how, where, suffix, max_matches))
@@ -77,6 +88,12 @@ def _bounds(within: Any) -> tuple[int | None, int | None]:
     if lo is not None and hi is not None and lo > hi:
         raise errors.empty_interval(within)
     return lo, hi
+
+
+def _last(over: Window) -> int:
+    if not isinstance(over, Tumbling) or over.axis != "rows":
+        raise errors.bad_over(over)
+    return over.size
 
 
 def _length(bound: Bound) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from eventide.aggregates import Aggregate
 from eventide.triggers import AfterWatermark, Repeatedly, Trigger
@@ -53,6 +53,21 @@ class Input:
         """One line for ``explain()``."""
         time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time)
         return f"{self.name}: time {time}, key {', '.join(map(repr, self.key)) or 'none'}, {self.watermark.describe()}"
+
+
+class OneInput(Protocol):
+    """Any kind of plan, as the rows of one input see it."""
+
+    @property
+    def time(self) -> str | IngestionTime: ...  # noqa: D102
+    @property
+    def key(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def watermark(self) -> Strategy: ...  # noqa: D102
+    @property
+    def window(self) -> Window: ...  # noqa: D102
+    @property
+    def mode(self) -> Mode: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
