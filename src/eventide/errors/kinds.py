@@ -18,6 +18,14 @@ class DataError(EventideError, RuntimeError):
     """The data broke a promise that the plan relies on. The job stops, and the message names the cause."""
 
 
+class Refused(EventideError):
+    """The receiver takes nothing now. Nothing is lost: what was offered is offered again.
+
+    Raise it in ``downstream=`` of a standalone operator to refuse a result. Such an operator raises it itself while it
+    waits for its own receiver, so that operators can be chained.
+    """
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name, or the list of what exists.
 
