@@ -18,7 +18,7 @@ class DataError(EventideError, RuntimeError):
     """The data broke a promise that the plan relies on. The job stops, and the message names the cause."""
 
 
-class Refused(EventideError):
+class Refused(EventideError):  # noqa: N818 - it is an answer rather than a fault
     """The receiver takes nothing now. Nothing is lost: what was offered is offered again.
 
     Raise it in ``downstream=`` of a standalone operator to refuse a result. Such an operator raises it itself while it

@@ -43,7 +43,9 @@ def bad_offset_type(column: str, dtype: object) -> PlanError:
 
 def bad_key_type(column: str, dtype: object) -> PlanError:
     """A nested key."""
-    return PlanError(f"key: the column {column!r} is {dtype}; a key is a plain value. Name the fields inside it instead.")
+    return PlanError(
+        f"key: the column {column!r} is {dtype}; a key is a plain value. Name the fields inside it instead."
+    )
 
 
 def unknown_retention(name: str) -> PlanError:
@@ -99,8 +101,8 @@ def clock_went_back(before: str, after: str) -> DataError:
 def delivery_disabled(waiting: int) -> Refused:
     """A message while the one downstream does not take results."""
     return Refused(
-        f"This operator takes no messages now: downstream refused a result, and {waiting} are waiting. Nothing is lost. "
-        "Call timeout() until it returns True, then add this message again."
+        f"This operator takes no messages now: downstream refused a result, and {waiting} are waiting. "
+        "Nothing is lost. Call timeout() until it returns True, then add this message again."
     )
 
 
@@ -138,3 +140,26 @@ def no_key_given(columns: Iterable[str]) -> PlanError:
 def no_join_key() -> PlanError:
     """A lookup by key where there is none."""
     return PlanError("key=…: this operator was made without key=…, so it cannot look messages up by it.")
+
+
+def no_window_key() -> PlanError:
+    """A lookup of windows by key where windows have none."""
+    return PlanError("key=…: the windows of this operator have no key. Leave key= out.")
+
+
+def keeps_no_messages(operator: str) -> PlanError:
+    """Messages of an operator whose aggregates need none."""
+    return PlanError(
+        f"This {operator} keeps no messages: its aggregates rest in the windows. Ask get_windows(), or add an "
+        "aggregate that needs every value, such as ev.collect(…)."
+    )
+
+
+def no_time(operator: str) -> PlanError:
+    """Windows in time without a column of times."""
+    return PlanError(f"{operator} needs time=…, the column of event times, for windows in time.")
+
+
+def bad_size(value: object) -> PlanError:
+    """A window that is neither small nor large."""
+    return PlanError(f"size={value!r}: {did_you_mean(str(value), ['small', 'large'])}")

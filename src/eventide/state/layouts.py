@@ -1,7 +1,7 @@
 """How messages that rest in state are keyed. The choice is made here, and nowhere else.
 
-A message is a row that is kept as it is. Its key decides what is fast: a range of time, the messages of one join key, or
-dropping what has expired. The parts of a key, most significant first, follow from a few facts about the operator.
+A message is a row that is kept as it is. Its key decides what is fast: a range of time, the messages of one join key,
+or dropping what has expired. The parts of a key, most significant first, follow from a few facts about the operator.
 """
 
 from __future__ import annotations

@@ -51,9 +51,7 @@ class Chunks:
         self._database.executemany(
             f"UPDATE {self._table} SET live = live - ? WHERE id = ?", [(n, chunk) for chunk, n in gone.items()]
         )
-        self._database.executemany(
-            f"DELETE FROM {self._table} WHERE id = ? AND live = 0", [(chunk,) for chunk in gone]
-        )
+        self._database.executemany(f"DELETE FROM {self._table} WHERE id = ? AND live = 0", [(chunk,) for chunk in gone])
         airy = f"SELECT 1 FROM {self._table} WHERE id = ? AND live * 4 < rows"
         return [chunk for chunk in gone if self._database.execute(airy, [chunk]).fetchone()]
 

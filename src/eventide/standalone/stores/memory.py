@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eventide.operators import columns as c
 from eventide.standalone import columns as s
-from eventide.standalone.stores.store import Range
+from eventide.standalone.stores.store import EVERYWHERE, Range
 from eventide.standalone.stores.windows import MemoryWindows
 from eventide.state.layouts import Layout
 from eventide.time import MIN
@@ -121,7 +121,7 @@ class MemoryMessages:
         return new.height
 
     def read(
-        self, within: Range = Range(), *, session: str | None = None, equal: str | None = None
+        self, within: Range = EVERYWHERE, *, session: str | None = None, equal: str | None = None
     ) -> pl.DataFrame | None:
         """The messages in a range."""
         if self._empty is None:
@@ -189,7 +189,7 @@ class MemoryMessages:
         kept = []
         for run in self._runs:
             low, high = run.bounds(within, exact)
-            if low == 0 and not exact and c.AT == next(iter(run.levels)):
+            if low == 0 and not exact and next(iter(run.levels)) == c.AT:
                 run = run.slice(high, run.frame.height)
             elif high > low:
                 inside = run.frame[low:high].select(wanted).to_series()

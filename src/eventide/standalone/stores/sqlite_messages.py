@@ -10,7 +10,7 @@ import polars as pl
 from eventide.operators import columns as c
 from eventide.standalone import columns as s
 from eventide.standalone.stores.chunks import Chunks
-from eventide.standalone.stores.store import Range
+from eventide.standalone.stores.store import EVERYWHERE, Range
 from eventide.state.layouts import Layout, Order
 from eventide.time import MIN
 
@@ -33,6 +33,8 @@ class SqliteMessages:
         self._database = database
         self._chunks = Chunks(database, "message_chunks")
         self._key = ", ".join((["session"] if layout.session else []) + [_KEYS[layout.order], "origin"])
+        parts = self._key.split(", ")
+        self._order = sorted((n for n in _COLUMNS if _COLUMNS[n] in parts), key=lambda n: parts.index(_COLUMNS[n]))
         database.execute(
             "CREATE TABLE IF NOT EXISTS messages (origin TEXT, number INTEGER, at INTEGER, session TEXT, equal TEXT, "
             f"chunk INTEGER, row INTEGER, PRIMARY KEY ({self._key})) WITHOUT ROWID"
@@ -52,16 +54,17 @@ class SqliteMessages:
         new = self._unknown(messages.unique([s.ORIGIN, s.OFFSET], keep="first", maintain_order=True))
         if new.is_empty():
             return 0
-        for origin, offset in new.group_by(s.ORIGIN).agg(pl.col(s.OFFSET).max()).iter_rows():
-            self._last[origin] = max(offset, self._last.get(origin, offset))
+        self._last |= {
+            origin: max(offset, self._last.get(origin, offset))
+            for origin, offset in new.group_by(s.ORIGIN).agg(pl.col(s.OFFSET).max()).iter_rows()
+        }
         # Neighbours in the key are neighbours in a chunk, so that a range needs few chunks.
-        order = [name for name, column in _COLUMNS.items() if column in self._key]
-        new = new.sort(sorted(order, key=lambda name: self._key.index(_COLUMNS[name])))
+        new = new.sort(self._order)
         self._index(new, self._chunks.add(new))
         return new.height
 
     def read(
-        self, within: Range = Range(), *, session: str | None = None, equal: str | None = None
+        self, within: Range = EVERYWHERE, *, session: str | None = None, equal: str | None = None
     ) -> pl.DataFrame | None:
         """The messages in a range."""
         exact = {name: value for name, value in (("session", session), ("equal", equal)) if value is not None}
@@ -75,9 +78,7 @@ class SqliteMessages:
     def named(self, offsets: pl.Series, origin: str = "") -> pl.DataFrame | None:
         """The messages with these offsets."""
         names = [
-            name
-            for offset in offsets.sort()
-            for name in self._names("origin = ? AND number = ?", [origin, offset])
+            name for offset in offsets.sort() for name in self._names("origin = ? AND number = ?", [origin, offset])
         ]
         return self._chunks.rows(names) if names else self._nothing()
 

@@ -38,11 +38,14 @@ class Range:
         return after & before
 
 
+EVERYWHERE = Range()
+
+
 class Messages(Protocol):
     """Rows as they came, each exactly once, in the order of the layout's key.
 
-    A message has the columns ``__origin``, ``__offset``, ``__at`` (its time, or its number among the rows), ``__session``
-    and ``__equal`` beside the user's. Its origin and offset name it.
+    A message has the columns ``__origin``, ``__offset``, ``__at`` (its time, or its number among the rows),
+    ``__session`` and ``__equal`` beside the user's. Its origin and offset name it.
     """
 
     @property
@@ -55,7 +58,7 @@ class Messages(Protocol):
         ...
 
     def read(
-        self, within: Range = Range(), *, session: str | None = None, equal: str | None = None
+        self, within: Range = EVERYWHERE, *, session: str | None = None, equal: str | None = None
     ) -> pl.DataFrame | None:
         """The messages in a range, by position and offset; None before the first was put.
 

@@ -1,0 +1,170 @@
+"""What messages do to windows, as columns: they enter, windows merge, policies tell, retention drops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.operators import columns as c
+from eventide.standalone import columns as s
+from eventide.standalone.contents import Content
+from eventide.standalone.placing import FixedWindows, SessionWindows
+from eventide.standalone.policies import FIRES, MOVED, Policies
+from eventide.standalone.progress import Progress
+from eventide.standalone.stores.windows import NAME
+from eventide.triggers.trigger import ADDED
+
+ADDED_ = ADDED.meta.output_name()
+_OLD_START, _OLD_END, _SAME = "__old_start", "__old_end", "__same"
+_BOUNDS = pl.Struct({"start": pl.Int64(), "end": pl.Int64()})
+_FACTS: dict[str, pl.DataType] = {
+    s.START_OFFSET: pl.Int64(),
+    s.LAST_OFFSET: pl.Int64(),
+    s.FIRST_TIME: pl.Int64(),
+    s.LAST_TIME: pl.Int64(),
+    c.ROWS: pl.Int64(),
+    s.PENDING: pl.Int64(),
+    s.TOLD: pl.Int64(),
+    s.REPLACES: pl.List(_BOUNDS),
+}
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Windows that messages entered, as they are now; those they have swallowed; and whether any is new."""
+
+    windows: pl.DataFrame
+    gone: pl.DataFrame
+    opened: bool
+    failed: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Windows that policies looked at, as they are afterwards; those to tell, as they were; those out of retention."""
+
+    windows: pl.DataFrame
+    told: pl.DataFrame
+    expired: pl.DataFrame
+
+
+class Windowing:
+    """Pure: windows go in, windows come out."""
+
+    def __init__(
+        self,
+        placing: FixedWindows | SessionWindows,
+        policies: Policies,
+        content: Content,
+        key: Sequence[str],
+        schema: pl.Schema,
+    ) -> None:
+        self._placing = placing
+        self._policies = policies
+        self._content = content
+        self._key = list(key)
+        names = {s.SESSION: pl.String(), c.START: pl.Int64(), c.END: pl.Int64()}
+        own = {name: schema[name] for name in key}
+        self.schema = pl.Schema(names | own | _FACTS | dict(content.schema) | policies.schema())
+
+    def entered(self, placed: pl.DataFrame, windows: pl.DataFrame) -> Entered:
+        """The windows that hold these messages."""
+        cells, failed = self._content.started(placed)
+        if failed is not None:
+            placed = placed.join(failed, on=s.OFFSET, how="anti", maintain_order="left")
+        if placed.is_empty():
+            none = self.untouched(pl.DataFrame(schema=self.schema))
+            return Entered(none, none, False, failed)
+        new = self._new(placed, cells)
+        by = [s.SESSION] if isinstance(self._placing, SessionWindows) else NAME
+        known = windows.join(new, on=by, how="semi", maintain_order="left").with_columns(
+            pl.lit(0, pl.Int64).alias(ADDED_)
+        )
+        together = self._placing.target(
+            pl.concat([known, new.select(known.columns)]).with_columns(
+                pl.col(c.START).alias(_OLD_START), pl.col(c.END).alias(_OLD_END)
+            )
+        )
+        merged = self._merged(together)
+        touched = known.join(new.select(by).unique(), on=by, how="semi")
+        gone = touched.join(merged, on=NAME, how="anti").select(NAME)
+        opened = merged.join(known, on=NAME, how="anti").height > 0
+        return Entered(merged, gone, opened, failed)
+
+    def untouched(self, windows: pl.DataFrame) -> pl.DataFrame:
+        """Windows that no message has entered."""
+        return windows.with_columns(pl.lit(0, pl.Int64).alias(ADDED_), pl.lit(False).alias(MOVED))
+
+    def judged(
+        self, entered: pl.DataFrame, others: pl.DataFrame, before: Progress, after: Progress, now: int
+    ) -> Judged:
+        """Which windows are told, and which go. Of the others, only those are looked at for which it is time."""
+        windows = pl.concat([entered, self.untouched(others).select(entered.columns)])
+        was = before.beside(windows)[s.FRONT].alias(s.WAS_FRONT)
+        windows = after.beside(windows).with_columns(was)
+        end, expired = pl.col(c.END), pl.col(c.END) <= pl.col(s.FLOOR)
+        filled = (end > pl.col(s.WAS_FRONT)) & (end <= pl.col(s.FRONT))
+        windows = windows.filter((pl.col(ADDED_) > 0) | filled | expired | self._policies.wakes(now))
+        windows = self._policies.evaluated(windows, now)
+        telling = (pl.col(FIRES) | expired) & (pl.col(s.PENDING) > 0)
+        told = windows.filter(telling).sort(c.END, c.START, s.SESSION)
+        after_telling = [
+            pl.lit(0, pl.Int64).alias(s.PENDING),
+            (pl.col(s.TOLD).fill_null(0) + 1).alias(s.TOLD),
+            pl.lit([], pl.List(_BOUNDS)).alias(s.REPLACES),
+            *self._content.afterwards(),
+        ]
+        windows = windows.with_columns(
+            pl.when(telling).then(value).otherwise(pl.col(value.meta.output_name())).alias(value.meta.output_name())
+            for value in after_telling
+        ).with_columns(pl.col(s.TOLD).fill_null(0))
+        kept = windows.filter(~expired).select(self.schema.names())
+        return Judged(kept, told, windows.filter(expired).select(NAME))
+
+    def _new(self, placed: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
+        """What the messages bring to each window that they enter."""
+        rows = pl.len().cast(pl.Int64)
+        facts = placed.group_by(NAME, maintain_order=True).agg(
+            *(pl.col(name).first() for name in self._key),
+            pl.col(s.OFFSET).min().alias(s.START_OFFSET),
+            pl.col(s.OFFSET).max().alias(s.LAST_OFFSET),
+            pl.col(c.TIME).min().alias(s.FIRST_TIME),
+            pl.col(c.TIME).max().alias(s.LAST_TIME),
+            rows.alias(c.ROWS),
+            rows.alias(s.PENDING),
+            rows.alias(ADDED_),
+        )
+        blank: dict[str, pl.DataType] = {s.TOLD: pl.Int64(), **self._policies.schema()}
+        return facts.join(cells, on=NAME, maintain_order="left").with_columns(
+            pl.lit([], pl.List(_BOUNDS)).alias(s.REPLACES),
+            *(pl.lit(None, dtype).alias(name) for name, dtype in blank.items()),
+        )
+
+    def _merged(self, together: pl.DataFrame) -> pl.DataFrame:
+        """What is known and what is new of each window, as one."""
+        known = pl.col(s.TOLD).is_not_null()
+        same = known & (pl.col(c.START) == pl.col(_OLD_START)) & (pl.col(c.END) == pl.col(_OLD_END))
+        old = pl.concat_list(pl.struct(start=_OLD_START, end=_OLD_END))
+        swallowed = pl.when((pl.col(s.TOLD) > 0) & ~pl.col(_SAME)).then(old).otherwise(pl.lit([], pl.List(_BOUNDS)))
+        together = together.with_columns(same.alias(_SAME)).with_columns(
+            pl.concat_list(s.REPLACES, swallowed).alias(s.REPLACES)
+        )
+        facts = together.group_by(NAME, maintain_order=True).agg(
+            *(pl.col(name).first() for name in self._key),
+            pl.col(s.START_OFFSET).min(),
+            pl.col(s.LAST_OFFSET).max(),
+            pl.col(s.FIRST_TIME).min(),
+            pl.col(s.LAST_TIME).max(),
+            pl.col(c.ROWS, s.PENDING, ADDED_).sum(),
+            # A window whose bounds are new has told nothing yet.
+            pl.when(pl.col(_SAME).any()).then(pl.col(s.TOLD).max()).when(known.any()).then(0).alias(s.TOLD),
+            pl.col(s.REPLACES).list.explode(keep_nulls=False, empty_as_null=False),
+            (~pl.col(_SAME).any()).alias(MOVED),
+            *self._policies.merging(),
+        )
+        content = self._content.merged(together)
+        return facts.join(content, on=NAME, how="left", maintain_order="left").select(
+            *self.schema.names(), ADDED_, MOVED
+        )
