@@ -23,6 +23,14 @@ class Refused(EventideError):  # noqa: N818 - it is an answer rather than a faul
 
     Raise it in ``downstream=`` of a standalone operator to refuse a result. Such an operator raises it itself while it
     waits for its own receiver, so that operators can be chained.
+
+    >>> import eventide as ev
+    >>> def closed(output):
+    ...     raise ev.Refused("come back later")
+    >>> names = ev.JoinWindow(ev.rows(2), offset="n", downstream=closed)
+    >>> names.add_message({"n": 1}, now=0)
+    >>> names.timeout(now=1)
+    False
     """
 
 

@@ -112,13 +112,10 @@ class Results:
         parts = []
         for row in windows.select(by).unique(maintain_order=True).iter_rows(named=True):
             read = messages.read(Range(row[c.START], row[c.END]), session=row.get(s.SESSION))
-            assert read is not None
-            bounds = [pl.lit(row[name], pl.Int64).alias(name) for name in (c.START, c.END)]
-            parts.append(read.with_columns(bounds))
+            if read is not None:
+                parts.append(read.with_columns(pl.lit(row[name], pl.Int64).alias(name) for name in (c.START, c.END)))
         if not parts:
-            none = messages.read(Range(0, 0))
-            schema = windows.select(by).schema if none is None else none.schema | windows.select(by).schema
-            return pl.DataFrame(schema=schema)
+            return windows.select(NAME).clear()
         return pl.concat(parts).join(windows.select(NAME), on=NAME, how="semi", maintain_order="left")
 
 

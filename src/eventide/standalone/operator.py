@@ -21,7 +21,6 @@ from typing import Any, Self, TypeAlias
 import polars as pl
 
 from eventide.errors import standalone as errors
-from eventide.operators import columns as c
 from eventide.standalone import columns as s
 from eventide.standalone.contents import Content
 from eventide.standalone.design import Design
@@ -194,7 +193,7 @@ class WindowOperator:
         if self._restoring is not None and replays.height:
             self._restoring = self._restoring.after(self._store.messages, replays)
         fresh = before.numbered(fresh)
-        after = before.after(fresh) if fresh.height else before
+        after = before.after(fresh)
         new = unusable.filter(~pl.Series(before.seen.hold(unusable[s.OFFSET].fill_null(MIN))))
         taken = pl.concat([fresh[s.OFFSET], new[s.OFFSET].drop_nulls()])
         windows = self._store.windows.all()
@@ -204,17 +203,17 @@ class WindowOperator:
             counted = fresh.join(placed.rows, on=s.OFFSET, how="semi", maintain_order="left")
             failed = counted.clear() if entered.failed is None else entered.failed
             self._store.messages.put(counted.join(failed, on=s.OFFSET, how="anti", maintain_order="left"))
-        self._bury(
-            now,
-            new,
-            placed.expired.with_columns(pl.lit("out_of_retention").alias(c.REASON)),
-            placed.nowhere.with_columns(pl.lit("no_window").alias(c.REASON)),
-            None if entered.failed is None else entered.failed.with_columns(pl.lit("failed").alias(c.REASON)),
-        )
-        self._store.windows.delete(entered.gone)
+        self._bury({None: new, "out_of_retention": placed.expired, "no_window": placed.nowhere}, now)
+        if entered.failed is not None:
+            self._bury({"failed": entered.failed}, now)
+        if entered.gone.height:
+            self._store.windows.delete(entered.gone)
         self._progress = after.taking(taken)
-        if self._restoring is not None and self._restoring.over(self._progress.seen.last):
+        restored = self._restoring is not None and self._restoring.over(self._progress.seen.last)
+        if restored:
             self._restoring = None
+        if fresh.height == placed.expired.height and not restored:  # nothing but replays and dead letters
+            return False
         return self._judge(entered.windows, before, now) or entered.opened
 
     def _judge(self, entered: pl.DataFrame | None, before: Progress, now: int) -> bool:
@@ -264,14 +263,15 @@ class WindowOperator:
         assert self._content is not None
         return output_rows(told, self._content.told(told, self._store.messages), self._design, now)
 
-    def _bury(self, now: int, *frames: pl.DataFrame | None) -> None:
-        letters = dead_letters([frame for frame in frames if frame is not None and frame.height], self._columns, now)
-        if letters.is_empty():
-            return
-        if self._dead is None:
-            self._unusable.append(letters)
-        else:
-            self._dead(letters)
+    def _bury(self, dead: Mapping[str | None, pl.DataFrame], now: int) -> None:
+        """Dead letters, by the reason, unless that stands beside them."""
+        for reason, messages in dead.items():
+            if messages.height:
+                letters = dead_letters(messages, reason, self._columns, now)
+                if self._dead is None:
+                    self._unusable.append(letters)
+                else:
+                    self._dead(letters)
 
     # What is known of the messages, and what outlives the process
 

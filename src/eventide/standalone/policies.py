@@ -14,7 +14,7 @@ from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, Change
 FIRES = "__fires"
 MOVED = "__moved"  # the window is new, or its bounds have changed
 _PHASE = "__policy.late_phase"
-_TIMES = (COMPLETE, WAS_COMPLETE, NOW)
+_PASSING = [column.meta.output_name() for column in (COMPLETE, WAS_COMPLETE, NOW, ADDED)]
 
 
 class Policies:
@@ -54,17 +54,22 @@ class Policies:
     def evaluated(self, windows: pl.DataFrame, now: int) -> pl.DataFrame:
         """Windows (with ``FRONT``, ``WAS_FRONT``, ``ADDED``, ``MOVED``) and whether their news are told now."""
         end, new = pl.col(c.END), pl.col(s.TOLD).is_null()
-        windows = windows.with_columns(
-            (end <= pl.col(s.FRONT)).alias(COMPLETE.meta.output_name()),
-            (end <= pl.col(s.WAS_FRONT)).alias(WAS_COMPLETE.meta.output_name()),
-            pl.lit(now, pl.Int64).alias(NOW.meta.output_name()),
-        ).with_columns(
-            pl.when(new).then(column.start).otherwise(column.name).cast(column.dtype).alias(column.name)
-            for column in self.columns
+        judged = (
+            windows.lazy()
+            .with_columns(
+                (end <= pl.col(s.FRONT)).alias(COMPLETE.meta.output_name()),
+                (end <= pl.col(s.WAS_FRONT)).alias(WAS_COMPLETE.meta.output_name()),
+                pl.lit(now, pl.Int64).alias(NOW.meta.output_name()),
+            )
+            .with_columns(
+                pl.when(new).then(column.start).otherwise(column.name).cast(column.dtype).alias(column.name)
+                for column in self.columns
+            )
         )
         for step in self._steps:
-            windows = windows.with_columns(step)
+            judged = judged.with_columns(step)
         before_end = pl.when(COMPLETE).then(pl.lit(ON_TIME)).otherwise(pl.lit(EARLY))
         timing = pl.when(_PHASE).then(pl.lit(LATE)).otherwise(before_end).cast(TIMING)
-        windows = windows.with_columns(self._trigger.fires().alias(FIRES), timing.alias(c.TIMING))
-        return windows.with_columns(self._after).drop(name.meta.output_name() for name in (*_TIMES, ADDED))
+        judged = judged.with_columns(self._trigger.fires().alias(FIRES), timing.alias(c.TIMING))
+        # One query: on small bundles, what counts is how often Polars is called.
+        return judged.with_columns(self._after).drop(*_PASSING).collect(engine="in-memory")

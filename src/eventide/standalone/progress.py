@@ -14,7 +14,6 @@ from eventide.standalone.retention import Retention
 from eventide.time import MIN
 from eventide.windows import Axis
 
-_BY = "__by"
 _COUNTS = {s.SESSION: pl.String, s.FRONT: pl.Int64}
 
 
@@ -28,10 +27,6 @@ class Course:
     knows_next: bool = False
     """A window is full as soon as the next message must lie beyond it, not only when one does."""
 
-    def front(self) -> pl.Expr:
-        """Windows that end here, or before, are full."""
-        return pl.col(s.FRONT) + 1 if self.knows_next else pl.col(s.FRONT)
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -39,67 +34,74 @@ class Progress:
 
     course: Course
     seen: Offsets = field(default_factory=Offsets)
+    front: int = MIN
+    """The greatest position of the stream."""
     counts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_COUNTS))
-    """The greatest position, for each key that counts by itself, else for the empty key."""
+    """The greatest position of each key, where keys count by themselves."""
     floor: int = MIN
 
     def numbered(self, messages: pl.DataFrame) -> pl.DataFrame:
         """Messages with their position: their time, or their number in the order of arrival, from 1."""
         if self.course.axis == "time":
             return messages.with_columns(pl.col(c.TIME).alias(c.AT))
-        by = self._by(messages)
-        number = pl.int_range(1, pl.len() + 1).over(by.meta.output_name()) + pl.col(s.FRONT).fill_null(0)
-        numbered = messages.with_columns(by).join(
-            self.counts.rename({s.SESSION: _BY}), on=_BY, how="left", maintain_order="left"
-        )
-        return numbered.with_columns(number.cast(pl.Int64).alias(c.AT)).drop(_BY, s.FRONT)
+        if not self.course.per_key:
+            first = max(self.front, 0) + 1
+            return messages.with_columns(pl.int_range(first, first + messages.height, dtype=pl.Int64).alias(c.AT))
+        number = pl.int_range(1, pl.len() + 1).over(s.SESSION) + pl.col(s.FRONT).fill_null(0)
+        counted = messages.join(self.counts, on=s.SESSION, how="left", maintain_order="left")
+        return counted.with_columns(number.cast(pl.Int64).alias(c.AT)).drop(s.FRONT)
 
     def after(self, messages: pl.DataFrame) -> Progress:
         """With these numbered messages taken in."""
-        new = messages.group_by(self._by(messages)).agg(pl.col(c.AT).max().alias(s.FRONT)).rename({_BY: s.SESSION})
-        counts = pl.concat([self.counts, new]).group_by(s.SESSION, maintain_order=True).agg(pl.col(s.FRONT).max())
-        return replace(self, counts=counts)
+        if messages.is_empty():
+            return self
+        if self.course.per_key:
+            news = messages.select(s.SESSION, pl.col(c.AT).alias(s.FRONT))
+            counts = pl.concat([self.counts, news]).group_by(s.SESSION, maintain_order=True).agg(pl.col(s.FRONT).max())
+            return replace(self, counts=counts)
+        furthest = messages[c.AT].max()
+        assert isinstance(furthest, int)
+        return replace(self, front=max(self.front, furthest))
 
     def taking(self, offsets: pl.Series) -> Progress:
         """With these offsets seen."""
         return replace(self, seen=self.seen.including(offsets)) if offsets.len() else self
 
-    def beside(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The frame (messages or windows) with ``FRONT`` and ``FLOOR``."""
-        front, floor = self.course.front(), self._floor()
-        counts = self.counts.select(s.SESSION, front.fill_null(MIN).alias(s.FRONT), floor.alias(s.FLOOR))
-        if self.course.per_key:
-            joined = frame.join(counts, on=s.SESSION, how="left", maintain_order="left")
-            return joined.with_columns(pl.col(s.FRONT, s.FLOOR).fill_null(MIN))
-        values = counts.drop(s.SESSION).row(0, named=True) if counts.height else {s.FRONT: MIN, s.FLOOR: self.floor}
-        return frame.with_columns(pl.lit(value, pl.Int64).alias(name) for name, value in values.items())
+    def beside(self, frame: pl.DataFrame, name: str = s.FRONT) -> pl.DataFrame:
+        """The frame (messages or windows) with the position up to which windows are full, and with ``FLOOR``."""
+        ahead = int(self.course.knows_next)
+        if not self.course.per_key:
+            front = self.front if self.front == MIN else self.front + ahead
+            values = {name: front, s.FLOOR: self._floor(self.front)}
+            return frame.with_columns(pl.lit(value, pl.Int64).alias(column) for column, value in values.items())
+        joined = frame.join(self.counts, on=s.SESSION, how="left", maintain_order="left")
+        rows = self.course.retention.rows
+        floor = pl.lit(MIN, pl.Int64) if rows is None else (pl.col(s.FRONT) - rows + 1).fill_null(MIN)
+        return joined.with_columns(floor.alias(s.FLOOR), pl.col(s.FRONT).fill_null(MIN)).rename({s.FRONT: name})
 
     def retaining(self, windows: pl.DataFrame) -> Progress:
         """With the floor raised to what retention says now."""
-        if self.course.axis == "rows" or self.counts.is_empty():
+        if self.course.axis == "rows" or self.front == MIN or self.course.retention == Retention():
             return self
-        floor = self.course.retention.floor(windows, self.counts[s.FRONT].item())
-        return replace(self, floor=max(self.floor, floor))
+        return replace(self, floor=max(self.floor, self.course.retention.floor(windows, self.front)))
 
     def lowest_floor(self) -> int:
         """No window that ends here, or before, is kept for any key."""
-        least = self.counts.select(self._floor().min()).item()
-        return self.floor if least is None else least
-
-    def _floor(self) -> pl.Expr:
-        """Rows expire by rows, time by time."""
-        rows = self.course.retention.rows
-        if self.course.axis == "rows" and rows is not None:
-            return (pl.col(s.FRONT) - rows + 1).cast(pl.Int64)
-        return pl.lit(self.floor, pl.Int64)
-
-    def _by(self, messages: pl.DataFrame) -> pl.Expr:
-        return (pl.col(s.SESSION) if self.course.per_key else pl.lit("")).alias(_BY)
+        slowest = self.counts[s.FRONT].min() if self.course.per_key else self.front
+        return self._floor(slowest if isinstance(slowest, int) else MIN)
 
     def saved(self) -> dict[str, Any]:
         """As it is saved."""
-        return {"seen": self.seen.frame(), "counts": self.counts, "floor": self.floor}
+        return {"seen": self.seen.frame(), "front": self.front, "counts": self.counts, "floor": self.floor}
 
     def resumed(self, saved: dict[str, Any]) -> Progress:
         """As it was saved."""
-        return replace(self, seen=Offsets.of(saved["seen"]), counts=saved["counts"], floor=saved["floor"])
+        own = {name: saved[name] for name in ("front", "counts", "floor")}
+        return replace(self, seen=Offsets.of(saved["seen"]), **own)
+
+    def _floor(self, front: int) -> int:
+        """Rows expire by rows, time by time."""
+        if self.course.axis == "time":
+            return self.floor
+        rows = self.course.retention.rows
+        return MIN if rows is None or front == MIN else front - rows + 1

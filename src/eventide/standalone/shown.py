@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from eventide.operators import columns as c
@@ -61,14 +59,11 @@ def message_rows(messages: pl.DataFrame, windows: pl.DataFrame | None) -> pl.Dat
     return messages.join(waiting, on=s.OFFSET, how="anti", maintain_order="left")
 
 
-def dead_letters(frames: Sequence[pl.DataFrame], schema: pl.Schema, now: int) -> pl.DataFrame:
+def dead_letters(messages: pl.DataFrame, reason: str | None, schema: pl.Schema, now: int) -> pl.DataFrame:
     """Messages as they were, with the reason and the time."""
-    columns = [*schema.names(), c.REASON]
-    found = [frame.select(columns) for frame in frames]
-    if not found:
-        return pl.DataFrame()
-    at = pl.lit(now, pl.Int64).cast(INSTANT).alias("at")
-    return pl.concat(found).select(*schema.names(), pl.col(c.REASON).alias("reason"), at)
+    why = pl.col(c.REASON) if reason is None else pl.lit(reason)
+    at = pl.lit(now, pl.Int64).cast(INSTANT)
+    return messages.select(*schema.names(), why.alias("reason"), at.alias("at"))
 
 
 def _window(axis: Axis) -> pl.Expr:

@@ -88,8 +88,7 @@ class Windowing:
             )
         )
         merged = self._merged(together)
-        touched = known.join(new.select(by).unique(), on=by, how="semi")
-        gone = touched.join(merged, on=NAME, how="anti").select(NAME)
+        gone = known.join(merged, on=NAME, how="anti").select(NAME)
         opened = merged.join(known, on=NAME, how="anti").height > 0
         return Entered(merged, gone, opened, failed)
 
@@ -102,8 +101,7 @@ class Windowing:
     ) -> Judged:
         """Which windows are told, and which go. Of the others, only those are looked at for which it is time."""
         windows = pl.concat([entered, self.untouched(others).select(entered.columns)])
-        was = before.beside(windows)[s.FRONT].alias(s.WAS_FRONT)
-        windows = after.beside(windows).with_columns(was)
+        windows = after.beside(before.beside(windows, s.WAS_FRONT).drop(s.FLOOR))
         end, expired = pl.col(c.END), pl.col(c.END) <= pl.col(s.FLOOR)
         filled = (end > pl.col(s.WAS_FRONT)) & (end <= pl.col(s.FRONT))
         windows = windows.filter((pl.col(ADDED_) > 0) | filled | expired | self._policies.wakes(now))
