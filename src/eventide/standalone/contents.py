@@ -7,7 +7,7 @@ from typing import Protocol
 
 import polars as pl
 
-from eventide.aggregates import Aggregate, Bound, bind
+from eventide.aggregates import Aggregate, bind
 from eventide.operators import columns as c
 from eventide.standalone import columns as s
 from eventide.standalone.stores import Messages, Range
@@ -74,14 +74,15 @@ class Results:
 
     def started(self, placed: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """Cells, where partial results rest in the window."""
-        bounds = [bound for bound in (self._small, self._large) if bound is not None]
-        failed = [_failed(bound, placed) for bound in bounds if bound.python]
-        dead = pl.concat([frame for frame in failed if frame is not None] or [placed.clear()])
-        if dead.height:
-            placed = placed.join(dead, on=s.OFFSET, how="anti", maintain_order="left")
         if self._small is None:
-            return placed.select(NAME).unique(), dead.unique(s.OFFSET) if dead.height else None
-        return self._small.start(placed, NAME).cells, dead.unique(s.OFFSET) if dead.height else None
+            return placed.select(NAME).unique(maintain_order=True), None
+        started = self._small.start(placed, NAME)
+        if started.failed is None:
+            return started.cells, None
+        # A message that fails in one of its windows counts in none.
+        failed = placed[started.failed].unique(s.OFFSET, maintain_order=True)
+        usable = placed.join(failed, on=s.OFFSET, how="anti", maintain_order="left")
+        return self._small.start(usable, NAME).cells, failed
 
     def merged(self, windows: pl.DataFrame) -> pl.DataFrame:
         """One cell a window."""
@@ -160,10 +161,3 @@ class NewMessages:
     def shown(self, windows: pl.DataFrame, messages: Messages) -> pl.DataFrame:
         """Just the windows."""
         return windows.select(*NAME, *self._key)
-
-
-def _failed(bound: Bound, placed: pl.DataFrame) -> pl.DataFrame | None:
-    started = bound.start(placed, NAME)
-    if started.failed is None:
-        return None
-    return placed[started.failed].with_columns(pl.Series(c.DETAIL, started.reasons, dtype=pl.String))

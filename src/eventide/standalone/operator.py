@@ -61,12 +61,14 @@ class WindowOperator:
         self._content: Content | None = None
         self._windowing: Windowing | None = None
         self._restoring: Restoring | None = None
-        last = 0
-        saved = self._store.state()
-        if saved is not None:
-            last = self._resume(load(saved), str(store))
-        if schema is not None:
-            self._bind(pl.Schema(schema))
+        try:
+            saved = self._store.state()
+            last = 0 if saved is None else self._resume(load(saved), str(store))
+            if schema is not None:
+                self._bind(pl.Schema(schema))
+        except BaseException:
+            self._store.close()
+            raise
         self._outbox = Outbox(self._store, downstream, last)
 
     def add_message(self, message: Rows, *, now: Moment | None = None) -> None:

@@ -1,0 +1,51 @@
+"""An operator in a process of its own, that is killed: ``python killed.py STORE TAKEN KIND COUNT PAUSE``.
+
+It reads a made-up stream from where its store says, and appends each output that it is handed to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import polars as pl
+
+import eventide as ev
+
+
+def stream(count: int) -> list[dict[str, Any]]:
+    """Messages whose times go forth and back."""
+    return [{"offset": i, "time": i * 1_000_000 + i * 7919 % 20_000_000, "value": i % 10} for i in range(count)]
+
+
+def operator(kind: str, store: str, downstream: Any) -> Any:
+    shared: dict[str, Any] = {"time": "time", "offset": "offset", "store": store, "downstream": downstream}
+    if kind == "join":
+        return ev.JoinWindow(ev.sliding("20 seconds", every="10 seconds"), **shared)
+    aggregates = {"n": ev.count(), "values": ev.collect("offset")}
+    return ev.WindowAggregator(ev.tumbling("10 seconds"), aggregates, **shared, late=ev.each())
+
+
+def main(store: str, taken: str, kind: str, count: int) -> None:
+    file = os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def take(output: pl.DataFrame) -> None:
+        number = output["pane"].struct.field("number")[0]
+        start = output["window"].struct.field("start").dt.epoch("us")[0]
+        offsets = output["offset"].to_list() if kind == "join" else output["values"][0].to_list()
+        os.write(file, (json.dumps([number, start, offsets]) + "\n").encode())
+
+    running = operator(kind, store, take)
+    begin = running.recover_from() or 0
+    print("ready", flush=True)
+    running.timeout(now=0 if begin == 0 else begin * 1_000_000)
+    for row in stream(count)[begin:]:
+        running.add_message(row, now=row["offset"] * 1_000_000)
+    running.flush()
+    running.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], int(sys.argv[4]))
