@@ -1,12 +1,14 @@
-"""An operator in a process of its own, that is killed: ``python killed.py STORE TAKEN KIND COUNT PAUSE``.
+"""An operator in a process of its own, that is killed: ``python killed.py STORE TAKEN KIND COUNT LIFE``.
 
-It reads a made-up stream from where its store says, and appends each output that it is handed to a file.
+It reads a made-up stream from where its store says, and appends each output that it is handed to a file. When it has
+given its database as many statements as it may, it dies on the spot; with a life of 0 it lives to the end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from typing import Any
 
@@ -28,7 +30,20 @@ def operator(kind: str, store: str, downstream: Any) -> Any:
     return ev.WindowAggregator(ev.tumbling("10 seconds"), aggregates, **shared, late=ev.each())
 
 
-def main(store: str, taken: str, kind: str, count: int) -> None:
+def mortal(running: Any, life: int) -> None:
+    """Die, as by an axe, before the given statement."""
+    left = life
+
+    def count_down(statement: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    running._store._database.set_trace_callback(count_down)
+
+
+def main(store: str, taken: str, kind: str, count: int, life: int) -> None:
     file = os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def take(output: pl.DataFrame) -> None:
@@ -39,7 +54,7 @@ def main(store: str, taken: str, kind: str, count: int) -> None:
 
     running = operator(kind, store, take)
     begin = running.recover_from() or 0
-    print("ready", flush=True)
+    mortal(running, life)
     running.timeout(now=0 if begin == 0 else begin * 1_000_000)
     for row in stream(count)[begin:]:
         running.add_message(row, now=row["offset"] * 1_000_000)
@@ -48,4 +63,4 @@ def main(store: str, taken: str, kind: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], int(sys.argv[4]))
+    main(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5]))

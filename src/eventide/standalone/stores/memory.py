@@ -129,9 +129,10 @@ class MemoryMessages:
         exact = {name: value for name, value in ((s.SESSION, session), (s.EQUAL, equal)) if value is not None}
         if self.layout.equal_first and equal is not None and self._floor > MIN:
             self._delete(Range(end=self._floor), exact)
-        found = [part.frame for part in self._parts(within, exact)]
-        together = pl.concat([self._empty, *found])
-        return together if len(found) == 1 and self._by_position else together.sort(c.AT, s.OFFSET)
+        found = list(self._parts(within, exact))
+        if len(found) == 1 and self._by_position:
+            return found[0]
+        return pl.concat([self._empty, *found]).sort(c.AT, s.OFFSET)
 
     def named(self, offsets: pl.Series, origin: str = "") -> pl.DataFrame | None:
         """The messages with these offsets."""
@@ -172,16 +173,17 @@ class MemoryMessages:
             messages = messages.join(run.frame, on=_NAME, how="anti", maintain_order="left")
         return messages
 
-    def _parts(self, within: Range, exact: dict[str, str]) -> Iterator[_Run]:
-        wanted = [within.holds(), *(pl.col(name) == value for name, value in exact.items())]
-        if self._floor > MIN:
-            wanted.append(pl.col(c.AT) >= self._floor)
+    def _parts(self, within: Range, exact: dict[str, str]) -> Iterator[pl.DataFrame]:
         sure = self._by_position and not exact and within.start_offset is None and within.end_offset is None
         for run in self._runs:
             low, high = run.bounds(within, exact)
-            part = run.slice(low, high)
             if high > low:
-                yield part if sure else _Run(part.frame.filter(*wanted), {})
+                part = run.frame.slice(low, high - low)
+                yield part if sure else part.filter(*self._wanted(within, exact))
+
+    def _wanted(self, within: Range, exact: dict[str, str]) -> list[pl.Expr]:
+        live = [pl.col(c.AT) >= self._floor] if self._floor > MIN else []
+        return [within.holds(), *(pl.col(name) == value for name, value in exact.items()), *live]
 
     def _delete(self, within: Range, exact: dict[str, str]) -> int:
         before = self.count()
