@@ -107,7 +107,7 @@ def admitted(frame: pl.DataFrame, roles: Roles) -> tuple[pl.DataFrame, pl.DataFr
 def check_names(names: Iterable[str]) -> None:
     """No column of an output is named as one that every output has."""
     for name in names:
-        if name in (*RESERVED, "replaces"):
+        if name in (*RESERVED, "replaces", "meta"):
             raise errors.name_taken(name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import polars as pl
 
 from eventide.operators import columns as c
@@ -63,7 +65,13 @@ def dead_letters(messages: pl.DataFrame, reason: str | None, schema: pl.Schema, 
     """Messages as they were, with the reason and the time."""
     why = pl.col(c.REASON) if reason is None else pl.lit(reason)
     at = pl.lit(now, pl.Int64).cast(INSTANT)
-    return messages.select(*schema.names(), why.alias("reason"), at.alias("at"))
+    extra = [column.alias(_free(name, schema)) for name, column in (("reason", why), ("at", at))]
+    return messages.select(*schema.names(), *extra)
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    """A name that is taken gets trailing underscores."""
+    return _free(f"{name}_", taken) if name in taken else name
 
 
 def _window(axis: Axis) -> pl.Expr:
