@@ -79,7 +79,7 @@ def message_store_sqlite() -> Line:
         store = SqliteStore(Path(place) / "messages.db", LAYOUT)
         for bundle in generate(rows):
             store.messages.put(bundle)
-        store.commit(b"")
+        store.commit(bytes)
 
         def everything() -> pl.DataFrame:
             found = store.messages.read()

@@ -13,8 +13,6 @@ from eventide.standalone import columns as s
 from eventide.standalone.stores import Messages, Range
 from eventide.standalone.stores.windows import NAME
 
-HIDDEN = [s.ORIGIN, s.OFFSET, c.TIME, c.AT, s.SESSION, s.EQUAL]
-
 
 class Content(Protocol):
     """What a kind of operator keeps in its windows. It is bound to the columns of messages before it is used."""

@@ -81,27 +81,29 @@ def frame_of(rows: Rows, schema: pl.Schema | None) -> pl.DataFrame:
 
 def admitted(frame: pl.DataFrame, roles: Roles) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Usable messages with their hidden columns, by offset; and the others, with a reason."""
-    micros, bad = (None, None) if roles.time is None else time_column(frame, roles.time)
-    unreadable = pl.repeat(False, frame.height, eager=True) if bad is None else bad
     offset = frame[roles.offset].cast(pl.Int64, strict=False)
-    timed = frame.with_columns(
-        pl.lit("").alias(s.ORIGIN),
-        offset.alias(s.OFFSET),
-        (offset if micros is None else micros).alias(c.TIME),
-        encoded(frame, roles.window_key).alias(s.SESSION),
-        encoded(frame, roles.equal).alias(s.EQUAL),
-    )
+    micros, bad = (offset, None) if roles.time is None else time_column(frame, roles.time)
     time = pl.col(c.TIME)
-    reason = (
-        pl.when(pl.col(s.OFFSET).is_null())
-        .then(pl.lit("bad_row"))
-        .when(unreadable | ~time.is_between(FIRST, LAST))
-        .then(pl.lit("bad_row"))
-        .when(time.is_null())
-        .then(pl.lit("null_time"))
+    usable = pl.col(s.OFFSET).is_not_null() & time.is_between(FIRST, LAST)
+    no_time = time.is_null() & (True if bad is None else ~bad) & pl.col(s.OFFSET).is_not_null()
+    reason = pl.when(no_time).then(pl.lit("null_time")).when(~usable | usable.is_null()).then(pl.lit("bad_row"))
+    timed = (
+        frame.lazy()
+        .with_columns(
+            pl.lit("").alias(s.ORIGIN),
+            offset.alias(s.OFFSET),
+            micros.alias(c.TIME),
+            encoded(roles.window_key, frame.schema).alias(s.SESSION),
+            encoded(roles.equal, frame.schema).alias(s.EQUAL),
+        )
+        .with_columns(reason.alias(c.REASON))
+        .sort(s.OFFSET, maintain_order=True)
+        .collect(engine="in-memory")
     )
-    timed = timed.with_columns(reason.alias(c.REASON)).sort(s.OFFSET, maintain_order=True)
-    return timed.filter(pl.col(c.REASON).is_null()).drop(c.REASON), timed.filter(pl.col(c.REASON).is_not_null())
+    reasons = timed[c.REASON]
+    if reasons.null_count() == timed.height:
+        return timed, timed.clear()
+    return timed.filter(reasons.is_null()), timed.filter(reasons.is_not_null())
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -56,7 +56,7 @@ class WindowOperator:
         self._unusable: list[pl.DataFrame] = []
         self._store = MemoryStore(design.layout) if store is None else SqliteStore(store, design.layout)
         self._progress = Progress(design.course)
-        self._now = MIN
+        self._now = self._given = MIN
         self._schema: pl.Schema | None = None
         self._content: Content | None = None
         self._windowing: Windowing | None = None
@@ -189,15 +189,13 @@ class WindowOperator:
         """Messages into windows. True: something happened that must be durable."""
         assert self._windowing is not None and self._content is not None
         before = self._progress
-        seen = before.seen.hold(messages[s.OFFSET])
-        doubled = messages[s.OFFSET].is_first_distinct().to_numpy()
-        replays, fresh = messages.filter(pl.Series(seen)), messages.filter(pl.Series(~seen & doubled))
+        replays, fresh = self._parted(messages)
         if self._restoring is not None and replays.height:
             self._restoring = self._restoring.after(self._store.messages, replays)
         fresh = before.numbered(fresh)
         after = before.after(fresh)
-        new = unusable.filter(~pl.Series(before.seen.hold(unusable[s.OFFSET].fill_null(MIN))))
-        taken = pl.concat([fresh[s.OFFSET], new[s.OFFSET].drop_nulls()])
+        _, unusable = self._parted(unusable)
+        taken = pl.concat([fresh[s.OFFSET], unusable[s.OFFSET].drop_nulls()])
         windows = self._store.windows.all()
         placed = self._design.placing.placed(before.beside(fresh), windows)
         entered = self._windowing.entered(placed.rows, self._no_windows() if windows is None else windows)
@@ -205,18 +203,25 @@ class WindowOperator:
             counted = fresh.join(placed.rows, on=s.OFFSET, how="semi", maintain_order="left")
             failed = counted.clear() if entered.failed is None else entered.failed
             self._store.messages.put(counted.join(failed, on=s.OFFSET, how="anti", maintain_order="left"))
-        self._bury({None: new, "out_of_retention": placed.expired, "no_window": placed.nowhere}, now)
+        self._bury({None: unusable, "out_of_retention": placed.expired, "no_window": placed.nowhere}, now)
         if entered.failed is not None:
             self._bury({"failed": entered.failed}, now)
         if entered.gone.height:
             self._store.windows.delete(entered.gone)
         self._progress = after.taking(taken)
-        restored = self._restoring is not None and self._restoring.over(self._progress.seen.last)
+        restored = self._restoring is not None and (fresh.height > 0 or self._restoring.over)
         if restored:
             self._restoring = None
         if fresh.height == placed.expired.height and not restored:  # nothing but replays and dead letters
             return False
         return self._judge(entered.windows, before, now) or entered.opened
+
+    def _parted(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Replays, and what is new."""
+        offsets = messages[s.OFFSET]
+        known = pl.Series(self._progress.seen.hold(offsets.fill_null(MIN)))
+        new = ~known & (offsets.is_first_distinct() | offsets.is_null())
+        return (messages.clear(), messages) if new.all() else (messages.filter(known), messages.filter(new))
 
     def _judge(self, entered: pl.DataFrame | None, before: Progress, now: int) -> bool:
         """Tell what is to be told, drop what is out of retention. True: something happened."""
@@ -298,7 +303,7 @@ class WindowOperator:
     def _commit(self) -> None:
         schema = None if self._schema is None else pl.DataFrame(schema=self._schema)
         facts = {"made": self._design.facts(), "last": self._outbox.last, "now": self._now, "schema": schema}
-        self._store.commit(dump(facts | self._progress.saved()))
+        self._store.commit(lambda: dump(facts | self._progress.saved()))
 
     def _resume(self, saved: dict[str, Any], path: str) -> int:
         for name, now in self._design.facts().items():
@@ -320,10 +325,11 @@ class WindowOperator:
             self._now = max(self._now, time.time_ns() // 1000)
             return self._now
         at = now if isinstance(now, int) else instant(now, what="now")
-        if at < self._now:
-            raise errors.clock_went_back(format_instant(self._now), format_instant(at))
-        self._now = at
-        return at
+        if at < self._given:
+            raise errors.clock_went_back(format_instant(self._given), format_instant(at))
+        self._given = at
+        self._now = max(self._now, at)  # a replay after a restart may bring times that were there before
+        return self._now
 
     def _position(self, value: Moment | None, default: int) -> int:
         if value is None:

@@ -32,19 +32,24 @@ class FixedWindows:
 
     def placed(self, messages: pl.DataFrame, windows: pl.DataFrame | None) -> Placed:
         """Every window of each message that is not out of retention."""
-        sliced = messages.with_columns(self.kind.slice_of(pl.col(c.AT)).alias(c.SLICE))
-        inside = sliced.filter(pl.col(c.SLICE).is_not_null())
-        bounds = self.kind.windows_of(inside[c.SLICE].unique()).rename(
-            {"slice": c.SLICE, "start": c.START, "end": c.END}
+        slices = messages.select(self.kind.slice_of(pl.col(c.AT)).alias(c.SLICE)).to_series()
+        bounds = self.kind.windows_of(slices.drop_nulls().unique())
+        rows = (
+            messages.lazy()
+            .with_columns(slices)
+            .join(bounds.lazy().rename({"slice": c.SLICE, "start": c.START, "end": c.END}), on=c.SLICE)
+            .filter(pl.col(c.END) > pl.col(s.FLOOR))
+            .sort(s.OFFSET, c.START, c.END)
+            .drop(c.SLICE)
         )
-        rows = inside.join(bounds, on=c.SLICE, maintain_order="left").filter(pl.col(c.END) > pl.col(s.FLOOR))
         if self.first_only:
-            rows = rows.sort(s.OFFSET, c.START, c.END).unique(s.OFFSET, keep="first", maintain_order=True)
-        return Placed(
-            rows.drop(c.SLICE),
-            inside.join(rows, on=s.OFFSET, how="anti").select(messages.columns),
-            sliced.filter(pl.col(c.SLICE).is_null()).select(messages.columns),
-        )
+            rows = rows.unique(s.OFFSET, keep="first", maintain_order=True)
+        placed = rows.collect(engine="in-memory")
+        if placed[s.OFFSET].n_unique() == messages.height:
+            return Placed(placed, messages.clear(), messages.clear())
+        nowhere = slices.is_null()
+        expired = messages.filter(~nowhere).join(placed, on=s.OFFSET, how="anti", maintain_order="left")
+        return Placed(placed, expired, messages.filter(nowhere))
 
     def target(self, together: pl.DataFrame) -> pl.DataFrame:
         """Windows never become other windows."""

@@ -57,8 +57,7 @@ class Restoring:
         begun = self.begun.join(counted, on=_BY, how="left").with_columns(pl.col(c.START) + pl.col("more").fill_null(0))
         return replace(self, reached=reached, begun=begun.drop("more"))
 
-    def over(self, seen: int | None) -> bool:
-        """Whether the replay has caught up with what was seen before, or the stream has gone on."""
-        if self.last is None or seen is None:
-            return True
-        return seen > self.last or (self.reached is not None and self.reached >= self.last)
+    @property
+    def over(self) -> bool:
+        """Whether the replay has caught up with what was seen before."""
+        return self.last is None or (self.reached is not None and self.reached >= self.last)

@@ -9,16 +9,14 @@ import polars as pl
 from eventide.errors import standalone as errors
 
 
-def encoded(frame: pl.DataFrame, columns: Sequence[str]) -> pl.Series:
+def encoded(columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> pl.Expr:
     """One text a row. Nulls equal nulls, NaN equals NaN, and zero has no sign.
 
-    >>> encoded(pl.DataFrame({"shop": ["kiel", None], "n": [-0.0, 1.5]}), ["shop", "n"]).to_list()
+    >>> rows = pl.DataFrame({"shop": ["kiel", None], "n": [-0.0, 1.5]})
+    >>> rows.select(key=encoded(["shop", "n"], rows.schema))["key"].to_list()
     ['4:kiel3:0.0', '-3:1.5']
     """
-    if not columns:
-        return pl.repeat("", frame.height, dtype=pl.String, eager=True)
-    parts = [_part(name, frame.schema[name]) for name in columns]
-    return frame.select(pl.concat_str(parts).alias("key")).to_series()
+    return pl.concat_str([_part(name, schema[name]) for name in columns]) if columns else pl.lit("")
 
 
 def encoded_key(values: object, columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> str:
@@ -31,7 +29,7 @@ def encoded_key(values: object, columns: Sequence[str], schema: Mapping[str, pl.
     if len(given) != len(columns):
         raise errors.no_key_given(columns)
     row = {name: pl.Series(name, [value], schema[name]) for name, value in zip(columns, given, strict=True)}
-    text: str = encoded(pl.DataFrame(row), columns).item()
+    text: str = pl.DataFrame(row).select(encoded(columns, schema)).item()
     return text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,7 +48,7 @@ class MemoryStore:
         """The outputs that were not taken yet, by number."""
         return sorted(self._outputs.items(), key=lambda item: item[0])
 
-    def commit(self, state: bytes) -> None:
+    def commit(self, state: Callable[[], bytes]) -> None:
         """Nothing outlives the process."""
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -27,8 +28,8 @@ class SqliteStore:
 
     def __init__(self, path: str | Path, layout: Layout) -> None:
         self.path = str(path)
-        # A transaction is always open, so that nothing becomes durable before the rest does.
-        self._database = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        # Any thread may call, one at a time.
+        self._database = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         self._claim()
         self._begin()
         for table in _TABLES:
@@ -54,9 +55,9 @@ class SqliteStore:
         found = self._database.execute("SELECT number, body FROM outputs ORDER BY number").fetchall()
         return [(number, as_frame(body)) for number, body in found]
 
-    def commit(self, state: bytes) -> None:
+    def commit(self, state: Callable[[], bytes]) -> None:
         """Make everything since the last commit durable."""
-        self._database.execute("INSERT OR REPLACE INTO facts VALUES ('state', ?)", [state])
+        self._database.execute("INSERT OR REPLACE INTO facts VALUES ('state', ?)", [state()])
         self._database.execute("COMMIT")
         self._begin()
 
@@ -67,6 +68,7 @@ class SqliteStore:
         self._database.close()
 
     def _begin(self) -> None:
+        # A transaction is always open, so that nothing becomes durable before the rest does.
         try:
             self._database.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as cause:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -140,8 +141,8 @@ class Store(Protocol):
         """The outputs that were not taken yet, by number."""
         ...
 
-    def commit(self, state: bytes) -> None:
-        """Make everything since the last commit durable, in one piece."""
+    def commit(self, state: Callable[[], bytes]) -> None:
+        """Make everything since the last commit durable, in one piece. ``state`` is asked only if it is kept."""
         ...
 
     def close(self) -> None:
