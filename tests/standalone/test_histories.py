@@ -80,7 +80,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=max(HISTORIES // 25, 20))
+@settings(max_examples=max(HISTORIES // 50, 20))
 @given(SPECS, STEPS, st.sampled_from([None, ":memory:"]))
 def test_operators_and_model_agree(spec: Spec, steps: list[Any], store: Any) -> None:
     operator, model = operator_of(spec, store), Model(spec)
@@ -128,7 +128,7 @@ class Consumer:
         return said
 
 
-@settings(max_examples=max(HISTORIES // 60, 15))
+@settings(max_examples=max(HISTORIES // 100, 15))
 @given(SPECS, st.randoms(use_true_random=False), st.integers(1, 20))
 @pytest.mark.parametrize("loses_messages", [False, True])
 def test_crashes_lose_nothing_and_double_nothing(
@@ -191,6 +191,7 @@ KEYS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40)), min_size=1
 
 
 @pytest.mark.parametrize("touching", ["merge", "split"])
+@settings(max_examples=max(HISTORIES // 80, 15))
 @given(KEYS, st.integers(1, 3), st.sampled_from(["never", "each"]))
 def test_the_last_word_on_sessions_is_what_all_messages_give(
     touching: Any, rows: list[tuple[str, int]], size: int, early: str

@@ -219,6 +219,22 @@ class TestRetention:
         assert [window["start"] for window in orders.get_windows()["window"]] == [3, 5]
         assert orders.get_messages()["offset"].to_list() == [2, 3, 4, 5]
 
+    def test_a_key_that_counts_slowly_keeps_its_rows(self, place: Place) -> None:
+        medians = ev.WindowAggregator(
+            ev.rows(4, every=2), {"x": ev.median("x")}, **TIMES, key="k", retain={"rows": 3}, store=place()
+        )
+        medians.add_message(message(0, "9:00:00", k="slow", x=100.0), now=0)
+        medians.add_message([message(i, "9:00:00", k="fast", x=float(i)) for i in range(1, 10)], now=0)
+        medians.add_message([message(i, "9:00:00", k="slow", x=float(i)) for i in range(10, 14)], now=0)
+        found = medians.get_result().select("k", pl.col("window").struct.field("start"), "x").rows()
+        assert found == [("fast", 1, 2.5), ("fast", 3, 4.5), ("fast", 5, 6.5), ("slow", 1, 11.5)]
+
+    def test_every_kind_of_fixed_window_will_do(self, place: Place) -> None:
+        for window in (ev.calendar("day"), ev.cumulate("6 hours", "1 day"), ev.global_window()):
+            operator = ev.JoinWindow(window, **TIMES, retain={"time": "1 hour"}, store=place())
+            operator.add_message([message(0, "9:00:00"), message(1, "23:00:00")], now=0)
+            assert operator.get_result()["offset"].to_list() == [0, 1]
+
     def test_the_dead_are_given_to_whom_they_concern(self) -> None:
         letters: list[pl.DataFrame] = []
         per_minute = counting(ev.sliding("1 minute", every="2 minutes"), dead=letters.append)

@@ -11,6 +11,7 @@ from eventide.operators import columns as c
 from eventide.operators.unions import RUN, with_runs
 from eventide.standalone import columns as s
 from eventide.standalone.stores.windows import NAME
+from eventide.time import FIRST, MIN
 from eventide.windows import Inherit, Sessions, WindowKind
 
 
@@ -57,12 +58,11 @@ class FixedWindows:
 
     def needed_from(self, floor: int) -> int:
         """The first position that a window holds which is not out of retention."""
+        if floor < FIRST:
+            return MIN
         slices = pl.DataFrame({c.AT: [floor]}).select(self.kind.slice_of(pl.col(c.AT))).to_series().drop_nulls()
-        if slices.is_empty():
-            return floor
         start = self.kind.windows_of(slices)["start"].min()
-        assert isinstance(start, int)
-        return start
+        return start if isinstance(start, int) else floor
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ class SessionWindows:
     def placed(self, messages: pl.DataFrame, windows: pl.DataFrame | None) -> Placed:
         """The stretch that each message covers by itself, unless its whole session is out of retention."""
         rows = messages.with_columns(pl.col(c.AT).alias(c.START), (pl.col(c.AT) + self.kind.gap).alias(c.END))
-        known = rows.clear() if windows is None else windows
+        if rows.is_empty() or rows[s.FLOOR].max() == MIN:
+            return Placed(rows, messages.clear(), messages.clear())
+        known = rows.clear() if windows is None else windows.join(rows, on=s.SESSION, how="semi")
         both = pl.concat([rows.select(NAME), known.select(NAME)])
         reach = self.target(both).select(pl.col(c.END).max().over(RUN)).to_series()[: rows.height]
         live = reach > rows[s.FLOOR]
