@@ -1,7 +1,9 @@
 """An operator in a process of its own, that is killed: ``python killed.py STORE TAKEN KIND COUNT LIFE``.
 
 It reads a made-up stream from where its store says, and appends each output that it is handed to a file. When it has
-given its database as many statements as it may, it dies on the spot; with a life of 0 it lives to the end.
+given its database as many statements as it may, it dies on the spot; with a life of 0 it lives to the end. A negative
+life counts outputs instead: it dies when one was taken, before the database knows that. Each life has bundles of its
+own size, so that what is read again comes in other bundles.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ def operator(kind: str, store: str, downstream: Any) -> Any:
 
 def mortal(running: Any, life: int) -> None:
     """Die, as by an axe, before the given statement."""
-    left = life
+    left = abs(life)
 
     def count_down(statement: str) -> None:
         nonlocal left
-        left -= 1
+        left -= life > 0 or statement.startswith("DELETE FROM outputs")
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -56,8 +58,9 @@ def main(store: str, taken: str, kind: str, count: int, life: int) -> None:
     begin = running.recover_from() or 0
     mortal(running, life)
     running.timeout(now=0 if begin == 0 else begin * 1_000_000)
-    for row in stream(count)[begin:]:
-        running.add_message(row, now=row["offset"] * 1_000_000)
+    rows, size = stream(count), 1 + life % 3
+    for start in range(begin, count, size):
+        running.add_message(rows[start : start + size], now=start * 1_000_000)
     running.flush()
     running.close()
 

@@ -24,7 +24,8 @@ def test_a_killed_operator_loses_and_doubles_nothing(tmp_path: Path, kind: str) 
     rng = Random(os.environ.get("EVENTIDE_SEED", "0") + kind)
     taken = tmp_path / "taken.jsonl"
     command = [sys.executable, killed.__file__, str(tmp_path / "s.db"), str(taken), kind, str(COUNT)]
-    ends = [subprocess.run([*command, str(rng.randint(1, 150))], check=False).returncode for _ in range(KILLS)]
+    lives = [rng.choice([rng.randint(1, 150), -rng.randint(1, 8)]) for _ in range(KILLS)]
+    ends = [subprocess.run([*command, str(life)], check=False).returncode for life in lives]
     assert ends[0] == -signal.SIGKILL and set(ends) <= {-signal.SIGKILL, 0}
     subprocess.run([*command, "0"], check=True)
 
