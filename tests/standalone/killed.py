@@ -39,7 +39,7 @@ def mortal(running: Any, life: int) -> None:
     def count_down(statement: str) -> None:
         nonlocal left
         left -= life > 0 or statement.startswith("DELETE FROM outputs")
-        if left == 0:
+        if life and left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     running._store._database.set_trace_callback(count_down)
