@@ -6,6 +6,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import eventide as ev
 SCHEMA = "ts timestamp, shop string, price double"
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
+SIDES = ("left", "right")
 PIPELINE = (
     ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
     .window(ev.tumbling("1 minute"))
@@ -27,9 +30,18 @@ PIPELINE = (
 )
 
 
-def bundle(number: int, size: int = 300) -> pl.DataFrame:
+JOIN = ev.join(
+    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")),
+    ev.stream(time="ts", key="shop", watermark=ev.lag("20 seconds")),
+    within=("-2 seconds", "2 seconds"),
+    how="full",
+)
+ROWS = ev.stream(time="ts", key="shop").window(ev.rows(7)).agg(orders=ev.count(), total=ev.sum("price"))
+
+
+def bundle(number: int, size: int = 300, seed: int = 0) -> pl.DataFrame:
     """Half a minute of orders, out of order."""
-    rng = np.random.default_rng(number)
+    rng = np.random.default_rng([number, seed] if seed else number)
     times = [START + timedelta(seconds=int(second)) for second in number * 20 + rng.integers(-15, 30, size)]
     return pl.DataFrame(
         {
@@ -40,13 +52,31 @@ def bundle(number: int, size: int = 300) -> pl.DataFrame:
     )
 
 
-def prepare(place: Path, bundles: int) -> None:
-    """The files of the stream."""
-    (place / "in").mkdir(parents=True)
-    for number in range(bundles):
-        file = place / "in" / f"{number:05}.parquet"
-        bundle(number).write_parquet(file)
-        os.utime(file, (1_760_000_000 + number,) * 2)
+def prepare(place: Path, bundles: int, inputs: Sequence[str] = ("in",)) -> None:
+    """The files of the streams."""
+    for edge, name in enumerate(inputs):
+        (place / name).mkdir(parents=True)
+        for number in range(bundles):
+            file = place / name / f"{number:05}.parquet"
+            bundle(number, seed=edge).write_parquet(file)
+            os.utime(file, (1_760_000_000 + number,) * 2)
+
+
+def expected_rows(plan: str, bundles: int) -> Counter[tuple[object, ...]]:
+    """What a table of rows holds in the end, from the same bundles in process."""
+    if plan == "join":
+        sides = {name: [bundle(number, seed=edge) for number in range(bundles)] for edge, name in enumerate(SIDES)}
+        rows = JOIN.local(sides).panes.select("shop", "price", "price_right")
+    else:
+        panes = ROWS.local([bundle(number) for number in range(bundles)]).panes
+        rows = panes.select("shop", pl.col("window").struct.field("start"), "orders", "total")
+    return Counter(rows.rows())
+
+
+def found_rows(place: Path, columns: str) -> Counter[tuple[object, ...]]:
+    """What the table of the sink holds."""
+    with sqlite3.connect(place / "panes.db") as database:
+        return Counter(database.execute(f"SELECT {columns} FROM panes").fetchall())
 
 
 def expected(bundles: int) -> list[tuple[object, ...]]:
@@ -66,10 +96,10 @@ def found(place: Path) -> list[tuple[object, ...]]:
     return sorted((shop, _micros(start), _micros(end), orders, total) for shop, start, end, orders, total in rows)
 
 
-def start(place: Path, *, master: str = "local[2]", die: str = "") -> subprocess.Popen[str]:
+def start(place: Path, *, master: str = "local[2]", die: str = "", plan: str = "windows") -> subprocess.Popen[str]:
     """The job, in a group of processes of its own. What it logs goes to the file ``log``."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.chaos_job", str(place), master],
+        [sys.executable, "-m", "tests.spark.chaos_job", str(place), master, plan],
         cwd=ROOT,
         env=os.environ
         | {

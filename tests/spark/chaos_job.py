@@ -1,4 +1,4 @@
-"""A query that is killed: ``python -m tests.spark.chaos_job PLACE [MASTER]``. It says on its output what it has done.
+"""A query that is killed: ``python -m tests.spark.chaos_job PLACE MASTER PLAN``. It says on its output what it has done.
 
 ``EVENTIDE_DIE`` (``before:3``, ``after:3``) lets the driver die with SIGKILL in that batch: before its panes are in the
 sink, or after, when Spark has not yet written down that the batch is done.
@@ -14,7 +14,7 @@ from typing import Any
 
 import eventide as ev
 from eventide.sinks.tables import table
-from tests.spark.chaos import PIPELINE, SCHEMA
+from tests.spark.chaos import JOIN, PIPELINE, ROWS, SCHEMA, SIDES
 
 
 class Dying:
@@ -41,12 +41,13 @@ class Dying:
             os.killpg(0, signal.SIGKILL)  # the JVM, too
 
 
-def main(place: Path, master: str) -> None:
+def main(place: Path, master: str, plan: str) -> None:
     spark = ev.session("chaos", master=master, partitions=2, config={"spark.local.dir": str(place / "local")})
-    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place / "in"))
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    rows = [reader.parquet(str(place / name)) for name in (SIDES if plan == "join" else ("in",))]
     sink = Dying(table(f"sqlite:///{place}/panes.db", name="panes"), os.environ.get("EVENTIDE_DIE", ""))
     ev.run(
-        PIPELINE,
+        {"windows": PIPELINE, "join": JOIN, "rows": ROWS}[plan],
         rows,
         panes=sink,
         checkpoint=str(place / "checkpoint"),
@@ -58,4 +59,4 @@ def main(place: Path, master: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "local[2]")
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -9,11 +9,13 @@ import itertools
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
-from tests.spark.chaos import expected, found, prepare, start
+import pytest
+
+from tests.spark.chaos import SIDES, expected, expected_rows, found, found_rows, prepare, start
 from tests.spark.cluster import standalone
 
 KILLS = int(os.environ.get("EVENTIDE_KILLS", "1"))
@@ -33,6 +35,25 @@ def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     out, _ = last.communicate()
     assert "done" in out, _log(tmp_path)
     assert found(tmp_path) == expected(BUNDLES)
+
+
+@pytest.mark.parametrize(
+    ("plan", "inputs", "columns"),
+    [("join", SIDES, "shop, price, price_right"), ("rows", ("in",), "shop, window_start, orders, total")],
+)
+def test_joins_and_row_windows_go_on_after_a_kill(
+    tmp_path: Path, plan: str, inputs: Sequence[str], columns: str
+) -> None:
+    prepare(tmp_path, 8, inputs)
+    job = start(tmp_path, die="before:1" if plan == "join" else "after:2", plan=plan)
+    job.communicate()
+    assert job.returncode == -signal.SIGKILL, _log(tmp_path)
+    rng = Random(plan)
+    for _ in range(KILLS if plan == "join" else KILLS - 1):
+        _killed_somewhere(start(tmp_path, plan=plan), after=rng.randint(1, 3), delay=rng.random())
+    out, _ = start(tmp_path, plan=plan).communicate()
+    assert "done" in out, _log(tmp_path)
+    assert found_rows(tmp_path, columns) == expected_rows(plan, 8)
 
 
 def _killed_somewhere(job: subprocess.Popen[str], *, after: int, delay: float) -> None:

@@ -38,6 +38,12 @@ PIPELINES: dict[str, tuple[ev.Pipeline, Sequence[Sequence[pl.DataFrame]]]] = {
         (SALES, VISITS),
     ),
     "cogroup": (ev.cogroup({"sales": SHOP, "visits": PLACE}, window=ev.sessions("2 seconds")), (SALES, VISITS)),
+    "interval join": (ev.join(SHOP, PLACE, within=("-2 seconds", "3 seconds")), (SALES, VISITS)),
+    "full interval join": (ev.join(SHOP, PLACE, within="1 second", how="full"), (SALES, VISITS)),
+    "left join over rows": (
+        ev.join(SHOP.retain(time="1 minute"), PLACE, over=ev.rows(3), how="left"),
+        (SALES, VISITS),
+    ),
     "union": (SHOPS.window(ev.tumbling("1 minute")).agg(n=ev.count(), total=ev.sum("price")), (SALES, SALES[::-1])),
 }
 
