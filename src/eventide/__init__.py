@@ -54,10 +54,12 @@ if TYPE_CHECKING:
         Stream,
         cogroup,
         ingestion_time,
+        process,
         stream,
         union,
         window_join,
     )
+    from eventide.processors import Processor, RowProcessor
     from eventide.spark.inspecting import inspect
     from eventide.spark.listening import PrometheusMetrics, listen
     from eventide.spark.metrics import BatchMetrics
@@ -110,8 +112,10 @@ __all__ = [
     "Parts",
     "Pipeline",
     "PlanError",
+    "Processor",
     "PrometheusMetrics",
     "Query",
+    "RowProcessor",
     "Stream",
     "Watermark",
     "WindowKind",
@@ -155,6 +159,7 @@ __all__ = [
     "none",
     "or_finally",
     "policies",
+    "process",
     "punctuated",
     "quantile",
     "reduce",
@@ -181,7 +186,7 @@ __all__ = [
 
 # Where the names above live. They are imported when they are first used: Spark starts many processes, and most of
 # them need little of this package.
-_PACKAGES = ("aggregates", "errors", "plan", "triggers", "watermarks", "windows")
+_PACKAGES = ("aggregates", "errors", "plan", "processors", "triggers", "watermarks", "windows")
 _ON_SPARK = {
     "BatchMetrics": "metrics",
     "PrometheusMetrics": "listening",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
@@ -260,7 +261,13 @@ async def run_async(
     >>> asyncio.run(main())
     [Result(item=1, value=2), Watermark(key=0, time=5), Result(item=2, value=4)]
     """
-    chosen = async_options(**options)
+    async for output in _outputs(fn, items, async_options(**options)):
+        yield output
+
+
+async def _outputs(
+    fn: Callable[[Any], Awaitable[Any]], items: Iterable[Any], chosen: AsyncOptions
+) -> AsyncIterator[Output]:
     calls = InFlight(chosen)
     tasks: set[asyncio.Task[None]] = set()
     try:
@@ -294,11 +301,22 @@ def call_all(
     >>> call_all(double, [1, 2], capacity=1)
     [Result(item=1, value=2), Result(item=2, value=4)]
     """
+    return call_with(fn, items, async_options(**options))
+
+
+def call_with(fn: Callable[[Any], Awaitable[Any]], items: Iterable[Any], chosen: AsyncOptions) -> list[Output]:
+    """The same with options that were read before."""
 
     async def collected() -> list[Output]:
-        return [output async for output in run_async(fn, items, **options)]
+        return [output async for output in _outputs(fn, items, chosen)]
 
-    return asyncio.run(collected())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(collected())
+    # A notebook has a loop that runs already, and a thread can have only one.
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, collected()).result()
 
 
 async def _some_ended(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:

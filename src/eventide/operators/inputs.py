@@ -39,6 +39,10 @@ class Inputs(Protocol):
         """Time the rows of one input, and set aside what cannot be used."""
         ...
 
+    def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of one input as rows of all."""
+        ...
+
 
 @dataclass(frozen=True)
 class Alike:
@@ -62,7 +66,11 @@ class Alike:
 
     def admit(self, edge: int, rows: pl.DataFrame, now: int) -> Admitted:
         """Time the rows of one input."""
-        return admit(self.plan.at(edge), rows.select(self.schema) if edge else rows, now)
+        return admit(self.plan.at(edge), rows.select(list(self.schema)) if edge else rows, now)
+
+    def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """They are alike."""
+        return rows
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def cogroup(
     >>> both.local(rows).panes.select("user", pl.col("orders", "visits").list.len()).row(0)
     ('eva', 1, 1)
     """
-    inputs = _keyed("cogroup", streams, on)
+    inputs = keyed("cogroup", streams, on)
     return _brought_together("cogroup", inputs, Sides(), window, trigger, lateness, mode)
 
 
@@ -88,7 +88,7 @@ def window_join(
     """
     if how not in get_args(How):
         raise errors.unknown_how("window_join", how)
-    inputs = _keyed("window_join", {"left": left, "right": right}, on)
+    inputs = keyed("window_join", {"left": left, "right": right}, on)
     if how != "inner" and mode == "discarding" and (trigger is not None or lateness):
         raise errors.outer_discarding(how)
     return _brought_together("window_join", inputs, Sides(how, suffix), window, trigger, lateness, mode)
@@ -128,10 +128,10 @@ def _checked(what: str, streams: Mapping[str, Any]) -> list[Input]:
     for one in streams.values():
         if not isinstance(one, Stream) or one._window is not None or one._inputs:
             raise errors.not_streams(what, one)
-    return [Input(name, one._time, one._key, one._watermark) for name, one in streams.items()]
+    return [Input(name, one._time, one._key, one._watermark, one._calls) for name, one in streams.items()]
 
 
-def _keyed(what: str, streams: Mapping[str, Stream], on: On | None) -> tuple[Input, ...]:
+def keyed(what: str, streams: Mapping[str, Stream], on: On | None) -> tuple[Input, ...]:
     """The inputs, each with the columns that must be equal as its key."""
     inputs = _checked(what, streams)
     if len(inputs) < 2:

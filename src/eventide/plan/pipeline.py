@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eventide.plan.explain import explain
-from eventide.plan.plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What ``.agg(…)`` gives."""
+    """What ``.agg(…)`` gives, and ``.process(…)``."""
 
-    plan: Plan
+    plan: Any  # a ``Plan``, or that of another kind of operator
 
     def explain(self) -> str:
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""

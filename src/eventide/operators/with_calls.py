@@ -1,0 +1,148 @@
+"""Any operator behind calls to the world outside: rows are asked about when they are stamped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import polars as pl
+
+from eventide.errors import state as errors
+from eventide.operators import columns as c
+from eventide.operators.admission import timed
+from eventide.operators.bundle import Bundle, Stamp, Step
+from eventide.operators.calling import Called, call, schema_after
+from eventide.operators.inputs import inputs_of
+from eventide.operators.operator import StreamOperator
+from eventide.operators.saving import State
+from eventide.plan.plan import IngestionTime
+from eventide.state import snapshot
+from eventide.state.paging import Ledger, Pages
+from eventide.watermarks import Watermark
+
+
+class WithCalls:
+    """An operator whose rows are asked about first. It sees the rows with what the calls have added.
+
+    The calls need no state: they are made where the source is read, and once for each time that rows are stamped.
+    """
+
+    def __init__(self, plan: Any, kind: Any, *schemas: Mapping[str, pl.DataType]) -> None:
+        self.plan = plan
+        self.schemas = tuple(dict(schema) for schema in schemas)
+        self._after = [schema_after(one.calls, own) for one, own in zip(plan.edges, self.schemas, strict=True)]
+        self.inner: StreamOperator = kind(plan, *self._after)
+        self._inputs = inputs_of(plan, self._after)
+
+    @property
+    def judges_when_stamping(self) -> bool:
+        """As the operator behind the calls does."""
+        return self.inner.judges_when_stamping
+
+    def no_rows(self, edge: int = 0) -> pl.DataFrame:
+        """A bundle without rows."""
+        return pl.DataFrame(schema=self.schemas[edge])
+
+    def reads(self, edge: int = 0) -> set[str]:
+        """All columns where rows are asked about: only the function knows which it needs."""
+        return set(self.schemas[edge]) if self.plan.edges[edge].calls else self.inner.reads(edge)
+
+    def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
+        """The columns of panes, late rows and dead letters."""
+        return self.inner.output_schemas()
+
+    def initial(self) -> State:
+        """Nothing seen yet."""
+        return self.inner.initial()
+
+    def step(self, state: State, bundle: Bundle) -> Step[State]:
+        """One bundle, stamped and absorbed at once."""
+        frames = enumerate(bundle.frames)
+        stamps = [self.stamp(rows, bundle.now, state.watermark, edge) for edge, rows in frames]
+        return self.absorb(state, stamps, bundle.now, notes=bundle.notes, polled=bundle.polled)
+
+    def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
+        """Ask about the rows, then stamp what became of them."""
+        return self.stamp_called(rows, self.call(rows, edge), now, watermark, edge)
+
+    def call(self, rows: pl.DataFrame, edge: int = 0) -> Called:
+        """Ask about the rows."""
+        return call(self.plan.edges[edge].calls, rows)
+
+    def stamp_called(self, rows: pl.DataFrame, called: Called, now: int, watermark: int, edge: int = 0) -> Stamp:
+        """Stamp rows that were asked about. What counts in the rest is rows behind the calls, and rows that failed."""
+        stamp = self.inner.stamp(called.rows, now, watermark, edge)
+        if self._tell_time(edge):
+            seen = timed(self.plan.at(edge), rows, now).seen
+            stamp = replace(stamp, summary=self.plan.edges[edge].watermark.summarise(seen, c.TIME, now))
+        if called.failed.is_empty():
+            return stamp
+        dead = [*stamp.dead, self._letters(edge, called, now)]
+        return replace(stamp, rows=stamp.rows + called.failed.height, dead=dead)
+
+    def absorb(
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        now: int,
+        *,
+        notes: Sequence[Watermark] = (),
+        polled: bool = True,
+    ) -> Step[State]:
+        """A bundle's stamps, in order."""
+        return self.inner.absorb(state, stamps, now, notes=notes, polled=polled)
+
+    def save(self, state: State) -> bytes:
+        """The state as bytes, with the columns of the rows as they come."""
+        rows = [pl.DataFrame(schema=schema) for schema in self.schemas]
+        inner = pl.Series("state", [self.inner.save(state)], pl.Binary)
+        return snapshot.dump({"kind": "with calls", "rows": rows, "inner": inner})
+
+    @classmethod
+    def load(cls, plan: Any, kind: Any, saved: bytes) -> tuple[Self, State]:
+        """The operator and the state that were saved."""
+        content = snapshot.load(saved)
+        if content.get("kind") != "with calls":
+            raise errors.not_whole()
+        operator = cls(plan, kind, *(frame.schema for frame in content["rows"]))
+        operator.inner, state = kind.load(plan, content["inner"][0])
+        return operator, state
+
+    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
+        """Put what is new since ``ledger`` into pages; gives the head and the new ledger."""
+        return self.inner.write(state, pages, ledger)
+
+    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
+        """The state that was written."""
+        return self.inner.read(head, pages, near)
+
+    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
+        """The state with about ``keep`` bytes in memory of what can be fetched again."""
+        return self.inner.let_go(state, ledger, keep=keep)
+
+    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
+        """How large the state is."""
+        return self.inner.sizes(state, ledger)
+
+    def scan(self, state: State) -> list[pl.DataFrame]:
+        """What rests in state, for inspection."""
+        return self.inner.scan(state)
+
+    def _tell_time(self, edge: int) -> bool:
+        """Whether rows as they come tell the watermark, so that it also counts rows that fail or are dropped."""
+        own = self.plan.edges[edge]
+        named = set(own.watermark.columns())
+        if not isinstance(own.time, IngestionTime):
+            named.add(own.time if own.time in self.schemas[edge] else own.time.partition(".")[0])
+        given = {name for one in own.calls for name in one.output}
+        return named <= set(self.schemas[edge]) and not named & given
+
+    def _letters(self, edge: int, called: Called, now: int) -> pl.DataFrame:
+        """Rows whose calls failed, as the operator's dead letters look."""
+        rows = called.failed.with_columns(
+            pl.lit(None, pl.Int64).alias(c.TIME),
+            pl.lit("failed").alias(c.REASON),
+            pl.Series(c.DETAIL, called.why, pl.String),
+        )
+        return self._inputs.as_one(edge, rows)
