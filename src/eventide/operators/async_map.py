@@ -249,7 +249,7 @@ class _AsDone:
             self._stretches.popleft()
 
 
-async def run_async(
+def run_async(
     fn: Callable[[Any], Awaitable[Any]], items: Iterable[Any], **options: Unpack[AsyncArguments]
 ) -> AsyncIterator[Output]:
     """Call ``fn`` on each item, many at a time; watermarks among the items keep their place.
@@ -261,8 +261,7 @@ async def run_async(
     >>> asyncio.run(main())
     [Result(item=1, value=2), Watermark(key=0, time=5), Result(item=2, value=4)]
     """
-    async for output in _outputs(fn, items, async_options(**options)):
-        yield output
+    return _outputs(fn, items, async_options(**options))
 
 
 async def _outputs(

@@ -37,7 +37,7 @@ class Running:
         """The rows of an input."""
         if rows.height:
             self._context.given(edge, rows.height)
-            self._call("process", rows, self._processor.process, edge, rows.with_row_index(ROW))
+            self._call("process", rows, self._processor.process, edge, rows.with_columns(pl.int_range(pl.len()).alias(ROW)))
             self._context.given(None)
 
     def edge_watermark(self, edge: str, watermark: Watermark) -> None:
