@@ -1,7 +1,8 @@
-"""Random histories: a processor does with state and timers what a plain model in Python does, whatever happens to it."""
+"""Random histories: a processor does with state and timers what a plain model does, whatever happens to it."""
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar
 
 import polars as pl
@@ -16,6 +17,7 @@ from eventide.time import MIN
 from tests.operators.processors import enriched
 from tests.state.paged import Paged, small_pages
 
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
 LAG = 3
 SCHEMA = {"t": pl.Int64, "k": pl.String, "do": pl.String, "name": pl.String, "v": pl.Int64}
 KINDS = ("put", "forget", "set", "unset", "set clock")
@@ -92,7 +94,7 @@ def test_a_processor_does_what_the_model_does(small: bool) -> None:
     output = {"k": pl.String, "what": pl.String, "at": pl.Int64, "v": pl.Int64}
     plan = ev.stream(time="t", key="k", watermark=ev.lag(f"{LAG} microseconds")).process(Puppet(), output=output).plan
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=HISTORIES // 40, deadline=None)
     @given(histories)
     def agrees(history: list[Any]) -> None:
         operator = Processing(plan, SCHEMA)
@@ -137,7 +139,7 @@ customer = st.tuples(times, st.sampled_from(["a", "b", "c"]), st.sampled_from(["
 pairs = st.lists(st.tuples(st.lists(customer, max_size=2), st.lists(order, max_size=4), happening), max_size=10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=HISTORIES // 50, deadline=None)
 @given(pairs)
 def test_two_inputs_meet_whatever_happens_between_bundles(history: list[Any]) -> None:
     customers = {"t": pl.Int64(), "id": pl.String(), "city": pl.String()}

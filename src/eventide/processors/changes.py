@@ -64,10 +64,12 @@ class Changes:
 
     def living(self) -> pl.DataFrame:
         """The rows that were put and not removed since."""
-        return self.rows.filter(~pl.col(_GONE)).drop(_GONE)
+        return self.rows.filter(~pl.col(_GONE)).select(self._names)
 
     def without(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Those of ``rows`` on whose key nothing was said."""
+        if self.rows.is_empty():
+            return rows
         return rows.join(self.rows, on=self.by, how="anti", nulls_equal=True, maintain_order="left")
 
     def made_in(self, table: PaneTable, *, due: pl.Expr, clock: pl.Expr) -> PaneTable:
@@ -83,6 +85,8 @@ class Changes:
         return table.put(pl.concat([*kept, living]))
 
     def _note(self, rows: pl.DataFrame) -> None:
+        if rows.is_empty():
+            return
         rows = rows.unique(subset=self.by, keep="last", maintain_order=True)
         self.rows = pl.concat([self.rows.join(rows, on=self.by, how="anti", nulls_equal=True), rows])
 

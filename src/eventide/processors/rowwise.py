@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from eventide.errors import DataError
 from eventide.errors import processing as errors
 from eventide.processors.changes import Keys
 from eventide.processors.fitting import frame_of
@@ -93,7 +94,8 @@ class RowProcessor(Processor):
         call: Callable[[Row, Row], Rows],
     ) -> None:
         keys, groups = _grouped(rows, self.context.keys)
-        states = _States(self.state.get(keys).select(*self.state_schema).to_dicts(), self.state_schema)
+        known = self.state.get(keys).select(*self.state_schema).to_dicts() or [{} for _ in range(keys.height)]
+        states = _States(known, self.state_schema)
         out: list[Mapping[str, Any]] = []
         timers: dict[tuple[int, str, bool], int | None] = {}
         failed: dict[int, str] = {}
@@ -113,7 +115,10 @@ class RowProcessor(Processor):
             states.note(group, state)
             out += given
             timers |= {(group, name, clock): at for name, clock, at in self._asked}
-        self._tell(keys, states, out, timers)
+        try:
+            self._tell(keys, states, out, timers)
+        except DataError as cause:
+            raise errors.processor_failed(self.context.who, method, None, cause) from cause
         if failed:
             self.context.dead(rows[list(failed)], list(failed.values()))
 

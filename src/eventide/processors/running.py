@@ -16,7 +16,7 @@ from eventide.processors.timers import AT
 from eventide.time import MAX, format_instant
 from eventide.watermarks import Watermark
 
-_ROUNDS = 1000  # of timers that set timers, without coming any further
+_ROUNDS = 100  # of timers that set timers, without coming any further
 
 T = TypeVar("T")
 
@@ -37,7 +37,9 @@ class Running:
         """The rows of an input."""
         if rows.height:
             self._context.given(edge, rows.height)
-            self._call("process", rows, self._processor.process, edge, rows.with_columns(pl.int_range(pl.len()).alias(ROW)))
+            self._call(
+                "process", rows, self._processor.process, edge, rows.with_columns(pl.int_range(pl.len()).alias(ROW))
+            )
             self._context.given(None)
 
     def edge_watermark(self, edge: str, watermark: Watermark) -> None:

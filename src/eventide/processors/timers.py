@@ -42,6 +42,7 @@ class Timers:
         self._by = [*keys.by, TIMER, CLOCK]
         self._schema = {**keys.columns, TIMER: pl.String(), CLOCK: pl.Boolean(), AT: pl.Int64()}
         self._changes = Changes(self._by, self._schema)
+        self._none = pl.DataFrame(schema={**keys.schema, TIMER: pl.String(), AT: _INSTANT, CLOCK: pl.Boolean()})
 
     @staticmethod
     def form(keys: Keys) -> PaneForm:
@@ -81,6 +82,8 @@ class Timers:
         self._table, taken = self._table.take(
             nothing, due=(reach.was, reach.watermark), clock=(reach.before, reach.now)
         )
+        if not taken and self._changes.rows.is_empty():
+            return self._none
         stored = [self._changes.without(rows.select(list(self._schema))) for rows in taken]
         ready = (_EVENT & (pl.col(AT) <= reach.watermark)) | (_BATCH & (pl.col(AT) <= reach.now))
         fresh = self._changes.living().filter(ready)
