@@ -70,6 +70,13 @@ def test_a_processor_has_no_windows() -> None:
         STREAM.window(ev.tumbling("1m")).process(RunningTotal(), output=TOTALS)
 
 
+@pytest.mark.parametrize("said", ["lateness", "trigger", "retracting"])
+def test_what_is_said_of_windows_has_no_place_before_a_processor(said: str) -> None:
+    given = {"lateness": ["1m"], "trigger": [ev.each()], "retracting": []}[said]
+    with pytest.raises(ev.PlanError, match=rf"\.{said}\(\) is said of windows"):
+        getattr(STREAM, said)(*given).process(RunningTotal(), output=TOTALS)
+
+
 def test_a_key_with_the_name_of_a_column_of_timers_is_refused() -> None:
     with pytest.raises(ev.PlanError, match="key: 'at' is a column that timers have"):
         ev.stream(time="t", key="at").process(RunningTotal(), output=TOTALS)

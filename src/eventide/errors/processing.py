@@ -68,6 +68,11 @@ def only_row_by_row(processor: str) -> PlanError:
     )
 
 
+def only_for_windows(said: str) -> PlanError:
+    """A processor has no windows to which a setting could apply."""
+    return PlanError(f".{said}() is said of windows, and .process() has none. Leave it out; state and timers do this.")
+
+
 def windowed_already(method: str) -> PlanError:
     """A step that comes before windows."""
     return PlanError(f".{method}() comes before windows: call it on the stream, before .window(…).")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 
@@ -44,7 +43,11 @@ class Admitted:
 
 def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     """Time the rows, and set aside those that have none, lie too far ahead, or are otherwise unusable."""
-    admitted = timed(plan, rows, now)
+    admitted = _timed(plan, rows, now)
+    faults = plan.watermark.faults(admitted.rows)
+    if faults is not None:
+        admitted.reject(faults, "bad_row", "the sequence or chunk number is missing or below its first value")
+    admitted.seen = admitted.rows
     if admitted.rows[c.TIME].null_count():
         admitted.reject(pl.col(c.UNREADABLE), "bad_row", f"the time {plan.time!r} cannot be used as an instant")
         admitted.reject(pl.col(c.TIME).is_null(), "null_time", f"the time {plan.time!r} is null")
@@ -57,16 +60,6 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     if isinstance(plan.window, Inherit):
         _with_window(admitted)
     admitted.earliest = admitted.rows[c.TIME].min()  # type: ignore[assignment]
-    return admitted
-
-
-def timed(plan: Any, rows: pl.DataFrame, now: int) -> Admitted:
-    """The rows with their time; ``seen`` are those that the watermark counts."""
-    admitted = _timed(plan, rows, now)
-    faults = plan.watermark.faults(admitted.rows)
-    if faults is not None:
-        admitted.reject(faults, "bad_row", "the sequence or chunk number is missing or below its first value")
-    admitted.seen = admitted.rows
     return admitted
 
 

@@ -66,7 +66,7 @@ class Alike:
 
     def admit(self, edge: int, rows: pl.DataFrame, now: int) -> Admitted:
         """Time the rows of one input."""
-        return admit(self.plan.at(edge), rows.select(list(self.schema)) if edge else rows, now)
+        return admit(self.plan.at(edge), rows.select(*self.schema) if edge else rows, now)
 
     def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """They are alike."""

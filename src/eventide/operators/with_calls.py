@@ -10,16 +10,18 @@ import polars as pl
 
 from eventide.errors import state as errors
 from eventide.operators import columns as c
-from eventide.operators.admission import timed
+from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.calling import Called, call, schema_after
-from eventide.operators.inputs import inputs_of
+from eventide.operators.inputs import Alike, Inputs, Sided
 from eventide.operators.operator import StreamOperator
 from eventide.operators.saving import State
-from eventide.plan.plan import IngestionTime
+from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.process_plan import ProcessPlan
 from eventide.state import snapshot
 from eventide.state.paging import Ledger, Pages
 from eventide.watermarks import Watermark
+from eventide.windows import global_window
 
 
 class WithCalls:
@@ -33,7 +35,8 @@ class WithCalls:
         self.schemas = tuple(dict(schema) for schema in schemas)
         self._after = [schema_after(one.calls, own) for one, own in zip(plan.edges, self.schemas, strict=True)]
         self.inner: StreamOperator = kind(plan, *self._after)
-        self._inputs = inputs_of(plan, self._after)
+        alike = isinstance(plan, (Plan, ProcessPlan)) and plan.sides is None
+        self._inputs: Inputs = (Alike if alike else Sided)(plan, tuple(self._after))
 
     @property
     def judges_when_stamping(self) -> bool:
@@ -74,11 +77,11 @@ class WithCalls:
         """Stamp rows that were asked about. What counts in the rest is rows behind the calls, and rows that failed."""
         stamp = self.inner.stamp(called.rows, now, watermark, edge)
         if self._tell_time(edge):
-            seen = timed(self.plan.at(edge), rows, now).seen
+            seen = admit(_without_windows(self.plan.at(edge)), rows, now).seen
             stamp = replace(stamp, summary=self.plan.edges[edge].watermark.summarise(seen, c.TIME, now))
         if called.failed.is_empty():
             return stamp
-        dead = [*stamp.dead, self._letters(edge, called, now)]
+        dead = [*stamp.dead, self._letters(edge, called)]
         return replace(stamp, rows=stamp.rows + called.failed.height, dead=dead)
 
     def absorb(
@@ -138,7 +141,7 @@ class WithCalls:
         given = {name for one in own.calls for name in one.output}
         return named <= set(self.schemas[edge]) and not named & given
 
-    def _letters(self, edge: int, called: Called, now: int) -> pl.DataFrame:
+    def _letters(self, edge: int, called: Called) -> pl.DataFrame:
         """Rows whose calls failed, as the operator's dead letters look."""
         rows = called.failed.with_columns(
             pl.lit(None, pl.Int64).alias(c.TIME),
@@ -146,3 +149,8 @@ class WithCalls:
             pl.Series(c.DETAIL, called.why, pl.String),
         )
         return self._inputs.as_one(edge, rows)
+
+
+def _without_windows(plan: Any) -> Any:
+    """The plan as far as it reads the time: a window may need a column that only the calls give."""
+    return replace(plan, window=global_window()) if isinstance(plan, Plan) else plan

@@ -130,6 +130,9 @@ class Stream:
         """
         if self._window is not None:
             raise processing_errors.windowed_already("process")
+        said = {"trigger": self._trigger, "lateness": self._lateness, self._mode or "accumulating": self._mode}
+        for setting in [name for name, value in said.items() if value is not None] + list(self._options):
+            raise processing_errors.only_for_windows(setting)
         plan = process_plan(
             processor,
             output=output,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +19,7 @@ from eventide.processors.fitting import declared
 class AsyncMap:
     """An asynchronous function, the columns that it adds to a row, and how it is called."""
 
-    fn: Callable[[dict[str, Any]], Awaitable[Any]] = field(compare=False)
+    fn: Callable[[dict[str, Any]], Awaitable[Any]]
     output: Mapping[str, pl.DataType]
     options: AsyncOptions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import polars as pl
@@ -35,7 +35,7 @@ class ProcessPlan:
     time: str | IngestionTime
     key: tuple[str, ...]
     watermark: Strategy
-    processor: Processor = field(compare=False)
+    processor: Processor
     state: Mapping[str, pl.DataType]
     output: Mapping[str, pl.DataType]
     name: str
