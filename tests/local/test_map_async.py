@@ -307,11 +307,28 @@ def test_state_in_pages_is_that_of_the_operator_behind_the_calls() -> None:
         paged.restart()
 
 
-def test_calls_can_be_made_where_a_loop_runs_already() -> None:
-    async def notebook() -> LocalResult:
-        return summed(double, rows((1, "a", 1)))
+def loops_of(bundles: int) -> set[int]:
+    """The loops that calls of several bundles run on."""
+    seen = []
 
-    assert asyncio.run(notebook()).panes["w"].to_list() == [[2]]
+    async def look(row: dict[str, Any]) -> dict[str, Any]:
+        seen.append(asyncio.get_running_loop())
+        return {"w": 1}
+
+    result = summed(look, *(rows((i, "a", 1)) for i in range(bundles)))
+    assert result.panes["n"].to_list() == [bundles]
+    return set(map(id, seen))
+
+
+def test_all_bundles_share_a_loop_so_that_clients_stay_connected() -> None:
+    assert len(loops_of(3)) == 1
+
+
+def test_calls_can_be_made_where_a_loop_runs_already() -> None:
+    async def notebook() -> set[int]:
+        return loops_of(2) | loops_of(2)
+
+    assert len(asyncio.run(notebook())) == 1
 
 
 def test_explain_tells_of_the_calls() -> None:

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide as ev
-from eventide.operators.bundle import Bundle
+from eventide.operators.bundle import Bundle, Counts
 from eventide.operators.processing import Processing
+from eventide.spark import page
+from eventide.spark.splitting import split_stamp
 from eventide.time import MIN
 from tests.operators.processors import enriched
 from tests.state.paged import Paged, small_pages
@@ -89,15 +91,16 @@ happening = st.sampled_from(["nothing", "restart", "catch up", "let go", "save"]
 histories = st.lists(st.tuples(st.lists(row, max_size=6), st.integers(0, 30), happening), max_size=12)
 
 
+OUTPUT = {"k": pl.String, "what": pl.String, "at": pl.Int64, "v": pl.Int64}
+PUPPET = ev.stream(time="t", key="k", watermark=ev.lag(f"{LAG} microseconds")).process(Puppet(), output=OUTPUT)
+
+
 @pytest.mark.parametrize("small", [True, False], ids=["small pages", "large pages"])
 def test_a_processor_does_what_the_model_does(small: bool) -> None:
-    output = {"k": pl.String, "what": pl.String, "at": pl.Int64, "v": pl.Int64}
-    plan = ev.stream(time="t", key="k", watermark=ev.lag(f"{LAG} microseconds")).process(Puppet(), output=output).plan
-
     @settings(max_examples=HISTORIES // 40, deadline=None)
     @given(histories)
     def agrees(history: list[Any]) -> None:
-        operator = Processing(plan, SCHEMA)
+        operator = Processing(PUPPET.plan, SCHEMA)
         model, paged, now = Model(), Paged(operator), 0  # type: ignore[arg-type]
         for rows, later, happens in history:
             now += later
@@ -115,8 +118,7 @@ def test_a_processor_does_what_the_model_does(small: bool) -> None:
 
 def sort(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """As Polars sorts: nulls first."""
-    schema = {"k": pl.String, "what": pl.String, "at": pl.Int64, "v": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row").sort("k", "what", "at", "v").rows()
+    return pl.DataFrame(rows, schema=OUTPUT, orient="row").sort("k", "what", "at", "v").rows()
 
 
 def happen(operator: Processing, paged: Paged, what: str) -> None:
@@ -132,6 +134,31 @@ def happen(operator: Processing, paged: Paged, what: str) -> None:
             head, ledger = operator.write(state, (store := type(paged.store)()), None)
             paged.state, paged.store, paged.head, paged.ledger = state, store, head, ledger
             paged.versions = [(state, ledger)]
+
+
+@settings(max_examples=HISTORIES // 50, deadline=None)
+@given(histories, st.integers(2, 3), st.integers(0, 6))
+def test_keys_in_different_buckets_and_rows_in_different_tasks_make_no_difference(
+    history: list[Any], buckets: int, cut: int
+) -> None:
+    operator = Processing(PUPPET.plan, SCHEMA)
+    whole, states, now = operator.initial(), [operator.initial()] * buckets, 0
+    for rows, later, _ in history:
+        now += later
+        frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+        step = operator.step(whole, Bundle(frame, now))
+        whole = step.state
+        tasks = [operator.stamp(part, now, MIN) for part in (frame[:cut], frame[cut:])]
+        parts = [split_stamp(stamp, operator.plan.key, buckets, home=0) for stamp in tasks]
+        steps = []
+        for bucket, state in enumerate(states):
+            stamps = [page.stamp_from_bytes(page.stamp_to_bytes(part[bucket])) for part in parts]
+            steps.append(operator.absorb(state, stamps, now))
+        states = [one.state for one in steps]
+        told = pl.concat([one.output.panes for one in steps])
+        assert told.sort("k", "what", "at", "v").equals(step.output.panes.sort("k", "what", "at", "v"))
+        assert sum((one.output.counts for one in steps), Counts()) == step.output.counts
+        assert {one.output.promise for one in steps} == {step.output.promise}
 
 
 order = st.tuples(times, st.sampled_from(["a", "b", "c"]), st.integers(0, 9))

@@ -7,11 +7,14 @@ anything. ``run_async`` is the small driver that does.
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from eventide.errors import watermarks as errors
@@ -309,13 +312,33 @@ def call_with(fn: Callable[[Any], Awaitable[Any]], items: Iterable[Any], chosen:
     async def collected() -> list[Output]:
         return [output async for output in _outputs(fn, items, chosen)]
 
+    def run() -> list[Output]:
+        return _runner().run(collected())
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(collected())
-    # A notebook has a loop that runs already, and a thread can have only one.
-    with ThreadPoolExecutor(1) as apart:
-        return apart.submit(asyncio.run, collected()).result()
+        return run()
+    return _apart().submit(run).result()  # a notebook has a loop that runs already, and a thread can have only one
+
+
+_RUNNER: ContextVar[asyncio.Runner] = ContextVar("runner")
+
+
+def _runner() -> asyncio.Runner:
+    """The loop of this thread, one for all bundles: clients that calls share stay connected to it."""
+    try:
+        return _RUNNER.get()
+    except LookupError:
+        runner = asyncio.Runner()
+        atexit.register(runner.close)
+        _RUNNER.set(runner)
+        return runner
+
+
+@cache
+def _apart() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "eventide-calls")
 
 
 async def _some_ended(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:

@@ -241,8 +241,9 @@ class Processing:
         failed = sum(frame.height for frame in rejected)
         behind = sum(int((frame[c.TIME] < was).sum()) for frame in rows)
         sent = dict(state.store.sent)
+        emitted = pl.concat([pl.DataFrame(schema=dict(plan.output)), *context.emitted])
         return Output(
-            panes=pl.concat([pl.DataFrame(schema=dict(plan.output)), *context.emitted]),
+            panes=emitted,
             late=rows_out.late_rows(late, watermark=was, now=now),
             dead=rows_out.dead_rows(letters, watermark=was, now=now),
             watermark=state.watermark,
@@ -252,6 +253,7 @@ class Processing:
                 in_windows=sum(frame.height for frame in rows) - failed,
                 late=late.height,
                 dead=dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()),
+                panes={rows_out.ON_TIME: emitted.height} if emitted.height else {},
                 refined=behind - sum(int((frame[c.TIME] < was).sum()) for frame in rejected),
             ),
             open_panes=state.store.keyed.height + state.store.timers.height,
