@@ -10,6 +10,8 @@ import pytest
 import eventide as ev
 from eventide.operators.bundle import Bundle, Stamp
 from eventide.operators.processing import Processing
+from eventide.processors import changes
+from eventide.state import panes
 from eventide.time import MAX, MIN
 from tests.operators.processors import (
     ALARMS,
@@ -101,6 +103,14 @@ def test_what_is_removed_is_gone_also_within_the_bundle() -> None:
     result = run(Forget(), rows((1, "a", 1), (1, "b", 2)), rows((1, "a", 0), (1, "b", 3)), output=output)
     assert result.panes.rows() == [("a", 1), ("b", 2), ("a", None), ("b", 3)]
     assert result.steps[-1].open_panes == 1
+
+
+def test_keys_with_the_same_hash_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (changes, panes):
+        monkeypatch.setattr(module, "hashes", lambda frame, by: pl.zeros(frame.height, pl.UInt64, eager=True))
+    bundles = [rows((1, "a", 1), (1, "b", 2)), rows((2, "a", 1)), rows((30, "b", 1))]
+    assert totals().local(bundles, clock=[0, 1, 2]).panes.rows() == [("a", 1), ("b", 2), ("a", 2), ("b", 3)]
+    assert alarms().local(bundles, clock=[0, 1, 2], drain=False).panes["k"].to_list() == ["a"]
 
 
 def test_what_is_written_follows_the_keys_that_are_touched() -> None:
@@ -244,6 +254,8 @@ def test_an_edge_is_told_at_once_and_all_when_all_have_come() -> None:
         *("rows of left", "rows of right", "left is at 7 of 0", "right is at 6 of 0", "all are at 6 of 0"),
     ]
     assert step.promise == step.watermark == 6 * MINUTE
+    step = query.push({"right": rows((9, "b", 1))}, now=2)
+    assert step.panes["k"].to_list() == ["rows of right", "right is at 9 of 0", "all are at 7 of 0"]
 
 
 def test_watermarks_of_different_keys_are_told_apart() -> None:
