@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -46,6 +47,32 @@ def test_a_state_that_was_cleared_is_forgotten() -> None:
     assert result.steps[-1].open_panes == 1
     result = told(Counting(), rows((1, "a", 5)), rows((2, "a", 0), (2, "a", 1)))
     assert result.panes.rows() == [("a", 5), ("a", 1)]
+
+
+def test_a_state_of_which_nothing_is_left_is_forgotten() -> None:
+    class Emptied(ev.RowProcessor):
+        state_schema: ClassVar = {"n": pl.Int64}
+
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+            if row["v"] == 0:
+                state.clear()
+            elif row["v"] > 1:
+                state["n"] = row["v"]
+
+    cleared_and_left_alone = rows((2, "a", 0), (2, "a", 1))
+    assert told(Emptied(), rows((1, "a", 5)), cleared_and_left_alone).steps[-1].open_panes == 0
+
+
+def test_a_frozen_dataclass_may_be_a_processor() -> None:
+    @dataclass(frozen=True)
+    class Above(ev.RowProcessor):
+        limit: int
+
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            self.set_timer(row["t"])
+            return {"k": row["k"], "n": row["v"]} if row["v"] > self.limit else None
+
+    assert told(Above(3), rows((1, "a", 3), (1, "b", 4))).panes.rows() == [("b", 4)]
 
 
 def test_rows_can_be_yielded() -> None:

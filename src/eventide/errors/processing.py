@@ -211,6 +211,11 @@ def call_failed(function: str, attempts: int, cause: BaseException, timeout: str
     return f"{said} (in {function}, attempt {attempts})"
 
 
+def answer_unfit(function: str, cause: BaseException) -> str:
+    """Why a row whose call was answered is a dead letter, in one line."""
+    return f"{cause} (in {function})"
+
+
 def row_failed(processor: str, method: str, cause: BaseException) -> str:
     """Why a row is a dead letter, in one line."""
     return f"{_said(cause)} (in {processor}.{method})"

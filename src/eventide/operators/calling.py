@@ -38,9 +38,7 @@ def call(calls: Sequence[AsyncMap], rows: pl.DataFrame) -> Called:
         rows = done.rows
         failed.append(done.failed)
         why += done.why
-    empty = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items()]
-    whole = [frame.with_columns(e for e in empty if e.meta.output_name() not in frame.columns) for frame in failed]
-    return Called(rows, pl.concat([pl.DataFrame(schema=schema), *(frame.select(list(schema)) for frame in whole)]), why)
+    return Called(rows, pl.concat([pl.DataFrame(schema=schema), *failed], how="diagonal"), why)
 
 
 def schema_after(calls: Sequence[AsyncMap], schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
@@ -55,7 +53,7 @@ def _called(one: AsyncMap, rows: pl.DataFrame) -> Called:
     places = [place for place, _ in answers]
 
     def misfit(number: int, cause: Exception) -> None:
-        failures[places[number]] = errors.call_failed(one.name, 1, cause, None)
+        failures[places[number]] = errors.answer_unfit(one.name, cause)
 
     given, good = fitting_rows([answer for _, answer in answers], one.output, misfit)
     # A row of whose several answers one does not fit has failed as a whole.
@@ -89,7 +87,7 @@ def _answers(one: AsyncMap, rows: pl.DataFrame) -> tuple[list[tuple[int, Mapping
             try:
                 answers += [(place, answer) for answer in _listed(output.value)]
             except Exception as cause:
-                failures[place] = errors.call_failed(one.name, 1, cause, None)
+                failures[place] = errors.answer_unfit(one.name, cause)
     return (sorted(answers, key=lambda found: found[0]) if one.options.ordered else answers), failures
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -23,6 +23,15 @@ class Rejected:
     edge: str
     rows: list[int]
     why: list[str]
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a row by row processor stands: the time of the row, whether it is late, and the timers that it asks for."""
+
+    time: int
+    late: bool
+    timers: list[tuple[str, bool, int | None]] = field(default_factory=list)
 
 
 class Context:
@@ -49,6 +58,7 @@ class Context:
         self.watermarks = watermarks  # what each has reached, by name
         self.emitted: list[pl.DataFrame] = []
         self.rejected: list[Rejected] = []
+        self.at = At(now, False)
         self._edge: str | None = None
         self._open: set[int] = set()
 

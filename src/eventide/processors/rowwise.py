@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import compress
+from operator import not_
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -13,6 +15,7 @@ import polars as pl
 from eventide.errors import DataError
 from eventide.errors import processing as errors
 from eventide.processors.changes import Keys
+from eventide.processors.context import At
 from eventide.processors.fitting import frame_of
 from eventide.processors.processor import Processor
 from eventide.processors.timers import AT, CLOCK, TIMER
@@ -28,8 +31,9 @@ _GROUP = "__group"
 class RowProcessor(Processor):
     """A processor that is called for each row, with the state of its key as a dict.
 
-    ``state`` has the columns of ``state_schema``, None at first; what the method leaves in it is remembered, and a
-    ``state.clear()`` forgets the key. Rows to emit are returned, or yielded: dicts with the columns of ``output=``.
+    ``state`` has the columns of ``state_schema``, None at first. What the method leaves in it is remembered; a key is
+    forgotten when nothing is left, as after ``state.clear()``. Rows to emit are returned, or yielded: dicts with the
+    columns of ``output=``.
 
     >>> import eventide as ev, polars as pl
     >>> class Counting(ev.RowProcessor):
@@ -45,9 +49,6 @@ class RowProcessor(Processor):
 
     on_error: Literal["raise", "dead"] = "raise"  # as .process(on_error=…) says
 
-    _now: tuple[int, bool]  # the time of the row, and whether it is late
-    _asked: list[tuple[str, bool, int | None]]  # timers that a call sets or takes back
-
     def process_row(self, edge: str, row: Row, state: Row) -> Rows:
         """One row of an input, with its own columns; ``self.time`` and ``self.late`` tell more of it."""
         raise NotImplementedError
@@ -59,20 +60,20 @@ class RowProcessor(Processor):
     @property
     def time(self) -> datetime:
         """The event time of the row; in ``on_timer_row``, that of the timer."""
-        return _EPOCH + timedelta(microseconds=self._now[0])
+        return _EPOCH + timedelta(microseconds=self.context.at.time)
 
     @property
     def late(self) -> bool:
         """Whether the row came behind the watermark."""
-        return self._now[1]
+        return self.context.at.late
 
     def set_timer(self, at: datetime | int | str, *, name: str = "", clock: bool = False) -> None:
         """Set a timer of this row's key; ``at`` is an instant, or microseconds."""
-        self._asked.append((name, clock, at if isinstance(at, int) else instant(at)))
+        self.context.at.timers.append((name, clock, at if isinstance(at, int) else instant(at)))
 
     def remove_timer(self, *, name: str = "", clock: bool = False) -> None:
         """Take back a timer of this row's key."""
-        self._asked.append((name, clock, None))
+        self.context.at.timers.append((name, clock, None))
 
     def process(self, edge: str, rows: pl.DataFrame) -> None:
         """Row by row, in their order."""
@@ -102,7 +103,7 @@ class RowProcessor(Processor):
         careful = self.on_error == "dead" and method == "process_row"
         for i, (group, row) in enumerate(zip(groups, seen, strict=True)):
             state = states.of(group, copied=careful)
-            self._now, self._asked = times[i], []
+            self.context.at = at = At(*times[i])
             try:
                 given = _listed(call(row, state))
                 if careful:  # what does not fit must not leave half of its traces
@@ -114,7 +115,7 @@ class RowProcessor(Processor):
                 continue
             states.note(group, state)
             out += given
-            timers |= {(group, name, clock): at for name, clock, at in self._asked}
+            timers |= {(group, name, clock): time for name, clock, time in at.timers}
         try:
             self._tell(keys, states, out, timers)
         except DataError as cause:
@@ -130,11 +131,12 @@ class RowProcessor(Processor):
         timers: dict[tuple[int, str, bool], int | None],
     ) -> None:
         """What the calls left behind."""
-        if states.changed:
-            values = frame_of([states.states[group] for group in states.changed], self.context.state.columns)
-            self.state.put(pl.concat([keys[states.changed], values], how="horizontal"))
-        if states.gone:
-            self.state.remove(keys[sorted(states.gone)])
+        changed, gone = states.changed()
+        if changed:
+            values = frame_of([states.states[group] for group in changed], self.context.state.columns)
+            self.state.put(pl.concat([keys[changed], values], how="horizontal"))
+        if gone:
+            self.state.remove(keys[gone])
         if out:
             self.emit(frame_of(out, self.context.output))
         if timers:
@@ -152,7 +154,6 @@ class _States:
 
     def __init__(self, states: list[Row], schema: Mapping[str, Any]) -> None:
         self.states = states
-        self.gone: set[int] = set()
         self._before = deepcopy(states)
         self._schema = schema
 
@@ -161,19 +162,15 @@ class _States:
         return deepcopy(self.states[group]) if copied else self.states[group]
 
     def note(self, group: int, state: Row) -> None:
-        """A call has left this state behind; an empty one is forgotten."""
-        if state or not self._schema:
-            self.states[group] = state
-            self.gone.discard(group)
-        else:
-            self.states[group] = dict.fromkeys(self._schema)
-            self.gone.add(group)
+        """A call has left this state behind."""
+        self.states[group] = state or dict.fromkeys(self._schema)
 
-    @property
-    def changed(self) -> list[int]:
-        """The keys with another state than before."""
+    def changed(self) -> tuple[list[int], list[int]]:
+        """The keys with another state than before, and those of whose state nothing is left."""
         pairs = enumerate(zip(self.states, self._before, strict=True))
-        return [group for group, (state, before) in pairs if group not in self.gone and state != before]
+        changed = [group for group, (state, before) in pairs if state != before]
+        left = [any(value is not None for value in self.states[group].values()) for group in changed]
+        return list(compress(changed, left)), list(compress(changed, map(not_, left)))
 
 
 def _grouped(rows: pl.DataFrame, keys: Keys) -> tuple[pl.DataFrame, list[int]]:
