@@ -46,6 +46,12 @@ def _triggers(names: Sequence[str]) -> list[Line]:
     return triggers(names, 10_000)
 
 
+def _row_windows(names: Sequence[str]) -> list[Line]:
+    from bench.spark.row_windows import row_windows
+
+    return row_windows(names, 10_000)
+
+
 def _small_batches(names: Sequence[str]) -> list[Line]:
     from bench.spark.small_batches import small_batches
 
@@ -56,6 +62,24 @@ def _first_result(names: Sequence[str]) -> list[Line]:
     from bench.spark.first_result import first_result
 
     return [first_result()]
+
+
+def _interval_join_many(names: Sequence[str]) -> list[Line]:
+    from bench.spark.joins import interval_join
+
+    return interval_join(names, 100_000)
+
+
+def _interval_join_few(names: Sequence[str]) -> list[Line]:
+    from bench.spark.joins import interval_join
+
+    return interval_join(names, 100)
+
+
+def _long_join(names: Sequence[str]) -> list[Line]:
+    from bench.spark.joins import long_join
+
+    return [long_join()]
 
 
 # Lines of one group are measured in one run of a process, against the same runs of the peer.
@@ -72,8 +96,12 @@ BENCHMARKS: dict[str, Group] = {
     "sessions_fused": _sessions,
     "triggers": _triggers,
     "triggers_fused": _triggers,
+    "row_windows": _row_windows,
     "small_batches": _small_batches,
     "first_result": _first_result,
+    "interval_join_many_keys": _interval_join_many,
+    "interval_join_few_keys": _interval_join_few,
+    "long_join": _long_join,
 }
 TARGETS = {
     "tumbling_many_keys": "at least 3",
@@ -88,6 +116,10 @@ TARGETS = {
     "sessions_fused": "at least 3",
     "triggers": "at least 40",
     "triggers_fused": "at least 40",
+    "row_windows": "at least 30",
     "small_batches": "at most 2",
     "first_result": "at most 1.5",
+    "interval_join_many_keys": "at least 2",
+    "interval_join_few_keys": "at least 2",
+    "long_join": "about 1",
 }

@@ -53,6 +53,11 @@ def few(rows: int, keys: int) -> Path:
     return _kept(f"few-{rows}-{keys}", iter([_frame(times, np.random.default_rng([7, keys]), keys)]))
 
 
+def side(name: str, rows: int, keys: int, *, files: int = FILES) -> Path:
+    """One side of a join: files whose times advance over ten minutes, with some disorder; uniform keys."""
+    return _kept(f"{name}-{rows}-{keys}-{files}", _side(name, rows, keys, files))
+
+
 def rows_in(files: Path) -> int:
     return int(pl.scan_parquet(files / "*.parquet").select(pl.len()).collect().item())
 
@@ -66,6 +71,14 @@ def _events(keys: int) -> Iterator[pl.DataFrame]:
         if file == FILES - 1:
             times[-1] = SPAN + DISORDER + 2 * MINUTE
         yield _frame(times, rng, keys)
+
+
+def _side(name: str, rows: int, keys: int, files: int) -> Iterator[pl.DataFrame]:
+    per_file = rows // files
+    for file in range(files):
+        rng = np.random.default_rng([*name.encode(), keys, file])
+        steps = np.arange(file * per_file, (file + 1) * per_file, dtype=np.int64) * SPAN // rows
+        yield _frame(steps + DISORDER - rng.integers(0, DISORDER, per_file), rng, keys)
 
 
 def _open_keys(keys: int, batches: int, batch: int) -> Iterator[pl.DataFrame]:

@@ -49,8 +49,14 @@ def schema(
     return t.StructType([t.StructField(name, dtype) for name, dtype in columns.items()])
 
 
-def about(mode: Any = "retracting", key: Sequence[str] = ("shop",), output: Any = "panes", query: str = "q") -> About:
-    return About(output, tuple(key), mode, query)
+def about(
+    mode: Any = "retracting",
+    key: Sequence[str] = ("shop",),
+    output: Any = "panes",
+    query: str = "q",
+    tells: Any = "windows",
+) -> About:
+    return About(output, tuple(key), mode, tells, query)
 
 
 def opened(place: Place, what: About, of: t.StructType | None = None, **options: Any) -> Store:

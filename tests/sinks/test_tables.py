@@ -242,3 +242,51 @@ def test_any_name_can_be_a_column_or_a_table(place: Place) -> None:
         store.put(frame([standing, gone], **types), "q", batch_id)
     assert place.ask('SELECT "100%", n FROM "the ""best"" 100%s ?"') == [("100%", 1)]
     store.close()
+
+
+@st.composite
+def bags(draw: st.DrawFn) -> list[list[Row]]:
+    """Batches of a retracting join: a window has many rows, some of them alike, and each is taken back by itself."""
+    standing: list[Row] = []
+    values = st.tuples(st.sampled_from([None, "kiel"]), st.sampled_from([None, 0]), st.sampled_from([None, 1, 2]))
+    batches = []
+    for index in range(draw(st.integers(1, 5))):
+        gone = draw(st.permutations(standing))[: draw(st.integers(0, 3))]
+        for old in gone:
+            standing.remove(old)
+        came = [
+            row(start, index=index, at=index, shop=shop, n=n) for shop, start, n in draw(st.lists(values, max_size=5))
+        ]
+        standing += came
+        taken = [old | {"diff": -1, "pane_index": index, "pane_at": index} for old in gone]
+        batches.append(draw(st.permutations([*taken, *came])))
+    return batches
+
+
+@given(history=bags(), repeated=st.integers(0, 3))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pairs_are_put_and_taken_back_one_by_one(place: Place, history: list[list[Row]], repeated: int) -> None:
+    store = opened(place, about(tells="pairs"))
+    place.tell("DELETE FROM panes", "DELETE FROM eventide_batches")
+    columns = ["shop", "window_start", "window_end", "n"]
+    everything = frame([row(shop="", n=0)]).clear()
+    for batch_id, batch in enumerate(history):
+        rows = frame(batch) if batch else everything.clear()
+        everything = pl.concat([everything, rows.select(everything.columns)])
+        for _ in range(1 + (batch_id == repeated)):
+            store.put(rows, "q", batch_id)
+        assert place.counted(f"SELECT {', '.join(columns)} FROM panes") == summed(everything, columns)
+
+
+def test_pairs_of_an_accumulating_join_replace_those_of_their_window(place: Place) -> None:
+    store = opened(place, about("accumulating", tells="pairs"))
+    store.put(frame([row(shop="kiel", n=1), row(shop="kiel", n=1), row(shop="bonn", n=7)]), "q", 0)
+    store.put(frame([row(index=1, shop="kiel", n=2), row(index=1, shop="kiel", n=3)]), "q", 1)
+    assert place.counted("SELECT shop, n FROM panes") == {("kiel", 2): 1, ("kiel", 3): 1, ("bonn", 7): 1}
+
+
+def test_rows_without_a_window_are_appended(place: Place) -> None:
+    store = opened(place, about("discarding", tells="rows"), t.StructType().add("shop", "string").add("diff", "byte"))
+    for batch_id in (0, 1, 1):
+        store.put(pl.DataFrame({"shop": ["kiel", "kiel"]}), "q", batch_id)
+    assert place.counted("SELECT shop FROM panes") == {("kiel",): 4}

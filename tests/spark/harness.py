@@ -59,7 +59,7 @@ class PagesHost:
     def __init__(
         self,
         pipelines: Sequence[Pipeline],
-        schema: Mapping[str, pl.DataType],
+        schema: Mapping[str, pl.DataType] | Sequence[Mapping[str, pl.DataType]],
         *,
         buckets: int = 3,
         tasks: int = 2,
@@ -67,20 +67,25 @@ class PagesHost:
     ) -> None:
         self._tasks, self._knows = tasks, knows
         self._operators: list[Buckets] = []
+        schemas = (schema,) if isinstance(schema, Mapping) else tuple(schema)
         for depth, pipeline in enumerate(pipelines):
             plan = pipeline.plan
-            count = 1 if not plan.key or (plan.window.axis == "rows" and not hasattr(plan.window, "size")) else buckets
+            count = 1 if not plan.key or plan.counts_all_keys else buckets
             sources = self._operators[-1].stage.buckets if depth else 0
-            stage = Stage(f"stage {next(_serial)}", plan, dict(schema), count, depth, sources)
+            stage = Stage(f"stage {next(_serial)}", plan, schemas, count, depth, sources)
             self._operators.append(Buckets(stage))
             panes = stage.operator().output_schemas()["panes"]
-            schema = dict(pl.DataFrame(pl.from_arrow(arrow_schema(panes).empty_table())).schema)
+            schemas = (dict(pl.DataFrame(pl.from_arrow(arrow_schema(panes).empty_table())).schema),)
 
-    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
+    def bundle(
+        self, rows: pl.DataFrame | Sequence[pl.DataFrame], *, now: int, watermark: int | None, polled: bool
+    ) -> Came:
         first = self._operators[0]
+        inputs = [rows] if isinstance(rows, pl.DataFrame) else rows
+        parts = [(edge, part) for edge, frame in enumerate(inputs) for part in _parts(frame, self._tasks)]
         pages: list[page.Page] = []
-        for task, part in enumerate(_parts(rows, self._tasks)):
-            pages += stamped_pages(first.stage, part, now, page.sequence(task, 0), self._was(first))
+        for task, (edge, part) in enumerate(parts):
+            pages += stamped_pages(first.stage, part, now, page.sequence(task, 0), self._was(first), edge)
         if watermark is not None:
             detail = '{"do": "drain"}' if watermark == MAX else f'{{"do": "note", "watermark": {watermark}}}'
             pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in labels(first.stage.buckets)]
@@ -108,7 +113,8 @@ class PagesHost:
         stages = [operator.stage for operator in self._operators]
         panes = rows("panes", stages[-1])
         key = stages[-1].plan.key
-        order = panes.sort("diff", *_bounds(panes), *key, maintain_order=True) if panes.height else panes
+        windowed = panes.height and "window" in panes.columns
+        order = panes.sort("diff", *_bounds(panes), *key, maintain_order=True) if windowed else panes
         first = next(iter(self._operators[0].states.values()))
         return Came(
             order,

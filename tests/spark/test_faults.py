@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from tests.spark.chaos import expected, found, prepare, start
+from tests.spark.cluster import standalone
 
 KILLS = int(os.environ.get("EVENTIDE_KILLS", "1"))
 BUNDLES = 22
@@ -63,15 +64,17 @@ def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> Non
     assert found(tmp_path) == expected(8)
 
 
-def test_an_executor_that_is_killed_is_replaced(tmp_path: Path) -> None:
+def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> None:
     prepare(tmp_path, 8)
-    job = start(tmp_path, master="local-cluster[2,1,1024]")  # a master, and two executors in processes of their own
-    assert job.stdout is not None
-    killed = 0
-    while line := job.stdout.readline():
-        if line.split()[:2] in (["batch", "1"], ["batch", "4"]):
-            killed += _kill(next(pid for pid, command, _ in _processes(job.pid) if _EXECUTOR in command))
-    job.communicate()
+    with standalone(tmp_path / "cluster", workers=2) as cluster:
+        job = start(tmp_path, master=cluster.url)
+        assert job.stdout is not None
+        killed = 0
+        while line := job.stdout.readline():
+            if line.split()[:2] in (["batch", "1"], ["batch", "4"]):
+                running = (one for session in cluster.sessions for one in _processes(session))
+                killed += _kill(next(pid for pid, command, _ in running if _EXECUTOR in command))
+        job.communicate()
     assert killed == 2
     assert job.returncode == 0, _log(tmp_path)
     assert found(tmp_path) == expected(8)

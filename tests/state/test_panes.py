@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -31,6 +32,16 @@ class Pane:
 
 def frame(panes: list[Pane]) -> pl.DataFrame:
     return pl.DataFrame([(p.id, p.hash, p.due, p.clock) for p in panes], schema=SCHEMA, orient="row")
+
+
+def probed(table: PaneTable, hashes: list[int], at_once: int = 100) -> list[tuple[int, int]]:
+    """Which hash found which pane."""
+    found = table.probe(np.array(hashes, np.uint64), at_once=at_once)
+    return sorted(
+        (hashes[asked], id_)
+        for one in found
+        for asked, id_ in zip(one.asked, table.runs[one.run].panes["id"].gather(one.rows), strict=True)
+    )
 
 
 def ids(table: PaneTable) -> list[int]:
@@ -172,3 +183,25 @@ def test_a_pane_put_back_with_a_later_time_falls_due_again() -> None:
     _, soon = table.take(wanted(set()), due=(5, 8), clock=NEVER)
     _, then = table.take(wanted(set()), due=(8, 9), clock=NEVER)
     assert (taken_ids(soon), taken_ids(then)) == ([], [1])
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_probing_finds_every_pane_of_every_hash_asked_for_and_leaves_it(at_once: int) -> None:
+    table = PaneTable().put(frame([Pane(i, i % 3, 9, None) for i in range(6)]))
+    table = table.put(frame([Pane(6, 1, 9, None)]))
+    assert probed(table, [1, 1, 2, 7], at_once) == sorted([(1, i) for i in (1, 4, 6)] * 2 + [(2, 2), (2, 5)])
+    assert ids(table) == list(range(7))
+
+
+def test_probing_does_not_find_what_was_taken() -> None:
+    table = PaneTable().put(frame([Pane(i, 1, i, None) for i in range(1, 6)]))
+    table, _ = table.take(pl.Series([], dtype=pl.UInt64), due=(0, 2), clock=NEVER)
+    assert probed(table, [1]) == [(1, 3), (1, 4), (1, 5)]
+
+
+def test_what_was_found_can_be_taken_from_its_place() -> None:
+    table = PaneTable().put(frame([Pane(i, i, 9, None) for i in range(8)])).put(frame([Pane(8, 3, 9, None)]))
+    places = {one.run: one.rows for one in table.probe(np.array([3], np.uint64))}
+    table, taken = table.take_at(places)
+    assert sorted(pl.concat(taken)["id"]) == [3, 8]
+    assert ids(table) == [0, 1, 2, 4, 5, 6, 7]

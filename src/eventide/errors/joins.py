@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventide.errors.kinds import PlanError, did_you_mean
+from eventide.errors.kinds import DataError, PlanError, did_you_mean
 
 
 def key_is_a_side(name: str) -> PlanError:
@@ -104,9 +104,105 @@ def several_inputs(known: Sequence[str]) -> PlanError:
     return PlanError(f"this pipeline has several inputs. Give the rows of each: {{{names}}}.")
 
 
+def one_input(given: int) -> PlanError:
+    """Several DataFrames for a pipeline of one stream."""
+    return PlanError(f"this pipeline has one input, but {given} DataFrames were given. Unite them first.")
+
+
+def streams_and_tables(names: Sequence[str]) -> PlanError:
+    """Some inputs are streaming, others are not."""
+    return PlanError(
+        f"of the inputs {list(names)} some are streaming and some are not. Read all of them with readStream, or none."
+    )
+
+
 def unequal_lengths(lengths: Sequence[int]) -> PlanError:
     """Inputs with different numbers of bundles."""
     return PlanError(
         f"the inputs have {', '.join(map(str, lengths))} bundles. Each bundle takes one frame of every input: give "
         "them equally many; a frame may be empty."
+    )
+
+
+def bad_within(within: object) -> PlanError:
+    """``within`` is neither a duration nor two of them."""
+    return PlanError(
+        f"join: within={within!r} is not a duration or a pair of them. Say how far right.time may lie from left.time: "
+        "within=('-1 minute', '1 hour'), or within='5 minutes' for either direction."
+    )
+
+
+def empty_interval(within: object) -> PlanError:
+    """No two rows could meet."""
+    return PlanError(f"join: within={within!r} holds nothing: its lower bound lies above the upper one. Swap them.")
+
+
+def interval_too_long(bound: object) -> PlanError:
+    """Beside an instant, the bound would not fit into 64 bits."""
+    return PlanError(f"join: within has the bound {bound!r}, which is longer than 36,000 years. Choose a shorter one.")
+
+
+def unbounded(side: str) -> PlanError:
+    """State would grow for ever."""
+    open_bound = {"left": "an upper", "right": "a lower"}[side]
+    return PlanError(
+        f"join: without {open_bound} bound of time, rows of the {side} stream would be kept for ever, because a "
+        f"partner may come at any time. Give the bound, or say how long the rows are kept: {side}.retain(time=…)."
+    )
+
+
+def retained_already(side: str) -> PlanError:
+    """Two rules for how long rows are kept."""
+    return PlanError(
+        f"join: within already says how long rows of the {side} stream are kept. Leave its .retain(…) out, or leave "
+        "the bound open (None)."
+    )
+
+
+def bad_where(where: object) -> PlanError:
+    """``where`` is no expression."""
+    return PlanError(
+        f"join: where={where!r} is not an expression of Polars over the columns of the joined rows, such as "
+        "pl.col('price') > pl.col('price_right')."
+    )
+
+
+def where_unknown(name: str, known: Sequence[str]) -> PlanError:
+    """``where`` reads a column that the joined rows do not have."""
+    return PlanError(
+        f"join: where reads the column {name!r}, which the joined rows do not have. {did_you_mean(name, known)}"
+    )
+
+
+def where_not_boolean(found: object) -> PlanError:
+    """``where`` does not say yes or no."""
+    return PlanError(f"join: where gives {found} for each pair of rows. It must give a boolean: which pairs to keep.")
+
+
+def bad_max_matches(given: object) -> PlanError:
+    """``max_matches`` is no count."""
+    return PlanError(f"join: max_matches={given!r} is not a count of rows above zero.")
+
+
+def too_many_matches(most: int, key: object, many: int) -> DataError:
+    """A bundle gives more pairs than memory should hold."""
+    return DataError(
+        f"join: one bundle gives more than {most:,} pairs of rows; the key {key!r} alone gives about {many:,}. Narrow "
+        "within, join on more columns, leave such keys out, or raise max_matches."
+    )
+
+
+def within_or_over() -> PlanError:
+    """Neither says how near rows must be, or both do."""
+    return PlanError(
+        "join: say how near two rows must be, in one way: within=('-1 minute', '1 hour') for times, or over=ev.rows(3) "
+        "or over=ev.range('2 minutes') for what precedes the left row."
+    )
+
+
+def bad_over(over: object) -> PlanError:
+    """``over`` does not look back."""
+    return PlanError(
+        f"join: over={over!r} does not say how far to look back. Give ev.rows(n) or ev.range(length); for rows of the "
+        "same window use ev.window_join."
     )

@@ -10,7 +10,7 @@ import polars as pl
 from eventide.errors import plan as errors
 from eventide.errors import windows as window_errors
 from eventide.operators import columns as c
-from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.plan import IngestionTime, OneInput
 from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column
 from eventide.windows import Inherit, Sessions
 
@@ -41,7 +41,7 @@ class Admitted:
             self.rows = self.rows.filter(~mask)
 
 
-def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
+def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
     """Time the rows, and set aside those that have none, lie too far ahead, or are otherwise unusable."""
     admitted = _timed(plan, rows, now)
     faults = plan.watermark.faults(admitted.rows)
@@ -63,7 +63,7 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     return admitted
 
 
-def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
+def _timed(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
     """All rows with their time; null where there is none, and ``UNREADABLE`` where there is one of no use."""
     if isinstance(plan.time, IngestionTime):
         timed = rows.with_columns(pl.lit(now, pl.Int64).alias(c.TIME), pl.lit(False).alias(c.UNREADABLE))

@@ -7,12 +7,15 @@ from typing import Any
 
 import polars as pl
 
+from eventide.operators.interval_join import IntervalJoin
+from eventide.operators.last_rows_join import LastRowsJoin
 from eventide.operators.operator import StreamOperator
 from eventide.operators.processing import Processing
 from eventide.operators.saving import State
 from eventide.operators.window_join import WindowJoin
 from eventide.operators.windowed import WindowedAggregate
 from eventide.operators.with_calls import WithCalls
+from eventide.plan.join_plan import JoinPlan
 from eventide.plan.process_plan import ProcessPlan
 
 
@@ -35,4 +38,6 @@ def loaded(plan: Any, saved: bytes) -> tuple[StreamOperator, State]:
 def _kind_of(plan: Any) -> Any:
     if isinstance(plan, ProcessPlan):
         return Processing
+    if isinstance(plan, JoinPlan):
+        return IntervalJoin if plan.last is None else LastRowsJoin
     return WindowedAggregate if plan.sides is None else WindowJoin

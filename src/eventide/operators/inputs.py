@@ -14,7 +14,6 @@ import polars as pl
 from eventide.errors import joins as errors
 from eventide.errors import watermarks as watermark_errors
 from eventide.operators.admission import Admitted, admit
-from eventide.plan.plan import Plan
 from eventide.watermarks import AnyTracker, Strategy, Tracker, Trackers
 
 Schema = Mapping[str, pl.DataType]
@@ -48,7 +47,7 @@ class Inputs(Protocol):
 class Alike:
     """One stream, or a union: rows with the same columns, whose order may differ."""
 
-    plan: Plan
+    plan: Any
     schemas: tuple[dict[str, pl.DataType], ...]
 
     def __post_init__(self) -> None:
@@ -77,7 +76,7 @@ class Alike:
 class Sided:
     """Sides whose rows differ: each row is a struct under the name of its input, and beside it stands its key."""
 
-    plan: Plan
+    plan: Any
     schemas: tuple[dict[str, pl.DataType], ...]
 
     def __post_init__(self) -> None:
@@ -113,7 +112,7 @@ class Sided:
         return rows.select(*key, pl.lit(own.name).alias(SIDE), *structs, *ours)
 
 
-def inputs_of(plan: Plan, schemas: Sequence[Schema]) -> Inputs:
+def inputs_of(plan: Any, schemas: Sequence[Schema]) -> Inputs:
     """The inputs of a plan."""
     known = tuple(dict(schema) for schema in schemas)
     return Alike(plan, known) if plan.sides is None else Sided(plan, known)

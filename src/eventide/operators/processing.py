@@ -23,7 +23,7 @@ from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.outcome import Stamped
 from eventide.operators.saving import Saving, State, opened, schemas_in
-from eventide.operators.windowed import _check_columns
+from eventide.operators.windowed import check_columns
 from eventide.panes import INSTANT
 from eventide.plan.process_plan import ProcessPlan, fingerprint
 from eventide.processors.changes import Keys
@@ -55,8 +55,8 @@ class Processing:
     def __init__(self, plan: ProcessPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
         for edge, own in enumerate(schemas):
-            _check_columns(plan.at(edge), own)  # type: ignore[arg-type]
-        self._inputs = inputs_of(plan, schemas)  # type: ignore[arg-type]
+            check_columns(plan.at(edge), own)
+        self._inputs = inputs_of(plan, schemas)
         self.schemas = self._inputs.schemas
         self.schema = self._inputs.schema
         self._check_keys()

@@ -13,8 +13,8 @@ from dataclasses import replace
 import polars as pl
 
 from eventide.aggregates.numbering import GROUP, number
-from eventide.errors import joins as errors
 from eventide.operators.bundle import Output
+from eventide.operators.pairing import pair_columns
 from eventide.operators.windowed import WindowedAggregate
 from eventide.panes import RESERVED
 from eventide.plan.plan import Plan
@@ -63,14 +63,8 @@ class _Pairs:
         self._key = list(plan.key)
         self._how = plan.sides.how
         self._names = [one.name for one in plan.edges]
-        left, right = ([n for n in own if n not in one.key] for one, own in zip(plan.edges, schemas, strict=True))
-        taken = {*self._key, *left}
-        self._left = {name: name for name in left}
-        self._right = {name: f"{name}{plan.sides.suffix}" if name in taken else name for name in right}
-        every = [*self._key, *self._left.values(), *self._right.values()]
-        for name in every:
-            if name in RESERVED or every.count(name) > 1:
-                raise errors.column_taken(name)
+        columns = pair_columns(plan.edges, schemas, suffix=plan.sides.suffix, reserved=RESERVED)
+        self._left, self._right = columns.sides
 
     def of(self, panes: pl.DataFrame) -> pl.DataFrame:
         """The pairs of each pane, in the order of panes."""

@@ -30,7 +30,7 @@ from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restor
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
 from eventide.operators.saving import Saving, State, opened, schemas_in
-from eventide.plan.plan import IngestionTime, Plan, fingerprint
+from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
 from eventide.state.keys import as_grouped
 from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
@@ -46,7 +46,7 @@ class WindowedAggregate:
     def __init__(self, plan: Plan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
         for edge, own in enumerate(schemas):
-            _check_columns(plan.at(edge), own)
+            check_columns(plan.at(edge), own)
         self._inputs = inputs_of(plan, schemas)
         self.schemas = self._inputs.schemas
         self.schema = schema = self._inputs.schema
@@ -69,12 +69,13 @@ class WindowedAggregate:
 
     def reads(self, edge: int = 0) -> set[str]:
         """The columns of an input's rows that the plan looks at; late rows and dead letters show all."""
-        plan = self.plan.at(edge)
+        plan = self.plan
         if plan.sides is not None:
             return set(self.schemas[edge])
-        names = {*plan.key, *plan.watermark.columns(), *self.bound.reads}
-        if not isinstance(plan.time, IngestionTime):
-            names |= {plan.time, plan.time.partition(".")[0]}
+        names = {*plan.key, *self.bound.reads}
+        for one in plan.edges:  # inputs that are alike keep the same columns
+            names |= {*one.watermark.columns()}
+            names |= set() if isinstance(one.time, IngestionTime) else {one.time, one.time.partition(".")[0]}
         if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
             names.add(plan.window.gap)
         if isinstance(plan.window, Inherit):
@@ -316,7 +317,8 @@ def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, 
     )
 
 
-def _check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
+def check_columns(plan: OneInput, schema: Mapping[str, pl.DataType]) -> None:
+    """Refuse rows that lack what the plan reads of one input."""
     for name in schema:
         if name.startswith("__"):
             raise errors.internal_name(name)

@@ -2,6 +2,8 @@
 
 from eventide.plan.builder import Stream, ingestion_time, stream
 from eventide.plan.combining import cogroup, union, window_join
+from eventide.plan.join_plan import JoinPlan
+from eventide.plan.joining import join
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.process_plan import ProcessPlan
@@ -9,12 +11,14 @@ from eventide.plan.processing import process
 
 __all__ = [
     "IngestionTime",
+    "JoinPlan",
     "Pipeline",
     "Plan",
     "ProcessPlan",
     "Stream",
     "cogroup",
     "ingestion_time",
+    "join",
     "process",
     "stream",
     "union",

@@ -141,6 +141,8 @@ def keyed(what: str, streams: Mapping[str, Stream], on: On | None) -> tuple[Inpu
             raise errors.bad_on(what, on)
         inputs = [replace(inputs[0], key=tuple(on)), replace(inputs[1], key=tuple(on.values()))]
     elif on is not None:
+        if not isinstance(on, Sequence):
+            raise errors.bad_on(what, on)
         names = (on,) if isinstance(on, str) else tuple(on)
         inputs = [replace(one, key=names) for one in inputs]
     for one in inputs:

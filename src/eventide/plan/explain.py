@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from eventide.plan.explain_join import join_facts
+from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.process_plan import ProcessPlan, facts_of
 from eventide.time import format_duration
@@ -21,17 +23,21 @@ _LAYOUTS = {
 }
 
 
-def explain(plan: Any) -> str:
+def explain(plan: Plan | JoinPlan | ProcessPlan) -> str:
     """Aligned lines, one fact each."""
-    facts = [
+    facts = [*join_facts(plan), *_calls(plan)] if isinstance(plan, JoinPlan) else _facts(plan)
+    width = max(len(name) for name, _ in facts)
+    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
+
+
+def _facts(plan: Plan | ProcessPlan) -> list[tuple[str, str]]:
+    return [
         ("time", "the batch's own time" if isinstance(plan.time, IngestionTime) else f"column {plan.time!r}"),
         ("key", ", ".join(map(repr, plan.key)) or "none: one group"),
         *_inputs(plan),
         *_calls(plan),
         *(facts_of(plan) if isinstance(plan, ProcessPlan) else _windowed(plan)),
     ]
-    width = max(len(name) for name, _ in facts)
-    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
 
 
 def _windowed(plan: Plan) -> list[tuple[str, str]]:

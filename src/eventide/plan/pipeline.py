@@ -12,27 +12,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from eventide.local import Clock, LocalQuery, LocalResult, Rows
+    from eventide.spark.feeding import Source
     from eventide.spark.scanning import Scan
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What ``.agg(…)`` gives, and ``.process(…)``."""
+    """What ``.agg(…)``, ``.process(…)`` and the joins give."""
 
-    plan: Any  # a ``Plan``, or that of another kind of operator
+    plan: Any  # a Plan, a JoinPlan, or a ProcessPlan
 
     def explain(self) -> str:
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""
         return explain(self.plan)
 
-    def __call__(self, rows: DataFrame | Scan | Mapping[str, DataFrame], *others: DataFrame) -> DataFrame:
+    def __call__(self, rows: Source, *others: DataFrame | Scan) -> DataFrame:
         """The panes over a DataFrame of Spark, streaming or not: ``events.transform(pipeline)``.
 
         With several inputs, the DataFrame of each, in their order or by name: ``pipeline(orders, shipments)``.
         """
         from eventide.spark.host import transform
 
-        return transform(self, rows if not others else [rows, *others])
+        return transform(self, [rows, *others] if others else rows)  # type: ignore[list-item]
 
     def local(self, rows: Rows | Mapping[str, Rows], *, clock: Clock | None = None, drain: bool = True) -> LocalResult:
         """Run in this process: each frame of ``rows`` is a bundle. With ``drain`` all windows fire at the end.

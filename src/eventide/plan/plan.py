@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from eventide.aggregates import Aggregate
 from eventide.plan.calls import AsyncMap
@@ -57,6 +57,21 @@ class Input:
         return f"{self.name}: time {time}, key {', '.join(map(repr, self.key)) or 'none'}, {self.watermark.describe()}"
 
 
+class OneInput(Protocol):
+    """Any kind of plan, as the rows of one input see it."""
+
+    @property
+    def time(self) -> str | IngestionTime: ...  # noqa: D102
+    @property
+    def key(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def watermark(self) -> Strategy: ...  # noqa: D102
+    @property
+    def window(self) -> Window: ...  # noqa: D102
+    @property
+    def mode(self) -> Mode: ...  # noqa: D102
+
+
 @dataclass(frozen=True)
 class Plan:
     """Everything that a host needs to know to run the pipeline.
@@ -97,6 +112,16 @@ class Plan:
         joins = isinstance(self.window, Sessions) and self.window.touching == "merge"
         lateness = 0 if self.window.axis == "rows" else self.lateness
         return Lifetime(lateness, joins)
+
+    @property
+    def tells(self) -> Literal["windows", "pairs"]:
+        """Whether there is one row for each key and window, or one for each pair of rows in it."""
+        return "windows" if self.sides is None or self.sides.how is None else "pairs"
+
+    @property
+    def counts_all_keys(self) -> bool:
+        """Whether the rows of all keys bear on each key, so that they cannot be parted."""
+        return isinstance(self.window, Sessions) and self.window.axis == "rows"
 
     @property
     def layout(self) -> Layout:

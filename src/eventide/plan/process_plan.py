@@ -45,6 +45,11 @@ class ProcessPlan:
     sides: Sides | None = None
     calls: tuple[AsyncMap, ...] = ()
 
+    tells = "rows"
+    """What is emitted is told once, and there are no windows."""
+    counts_all_keys = False
+    """Rows of one key have nothing to do with those of another."""
+
     @property
     def edges(self) -> tuple[Input, ...]:
         """The inputs; a plan of one stream has one."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Output: TypeAlias = Literal["panes", "late", "dead"]
+Tells: TypeAlias = Literal["windows", "pairs", "rows"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class About:
     output: Output
     key: tuple[str, ...]
     mode: Literal["accumulating", "discarding", "retracting"]
+    tells: Tells = "windows"  # one row for each key and window, pairs of rows in windows, or rows without a window
     query: str = ""  # Spark's query id: the same after a restart from the checkpoint; empty until the query has started
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 from eventide.columns import expressions
-from eventide.errors import spark as errors
-from eventide.operators.windowed import WindowedAggregate
-from eventide.plan.plan import Plan
+from eventide.operators.binding import operator_of
 from eventide.spark import page
 from eventide.spark.control import commands
+from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.metrics import observation, observed_columns
-from eventide.spark.scanning import Scan, stamp_files
 from eventide.spark.stage import Stage
-from eventide.spark.stamping import NOW, stamp_needs_now, stamp_pages, stamp_rows
+from eventide.spark.stamping import stamp_pages
 from eventide.spark.ticks import needs_ticks, ticks
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.spark.unpacking import unpack
-from eventide.windows import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +49,7 @@ class Applied:
         return rows if kind == page.PANES else rows.drop(*stage.derived)
 
 
-def transform(pipeline: Pipeline, rows: DataFrame | Scan) -> DataFrame:
+def transform(pipeline: Pipeline, rows: Source) -> DataFrame:
     """The panes of a pipeline over a DataFrame."""
     applied = apply(pipeline, rows)
     panes = applied.rows(page.PANES, observed(applied))
@@ -59,52 +57,27 @@ def transform(pipeline: Pipeline, rows: DataFrame | Scan) -> DataFrame:
     return panes
 
 
-def apply(
-    pipeline: Pipeline, rows: DataFrame | Scan, *, everything: bool = False, control: str | None = None
-) -> Applied:
-    """A pipeline over a DataFrame. With ``everything`` late rows and dead letters have all of the row's columns."""
-    if isinstance(rows, Scan):
-        return _scanned(pipeline, rows, everything=everything, control=control)
-    before: Applied | None = getattr(rows, _OUTPUT, None)
-    if before is not None and not expressions(pipeline.plan):
-        return follow(pipeline, before)
-    from pyspark.sql import functions as F  # noqa: N812
-
+def apply(pipeline: Pipeline, rows: Source, *, everything: bool = False, control: str | None = None) -> Applied:
+    """A pipeline over its inputs. With ``everything`` late rows and dead letters have all of the row's columns."""
     plan = pipeline.plan
-    derived = expressions(plan)
-    own = {name.lower() for name in rows.columns}
-    rows = rows.withColumns(derived) if derived else rows
-    schema = polars_schema(rows.schema)
+    before: Applied | None = getattr(rows, _OUTPUT, None)
+    if before is not None and not expressions(plan):
+        return follow(pipeline, before)
+    feeds = [feed(plan.at(edge), one) for edge, one in enumerate(sources(plan, rows))]
+    operator = operator_of(plan, *(one.schema for one in feeds))  # refused here, not in a task
     if not everything:
-        needed = WindowedAggregate(plan, schema).reads() or {rows.columns[0]}
-        rows = rows.select(*[f"`{name}`" for name in rows.columns if name in needed])
-        schema = {name: schema[name] for name in rows.columns}
-    spark = rows.sparkSession
+        feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]
+    spark = feeds[0].spark
     stage = Stage(
         uuid.uuid4().hex,
         plan,
-        schema,
+        tuple(one.schema for one in feeds),
         _buckets(plan, spark),
-        streaming=rows.isStreaming,
-        derived=tuple(name for name in derived if name.lower() not in own),
+        streaming=feeds[0].streaming,
+        derived=() if plan.inputs else feeds[0].derived,
     )
-    stage.operator()  # a plan that does not fit its rows is refused here, not in a task
-    now = F.unix_micros(F.current_timestamp())
-    timed = rows.withColumn(NOW, now) if stamp_needs_now(plan) else rows
-    pages = timed.mapInArrow(stamp_rows(stage), page.SCHEMA)
-    return _begun(pages.withColumn("now", now), stage, control)
-
-
-def _scanned(pipeline: Pipeline, scan: Scan, *, everything: bool, control: str | None) -> Applied:
-    plan = pipeline.plan
-    if expressions(plan):
-        raise errors.expression_in_scan(next(iter(expressions(plan))))
-    schema = polars_schema(scan.schema)
-    needed = set(schema) if everything else WindowedAggregate(plan, schema).reads() or {next(iter(schema))}
-    schema = {name: dtype for name, dtype in schema.items() if name in needed}
-    stage = Stage(uuid.uuid4().hex, plan, schema, _buckets(plan, scan.spark))
-    stage.operator()
-    return _begun(scan.files().mapInArrow(stamp_files(stage, scan.parts), page.SCHEMA), stage, control)
+    pages = reduce(lambda one, other: one.union(other), (one.stamped(stage, i) for i, one in enumerate(feeds)))
+    return _begun(pages, stage, control)
 
 
 def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
@@ -121,7 +94,7 @@ def follow(pipeline: Pipeline, before: Applied) -> Applied:
     stage = Stage(
         uuid.uuid4().hex,
         plan,
-        schema,
+        (schema,),
         _buckets(plan, before.pages.sparkSession),
         depth=before.stage.depth + 1,
         sources=before.stage.buckets,
@@ -155,10 +128,9 @@ def observed(applied: Applied) -> DataFrame:
     return pages
 
 
-def _buckets(plan: Plan, spark: SparkSession) -> int:
+def _buckets(plan: Any, spark: SparkSession) -> int:
     """As many as there are state partitions: each then has one, and a batch has as few calls as it can."""
-    whole = isinstance(plan.window, Sessions) and plan.window.axis == "rows"  # the rows of all keys count
-    if not plan.key or whole:
+    if not plan.key or plan.counts_all_keys:
         return 1
     chosen = spark.conf.get("spark.eventide.buckets", None) or spark.conf.get("spark.sql.shuffle.partitions", "200")
     return int(chosen or 200)

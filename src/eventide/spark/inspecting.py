@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +14,12 @@ import polars as pl
 
 from eventide.errors import spark as errors
 from eventide.operators import columns as c
-from eventide.operators.windowed import WindowedAggregate
+from eventide.operators.binding import operator_of
+from eventide.operators.saving import schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.processor import HEAD, PAGES
 from eventide.state import snapshot
+from eventide.state.panes import DUE
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
 
@@ -66,9 +70,17 @@ class OperatorState:
         """Those that are not waited for."""
         return [origin.name for origin in self.origins if origin.standing == "idle"]
 
+    @property
+    def _what(self) -> str:
+        inputs = [name.removeprefix("input ") for name in self.plan if name.startswith("input ")]
+        if "window" not in self.plan:
+            return f"{self.plan.get('join', '')} join of {' and '.join(inputs)}, {self.plan.get('within', '')}"
+        of = f", of {' and '.join(inputs)}" if inputs else ""
+        return f"{self.plan['window']}, key {self.plan.get('key') or 'none'}{of}"
+
     def __str__(self) -> str:
         lines = [
-            f"operator {self.depth}: {self.plan.get('window', '')}, key {self.plan.get('key') or 'none'}",
+            f"operator {self.depth}: {self._what}",
             f"  watermark  {_instant(self.watermark)}",
             f"  state      format {self.format}, {self.buckets} buckets, {self.pages} pages, {self.bytes:,} bytes",
         ]
@@ -82,7 +94,10 @@ class OperatorState:
 
 
 def inspect(
-    checkpoint: str, *, pipeline: Pipeline | Sequence[Pipeline] | None = None, spark: SparkSession | None = None
+    checkpoint: str | Path,
+    *,
+    pipeline: Pipeline | Sequence[Pipeline] | None = None,
+    spark: SparkSession | None = None,
 ) -> list[OperatorState]:
     """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
 
@@ -98,6 +113,7 @@ def inspect(
     if active is None:
         raise errors.no_session("inspect()")
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
+    checkpoint = os.fspath(checkpoint)
     found = active.read.format("state-metadata").load(checkpoint).where("operatorName LIKE 'transformWithState%'")
     told = found.selectExpr("operatorId", "maxBatchId").distinct().orderBy("operatorId").collect()
     if not told:
@@ -118,7 +134,7 @@ def _operator(
     first = read[0]
     about = json.loads(heads[0]["value"]["about"])
     tracker = first["tracker"]
-    keys = tracker["coalescer"]["keys"]
+    keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     buckets = {head["key"]["bucket"]: bytes(head["value"]["body"]) for head in heads}
     plan = _plan_of(first, bodies.get(heads[0]["key"]["bucket"], {}))
     own = chain[about["depth"]] if about["depth"] < len(chain) else None
@@ -134,7 +150,7 @@ def _operator(
         gaps=_gaps(tracker),
         pages=sum(len(pages) for pages in bodies.values()),
         bytes=sum(len(body) for pages in bodies.values() for body in pages.values()) + sum(map(len, buckets.values())),
-        windows=None if own is None else _windows(own, plan["rows"].schema, buckets, bodies),
+        windows=None if own is None else _windows(own, schemas_in(plan), buckets, bodies),
     )
 
 
@@ -160,6 +176,9 @@ def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, A
 
 
 def _origins(tracker: Mapping[str, Any]) -> list[Origin]:
+    if "inputs" in tracker:  # an operator with several inputs
+        parts = [(number, one) for number, known in enumerate(tracker["inputs"]) for one in _origins(known)]
+        return [replace(one, name=f"input {number}: {one.name}") for number, one in parts]
     inputs = tracker["coalescer"]["inputs"]
     names = tracker["origins"].to_list()
     keys = [key for key, _, _ in tracker["coalescer"]["keys"]]
@@ -172,6 +191,8 @@ def _origins(tracker: Mapping[str, Any]) -> list[Origin]:
 
 
 def _gaps(tracker: Mapping[str, Any]) -> list[Gap]:
+    if "inputs" in tracker:
+        return [gap for known in tracker["inputs"] for gap in _gaps(known)]
     runs, names = tracker["runs"].sort("origin", "start"), tracker["origins"].to_list()
     origin, start, end = (runs[name].to_numpy() for name in ("origin", "start", "end"))
     if not len(origin):
@@ -185,10 +206,13 @@ def _gaps(tracker: Mapping[str, Any]) -> list[Gap]:
 
 
 def _windows(
-    pipeline: Pipeline, schema: Any, heads: Mapping[int, bytes], pages: Mapping[int, Mapping[int, bytes]]
+    pipeline: Pipeline,
+    schemas: Sequence[pl.Schema],
+    heads: Mapping[int, bytes],
+    pages: Mapping[int, Mapping[int, bytes]],
 ) -> pl.DataFrame:
     """The open windows of all buckets. Cells are shown by slice: the stretch that windows share."""
-    operator = WindowedAggregate(pipeline.plan, dict(schema))
+    operator = operator_of(pipeline.plan, *schemas)
     frames = []
     for bucket, head in heads.items():
         store = _Read(pages.get(bucket, {}))
@@ -202,6 +226,9 @@ def _windows(
 
 
 def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    if c.ROWS not in frame.columns:  # rows that wait for others: they are shown by the time at which they go
+        gone = frame.group_by(pl.lit(None, pl.Int64).alias("start"), pl.col(DUE).alias("end"))
+        return gone.agg(pl.lit(0, pl.Int64).alias("keys"), pl.len().cast(pl.Int64).alias("rows"))
     start = pl.col(c.START if c.START in frame.columns else c.SLICE).alias("start")
     end = (pl.col(c.END) if c.END in frame.columns else pl.lit(None, pl.Int64)).alias("end")
     counts = pl.len().cast(pl.Int64).alias("keys"), pl.col(c.ROWS).sum().cast(pl.Int64).alias("rows")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eventide.errors import state as errors
-from eventide.operators.windowed import State
+from eventide.operators.saving import State
 from eventide.spark.stage import Stage
 from eventide.spark.tasks import Task
 from eventide.state.paging import Ledger

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from eventide.operators.bundle import Output
-from eventide.operators.windowed import State
+from eventide.operators.saving import State
 
 REASONS = ("null_time", "future", "duplicate", "out_of_retention", "failed", "bad_row", "no_window")
 SUMS = (

@@ -75,6 +75,7 @@ def stamp_to_bytes(stamp: Stamp) -> bytes:
             "summary": stamp.summary,
             "behind": stamp.behind,
             "stamped": parts,
+            "edge": stamp.edge,
         },
         compression=_COMPRESSION,
     )
@@ -86,12 +87,12 @@ def stamp_from_bytes(body: bytes) -> Stamp:
     return Stamp(**content | {"stamped": Stamped(**content["stamped"])})
 
 
-def rows_to_bytes(rows: pl.DataFrame, summary: pl.DataFrame) -> bytes:
-    """Rows as they came, and what all rows of their task say of the watermark."""
-    return snapshot.dump({"rows": rows, "summary": summary}, compression=_COMPRESSION)
+def rows_to_bytes(rows: pl.DataFrame, summary: pl.DataFrame, edge: int) -> bytes:
+    """Rows as they came on an input, and what all rows of their task say of the watermark."""
+    return snapshot.dump({"rows": rows, "summary": summary, "edge": edge}, compression=_COMPRESSION)
 
 
-def rows_from_bytes(body: bytes) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The rows and the summary of a page."""
+def rows_from_bytes(body: bytes) -> tuple[pl.DataFrame, pl.DataFrame, int]:
+    """The rows and the summary of a page, and the number of the input."""
     content = snapshot.load(body)
-    return content["rows"], content["summary"]
+    return content["rows"], content["summary"], content["edge"]

@@ -14,10 +14,10 @@ from eventide.plan.pipeline import Pipeline
 from eventide.sinks import About, Sink
 from eventide.spark import page
 from eventide.spark.control import Control
+from eventide.spark.feeding import Source, sources
 from eventide.spark.host import Applied, apply, follow, observed
 from eventide.spark.metrics import BatchMetrics, read_metrics
 from eventide.spark.query import Query
-from eventide.spark.scanning import Scan
 from eventide.spark.session import check_session
 from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
@@ -30,7 +30,7 @@ OnBatch = Callable[[BatchMetrics], Any]
 
 def run(
     pipeline: Pipeline | Sequence[Pipeline],
-    rows: DataFrame | Scan,
+    rows: Source,
     *,
     panes: Any,
     checkpoint: str | Path,
@@ -42,6 +42,8 @@ def run(
     on_batch: OnBatch | None = None,
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
+
+    A pipeline with several inputs takes a DataFrame for each, as a list in their order or by their names.
 
     ``panes``, ``late`` and ``dead`` are sinks (see ``ev.sinks``) or functions ``(batch, batch_id)``. Late rows and dead
     letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently.
@@ -57,9 +59,10 @@ def run(
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline)
     if not chain or not all(isinstance(one, Pipeline) for one in chain):
         raise errors.not_pipelines(pipeline)
-    if not rows.isStreaming:
+    first = sources(chain[0].plan, rows)[0]
+    if not first.isStreaming:
         raise errors.not_streaming()
-    spark = rows.sparkSession
+    spark = first.sparkSession
     check_session(spark, streaming=True)
     ticking = any(needs_ticks(one.plan) for one in chain)
     spoken = _trigger(trigger, ticking)
@@ -150,7 +153,7 @@ class Outputs:
 
     def _about(self, output: Any, depth: int) -> About:
         plan = self._applied.stages[depth].plan
-        return About(output, plan.key, plan.mode)
+        return About(output, plan.key, plan.mode, plan.tells)
 
     def _query_id(self, pages: DataFrame) -> str:
         """Spark's id of the query, which a restart finds again in the checkpoint."""

@@ -7,7 +7,7 @@ the names of its files, reads them with Polars, and sends on what the stamp make
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +20,7 @@ from eventide.spark.buckets import labels
 from eventide.spark.control import on_disk
 from eventide.spark.settling import settle
 from eventide.spark.stage import Stage
-from eventide.spark.stamping import NOW, as_batch, stamped_pages, watermark_known
+from eventide.spark.stamping import NOW, StampBatches, as_batch, stamped_pages, watermark_known
 from eventide.spark.tasks import this_task
 from eventide.spark.types import as_rows
 
@@ -102,7 +102,7 @@ def scan_parquet(
     return Scan(path, "parquet", schema, active, files_per_batch, parts)
 
 
-def stamp_files(stage: Stage, parts: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def stamp_files(stage: Stage, parts: int, edge: int = 0) -> StampBatches:
     """Names of files to pages."""
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,27 +112,27 @@ def stamp_files(stage: Stage, parts: int) -> Callable[[Iterator[pa.RecordBatch]]
         number = 0
         for one in (one for batch in batches for one in batch.to_pylist()):
             part = labels(parts).index(one["part"])
-            for rows in _read(_path(one["path"]), stage, part, parts):
+            for rows in _read(_path(one["path"]), stage.schemas[edge], part, parts):
                 sequence = page.sequence(task.number, number)
-                yield as_batch(stamped_pages(stage, rows, one[NOW], sequence, was))
+                yield as_batch(stamped_pages(stage, rows, one[NOW], sequence, was, edge))
                 number += 1
 
     return stamped
 
 
-def _read(path: str, stage: Stage, part: int, parts: int) -> Iterator[pl.DataFrame]:
+def _read(path: str, schema: Mapping[str, pl.DataType], part: int, parts: int) -> Iterator[pl.DataFrame]:
     """The rows of one part of a file, some at a time."""
     file = pl.scan_parquet(path)
     total: int = file.select(pl.len()).collect().item()
     place, end = total * part // parts, total * (part + 1) // parts
     there = file.collect_schema()
     columns = [  # a file from before a column was added has nulls in it, as in Spark
-        pl.col(name) if name in there else pl.lit(None, dtype).alias(name) for name, dtype in stage.schema.items()
+        pl.col(name) if name in there else pl.lit(None, dtype).alias(name) for name, dtype in schema.items()
     ]
     while place < end:
         size = min(_ROWS, end - place)
         rows = file.select(columns).slice(place, size).collect()
-        yield as_rows(rows, stage.schema)
+        yield as_rows(rows, schema)
         place += size
 
 

@@ -31,6 +31,7 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
             stamp.summary,
             stamp.behind if bucket == home else 0,
             Stamped(*(frame[bucket] for frame in split)),  # type: ignore[arg-type]
+            stamp.edge,
         )
         for bucket in range(buckets)
     ]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
-from eventide.operators.windowed import WindowedAggregate
-from eventide.plan.plan import Plan
+from eventide.operators.binding import operator_of
+from eventide.operators.operator import StreamOperator
 
 _KEPT = 64
 
-_bound: dict[str, WindowedAggregate] = {}
+_bound: dict[str, StreamOperator] = {}
 
 
 @dataclass(frozen=True)
@@ -20,17 +21,17 @@ class Stage:
     """One operator of a query."""
 
     name: str  # unique to the query that is being built
-    plan: Plan
-    schema: Mapping[str, pl.DataType]  # of its rows
+    plan: Any
+    schemas: tuple[Mapping[str, pl.DataType], ...]  # of the rows of each input
     buckets: int
     depth: int = 0  # how many operators stand before it
     sources: int = 0  # buckets of the operator before it, each of which promises something
     streaming: bool = True
     derived: tuple[str, ...] = ()  # columns that expressions of the plan gave: no part of the row as it came
 
-    def operator(self) -> WindowedAggregate:
+    def operator(self) -> StreamOperator:
         """The operator, bound once in each process."""
-        found = _bound.pop(self.name, None) or WindowedAggregate(self.plan, dict(self.schema))
+        found = _bound.pop(self.name, None) or operator_of(self.plan, *self.schemas)
         _bound[self.name] = found
         if len(_bound) > _KEPT:
             del _bound[next(iter(_bound))]  # used longest ago

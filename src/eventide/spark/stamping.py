@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
 
 from eventide.operators.bundle import Stamp
-from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.plan import IngestionTime, Input
 from eventide.spark import page, standing
 from eventide.spark.bodies import batches_of
 from eventide.spark.buckets import labels
@@ -39,8 +40,8 @@ ARROW = pa.schema(
 )
 
 
-def stamp_rows(stage: Stage) -> StampBatches:
-    """Rows of a source to pages."""
+def stamp_rows(stage: Stage, edge: int = 0) -> StampBatches:
+    """Rows of a source to pages, for one input of the operator."""
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
@@ -48,13 +49,13 @@ def stamp_rows(stage: Stage) -> StampBatches:
         was = watermark_known(stage, task)
         for chunk, rows in enumerate(_gathered(batches)):
             now = rows[0].column(NOW)[0].as_py() if NOW in rows[0].schema.names else MIN
-            frame = from_spark(rows, stage.schema)
-            yield as_batch(stamped_pages(stage, frame, now, page.sequence(task.number, chunk), was))
+            frame = from_spark(rows, stage.schemas[edge])
+            yield as_batch(stamped_pages(stage, frame, now, page.sequence(task.number, chunk), was, edge))
 
     return stamped
 
 
-def stamp_needs_now(plan: Plan) -> bool:
+def stamp_needs_now(plan: Input) -> bool:
     """Whether a row must bring the batch's time along. A column more is time lost; on pages the JVM puts it anyway."""
     return isinstance(plan.time, IngestionTime) or plan.watermark.options.max_future_skew is not None
 
@@ -75,15 +76,16 @@ def stamp_pages(stage: Stage) -> StampBatches:
 def passed_on(stage: Stage, pages: list[dict[str, Any]], task: int, was: int | None) -> Iterator[page.Page]:
     """Panes as rows for every bucket, progress as promises; what is not for this operator goes through it."""
     pages = sorted(pages, key=lambda one: (one["bucket"], one["kind"], one["sequence"]))
+    key = stage.plan.watermark.options.watermark_key
     for number, one in enumerate(pages):
         sequence = page.sequence(task, number)
         if one["kind"] == page.PANES:
-            frame = from_spark(list(batches_of(one["body"])), stage.schema)
+            frame = from_spark(list(batches_of(one["body"])), stage.schemas[0])
             yield from stamped_pages(stage, frame, one["now"], sequence, was)
             continue
         yield _passing(stage, one, sequence)
         if one["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
-            promise = {str(one["bucket"]): one["counts"]["promise"]}
+            promise = {str(one["bucket"]): one["counts"].get(f"promise.{key}", one["counts"]["promise"])}
             for label in labels(stage.buckets):
                 yield page.Page(label, page.PROMISE, sequence, one["now"], counts=promise)
 
@@ -93,27 +95,27 @@ def _passing(stage: Stage, one: dict[str, Any], sequence: int) -> page.Page:
     return page.Page(**one | {"bucket": labels(stage.buckets)[sequence % stage.buckets], "sequence": sequence})
 
 
-def stamped_pages(stage: Stage, rows: pl.DataFrame, now: int, sequence: int, was: int | None) -> Iterator[page.Page]:
+def stamped_pages(
+    stage: Stage, rows: pl.DataFrame, now: int, sequence: int, was: int | None, edge: int = 0
+) -> Iterator[page.Page]:
     """One page for each bucket. ``was`` is the watermark that stands when the batch begins, if it is known."""
-    operator, key, home = stage.operator(), stage.plan.key, sequence % stage.buckets
-    if was is not None or stage.plan.window.axis == "rows":
-        stamp = operator.stamp(rows, now, MIN if was is None else was)
-        parts: list[tuple[str, bytes]] = [
-            (page.STAMP, page.stamp_to_bytes(part)) for part in split_stamp(stamp, key, stage.buckets, home)
-        ]
+    operator, home = stage.operator(), sequence % stage.buckets
+    if was is not None or not operator.judges_when_stamping:
+        stamp = operator.stamp(rows, now, MIN if was is None else was, edge)
+        split = split_stamp(stamp, stage.plan.key, stage.buckets, home)
+        parts: list[tuple[str, bytes]] = [(page.STAMP, page.stamp_to_bytes(part)) for part in split]
     else:
-        summary = operator.stamp(rows, now, MIN).summary
-        split = split_rows(rows, key, stage.buckets)
-        parts = [(page.ROWS, page.rows_to_bytes(part, summary)) for part in split]
+        summary = operator.stamp(rows, now, MIN, edge).summary
+        own = split_rows(rows, stage.plan.edges[edge].key, stage.buckets)
+        parts = [(page.ROWS, page.rows_to_bytes(part, summary, edge)) for part in own]
     for label, (kind, body) in zip(labels(stage.buckets), parts, strict=True):
         yield page.Page(label, kind, sequence, now, body)
 
 
 def unstamped(stage: Stage, body: bytes, now: int, watermark: int) -> Stamp:
     """The stamp of rows that came as they were."""
-    rows, summary = page.rows_from_bytes(body)
-    stamp = stage.operator().stamp(rows, now, watermark)
-    return Stamp(stamp.rows, stamp.dead, summary, stamp.behind, stamp.stamped)
+    rows, summary, edge = page.rows_from_bytes(body)
+    return replace(stage.operator().stamp(rows, now, watermark, edge), summary=summary)
 
 
 def as_batch(pages: Iterable[page.Page]) -> pa.RecordBatch:

@@ -12,7 +12,8 @@ from typing import Any
 from pyspark.sql import Row
 
 from eventide.operators.bundle import Stamp, Step
-from eventide.operators.windowed import State, WindowedAggregate
+from eventide.operators.operator import StreamOperator, drained
+from eventide.operators.saving import State
 from eventide.spark import page, standing
 from eventide.spark.bodies import table_to_bytes
 from eventide.spark.keeping import Keeper
@@ -22,7 +23,7 @@ from eventide.spark.stage import Stage
 from eventide.spark.stamping import unstamped
 from eventide.spark.tasks import this_task
 from eventide.spark.types import arrow_schema, to_spark
-from eventide.time import MAX, MIN
+from eventide.time import MIN
 from eventide.watermarks import Watermark
 
 _PANES = 500_000  # panes in one page, so that a page stays below what a row of Spark can hold
@@ -74,20 +75,20 @@ def absorb(
     if stage.sources and len(promises) == stage.sources:
         notes.append(Watermark(key, min(promises.values())))
     if not stage.streaming:
-        notes.append(Watermark(key, MAX))
+        notes += drained(stage.plan)
     now = max(now, state.now)
     if not stamps:
         stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
     return operator.absorb(state, stamps, now, notes=notes), promises
 
 
-def obeyed(operator: WindowedAggregate, state: State, command: dict[str, Any]) -> tuple[State, list[Watermark]]:
+def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> tuple[State, list[Watermark]]:
     """A command of the control stream, and the watermarks that it brings."""
     key = operator.plan.watermark.options.watermark_key
     tracker = state.tracker.copy()
     match command["do"]:
         case "drain":
-            return state, [Watermark(key, MAX)]
+            return state, drained(operator.plan)
         case "note":
             return state, [Watermark(command.get("key", key), command["watermark"])]
         case "skip":
@@ -108,4 +109,5 @@ def results(stage: Stage, bucket: int, step: Step[State], sizes: dict[str, int])
                 yield page.Page(bucket, page.at_depth(kind, stage.depth), start, now, body)
     counts = measured(output, step.state, sizes)
     progress = page.at_depth(page.PROGRESS, stage.depth)
-    yield page.Page(bucket, progress, 0, now, None, counts | {"promise": output.promise}, told(step.state))
+    promises = {"promise": output.promise} | {f"promise.{key}": time for key, time in output.promises.items()}
+    yield page.Page(bucket, progress, 0, now, None, counts | promises, told(step.state))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from eventide.plan.plan import Plan
 from eventide.spark import page
 from eventide.spark.buckets import labels
 from eventide.spark.stage import Stage
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def needs_ticks(plan: Plan) -> bool:
+def needs_ticks(plan: Any) -> bool:
     """Whether something in the plan happens because time passes."""
-    options = plan.watermark.options
-    silent = (options.idle_after, options.gap_timeout, options.grace)
-    clocked = isinstance(plan.watermark.rule, ClockLag) or _has(plan.trigger, AfterProcessingTime)
-    return clocked or any(duration is not None for duration in silent)
+    strategies = [one.watermark for one in plan.edges]
+    silent = [(one.options.idle_after, one.options.gap_timeout, one.options.grace) for one in strategies]
+    clocked = any(isinstance(one.rule, ClockLag) for one in strategies) or _has(plan, AfterProcessingTime)
+    return clocked or any(duration is not None for durations in silent for duration in durations)
 
 
 def ticks(spark: SparkSession, stage: Stage) -> DataFrame:

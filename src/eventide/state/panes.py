@@ -7,8 +7,9 @@ costs follows the rows it takes, not the rows that stay. Everything here is immu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,17 +70,11 @@ class Run:
     def find(self, hashes: npt.NDArray[np.uint64]) -> Positions:
         """Every position that holds one of these (distinct, sorted) hashes."""
         lo = np.searchsorted(self.hashes, hashes, "left")
-        counts = np.searchsorted(self.hashes, hashes, "right") - lo
-        total = int(counts.sum())
-        if total == 0:
-            return np.empty(0, np.int64)
-        firsts = np.repeat(lo - np.append(0, np.cumsum(counts)[:-1]), counts)
-        return firsts + np.arange(total)
+        return _ranges(lo, np.searchsorted(self.hashes, hashes, "right") - lo)
 
     def take(self, rows: Positions) -> tuple[Run, pl.DataFrame]:
         """Without the given rows, and those of them that were alive."""
-        rows = np.unique(rows)
-        rows = rows[self.alive[rows]]
+        rows = _distinct(rows[self.alive[rows]])
         if not len(rows):
             return self, self.panes.clear()
         alive = self.alive.copy()
@@ -101,6 +96,15 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Found:
+    """Rows of one run that were found and not taken: which of the hashes asked for led to which row."""
+
+    run: int
+    asked: Positions
+    rows: Positions
+
+
+@dataclass(frozen=True)
 class PaneTable:
     """The runs, oldest first, and how many panes have ever been put into this table or one that it came from."""
 
@@ -117,7 +121,7 @@ class PaneTable:
         self, hashes: pl.Series, *, due: tuple[int, int], clock: tuple[int, int]
     ) -> tuple[PaneTable, list[pl.DataFrame]]:
         """Take out the panes with one of ``hashes`` and those that fall due in ``(after, until]``."""
-        wanted = np.unique(hashes.to_numpy())
+        wanted = _distinct(hashes.to_numpy())
         runs, taken = [], []
         for run in self.runs:
             rows = np.concatenate([run.find(wanted), run.due.within(*due), run.clock.within(*clock)])
@@ -125,6 +129,27 @@ class PaneTable:
             runs.append(run)
             if panes.height:
                 taken.append(panes)
+        return replace(self, runs=tuple(run for run in runs if run.living)), taken
+
+    def probe(self, hashes: npt.NDArray[np.uint64], *, at_once: int = 1 << 21) -> Iterator[Found]:
+        """Find the panes that have one of the (sorted) hashes, and leave them: about ``at_once`` of them at a time."""
+        for number, run in enumerate(self.runs):
+            lo = np.searchsorted(run.hashes, hashes, "left")
+            counts = np.searchsorted(run.hashes, hashes, "right") - lo
+            hits = np.flatnonzero(counts)
+            passed = np.cumsum(counts[hits]) // at_once
+            for some in np.split(hits, np.flatnonzero(np.diff(passed)) + 1):
+                rows = _ranges(lo[some], counts[some])
+                asked = np.repeat(some, counts[some])
+                alive = run.alive[rows]
+                yield Found(number, asked[alive], rows[alive])
+
+    def take_at(self, places: Mapping[int, Positions]) -> tuple[PaneTable, list[pl.DataFrame]]:
+        """Take out the panes in these places: rows by the number of their run, as ``probe`` gives them."""
+        runs, taken = list(self.runs), []
+        for number, rows in places.items():
+            runs[number], panes = runs[number].take(rows)
+            taken.append(panes)
         return replace(self, runs=tuple(run for run in runs if run.living)), taken
 
     def put(self, panes: pl.DataFrame) -> PaneTable:
@@ -164,6 +189,20 @@ def with_hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Saved panes, to be found again; hashes are not saved, because another version of Polars computes others."""
     own = [name for name in frame.columns if name not in (DUE, CLOCK)]
     return frame.select(*own, hashes(frame, by).alias(HASH), DUE, CLOCK)
+
+
+def _distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Sorted, each once; ``np.unique`` goes through a slower hash table."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])] if len(values) else values
+
+
+def _ranges(firsts: Positions, counts: Positions) -> Positions:
+    """``counts`` positions from each of ``firsts`` on."""
+    total = int(counts.sum())
+    if total == 0:
+        return np.empty(0, np.int64)
+    return np.repeat(firsts - np.append(0, np.cumsum(counts)[:-1]), counts) + np.arange(total)
 
 
 def _tidy(runs: Sequence[Run]) -> list[Run]:

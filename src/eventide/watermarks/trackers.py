@@ -71,6 +71,11 @@ class Trackers:
         return tuple(tracker.time for tracker in self._inputs)
 
     @property
+    def reached(self) -> tuple[int, ...]:
+        """What each input has reached; one that is silent is taken as far as the others with the same watermark key."""
+        return tuple(max(tracker.time, self._all.time(tracker.key)) for tracker in self._inputs)
+
+    @property
     def keys(self) -> tuple[int, ...]:
         """The watermark key of each input."""
         return tuple(tracker.key for tracker in self._inputs)

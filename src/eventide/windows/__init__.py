@@ -5,6 +5,7 @@ from eventide.windows.cumulate import Cumulate, cumulate
 from eventide.windows.everything import Everything, global_window
 from eventide.windows.inherit import Inherit, inherit
 from eventide.windows.kind import Axis, WindowKind
+from eventide.windows.preceding import Preceding, range
 from eventide.windows.rows import row_sessions, rows
 from eventide.windows.sessions import Sessions, sessions
 from eventide.windows.sliding import Sliding, sliding
@@ -16,6 +17,7 @@ __all__ = [
     "Cumulate",
     "Everything",
     "Inherit",
+    "Preceding",
     "Sessions",
     "Sliding",
     "Tumbling",
@@ -24,6 +26,7 @@ __all__ = [
     "cumulate",
     "global_window",
     "inherit",
+    "range",
     "row_sessions",
     "rows",
     "sessions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from eventide.errors import sinks as errors
 from eventide.sinks.flat import Field, flat_fields
@@ -20,11 +20,16 @@ _PANE = ("pane_timing", INDEX, "pane_is_last", "pane_at")
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of a table. Without an identity its rows are appended; with one, a row replaces its like."""
+    """The columns of a table. Without an identity its rows are appended; with one, a row replaces its like.
+
+    Where an identity has many rows (``many``), they are replaced together (``"all"``), or each is put and taken back
+    by itself (``"each"``).
+    """
 
     fields: tuple[Field, ...]
     identity: tuple[str, ...] = ()
     order: tuple[Field, ...] = ()  # what says which of a batch's rows is the last, if the table does not have it
+    many: Literal["all", "each"] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -37,6 +42,11 @@ class Shape:
         return [name for name in self.columns if name not in self.identity]
 
     @property
+    def said(self) -> list[str]:
+        """The columns that a row is known by when it is taken back: all but those that say how it was told."""
+        return [field.name for field in self.fields if field.path[0] != "pane"]
+
+    @property
     def read(self) -> tuple[Field, ...]:
         """What is read from a batch."""
         return (*self.fields, *self.order)
@@ -44,10 +54,13 @@ class Shape:
 
 def shape_of(schema: StructType, about: About, columns: Sequence[str] | None = None) -> Shape:
     """The table of an output, with all of its columns or with those that are chosen."""
-    fields = flat_fields(schema, panes=about.output == "panes")
+    windowed = about.output == "panes" and about.tells != "rows"
+    fields = flat_fields(schema, panes=windowed)
     identity: tuple[str, ...] = ()
     order: list[Field] = []
-    if about.output == "panes":
+    if about.output == "panes" and not windowed:
+        fields = [field for field in fields if field.path != ("diff",)]
+    if windowed:
         # The window is first: what a batch touches lies together in the index, because batches follow time.
         identity = (*_WINDOW, *about.key, *([INDEX] if about.mode == "discarding" else []))
         order = [field for field in fields if field.name in (INDEX, DIFF)]
@@ -56,7 +69,11 @@ def shape_of(schema: StructType, about: About, columns: Sequence[str] | None = N
         fields = _chosen(fields, identity, columns)
     _check_names(fields)
     names = {field.name for field in fields}
-    return Shape(tuple(fields), identity, tuple(field for field in order if field.name not in names))
+    many: Literal["all", "each"] | None = None
+    if windowed and about.tells == "pairs":
+        identity = () if about.mode == "discarding" else identity  # nothing is taken back: rows are appended
+        many = {"accumulating": "all", "retracting": "each"}.get(about.mode)  # type: ignore[assignment]
+    return Shape(tuple(fields), identity, tuple(field for field in order if field.name not in names), many)
 
 
 def _kept(field: Field) -> bool:

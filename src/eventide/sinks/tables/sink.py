@@ -28,7 +28,8 @@ def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = 
     """A table in PostgreSQL or SQLite that is always equal to the sum of the diffs, exactly once.
 
     Panes have a row for each key and window, as it stands: the last pane, and none where it was taken back. When
-    discarding, each pane has its row. Late rows and dead letters are appended. A batch changes the table in one
+    discarding, each pane has its row. A window join has a row for each pair as it stands. Joined rows without a window,
+    late rows and dead letters are appended. A batch changes the table in one
     transaction, together with its number (in ``eventide_batches``), so that a batch which Spark repeats after a failure
     changes nothing.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from eventide.sinks.tables.changes import COPIES
 from eventide.sinks.tables.shape import Shape
 from eventide.sinks.tables.types import Dialect, sql_type
 
@@ -80,7 +81,7 @@ class Statements:
     def index(self) -> str:
         """What makes key and window unique."""
         name = quoted(index_name(self.table, self.dialect))
-        return f"CREATE UNIQUE INDEX {name} ON {self.target} ({self._terms()})"
+        return f"CREATE {'' if self.shape.many else 'UNIQUE '}INDEX {name} ON {self.target} ({self._terms()})"
 
     @property
     def upsert(self) -> str:
@@ -104,9 +105,25 @@ class Statements:
         found = f"SELECT t.rowid FROM {GONE} AS gone CROSS JOIN {self.target} AS t ON {same}"
         return f"DELETE FROM {self.target} WHERE rowid IN ({found})"
 
+    @property
+    def delete_copies(self) -> str:
+        """Take so many rows that say the same out of the table as are told."""
+        terms = zip(self.terms("t."), self.terms("gone."), strict=True)
+        equal = "IS NOT DISTINCT FROM" if self.dialect == "postgres" else "IS"
+        found = [f"{a} = {b}" for a, b in terms]  # through the index
+        found += [f"t.{quoted(name)} {equal} gone.{quoted(name)}" for name in self.shape.said]
+        place = "ctid" if self.dialect == "postgres" else "rowid"
+        nth = f"row_number() OVER (PARTITION BY {', '.join(f'gone.{quoted(name)}' for name in self.shape.said)})"
+        rows = (
+            f"SELECT t.{place} AS place, gone.{COPIES} AS copies, {nth} AS nth "
+            f"FROM {GONE} AS gone CROSS JOIN {self.target} AS t WHERE {' AND '.join(found)}"
+        )
+        return f"DELETE FROM {self.target} WHERE {place} IN (SELECT place FROM ({rows}) AS found WHERE nth <= copies)"
+
     def stage(self, name: str, columns: Iterable[str]) -> str:
         """A temporary table with some columns of the table."""
-        return f"CREATE TEMPORARY TABLE {name} AS SELECT {listed(columns)} FROM {self.target} WHERE false"
+        own = ", ".join(f"0 AS {COPIES}" if column == COPIES else quoted(column) for column in columns)
+        return f"CREATE TEMPORARY TABLE {name} AS SELECT {own} FROM {self.target} WHERE false"
 
     def terms(self, prefix: str = "") -> list[str]:
         """What two rows of one identity have in common.

@@ -49,7 +49,7 @@ class Store:
             with connection.transaction():
                 self._make(connection, create)
                 self._check_columns(connection)
-                if self._shape.identity:
+                if self._shape.identity and not self._shape.many:
                     self._check_identity(connection)
         except self._database.errors as cause:
             raise errors.not_prepared(self._table, self._database.url, cause) from cause
@@ -88,13 +88,19 @@ class Store:
             connection.load(sql.target, rows.select(shape.columns))
             return
         standing, gone = changes(rows, shape)
-        steps = (GONE, gone, sql.delete), (STANDING, standing.select(shape.columns), sql.upsert)
-        for name, part, statement in steps:
-            if part.height:
-                connection.run(sql.stage(name, part.columns))
-                connection.load(name, part)
-                connection.run(statement)
-                connection.run(f"DROP TABLE {name}")
+        self._through(connection, GONE, gone, sql.delete_copies if shape.many == "each" else sql.delete)
+        if shape.many:
+            connection.load(sql.target, standing.select(shape.columns))
+        else:
+            self._through(connection, STANDING, standing.select(shape.columns), sql.upsert)
+
+    def _through(self, connection: Connection, name: str, rows: pl.DataFrame, statement: str) -> None:
+        """Put rows into a temporary table, and let a statement make use of them."""
+        if rows.height:
+            connection.run(self._sql.stage(name, rows.columns))
+            connection.load(name, rows)
+            connection.run(statement)
+            connection.run(f"DROP TABLE {name}")
 
     def _on_connection(self, work: Callable[[Connection], T], batch_id: int) -> T:
         """Do something on the connection, and once more on a new one if it turns out to be lost.

@@ -1,0 +1,295 @@
+"""The interval join: rows of two sides meet where their keys are equal and their times are near.
+
+Rows of a bundle are judged late by the watermark of their own side that stood when it began; then the watermarks
+advance. New rows meet those that are kept, and each other. A row is kept until the *other* side's watermark shows that
+no partner can come any more; if it has met none by then, and its side is outer, it is told beside nulls.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+import polars as pl
+
+from eventide import panes as rows_out
+from eventide.errors import joins as join_errors
+from eventide.errors import plan as errors
+from eventide.operators import columns as c
+from eventide.operators.admission import admit
+from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
+from eventide.operators.inputs import Sided, advanced, fresh_tracker, restored_tracker
+from eventide.operators.meeting import Matcher, Meetings, in_order
+from eventide.operators.messages import MET, NUMBERS, Messages
+from eventide.operators.outcome import Stamped
+from eventide.operators.pairing import pair_columns
+from eventide.operators.saving import Saving, State, opened, schemas_in
+from eventide.operators.windowed import check_columns
+from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
+from eventide.state.paging import Ledger, Pages
+from eventide.state.pane_pages import PaneForm
+from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
+from eventide.time import MAX, MIN, format_instant
+from eventide.watermarks import Trackers, Watermark
+
+Store = tuple[PaneTable, PaneTable]  # the rows that are kept of each side
+Places = Mapping[int, Positions]  # of rows in a table, by the number of their run
+
+_NAMES = ("left", "right")
+_NO_HASHES = pl.Series([], dtype=pl.UInt64)
+
+
+class IntervalJoin:
+    """A join bound to the columns of its sides."""
+
+    judges_when_stamping = False
+
+    def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
+        self.plan = plan
+        for edge, own in enumerate(schemas):
+            check_columns(plan.at(edge), own)
+        self._sided = Sided(plan, tuple(dict(schema) for schema in schemas))
+        self.schemas = self._sided.schemas
+        columns = pair_columns(plan.inputs, self.schemas, suffix=plan.suffix, reserved=("diff",))
+        left, right = (Messages(plan, edge, columns.sides[edge], self.schemas[edge]) for edge in (LEFT, RIGHT))
+        self._sides = (left, right)
+        self._columns = columns.names
+        self._no_pairs = pl.DataFrame(schema=left.schema | right.schema | dict.fromkeys(NUMBERS, pl.Int64()))
+        self._check_where()
+        self._matcher = Matcher(plan, self._sides)
+        self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), _Tables(self._sides))
+        none = pl.DataFrame(
+            schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
+        )
+        self._no_late = rows_out.late_rows(none.drop(c.REASON, c.DETAIL), watermark=0, now=0)
+        self._no_dead = rows_out.dead_rows(none, watermark=0, now=0)
+
+    def no_rows(self, edge: int = 0) -> pl.DataFrame:
+        """A bundle without rows."""
+        return pl.DataFrame(schema=self.schemas[edge])
+
+    def reads(self, edge: int = 0) -> set[str]:
+        """All columns: the joined rows show them."""
+        return set(self.schemas[edge])
+
+    def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
+        """The columns of joined rows, late rows and dead letters."""
+        panes = self._told([])
+        return {"panes": dict(panes.schema), "late": dict(self._no_late.schema), "dead": dict(self._no_dead.schema)}
+
+    def initial(self) -> State:
+        """Nothing seen yet."""
+        return State(fresh_tracker(self.plan), MIN, MIN, (EMPTY, EMPTY))
+
+    def step(self, state: State, bundle: Bundle) -> Step[State]:
+        """One bundle, stamped and absorbed at once."""
+        stamps = [self.stamp(rows, bundle.now, state.watermark, edge) for edge, rows in enumerate(bundle.frames)]
+        return self.absorb(state, stamps, bundle.now, notes=bundle.notes, polled=bundle.polled)
+
+    def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
+        """Time the rows of one side, and set aside what cannot be used. What is late is judged when they meet."""
+        admitted = admit(self.plan.at(edge), rows, now)
+        summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
+        dead = [self._sided.as_one(edge, letters) for letters in admitted.dead]
+        return Stamp(
+            rows.height, dead, summary, 0, Stamped(pl.DataFrame(), self._sides[edge].read(admitted.rows)), edge
+        )
+
+    def absorb(
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        now: int,
+        *,
+        notes: Sequence[Watermark] = (),
+        polled: bool = True,
+    ) -> Step[State]:
+        """A bundle's stamps, in order: the watermarks advance, rows meet, and those that none can meet any more go."""
+        if now < state.now:
+            raise errors.clock_went_back(format_instant(state.now), format_instant(now))
+        tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
+        was, reached = _reached(state.tracker), _reached(tracker)
+        new, late, position = [], [], state.position
+        for edge, side in enumerate(self._sides):
+            rows, behind = self._judged(edge, stamps, was[edge])
+            late.append(behind)
+            new.append(side.to_keep(rows, position))
+            position += rows.height
+        store, pairs = self._met(state.store, new, was, reached)
+        state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
+        aside = self._late(late, was, now), self._dead(stamps, was, now)
+        return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
+
+    def save(self, state: State) -> bytes:
+        """The state as bytes; ``load`` goes on from there, in this process or another."""
+        return self._saving.save(state)
+
+    @classmethod
+    def load(cls, plan: JoinPlan, saved: bytes) -> tuple[Self, State]:
+        """The operator and the state that were saved. Another plan is refused, with what has changed."""
+        content = opened(saved)
+        operator = cls(plan, *schemas_in(content))
+        return operator, operator._saving.load(content)
+
+    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
+        """Put what is new since ``ledger`` into pages, drop what is gone; gives the head and the new ledger."""
+        return self._saving.write(state, pages, ledger)
+
+    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
+        """The state that was written; from ``near``, a state some writes before, only what is new is fetched."""
+        return self._saving.read(head, pages, near)
+
+    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
+        """Rows may meet others at any time, so they stay."""
+        return self._saving.let_go(state, ledger, keep)
+
+    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
+        """How many rows are kept, and how large they are."""
+        return self._saving.sizes(state, ledger)
+
+    def scan(self, state: State) -> list[pl.DataFrame]:
+        """The rows that are kept, of the left side and of the right."""
+        frames = [table.scan() for table in state.store]
+        return [frame.drop(HASH) for frame in frames if frame is not None]
+
+    def _check_where(self) -> None:
+        where = self.plan.where
+        if where is None:
+            return
+        for name in where.meta.root_names():
+            if name not in self._columns:
+                raise join_errors.where_unknown(name, self._columns)
+        found = self._no_pairs.select(where.alias("where")).schema["where"]
+        if found != pl.Boolean:
+            raise join_errors.where_not_boolean(found)
+
+    def _judged(self, edge: int, stamps: Sequence[Stamp], was: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The rows of one side, and those of them that are late."""
+        parts = [stamp.stamped.rows for stamp in stamps if stamp.edge == edge and stamp.stamped.rows.height]
+        rows = pl.concat(parts) if parts else self._sides[edge].nothing
+        late = rows[c.TIME] < was
+        return (rows.filter(~late), rows.filter(late)) if late.any() else (rows, rows.clear())
+
+    def _met(
+        self, store: Store, new: Sequence[pl.DataFrame], was: Sequence[int], reached: Sequence[int]
+    ) -> tuple[Store, list[pl.DataFrame]]:
+        """New rows meet those that are kept, and each other. Gives what is kept now, and pairs and lone rows."""
+        meetings = Meetings()
+        left, right = (side.with_key(rows) for side, rows in zip(self._sides, new, strict=True))
+        met_right, _ = self._matcher.meet(LEFT, left, [store[RIGHT], EMPTY.put(right)], meetings)
+        (met_left,) = self._matcher.meet(RIGHT, right, [store[LEFT]], meetings)
+        tables, alone = [], []
+        for side, fresh, places in zip(self._sides, (left, right), (met_left, met_right), strict=True):
+            passed = was[side.kept.by], reached[side.kept.by]
+            fresh = self._marked(side, fresh, meetings)
+            table, gone = self._passed(side, store[side.edge], fresh, places, passed)
+            tables.append(table)
+            alone += side.alone([*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[side.edge])
+        return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone]
+
+    def _marked(self, side: Messages, fresh: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
+        """New rows, with a mark on those that have met one."""
+        if not side.pads or not fresh.height:
+            return fresh
+        return fresh.with_columns(pl.col(c.ROW).is_in(meetings.numbers(side.edge).implode()).alias(MET))
+
+    def _passed(
+        self, side: Messages, table: PaneTable, fresh: pl.DataFrame, places: Places, passed: tuple[int, int]
+    ) -> tuple[PaneTable, list[pl.DataFrame]]:
+        """The table with new rows, and without those that the watermark has passed: these have met none."""
+        table, met = table.take_at(places)
+        table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
+        back = [rows.with_columns(pl.lit(True).alias(MET)) for rows in met]
+        return table.put(pl.concat([fresh, *back]).filter(pl.col(DUE) > passed[1])), gone
+
+    def _told(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Pairs and lone rows in the order in which their rows came, so that the same bundle gives the same bytes."""
+        rows = in_order(pl.concat([self._no_pairs, *pairs], how="diagonal"))
+        return rows.select(*self._columns, pl.lit(1, pl.Int8).alias("diff"))
+
+    def _late(self, late: Sequence[pl.DataFrame], was: Sequence[int], now: int) -> pl.DataFrame:
+        parts = [self._no_late]
+        for edge, rows in enumerate(late):
+            if rows.height:
+                sided = self._sided.as_one(edge, self._sides[edge].as_they_came(rows))
+                parts.append(rows_out.late_rows(sided, watermark=was[edge], now=now))
+        return pl.concat(parts)
+
+    def _dead(self, stamps: Sequence[Stamp], was: Sequence[int], now: int) -> pl.DataFrame:
+        letters = [(was[stamp.edge], letters) for stamp in stamps for letters in stamp.dead if letters.height]
+        return pl.concat([self._no_dead, *(rows_out.dead_rows(one, watermark=w, now=now) for w, one in letters)])
+
+    def _output(
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        entered: int,
+        late: pl.DataFrame,
+        dead: pl.DataFrame,
+        pairs: Sequence[pl.DataFrame],
+        reached: Sequence[int],
+    ) -> Output:
+        panes = self._told(pairs)
+        promises = self._promises(reached)
+        reasons: Counter[str] = Counter()
+        for letters in (letters for stamp in stamps for letters in stamp.dead):
+            reasons.update(dict(letters[c.REASON].value_counts().iter_rows()))
+        counts = Counts(
+            rows=sum(stamp.rows for stamp in stamps),
+            in_windows=entered,
+            late=late.height,
+            dead=dict(sorted(reasons.items())),
+            panes={rows_out.ON_TIME: panes.height} if panes.height else {},
+        )
+        return Output(
+            panes=panes,
+            late=late,
+            dead=dead,
+            watermark=state.watermark,
+            promise=promises[self.plan.watermark.options.watermark_key],
+            counts=counts,
+            open_panes=sum(table.height for table in state.store),
+            promises=promises,
+        )
+
+    def _watermark(self, reached: Sequence[int]) -> int:
+        """What the left side has reached, and the right with it where their times mean the same."""
+        left, right = (one.watermark.options.watermark_key for one in self.plan.edges)
+        return min(reached) if left == right else reached[LEFT]
+
+    def _promises(self, reached: Sequence[int]) -> dict[int, int]:
+        """For each watermark key: no row will follow whose time, on a side with this key, is earlier."""
+        promises: dict[int, int] = {}
+        for edge, (one, side) in enumerate(zip(self.plan.edges, self._sides, strict=True)):
+            limit = _before(reached[side.kept.by], side.kept.length)
+            key = one.watermark.options.watermark_key
+            promises[key] = min(promises.get(key, MAX), reached[edge], limit)
+        return promises
+
+
+class _Tables:
+    """How the rows of both sides are written."""
+
+    def __init__(self, sides: tuple[Messages, Messages]) -> None:
+        self.forms = {name: PaneForm(side.found_by) for name, side in zip(_NAMES, sides, strict=True)}
+
+    def tables(self, store: Store) -> tuple[dict[str, Any], int]:
+        """Both."""
+        return dict(zip(_NAMES, store, strict=True)), MIN
+
+    def store(self, tables: Mapping[str, Any], clock: int) -> Store:
+        """Both again."""
+        return tables["left"], tables["right"]
+
+
+def _reached(tracker: object) -> tuple[int, ...]:
+    assert isinstance(tracker, Trackers)
+    return tracker.reached
+
+
+def _before(time: int, length: int | None) -> int:
+    if time in (MIN, MAX):
+        return time
+    return MIN if length is None else time - length

@@ -1,0 +1,116 @@
+"""Joins with what precedes: the case study of orders and shipments, whose messages come late and out of order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+
+HOUR = 3_600_000_000
+
+
+def stream(retained: int | None = None) -> ev.Stream:
+    plain = ev.stream(time="time", key="id")
+    return plain if retained is None else replace(plain, _options={"retain": SimpleNamespace(time=retained)})
+
+
+def bundle(orders: list[tuple[int, int, str]], shipments: list[tuple[int, int, str]]) -> dict[str, pl.DataFrame]:
+    schema: dict[str, Any] = {"id": pl.Int64, "time": pl.String}
+    return {
+        "left": pl.DataFrame(
+            [(id_, f"2026-03-01T{at}Z", cost) for cost, id_, at in shipments],
+            schema=schema | {"cost": pl.Int64},
+            orient="row",
+        ),
+        "right": pl.DataFrame(
+            [(id_, f"2026-03-01T{at}Z", value) for value, id_, at in orders],
+            schema=schema | {"value": pl.Int64},
+            orient="row",
+        ),
+    }
+
+
+# (value, id, time) of orders and (cost, id, time) of shipments, as they have come by 9:01, 9:02 and 9:03.
+HISTORY = [
+    bundle([(0, 1, "08:59:10"), (5, 3, "09:00:00")], [(0, 3, "09:00:10"), (2, 1, "09:00:10")]),
+    bundle([], [(3, 1, "09:01:10"), (1, 9, "09:01:20")]),
+    bundle([(9, 9, "08:59:30")], []),
+]
+TOLD = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]  # id, value, cost
+
+
+@pytest.mark.parametrize(
+    "over", [ev.rows(3), ev.range("2 minutes")], ids=["ROWS 3 PRECEDING", "RANGE 2 MINUTES PRECEDING"]
+)
+def test_shipments_join_orders_over_what_precedes(over: Any) -> None:
+    shipments = stream(HOUR) if over == ev.rows(3) else stream()
+    query = ev.join(shipments, stream(), over=over).open()
+    told = [list(query.push(rows, now=0).panes.select("id", "value", "cost").iter_rows()) for rows in HISTORY]
+    assert told == TOLD
+
+
+def pairs(over: Any, *bundles: Any, how: Any = "inner") -> list[list[Any]]:
+    """Of bundles ``(left values, right values)`` of one key."""
+    query = ev.join(stream(HOUR), stream(), over=over, how=how).open()
+    told = []
+    for at, sides in enumerate(bundles):
+        frames = {}
+        for name, values in zip(("left", "right"), sides, strict=True):
+            schema = {"id": pl.Int64, "time": pl.Int64, name[0]: pl.Int64}
+            frames[name] = pl.DataFrame([(1, at, value) for value in values], schema=schema, orient="row")
+        told.append(list(query.push(frames, now=0).panes.select("l", "r").iter_rows()))
+    return told
+
+
+def test_a_left_row_meets_the_last_rows_of_its_key() -> None:
+    assert pairs(ev.rows(2), ([], [1, 2, 3]), ([10], [])) == [[], [(10, 2), (10, 3)]]
+
+
+def test_in_a_bundle_the_right_rows_come_first() -> None:
+    assert pairs(ev.rows(2), ([10], [1, 2, 3])) == [[(10, 2), (10, 3)]]
+
+
+def test_a_right_row_meets_each_kept_left_row_once_when_it_comes() -> None:
+    assert pairs(ev.rows(1), ([10], []), ([], [1, 2]), ([], [3])) == [[], [(10, 1), (10, 2)], [(10, 3)]]
+
+
+def test_a_right_row_that_others_have_replaced_is_padded_if_it_has_met_none() -> None:
+    assert pairs(ev.rows(1), ([], [1]), ([], [2]), ([10], []), ([], [3]), how="right") == [
+        [],
+        [(None, 1)],
+        [(10, 2)],
+        [(10, 3)],
+    ]
+
+
+def test_a_range_that_precedes_is_an_interval() -> None:
+    plan = ev.join(stream(), stream(), over=ev.range("2 minutes")).plan
+    assert (plan.lo, plan.hi, plan.last) == (-120_000_000, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "in one way"),
+        ({"within": "1 hour", "over": ev.rows(3)}, "in one way"),
+        ({"over": ev.rows(3, every=1)}, "does not say how far to look back"),
+        ({"over": ev.tumbling("1 hour")}, "ev.window_join"),
+        ({"over": ev.rows(3)}, r"left stream would be kept for ever.*left.retain\(time=…\)"),
+    ],
+)
+def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ev.PlanError, match=said):
+        ev.join(stream(), stream(), **options)
+
+
+def test_a_join_over_rows_explains_what_is_kept() -> None:
+    said = ev.join(stream(HOUR), stream(), over=ev.rows(3)).explain()
+    assert "within  the last 3 right rows of the key\n" in said
+    assert "state  messages by equal fields + offset\n" in said
+    assert "left kept  1h behind the left watermark (retain)\n" in said
+    assert "right kept  the last 3 rows of each key\n" in said

@@ -1,0 +1,60 @@
+"""Random interval joins through the columnar code and through the model: the same pairs in every bundle.
+
+``EVENTIDE_HISTORIES`` says how many, ``EVENTIDE_SEED`` which.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eventide.operators import messages
+from eventide.state import panes
+from tests.oracle.join_compare import Run, check, in_buckets, in_memory, in_pages
+from tests.oracle.join_histories import random_history
+from tests.state.paged import small_pages
+
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
+SEED = os.environ.get("EVENTIDE_SEED", "0")
+
+_WAYS: dict[str, Run] = {"memory": in_memory, "buckets": in_buckets, "pages": in_pages}
+_PARTS = {"memory": 8, "buckets": 1, "pages": 1}  # of equal size, so that workers share the work
+_EACH = -(-HISTORIES // sum(_PARTS.values()))
+
+
+@pytest.mark.parametrize(("way", "part"), [(way, part) for way, parts in _PARTS.items() for part in range(parts)])
+def test_columns_and_model_agree(way: str, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "pages":
+        small_pages(monkeypatch)
+    for number in range(_EACH):
+        seed = f"{SEED}/join/{way}/{part}/{number}"
+        rng = Random(seed)
+        try:
+            check(random_history(rng), _WAYS[way], rng)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed!r}{failure}") from None
+
+
+def test_rows_of_which_all_hashes_are_equal_meet_only_where_keys_and_times_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (messages, panes):
+        monkeypatch.setattr(module, "hashes", lambda frame, by: pl.zeros(frame.height, pl.UInt64, eager=True))
+    for number in range(max(HISTORIES // 50, 20)):
+        rng = Random(f"{SEED}/join/collisions/{number}")
+        check(random_history(rng), in_memory, rng)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(
+    max_examples=max(HISTORIES // 50, 20),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+def test_columns_and_model_agree_where_hypothesis_looks(rng: Random) -> None:
+    check(random_history(rng), in_memory, rng)

@@ -1,0 +1,127 @@
+"""Pipelines with several inputs give on Spark what they give in process, also after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import eventide as ev
+from eventide.errors import PlanError
+from eventide.operators.bundle import Counts
+from tests.spark.running import Stream
+from tests.spark.test_streaming import bundle
+
+SALES = [bundle(number, 60) for number in range(6)]
+VISITS = [bundle(number + 100, 40).rename({"price": "spent"}) for number in range(6)]
+VISITS = [
+    frame.with_columns(pl.col("ts") - pl.duration(seconds=3000), pl.col("shop").alias("place")).drop("shop")
+    for frame in VISITS
+]
+
+SHOP = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="till"))
+PLACE = ev.stream(time="ts", key="place", watermark=ev.lag("5 seconds"))
+OFTEN = {
+    "trigger": ev.after_watermark(early=ev.each(), late=ev.each()),
+    "lateness": "30 seconds",
+    "mode": "retracting",
+}
+SHOPS = ev.union(shops=SHOP, stalls=ev.stream(time="ts", key="shop", watermark=ev.lag("1 minute")))
+PIPELINES: dict[str, tuple[ev.Pipeline, Sequence[Sequence[pl.DataFrame]]]] = {
+    "inner window join": (ev.window_join(SHOP, PLACE, window=ev.tumbling("20 seconds")), (SALES, VISITS)),
+    "full window join": (
+        ev.window_join(SHOP, PLACE, window=ev.tumbling("20 seconds"), how="full", **OFTEN),  # type: ignore[arg-type]
+        (SALES, VISITS),
+    ),
+    "cogroup": (ev.cogroup({"sales": SHOP, "visits": PLACE}, window=ev.sessions("2 seconds")), (SALES, VISITS)),
+    "union": (SHOPS.window(ev.tumbling("1 minute")).agg(n=ev.count(), total=ev.sum("price")), (SALES, SALES[::-1])),
+}
+
+
+class Streams:
+    """As many streams as a pipeline has inputs; the outputs are collected in the first."""
+
+    def __init__(self, spark: SparkSession, place: Path, names: Sequence[str]) -> None:
+        self.inputs = {name: Stream(spark, place / name) for name in names}
+        self.first = next(iter(self.inputs.values()))
+
+    def put(self, bundles: Sequence[Sequence[pl.DataFrame]]) -> Streams:
+        for stream, frames in zip(self.inputs.values(), bundles, strict=True):
+            stream.put(*frames)
+        return self
+
+    @property
+    def rows(self) -> Mapping[str, DataFrame]:
+        return {name: stream.rows for name, stream in self.inputs.items()}
+
+    def run(self, pipeline: ev.Pipeline, **options: Any) -> None:
+        self.first.run(pipeline, self.rows, **options)
+
+
+def counted(rows: pl.DataFrame) -> list[str]:
+    """Rows in no order, without what the clock decides."""
+    if rows.is_empty():
+        return []
+    clock = pl.col("pane").struct.with_fields(
+        pl.field("timing").cast(pl.String), pl.lit(None, pl.Datetime("us", "UTC")).alias("at")
+    )
+    plain = rows.with_columns(clock) if "pane" in rows.columns else rows
+    return sorted(map(repr, plain.to_dicts()))
+
+
+def names_of(pipeline: ev.Pipeline) -> list[str]:
+    return [one.name for one in pipeline.plan.edges]
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_same_bundles_give_the_same_rows_as_in_process(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    pipeline, bundles = PIPELINES[name]
+    names = names_of(pipeline)
+    streams = Streams(spark, tmp_path, names).put([frames[:3] for frames in bundles])
+    streams.run(pipeline)
+    streams.put([frames[3:] for frames in bundles]).run(pipeline, drain=True)
+    local = pipeline.local(dict(zip(names, bundles, strict=True)))
+    found = streams.first
+    assert counted(found.all("panes")) == counted(local.panes)
+    assert local.panes.height > 10, "there is something to compare"
+    assert found.all("late").height == local.late.height
+    assert found.all("dead").height == local.dead.height > 0
+    assert all(one.balanced for one in found.metrics)
+    counts = local.metrics
+    assert _sum(found) == Counts(counts.rows, counts.in_windows, counts.late, counts.dead)
+
+
+def test_a_batch_gives_what_the_drained_stream_gives(spark: SparkSession) -> None:
+    pipeline, bundles = PIPELINES["inner window join"]
+    tables = [pl.concat(frames).to_arrow(compat_level=pl.CompatLevel.oldest()) for frames in bundles]
+    left, right = (spark.createDataFrame(table) for table in tables)
+    query = pipeline.open(dict(zip(("left", "right"), (pl.from_arrow(table).schema for table in tables), strict=True)))  # type: ignore[union-attr]
+    query.push(dict(zip(("left", "right"), tables, strict=True)), now=0)
+    query.drain()
+    expected = counted(query.result.panes)
+    assert counted(_collected(left.transform(pipeline, right))) == expected
+    assert counted(_collected(pipeline({"right": right, "left": left}))) == expected
+
+
+def test_what_is_missing_or_too_much_is_refused(spark: SparkSession) -> None:
+    pipeline, _ = PIPELINES["inner window join"]
+    table = spark.range(1)
+    with pytest.raises(PlanError, match="several inputs"):
+        pipeline(table)
+    with pytest.raises(PlanError, match=r"inputs \['left', 'right'\], but rows were given for \['left', 'other'\]"):
+        pipeline({"left": table, "other": table})
+    with pytest.raises(PlanError, match="some are streaming and some are not"):
+        pipeline(table, spark.readStream.format("rate").load())
+
+
+def _collected(rows: DataFrame) -> pl.DataFrame:
+    return pl.DataFrame(pl.from_arrow(rows.toArrow()))
+
+
+def _sum(stream: Stream) -> Counts:
+    counts = [Counts(one.rows, one.in_windows, one.late, dict(one.dead)) for one in stream.metrics]
+    return sum(counts, Counts())
