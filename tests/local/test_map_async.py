@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 import eventide as ev
 from eventide.local import LocalResult
 from eventide.operators.binding import loaded, operator_of
-from eventide.operators.bundle import Bundle
+from eventide.operators.bundle import Bundle, Counts
+from eventide.spark import page
+from eventide.spark.splitting import split_stamp
+from eventide.time import MIN
 
 S = 1_000_000
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
@@ -263,6 +266,23 @@ def test_one_of_several_inputs_can_be_asked_about() -> None:
     assert result.metrics.balanced
 
 
+def test_an_interval_join_may_ask_about_the_rows_of_a_side() -> None:
+    async def found(row: dict[str, Any]) -> dict[str, Any]:
+        if row["v"] == 0:
+            raise KeyError("v")
+        return {"order": row["k"] * 2}
+
+    right = ev.stream(time="t", key="order", watermark=ev.ascending()).map_async(
+        found, output={"order": pl.String}, retries=0
+    )
+    joined = ev.join(STREAM, right, within="10 s")
+    bundle = {"left": rows((1, "aa", 1)), "right": rows((2, "a", 7), (3, "a", 0))}
+    result = joined.local(bundle, clock=[0])
+    assert result.panes.select("k", "v", "v_right").rows() == [("aa", 1, 7)]
+    assert result.dead.select("k", "side", "reason").rows() == [(None, "right", "failed")]
+    assert result.metrics.balanced and "calls  right: found gives order: String" in joined.explain()
+
+
 def test_the_inputs_of_a_union_can_be_asked_about_together() -> None:
     both = ev.union(web=STREAM, tills=STREAM).map_async(double, output=DOUBLED)
     pipeline = both.window(ev.global_window()).agg(w=ev.sum("w"))
@@ -305,6 +325,44 @@ def test_state_in_pages_is_that_of_the_operator_behind_the_calls() -> None:
         output = paged.step(lambda state, i=i: operator.step(state, Bundle(rows((i, "a", i)), i)))
         assert output.panes["w"].to_list() == [2 * i]
         paged.restart()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), max_size=6), max_size=6), st.integers(1, 3))
+def test_rows_in_tasks_and_keys_in_buckets_make_no_difference_and_each_row_is_asked_about_once(
+    bundles: list[list[tuple[int, int]]], buckets: int
+) -> None:
+    asked = []
+
+    async def found(row: dict[str, Any]) -> Any:
+        asked.append(row)
+        if row["v"] == 0:
+            raise ValueError
+        return [{"shop": f"s{i}"} for i in range(row["v"])]
+
+    stream = ev.stream(time="t", key="shop", watermark=ev.ascending())
+    mapped = stream.map_async(found, output={"shop": pl.String}, retries=0)
+    plan = mapped.window(ev.tumbling("30 s")).agg(n=ev.count()).plan
+    operator = operator_of(plan, SCHEMA)
+    whole, states = operator.initial(), [operator.initial()] * buckets
+    for now, bundle in enumerate(bundles):
+        frame = rows(*((t, "a", v) for t, v in bundle))
+        step = operator.step(whole, Bundle(frame, now))
+        whole = step.state
+        asked.clear()
+        tasks = [operator.stamp(part, now, MIN) for part in (frame[:2], frame[2:])]
+        parts = [split_stamp(stamp, plan.key, buckets, home=0) for stamp in tasks]
+        steps = []
+        for bucket, state in enumerate(states):
+            stamps = [page.stamp_from_bytes(page.stamp_to_bytes(part[bucket])) for part in parts]
+            steps.append(operator.absorb(state, stamps, now))
+        states = [one.state for one in steps]
+        assert len(asked) == len(bundle)
+        for name in ("panes", "late", "dead"):
+            told = pl.concat([getattr(one.output, name) for one in steps])
+            by = ["shop", "t"] if name != "panes" else ["shop", "window"]
+            assert told.sort(by, nulls_last=True).equals(getattr(step.output, name).sort(by, nulls_last=True))
+        assert sum((one.output.counts for one in steps), Counts()) == step.output.counts
 
 
 def loops_of(bundles: int) -> set[int]:

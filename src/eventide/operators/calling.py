@@ -31,6 +31,8 @@ class Called:
 def call(calls: Sequence[AsyncMap], rows: pl.DataFrame) -> Called:
     """One call after the other; what failed in one is not given to the next."""
     schema = schema_after(calls, rows.schema)
+    if rows.is_empty():
+        return Called(pl.DataFrame(schema=schema), pl.DataFrame(schema=schema))
     failed: list[pl.DataFrame] = []
     why: list[str] = []
     for one in calls:

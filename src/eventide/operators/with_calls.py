@@ -15,8 +15,9 @@ from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.calling import Called, call, schema_after
 from eventide.operators.inputs import Alike, Inputs, Sided
 from eventide.operators.operator import StreamOperator
+from eventide.operators.outcome import Stamped
 from eventide.operators.saving import State
-from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.state import snapshot
 from eventide.state.paging import Ledger, Pages
@@ -27,7 +28,8 @@ from eventide.windows import global_window
 class WithCalls:
     """An operator whose rows are asked about first. It sees the rows with what the calls have added.
 
-    The calls need no state: they are made where the source is read, and once for each time that rows are stamped.
+    Calls need no state: they are made where the source is read, once for each row of a bundle. What they gave is
+    stamped and absorbed by the operator behind them where its state is.
     """
 
     def __init__(self, plan: Any, kind: Any, *schemas: Mapping[str, pl.DataType]) -> None:
@@ -40,8 +42,8 @@ class WithCalls:
 
     @property
     def judges_when_stamping(self) -> bool:
-        """As the operator behind the calls does."""
-        return self.inner.judges_when_stamping
+        """Rows travel as they are, so lateness can wait; to judge them where it is not known would be to call twice."""
+        return False
 
     def no_rows(self, edge: int = 0) -> pl.DataFrame:
         """A bundle without rows."""
@@ -66,23 +68,12 @@ class WithCalls:
         return self.absorb(state, stamps, bundle.now, notes=bundle.notes, polled=bundle.polled)
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
-        """Ask about the rows, then stamp what became of them."""
-        return self.stamp_called(rows, self.call(rows, edge), now, watermark, edge)
-
-    def call(self, rows: pl.DataFrame, edge: int = 0) -> Called:
-        """Ask about the rows."""
-        return call(self.plan.edges[edge].calls, rows)
-
-    def stamp_called(self, rows: pl.DataFrame, called: Called, now: int, watermark: int, edge: int = 0) -> Stamp:
-        """Stamp rows that were asked about. What counts in the rest is rows behind the calls, and rows that failed."""
-        stamp = self.inner.stamp(called.rows, now, watermark, edge)
-        if self._tell_time(edge):
-            seen = admit(_without_windows(self.plan.at(edge)), rows, now).seen
-            stamp = replace(stamp, summary=self.plan.edges[edge].watermark.summarise(seen, c.TIME, now))
-        if called.failed.is_empty():
-            return stamp
-        dead = [*stamp.dead, self._letters(edge, called)]
-        return replace(stamp, rows=stamp.rows + called.failed.height, dead=dead)
+        """Ask about the rows; what counts behind are rows that the calls gave, and rows whose calls failed."""
+        called = call(self.plan.edges[edge].calls, rows)
+        dead = [self._letters(edge, called)] if called.failed.height else []
+        stamped = Stamped(pl.DataFrame(), self._inputs.as_one(edge, called.rows))
+        count = called.rows.height + called.failed.height
+        return Stamp(count, dead, self._summary(edge, rows, called, now), 0, stamped, edge)
 
     def absorb(
         self,
@@ -94,7 +85,8 @@ class WithCalls:
         polled: bool = True,
     ) -> Step[State]:
         """A bundle's stamps, in order."""
-        return self.inner.absorb(state, stamps, now, notes=notes, polled=polled)
+        behind = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
+        return self.inner.absorb(state, behind, now, notes=notes, polled=polled)
 
     def save(self, state: State) -> bytes:
         """The state as bytes, with the columns of the rows as they come."""
@@ -132,14 +124,25 @@ class WithCalls:
         """What rests in state, for inspection."""
         return self.inner.scan(state)
 
-    def _tell_time(self, edge: int) -> bool:
-        """Whether rows as they come tell the watermark, so that it also counts rows that fail or are dropped."""
-        own = self.plan.edges[edge]
+    def _stamped(self, stamp: Stamp, now: int, watermark: int) -> Stamp:
+        """What the operator behind the calls makes of the rows; the progress is that of all rows of the task."""
+        rows = stamp.stamped.rows
+        if isinstance(self._inputs, Sided):
+            rows = rows.select(pl.col(self.plan.edges[stamp.edge].name).struct.unnest())
+        inner = self.inner.stamp(rows, now, watermark, stamp.edge)
+        failed = sum(letters.height for letters in stamp.dead)
+        return replace(inner, rows=inner.rows + failed, dead=[*inner.dead, *stamp.dead], summary=stamp.summary)
+
+    def _summary(self, edge: int, rows: pl.DataFrame, called: Called, now: int) -> pl.DataFrame:
+        """What is seen of the watermark: of rows as they come where they tell it, so that none is missing."""
+        own: Input = self.plan.edges[edge]
         named = set(own.watermark.columns())
         if not isinstance(own.time, IngestionTime):
             named.add(own.time if own.time in self.schemas[edge] else own.time.partition(".")[0])
         given = {name for one in own.calls for name in one.output}
-        return named <= set(self.schemas[edge]) and not named & given
+        tell = named <= set(self.schemas[edge]) and not named & given
+        seen = admit(_without_windows(self.plan.at(edge)), rows if tell else called.rows, now).seen
+        return own.watermark.summarise(seen, c.TIME, now)
 
     def _letters(self, edge: int, called: Called) -> pl.DataFrame:
         """Rows whose calls failed, as the operator's dead letters look."""
