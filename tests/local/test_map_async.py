@@ -294,6 +294,8 @@ def test_or_one_of_them_so_that_all_are_alike() -> None:
     ready = ev.stream(time="t", key="k", watermark=ev.ascending())
     both = ev.union(asked=STREAM.map_async(double, output=DOUBLED), ready=ready)
     pipeline = both.window(ev.global_window()).agg(w=ev.sum("w"))
+    schemas = SCHEMA, {**SCHEMA, "w": pl.Int64()}
+    assert [operator_of(pipeline.plan, *schemas).reads(edge) for edge in (0, 1)] == [set(one) for one in schemas]
     bundle = {"asked": rows((1, "a", 1)), "ready": rows((1, "a", 2)).with_columns(w=pl.lit(5, pl.Int64))}
     assert pipeline.local(bundle, clock=[0]).panes["w"].to_list() == [7]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, ClassVar
 
 import polars as pl
@@ -474,6 +475,14 @@ def test_a_stamp_survives_its_way_as_bytes() -> None:
     content = snapshot.load(snapshot.dump({"rows": stamp.stamped.rows, "summary": stamp.summary}))
     again = Stamp(1, (), content["summary"], 0, type(stamp.stamped)(pl.DataFrame(), content["rows"]))
     assert operator.absorb(operator.initial(), [again], 0).output.panes.rows() == [("a", 5)]
+
+
+def test_a_plan_survives_its_way_to_a_task() -> None:
+    plan = pickle.loads(pickle.dumps(totals().plan))
+    query = totals().open()
+    query.push(rows((1, "a", 1)), now=0)
+    later = ev.Pipeline(plan).open(saved=query.save())
+    assert later.push(rows((2, "a", 1)), now=1).panes["total"].to_list() == [2]
 
 
 def test_the_clock_does_not_go_back() -> None:

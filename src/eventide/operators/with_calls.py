@@ -50,8 +50,8 @@ class WithCalls:
         return pl.DataFrame(schema=self.schemas[edge])
 
     def reads(self, edge: int = 0) -> set[str]:
-        """All columns where rows are asked about: only the function knows which it needs."""
-        return set(self.schemas[edge]) if self.plan.edges[edge].calls else self.inner.reads(edge)
+        """All columns: only the function knows which it needs, and inputs that are alike keep the same."""
+        return set(self.schemas[edge])
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of panes, late rows and dead letters."""
