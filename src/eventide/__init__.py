@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         DataError,
         EventideError,
         PlanError,
+        Refused,
     )
     from eventide.plan import (
         Pipeline,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from eventide.spark.running import run
     from eventide.spark.scanning import scan_parquet
     from eventide.spark.session import configure, session
+    from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
     from eventide.triggers import (
         after_count,
         after_processing_time,
@@ -111,15 +113,20 @@ __all__ = [
     "BatchMetrics",
     "DataError",
     "EventideError",
+    "JoinWindow",
     "Parts",
     "Pipeline",
     "PlanError",
     "Processor",
     "PrometheusMetrics",
     "Query",
+    "Refused",
     "RowProcessor",
+    "SessionAggregator",
+    "SessionJoinWindow",
     "Stream",
     "Watermark",
+    "WindowAggregator",
     "WindowKind",
     "after_count",
     "after_processing_time",
@@ -190,7 +197,7 @@ __all__ = [
 
 # Where the names above live. They are imported when they are first used: Spark starts many processes, and most of
 # them need little of this package.
-_PACKAGES = ("aggregates", "errors", "plan", "processors", "triggers", "watermarks", "windows")
+_PACKAGES = ("aggregates", "errors", "plan", "processors", "triggers", "watermarks", "windows", "standalone")
 _ON_SPARK = {
     "BatchMetrics": "metrics",
     "PrometheusMetrics": "listening",

@@ -18,6 +18,22 @@ class DataError(EventideError, RuntimeError):
     """The data broke a promise that the plan relies on. The job stops, and the message names the cause."""
 
 
+class Refused(EventideError):  # noqa: N818 - it is an answer rather than a fault
+    """The receiver takes nothing now. Nothing is lost: what was offered is offered again.
+
+    Raise it in ``downstream=`` of a standalone operator to refuse a result. Such an operator raises it itself while it
+    waits for its own receiver, so that operators can be chained.
+
+    >>> import eventide as ev
+    >>> def closed(output):
+    ...     raise ev.Refused("come back later")
+    >>> names = ev.JoinWindow(ev.rows(2), offset="n", downstream=closed)
+    >>> names.add_message({"n": 1}, now=0)
+    >>> names.timeout(now=1)
+    False
+    """
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name, or the list of what exists.
 

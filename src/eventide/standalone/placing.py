@@ -1,0 +1,108 @@
+"""Which windows a message belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.errors import standalone as errors
+from eventide.operators import columns as c
+from eventide.operators.unions import RUN, with_runs
+from eventide.standalone import columns as s
+from eventide.standalone.stores.windows import NAME
+from eventide.time import FIRST, MIN
+from eventide.windows import Inherit, Sessions, WindowKind
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Messages beside each window that they enter, and those that enter none."""
+
+    rows: pl.DataFrame
+    expired: pl.DataFrame
+    nowhere: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class FixedWindows:
+    """Windows that are where they are. ``first_only``: a message enters the first of its windows alone."""
+
+    kind: WindowKind
+    first_only: bool
+
+    def placed(self, messages: pl.DataFrame, windows: pl.DataFrame | None) -> Placed:
+        """Every window of each message that is not out of retention."""
+        slices = messages.select(self.kind.slice_of(pl.col(c.AT)).alias(c.SLICE)).to_series()
+        bounds = self.kind.windows_of(slices.drop_nulls().unique())
+        rows = (
+            messages.lazy()
+            .with_columns(slices)
+            .join(bounds.lazy().rename({"slice": c.SLICE, "start": c.START, "end": c.END}), on=c.SLICE)
+            .filter(pl.col(c.END) > pl.col(s.FLOOR))
+            .sort(s.OFFSET, c.START, c.END)
+            .drop(c.SLICE)
+        )
+        if self.first_only:
+            rows = rows.unique(s.OFFSET, keep="first", maintain_order=True)
+        placed = rows.collect(engine="in-memory")
+        if placed[s.OFFSET].n_unique() == messages.height:
+            return Placed(placed, messages.clear(), messages.clear())
+        nowhere = slices.is_null()
+        expired = messages.filter(~nowhere).join(placed, on=s.OFFSET, how="anti", maintain_order="left")
+        return Placed(placed, expired, messages.filter(nowhere))
+
+    def target(self, together: pl.DataFrame) -> pl.DataFrame:
+        """Windows never become other windows."""
+        return together
+
+    def needed_from(self, floor: int) -> int:
+        """The first position that a window holds which is not out of retention."""
+        if floor < FIRST:
+            return MIN
+        slices = pl.DataFrame({c.AT: [floor]}).select(self.kind.slice_of(pl.col(c.AT))).to_series().drop_nulls()
+        start = self.kind.windows_of(slices)["start"].min()
+        return start if isinstance(start, int) else floor
+
+
+@dataclass(frozen=True)
+class SessionWindows:
+    """Windows that grow: messages of one key that are near each other."""
+
+    kind: Sessions
+
+    def placed(self, messages: pl.DataFrame, windows: pl.DataFrame | None) -> Placed:
+        """The stretch that each message covers by itself, unless its whole session is out of retention."""
+        rows = messages.with_columns(pl.col(c.AT).alias(c.START), (pl.col(c.AT) + self.kind.gap).alias(c.END))
+        if rows.is_empty() or rows[s.FLOOR].max() == MIN:
+            return Placed(rows, messages.clear(), messages.clear())
+        known = rows.clear() if windows is None else windows.join(rows, on=s.SESSION, how="semi")
+        both = pl.concat([rows.select(NAME), known.select(NAME)])
+        reach = self.target(both).select(pl.col(c.END).max().over(RUN)).to_series()[: rows.height]
+        live = reach > rows[s.FLOOR]
+        return Placed(rows.filter(live), messages.filter(~live), messages.clear())
+
+    def target(self, together: pl.DataFrame) -> pl.DataFrame:
+        """What hangs together is one window."""
+        runs = with_runs(together, [s.SESSION], self.kind.touching)
+        return runs.with_columns(pl.col(c.START).min().over(RUN), pl.col(c.END).max().over(RUN))
+
+
+def fixed_windows(operator: str, window: object, *, first_only: bool) -> FixedWindows:
+    """The windows of an operator that has no sessions."""
+    if isinstance(window, (Sessions, Inherit)):
+        instead = "ev.tumbling(…), ev.sliding(…), ev.rows(…), or a session operator"
+        raise errors.not_for_standalone(operator, window.describe(), instead)
+    if not isinstance(window, WindowKind):
+        raise errors.not_for_standalone(operator, repr(window), "a window such as ev.tumbling('1 minute')")
+    return FixedWindows(window, first_only)
+
+
+def session_windows(operator: str, window: object) -> SessionWindows:
+    """The windows of an operator for sessions."""
+    instead = "ev.sessions(gap) with one gap for all, or ev.row_sessions(absent=…)"
+    if not isinstance(window, Sessions):
+        raise errors.not_for_standalone(operator, getattr(window, "describe", window.__repr__)(), instead)
+    if isinstance(window.gap, str) or window.max_duration is not None:
+        raise errors.not_for_standalone(operator, window.describe(), instead)
+    return SessionWindows(window)

@@ -1,0 +1,59 @@
+"""How much history is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.errors import standalone as errors
+from eventide.operators import columns as c
+from eventide.time import MIN, duration, format_duration
+from eventide.windows import Axis
+
+
+@dataclass(frozen=True)
+class Retention:
+    """Windows that ended so long before the newest message, or beyond so many rows, are dropped. None: never."""
+
+    time: int | None = None
+    rows: int | None = None
+
+    def floor(self, windows: pl.DataFrame, front: int) -> int:
+        """On the time axis: the position at which, or before which, windows end that are to go."""
+        floor = MIN if self.time is None or front < MIN + self.time else front - self.time
+        if self.rows is None or windows.is_empty():
+            return floor
+        # The newest windows that hold no more than so many rows stay, and the newest one in any case.
+        sizes = windows.group_by(c.END).agg(pl.col(c.ROWS).sum()).sort(c.END, descending=True)
+        older = sizes.filter(pl.col(c.ROWS).cum_sum() > self.rows, pl.int_range(pl.len()) > 0)
+        crowded = older[c.END].max()
+        return max(floor, crowded) if isinstance(crowded, int) else floor
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        parts = [] if self.time is None else [format_duration(self.time)]
+        parts += [] if self.rows is None else [f"{self.rows} rows"]
+        return " and at most ".join(parts) or "everything"
+
+
+def retention(retain: Mapping[str, object] | None, axis: Axis) -> Retention:
+    """What a user says of it.
+
+    >>> retention({"time": "1 hour", "rows": 1000}, "time").describe()
+    '1h and at most 1000 rows'
+    """
+    if retain is None:
+        return Retention()
+    if not isinstance(retain, Mapping):
+        raise errors.bad_retention(retain)
+    for name in retain:
+        if name not in ("time", "rows"):
+            raise errors.unknown_retention(name)
+    time, rows = retain.get("time"), retain.get("rows")
+    if time is not None and axis == "rows":
+        raise errors.retention_in_time_of_rows()
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise errors.bad_retention(retain)
+    return Retention(None if time is None else duration(time, what="time of retain"), rows)

@@ -1,0 +1,377 @@
+"""What becomes of a message: in time, late, replayed, too old, in one window or in many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.errors import DataError, PlanError
+from tests.standalone.conftest import Place
+from tests.standalone.day import at, told
+
+TIMES: dict[str, Any] = {"time": "time", "offset": "offset"}
+
+
+def message(offset: int, time: str, **columns: Any) -> dict[str, Any]:
+    return {"offset": offset, "time": at(time), **columns}
+
+
+def counting(window: Any, **options: Any) -> ev.WindowAggregator:
+    return ev.WindowAggregator(window, {"n": ev.count()}, **TIMES, **options)
+
+
+class TestPolicies:
+    def test_a_window_is_told_once_when_the_first_message_reaches_its_end(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), store=place())
+        for offset, time in enumerate(["9:00:10", "9:00:59", "9:01:00"]):
+            per_minute.add_message(message(offset, time), now=at(time))
+        assert told(per_minute.get_result(), "n") == [("9:01:00", "9:00:00", "ON_TIME", 2)]
+
+    def test_late_messages_are_collected_for_ten_seconds(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), store=place())
+        for offset, (time, now) in enumerate(
+            [("9:00:10", "9:00:10"), ("9:01:30", "9:01:30"), ("9:00:20", "9:01:40"), ("9:00:30", "9:01:45")]
+        ):
+            per_minute.add_message(message(offset, time), now=at(now))
+        per_minute.flush()
+        per_minute.timeout(now=at("9:01:49"))
+        assert per_minute.get_result().is_empty()
+        per_minute.timeout(now=at("9:01:50"))
+        assert told(per_minute.get_result(), "n") == [("9:01:50", "9:00:00", "LATE", 3)]
+
+    def test_a_join_tells_each_message_at_once(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        for offset, time in enumerate(["9:00:10", "9:01:30", "9:00:20"]):
+            orders.add_message(message(offset, time), now=at("9:05:00"))
+        assert told(orders.get_result(), "offset") == [
+            ("9:05:00", "9:00:00", "EARLY", 0),
+            ("9:05:00", "9:01:00", "EARLY", 1),
+            ("9:05:00", "9:00:00", "LATE", 2),
+        ]
+
+    def test_several_messages_are_one_step(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        orders.add_message([message(2, "9:00:10"), message(1, "9:00:20")], now=at("9:05:00"))
+        outputs = orders.get_result()
+        assert outputs["offset"].to_list() == [1, 2]
+        assert outputs["pane"].struct.field("number").to_list() == [1, 1]
+
+
+class TestWindows:
+    def test_an_aggregate_counts_a_message_in_all_of_its_windows(self, place: Place) -> None:
+        sliding = counting(ev.sliding("2 minutes", every="1 minute"), early=ev.each(), store=place())
+        sliding.add_message(message(1, "9:01:30"), now=at("9:01:30"))
+        assert told(sliding.get_result(), "n") == [
+            ("9:01:30", "9:00:00", "EARLY", 1),
+            ("9:01:30", "9:01:00", "EARLY", 1),
+        ]
+
+    def test_a_join_tells_a_message_in_the_first_of_its_windows(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.sliding("2 minutes", every="1 minute"), **TIMES, store=place())
+        orders.add_message(message(1, "9:01:30"), now=at("9:01:30"))
+        assert told(orders.get_result(), "offset") == [("9:01:30", "9:00:00", "EARLY", 1)]
+
+    def test_windows_without_messages_are_never_opened(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), store=place())
+        per_minute.add_message([message(1, "0:00:00"), message(2, "23:00:00")], now=at("23:00:00"))
+        assert per_minute.get_windows().height == 2
+
+    def test_row_windows_count_the_rows_of_each_key(self, place: Place) -> None:
+        pairs = counting(ev.rows(2), key="shop", early=ev.each(), store=place())
+        shops = ["kiel", "bonn", "kiel", "kiel", "bonn"]
+        for offset, shop in enumerate(shops):
+            pairs.add_message(message(offset, "9:00:00", shop=shop), now=at("9:00:00"))
+        found = [(row["shop"], row["window"]["start"], row["n"]) for row in pairs.get_result().iter_rows(named=True)]
+        assert found == [("kiel", 1, 1), ("bonn", 1, 1), ("kiel", 1, 2), ("kiel", 3, 1), ("bonn", 1, 2)]
+
+    def test_null_is_a_key_like_any_other(self, place: Place) -> None:
+        per_shop = counting(ev.tumbling("1 minute"), key="shop", early=ev.each(), store=place(), schema=None)
+        per_shop.add_message([message(i, "9:00:00", shop=shop) for i, shop in enumerate(["a", None, None])], now=0)
+        assert sorted(per_shop.get_result().select("shop", "n").rows(), key=str) == [("a", 1), (None, 2)]
+        assert per_shop.get_windows(key=[None])["n"].to_list() == [2]
+
+    def test_windows_are_found_by_range_and_key(self, place: Place) -> None:
+        per_shop = counting(ev.tumbling("1 minute"), key="shop", store=place())
+        rows = [("9:00:10", "a"), ("9:01:10", "b"), ("9:02:10", "a")]
+        per_shop.add_message([message(i, time, shop=shop) for i, (time, shop) in enumerate(rows)], now=0)
+        assert per_shop.get_windows(at("9:01:00"), at("9:03:00"))["shop"].to_list() == ["b", "a"]
+        found = per_shop.get_windows(key="a")
+        assert found["meta"].struct.field("start_offset").to_list() == [0, 2]
+
+
+class TestMessages:
+    @pytest.mark.parametrize("aggregate", [ev.median("x"), ev.collect("x"), ev.sort("x")])
+    def test_aggregates_that_need_every_value_keep_messages(self, place: Place, aggregate: Any) -> None:
+        operator = ev.WindowAggregator(ev.tumbling("1 minute"), {"x": aggregate}, **TIMES, store=place())
+        operator.add_message([message(i, "9:00:00", x=x) for i, x in enumerate([5.0, 1.0])], now=0)
+        assert operator.get_messages()["x"].to_list() == [5.0, 1.0]
+        assert "kept, by time + offset" in operator.explain()
+
+    @pytest.mark.parametrize("aggregate", [ev.count(), ev.sum("x"), ev.max("x"), ev.mean("x"), ev.first("x")])
+    def test_aggregates_that_merge_keep_none(self, place: Place, aggregate: Any) -> None:
+        operator = ev.WindowAggregator(ev.tumbling("1 minute"), {"x": aggregate}, **TIMES, store=place())
+        operator.add_message(message(1, "9:00:00", x=5.0), now=0)
+        with pytest.raises(PlanError, match="keeps no messages"):
+            operator.get_messages()
+        assert "none kept" in operator.explain()
+
+    def test_a_median_follows_late_messages(self, place: Place) -> None:
+        operator = ev.WindowAggregator(
+            ev.tumbling("1 minute"), {"x": ev.median("x"), "n": ev.count()}, **TIMES, late=ev.each(), store=place()
+        )
+        for offset, (time, x) in enumerate([("9:00:10", 1.0), ("9:00:20", 9.0), ("9:01:00", 0.0), ("9:00:30", 9.0)]):
+            operator.add_message(message(offset, time, x=x), now=0)
+        assert operator.get_result().select("x", "n").rows() == [(5.0, 2), (9.0, 3)]
+
+    def test_a_join_looks_messages_up_by_key_and_range(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, key="id", store=place(), early=ev.never())
+        rows = [("9:00:10", 1), ("9:00:10", 1), ("9:01:10", 1), ("9:00:10", 2), ("9:00:20", None)]
+        orders.add_message([message(i, time, id=id_) for i, (time, id_) in enumerate(rows)], now=0)
+
+        def found(*args: Any, **options: Any) -> list[int]:
+            return orders.get_messages(*args, **options)["offset"].to_list()
+
+        assert found() == [0, 1, 3, 4, 2]
+        assert found(key=1) == [0, 1, 2]
+        assert found(at("9:00:00"), at("9:01:00"), key=1) == [0, 1]
+        assert found(at("9:00:10"), at("9:01:00"), key=1, start_offset=1) == [1]
+        assert found(at("9:00:00"), at("9:01:10"), key=1, end_offset=2) == [0, 1, 2]
+        assert found(key=[None]) == []  # null equals nothing, not even null
+        assert found(told=True) == [0, 1, 3, 4]  # the window of the third is not full
+
+    def test_a_null_key_is_kept_and_can_be_read_by_range(self, place: Place) -> None:
+        orders = ev.JoinWindow(
+            ev.tumbling("1 minute"),
+            **TIMES,
+            key="id",
+            store=place(),
+            schema={**dict.fromkeys(["offset", "id"], int), "time": str},
+        )
+        orders.add_message(message(1, "9:00:00", id=None), now=0)
+        assert orders.get_messages().height == 1
+
+
+class TestReplays:
+    def test_a_replay_changes_nothing(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), early=ev.each(), store=place())
+        for now, offset in enumerate([1, 2, 1, 2, 3, 2]):
+            per_minute.add_message(message(offset, "9:00:00"), now=now)
+        assert per_minute.get_result()["n"].to_list() == [1, 2, 3]
+        assert per_minute.checkpoint == 3
+
+    def test_a_message_that_comes_twice_at_once_counts_once(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), early=ev.each(), store=place())
+        per_minute.add_message([message(1, "9:00:00"), message(1, "9:00:00")], now=0)
+        assert per_minute.get_result()["n"].to_list() == [1]
+
+    def test_offsets_that_come_late_are_no_replays(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), early=ev.each(), store=place())
+        for offset in (5, 3, 4, 3):
+            per_minute.add_message(message(offset, "9:00:00"), now=0)
+        assert per_minute.get_result()["n"].to_list() == [1, 2, 3]
+
+
+class TestRetention:
+    def test_what_is_too_old_is_a_dead_letter(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), retain={"time": "5 minutes"}, store=place())
+        for offset, time in enumerate(["9:10:00", "9:05:10", "9:04:59", "9:04:10"]):
+            per_minute.add_message(message(offset, time), now=at("9:10:00"))
+        assert per_minute.dead.select("offset", "reason").rows() == [(2, "out_of_retention"), (3, "out_of_retention")]
+        per_minute.add_message(message(2, "9:04:59"), now=at("9:10:00"))
+        assert per_minute.dead.height == 2  # a replay is not buried twice
+
+    def test_windows_out_of_retention_are_told_before_they_go(self, place: Place) -> None:
+        per_minute = counting(
+            ev.tumbling("1 minute"), retain={"time": "1 minute"}, late=ev.every("1 hour"), store=place()
+        )
+        for offset, time in enumerate(["9:00:10", "9:01:10", "9:00:20", "9:10:00"]):
+            per_minute.add_message(message(offset, time), now=at("9:10:00"))
+        assert [(row[1:3], row[3]) for row in told(per_minute.get_result(), "n")] == [
+            (("9:00:00", "ON_TIME"), 1),
+            (("9:00:00", "LATE"), 2),
+            (("9:01:00", "ON_TIME"), 1),
+        ]
+        assert per_minute.get_windows().height == 1
+
+    def test_retention_by_rows_keeps_the_newest_windows(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), retain={"rows": 3}, store=place())
+        times = ["9:00:00", "9:00:01", "9:01:00", "9:02:00", "9:03:00"]
+        per_minute.add_message([message(i, time) for i, time in enumerate(times[:4])], now=0)
+        assert per_minute.get_windows()["n"].to_list() == [1, 1]
+        per_minute.add_message(message(9, "9:00:30"), now=0)
+        assert per_minute.dead["reason"].to_list() == ["out_of_retention"]
+
+    def test_messages_go_with_their_last_window(self, place: Place) -> None:
+        orders = ev.JoinWindow(
+            ev.sliding("2 minutes", every="1 minute"), **TIMES, retain={"time": "1 minute"}, store=place()
+        )
+        for offset, time in enumerate(["9:00:30", "9:01:30", "9:03:00"]):
+            orders.add_message(message(offset, time), now=0)
+        # The window from 9:00 to 9:02 is gone, but the one from 9:01 to 9:03 is not.
+        assert orders.get_messages()["offset"].to_list() == [1, 2]
+
+    def test_row_windows_expire_by_rows(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(2), **TIMES, retain={"rows": 3}, store=place())
+        orders.add_message([message(i, "9:00:00") for i in range(6)], now=0)
+        assert [window["start"] for window in orders.get_windows()["window"]] == [3, 5]
+        assert orders.get_messages()["offset"].to_list() == [2, 3, 4, 5]
+
+    def test_a_key_that_counts_slowly_keeps_its_rows(self, place: Place) -> None:
+        medians = ev.WindowAggregator(
+            ev.rows(4, every=2), {"x": ev.median("x")}, **TIMES, key="k", retain={"rows": 3}, store=place()
+        )
+        medians.add_message(message(0, "9:00:00", k="slow", x=100.0), now=0)
+        medians.add_message([message(i, "9:00:00", k="fast", x=float(i)) for i in range(1, 10)], now=0)
+        medians.add_message([message(i, "9:00:00", k="slow", x=float(i)) for i in range(10, 14)], now=0)
+        found = medians.get_result().select("k", pl.col("window").struct.field("start"), "x").rows()
+        assert found == [("fast", 1, 2.5), ("fast", 3, 4.5), ("fast", 5, 6.5), ("slow", 1, 11.5)]
+
+    def test_every_kind_of_fixed_window_will_do(self, place: Place) -> None:
+        for window in (ev.calendar("day"), ev.cumulate("6 hours", "1 day"), ev.global_window()):
+            operator = ev.JoinWindow(window, **TIMES, retain={"time": "1 hour"}, store=place())
+            operator.add_message([message(0, "9:00:00"), message(1, "23:00:00")], now=0)
+            assert operator.get_result()["offset"].to_list() == [0, 1]
+
+    def test_the_dead_are_given_to_whom_they_concern(self) -> None:
+        letters: list[pl.DataFrame] = []
+        per_minute = counting(ev.sliding("1 minute", every="2 minutes"), dead=letters.append)
+        per_minute.add_message(
+            [{"offset": i, "time": time} for i, time in enumerate([at("9:01:00"), None, "noon", at("9:00:00")])], now=0
+        )
+        found = sorted(pl.concat(letters).select("offset", "reason").rows())
+        assert found == [(0, "no_window"), (1, "null_time"), (2, "bad_row")]
+        assert per_minute.dead.is_empty()
+
+    def test_a_message_that_an_aggregate_cannot_digest_is_a_dead_letter(self, place: Place) -> None:
+        class Odd(ev.Aggregate):
+            dtype = pl.Int64()
+
+            def create(self) -> int:
+                return 0
+
+            def add(self, state: int, row: Any) -> int:
+                return state + 1 // (row["x"] % 2)
+
+            def merge(self, one: int, other: int) -> int:
+                return one + other
+
+        odd = ev.WindowAggregator(ev.tumbling("1 minute"), {"odd": Odd()}, **TIMES, early=ev.each(), store=place())
+        odd.add_message([message(i, "9:00:00", x=i) for i in range(4)], now=0)
+        assert odd.get_result()["odd"].to_list() == [2]
+        assert odd.dead.select("offset", "reason").rows() == [(0, "failed"), (2, "failed")]
+
+
+class TestSessions:
+    def visits(self, **options: Any) -> ev.SessionAggregator:
+        return ev.SessionAggregator(
+            ev.sessions("30 minutes"), {"n": ev.count(), "last": ev.collect("offset")}, **TIMES, key="user", **options
+        )
+
+    def test_a_session_is_told_when_the_stream_has_passed_its_end(self, place: Place) -> None:
+        visits = self.visits(store=place())
+        for offset, (user, time) in enumerate([("ann", "9:00:00"), ("ann", "9:20:00"), ("bob", "9:50:00")]):
+            visits.add_message(message(offset, time, user=user), now=at(time))
+        assert told(visits.get_result(), "user", "n", "last") == [("9:50:00", "9:00:00", "ON_TIME", "ann", 2, [0, 1])]
+        assert "session + time + offset" in visits.explain()
+
+    def test_a_message_between_two_told_sessions_replaces_both(self, place: Place) -> None:
+        visits = self.visits(late=ev.each(), store=place())
+        rows = [("ann", "9:00:00"), ("ann", "10:00:00"), ("bob", "11:00:00"), ("ann", "9:30:00")]
+        for offset, (user, time) in enumerate(rows):
+            visits.add_message(message(offset, time, user=user), now=at("11:00:00"))
+        last = visits.get_result().tail(1)
+        assert told(last, "n", "last") == [("11:00:00", "9:00:00", "LATE", 3, [0, 3, 1])]
+        assert [f"{old['start']:%H:%M}" for old in last["replaces"][0]] == ["09:00", "10:00"]
+        assert visits.get_windows(key="ann").height == 1
+
+    def test_sessions_expire_key_by_key(self, place: Place) -> None:
+        visits = self.visits(retain={"time": "1 hour"}, store=place())
+        rows = [("ann", "9:00:00"), ("bob", "9:40:00"), ("eve", "10:35:00"), ("ann", "9:05:00")]
+        for offset, (user, time) in enumerate(rows):
+            visits.add_message(message(offset, time, user=user), now=at("10:35:00"))
+        assert visits.get_windows()["user"].to_list() == ["bob", "eve"]
+        assert visits.get_messages()["user"].to_list() == ["bob", "eve"]
+        assert visits.dead["offset"].to_list() == [3]
+
+    def test_a_row_session_ends_after_rows_without_its_key(self, place: Place) -> None:
+        follow = ev.SessionAggregator(
+            ev.row_sessions(absent=2), {"n": ev.count()}, offset="offset", key="key", store=place()
+        )
+        for offset, key in enumerate("aababb"):
+            follow.add_message({"offset": offset, "key": key}, now=offset)
+        found = follow.get_result()
+        assert found.select("key", "n").rows() == [("a", 3)]
+        assert found["window"].to_list() == [{"start": 1, "end": 7}]
+        assert found["pane"].struct.field("at").dt.epoch("us").to_list() == [5]
+
+    def test_a_session_join_looks_up_by_session_and_join_key(self, place: Place) -> None:
+        clicks = ev.SessionJoinWindow(ev.sessions("30 minutes"), **TIMES, key="user", on="item", store=place())
+        rows = [("ann", 1), ("ann", 2), ("bob", 1), ("ann", 1)]
+        for offset, (user, item) in enumerate(rows):
+            clicks.add_message(message(offset, "9:00:00", user=user, item=item), now=0)
+        assert clicks.get_result()["offset"].to_list() == [0, 1, 2, 3]
+        assert clicks.get_messages(key="ann")["offset"].to_list() == [0, 1, 3]
+        assert clicks.get_messages(key="ann", on=1)["offset"].to_list() == [0, 3]
+        assert clicks.get_messages(on=1)["offset"].to_list() == [0, 2, 3]
+        assert clicks.get_windows(at("8:00:00"), at("9:00:01"), key="bob").height == 1
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "what"),
+        [
+            ({"time": None}, "needs time"),
+            ({"offset": 5}, "offset=5 is no column"),
+            ({"retain": {"tme": "1 hour"}}, "Did you mean 'time'"),
+            ({"retain": "1 hour"}, "retain={'time'"),
+            ({"retain": {"rows": 0}}, "retain={'time'"),
+            ({"early": ev.each}, "Call it"),
+            ({"window": ev.sessions("1 minute")}, "session operator"),
+            ({"window": "1 minute"}, "ev.tumbling"),
+            ({"aggregates": {}}, "no aggregate"),
+            ({"aggregates": {"window": ev.count()}}, "every output has"),
+            ({"window": ev.rows(2), "retain": {"time": "1 hour"}}, "never with time"),
+        ],
+    )
+    def test_what_cannot_work_is_refused_when_it_is_made(self, options: dict[str, Any], what: str) -> None:
+        given = {"window": ev.tumbling("1 minute"), "aggregates": {"n": ev.count()}, **TIMES, **options}
+        with pytest.raises(PlanError, match=what):
+            ev.WindowAggregator(**given)
+
+    @pytest.mark.parametrize(
+        "window", [ev.tumbling("1 minute"), ev.sessions("gap"), ev.sessions("1m", max_duration="1h")]
+    )
+    def test_sessions_need_one_gap(self, window: Any) -> None:
+        with pytest.raises(PlanError, match="one gap for all"):
+            ev.SessionAggregator(window, {"n": ev.count()}, **TIMES, key="user")
+
+    @pytest.mark.parametrize(
+        ("rows", "what"),
+        [
+            ({"offset": 1}, "no column 'time'"),
+            ({"offset": "1", "time": 0}, "offsets are integers"),
+            ([1, 2], "not int"),
+            ("text", "not str"),
+            ({"offset": 1, "time": 0, "__x": 1}, "two underscores"),
+        ],
+    )
+    def test_messages_that_do_not_fit_are_refused(self, rows: Any, what: str) -> None:
+        with pytest.raises(PlanError, match=what):
+            counting(ev.tumbling("1 minute")).add_message(rows, now=0)
+
+    def test_an_operator_has_one_schema_and_a_clock_that_goes_forward(self) -> None:
+        per_minute = counting(ev.tumbling("1 minute"))
+        per_minute.add_message({"offset": 1, "time": 0}, now=10)
+        with pytest.raises(DataError, match="one schema"):
+            per_minute.add_message({"offset": 2, "tme": 0}, now=10)
+        with pytest.raises(DataError, match="Cast"):
+            per_minute.add_message(pl.DataFrame({"offset": [2], "time": ["x"]}), now=10)
+        with pytest.raises(DataError, match="went back"):
+            per_minute.timeout(now=9)
+
+    def test_nested_keys_are_refused(self) -> None:
+        with pytest.raises(PlanError, match="plain value"):
+            counting(ev.tumbling("1 minute"), key="k").add_message({"offset": 1, "time": 0, "k": [1]}, now=0)
