@@ -56,10 +56,12 @@ if TYPE_CHECKING:
         cogroup,
         ingestion_time,
         join,
+        process,
         stream,
         union,
         window_join,
     )
+    from eventide.processors import Processor, RowProcessor
     from eventide.spark.inspecting import inspect
     from eventide.spark.listening import PrometheusMetrics, listen
     from eventide.spark.metrics import BatchMetrics
@@ -115,9 +117,11 @@ __all__ = [
     "Parts",
     "Pipeline",
     "PlanError",
+    "Processor",
     "PrometheusMetrics",
     "Query",
     "Refused",
+    "RowProcessor",
     "SessionAggregator",
     "SessionJoinWindow",
     "Stream",
@@ -165,6 +169,7 @@ __all__ = [
     "none",
     "or_finally",
     "policies",
+    "process",
     "punctuated",
     "quantile",
     "range",
@@ -192,7 +197,7 @@ __all__ = [
 
 # Where the names above live. They are imported when they are first used: Spark starts many processes, and most of
 # them need little of this package.
-_PACKAGES = ("aggregates", "errors", "plan", "triggers", "watermarks", "windows", "standalone")
+_PACKAGES = ("aggregates", "errors", "plan", "processors", "triggers", "watermarks", "windows", "standalone")
 _ON_SPARK = {
     "BatchMetrics": "metrics",
     "PrometheusMetrics": "listening",

@@ -12,7 +12,7 @@ import pytest
 import eventide
 
 SOURCE = Path(eventide.__file__).parent
-CORE = ("time", "windows", "watermarks", "triggers", "aggregates", "operators", "state", "panes.py")
+CORE = ("time", "windows", "watermarks", "triggers", "aggregates", "processors", "operators", "state", "panes.py")
 HOSTS = ("local", "standalone", "testing", "spark", "sinks", "sql", "cli", "marks", "dashboard", "demo")
 OUTSIDE = ("pyspark", "random", "secrets", "threading", "subprocess", "socket", "os", "time")
 FORBIDDEN_CALLS = {"open", "datetime.now", "datetime.utcnow", "date.today", "time.time", "time.time_ns", "print"}
@@ -88,6 +88,7 @@ def test_the_core_asks_no_clock_and_opens_no_file(path: Path) -> None:
         ("watermarks", {"columns", "errors", "time", "watermarks"}),
         ("aggregates", {"errors", "time", "aggregates"}),
         ("state", {"errors", "time", "state"}),
+        ("processors", {"errors", "time", "state", "watermarks", "processors"}),
     ],
 )
 def test_a_concept_knows_only_what_is_below_it(part: str, may_know: set[str]) -> None:

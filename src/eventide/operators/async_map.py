@@ -7,10 +7,14 @@ anything. ``run_async`` is the small driver that does.
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 from eventide.errors import watermarks as errors
@@ -248,7 +252,7 @@ class _AsDone:
             self._stretches.popleft()
 
 
-async def run_async(
+def run_async(
     fn: Callable[[Any], Awaitable[Any]], items: Iterable[Any], **options: Unpack[AsyncArguments]
 ) -> AsyncIterator[Output]:
     """Call ``fn`` on each item, many at a time; watermarks among the items keep their place.
@@ -260,7 +264,12 @@ async def run_async(
     >>> asyncio.run(main())
     [Result(item=1, value=2), Watermark(key=0, time=5), Result(item=2, value=4)]
     """
-    chosen = async_options(**options)
+    return _outputs(fn, items, async_options(**options))
+
+
+async def _outputs(
+    fn: Callable[[Any], Awaitable[Any]], items: Iterable[Any], chosen: AsyncOptions
+) -> AsyncIterator[Output]:
     calls = InFlight(chosen)
     tasks: set[asyncio.Task[None]] = set()
     try:
@@ -294,11 +303,42 @@ def call_all(
     >>> call_all(double, [1, 2], capacity=1)
     [Result(item=1, value=2), Result(item=2, value=4)]
     """
+    return call_with(fn, items, async_options(**options))
+
+
+def call_with(fn: Callable[[Any], Awaitable[Any]], items: Iterable[Any], chosen: AsyncOptions) -> list[Output]:
+    """The same with options that were read before."""
 
     async def collected() -> list[Output]:
-        return [output async for output in run_async(fn, items, **options)]
+        return [output async for output in _outputs(fn, items, chosen)]
 
-    return asyncio.run(collected())
+    def run() -> list[Output]:
+        return _runner().run(collected())
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return run()
+    return _apart().submit(run).result()  # a notebook has a loop that runs already, and a thread can have only one
+
+
+_RUNNER: ContextVar[asyncio.Runner] = ContextVar("runner")
+
+
+def _runner() -> asyncio.Runner:
+    """The loop of this thread, one for all bundles: clients that calls share stay connected to it."""
+    try:
+        return _RUNNER.get()
+    except LookupError:
+        runner = asyncio.Runner()
+        atexit.register(runner.close)
+        _RUNNER.set(runner)
+        return runner
+
+
+@cache
+def _apart() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "eventide-calls")
 
 
 async def _some_ended(tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:

@@ -14,7 +14,6 @@ import polars as pl
 from eventide.errors import joins as errors
 from eventide.errors import watermarks as watermark_errors
 from eventide.operators.admission import Admitted, admit
-from eventide.plan.plan import Plan
 from eventide.watermarks import AnyTracker, Strategy, Tracker, Trackers
 
 Schema = Mapping[str, pl.DataType]
@@ -39,12 +38,16 @@ class Inputs(Protocol):
         """Time the rows of one input, and set aside what cannot be used."""
         ...
 
+    def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """Rows of one input as rows of all."""
+        ...
+
 
 @dataclass(frozen=True)
 class Alike:
     """One stream, or a union: rows with the same columns, whose order may differ."""
 
-    plan: Plan
+    plan: Any
     schemas: tuple[dict[str, pl.DataType], ...]
 
     def __post_init__(self) -> None:
@@ -63,6 +66,10 @@ class Alike:
     def admit(self, edge: int, rows: pl.DataFrame, now: int) -> Admitted:
         """Time the rows of one input."""
         return admit(self.plan.at(edge), rows.select(*self.schema) if edge else rows, now)
+
+    def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
+        """They are alike."""
+        return rows
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ class Sided:
         return rows.select(*key, pl.lit(own.name).alias(SIDE), *structs, *ours)
 
 
-def inputs_of(plan: Plan, schemas: Sequence[Schema]) -> Inputs:
+def inputs_of(plan: Any, schemas: Sequence[Schema]) -> Inputs:
     """The inputs of a plan."""
     known = tuple(dict(schema) for schema in schemas)
     return Alike(plan, known) if plan.sides is None else Sided(plan, known)

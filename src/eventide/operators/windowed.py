@@ -31,6 +31,7 @@ from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
+from eventide.state.keys import as_grouped
 from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
@@ -220,9 +221,8 @@ class WindowedAggregate:
         return FireOften(plan, plan.window, self.bound, self.results)
 
     def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Keys as Spark groups them: -0.0 is 0.0 (Polars takes ``+ 0.0`` for nothing to do)."""
-        keys = [pl.col(name) for name in self._floats]
-        return rows.with_columns(pl.when(key == 0).then(key.abs()).otherwise(key) for key in keys) if keys else rows
+        """Keys as Spark groups them."""
+        return as_grouped(rows, self._floats) if self._floats else rows
 
     def _placed(self, rows: pl.DataFrame, was: int) -> pl.DataFrame:
         """Rows with their place on the axis of time, and the time that holds their pane's output time."""

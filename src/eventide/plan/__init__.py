@@ -6,16 +6,20 @@ from eventide.plan.join_plan import JoinPlan
 from eventide.plan.joining import join
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.process_plan import ProcessPlan
+from eventide.plan.processing import process
 
 __all__ = [
     "IngestionTime",
     "JoinPlan",
     "Pipeline",
     "Plan",
+    "ProcessPlan",
     "Stream",
     "cogroup",
     "ingestion_time",
     "join",
+    "process",
     "stream",
     "union",
     "window_join",

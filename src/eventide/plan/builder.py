@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -10,11 +10,15 @@ from typing import Any
 from eventide.aggregates import Aggregate
 from eventide.columns import named, with_names
 from eventide.errors import plan as errors
+from eventide.errors import processing as processing_errors
 from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
 from eventide.panes import RESERVED
+from eventide.plan.calls import AsyncMap, async_map
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
+from eventide.plan.process_plan import Late, OnError, process_plan
+from eventide.processors import Processor
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, each
 from eventide.watermarks import Strategy, ascending, none
@@ -36,6 +40,7 @@ class Stream:
     _mode: Mode | None = None
     _options: dict[str, Any] = field(default_factory=dict)
     _inputs: tuple[Input, ...] = ()
+    _calls: tuple[AsyncMap, ...] = ()
 
     def window(self, kind: Window, *, at: OutputTime = "end") -> Stream:
         """Cut the stream into windows. ``at`` chooses a pane's output time: the window's end, or its rows'."""
@@ -104,8 +109,85 @@ class Stream:
                 fire_only_updated=self._options.get("fire_only_updated", False),
                 output_time=self._options["output_time"],
                 inputs=self._inputs,
+                calls=self._calls,
             )
         )
+
+    def process(
+        self,
+        processor: Processor,
+        *,
+        output: Mapping[str, Any],
+        name: str | None = None,
+        late: Late = "process",
+        on_error: OnError = "raise",
+    ) -> Pipeline:
+        """Complete the pipeline with an operator of one's own, which gives rows with the columns ``output``.
+
+        ``late="divert"`` sends rows behind the watermark to the late output; by default the processor gets them too,
+        marked. ``on_error="dead"`` makes dead letters of rows on which a ``RowProcessor`` raises. ``name`` stands for
+        the processor in messages and in its state (by default its class's name).
+        """
+        if self._window is not None:
+            raise processing_errors.windowed_already("process")
+        said = {"trigger": self._trigger, "lateness": self._lateness, self._mode or "accumulating": self._mode}
+        for setting in [name for name, value in said.items() if value is not None] + list(self._options):
+            raise processing_errors.only_for_windows(setting)
+        plan = process_plan(
+            processor,
+            output=output,
+            name=name,
+            on_error=on_error,
+            late=late,
+            time=self._time,
+            key=self._key,
+            watermark=self._watermark,
+            inputs=self._inputs,
+            calls=self._calls,
+        )
+        return Pipeline(plan)
+
+    def map_async(
+        self,
+        fn: Callable[[dict[str, Any]], Awaitable[Any]],
+        *,
+        output: Mapping[str, Any],
+        ordered: bool = True,
+        capacity: int = 100,
+        timeout: str | timedelta | None = None,
+        retries: int = 2,
+        backoff: str | timedelta | Sequence[str | timedelta] = ("100 ms", "1 s"),
+    ) -> Stream:
+        """Ask the world outside about each row, many at a time: ``fn`` takes a row as a dict, and adds columns to it.
+
+        It gives a dict with columns of ``output``, which are added to the row or take the place of its own; a list of
+        dicts, each of which makes a row; or None, and the row is dropped. Time, key and watermark may be columns of
+        the row or of ``output``.
+
+        At most ``capacity`` calls of a task run at a time. One that raises, or gives no answer within ``timeout``, is
+        tried again after ``backoff`` (the waits before each further attempt), ``retries`` times; then the row becomes
+        a dead letter ``failed``. With ``ordered=False`` rows go on as the answers come.
+
+        A bundle goes on when all of its calls are answered. A bundle that is replayed calls again, so a call may be
+        made more than once for a row; what becomes of it is told once, and the same if ``fn`` gives the same.
+
+        >>> import eventide as ev, polars as pl
+        >>> async def look_up(row):
+        ...     return {"country": {"kiel": "de", "oslo": "no"}[row["city"]]}
+        >>> sales = ev.stream(time="t", key="country").map_async(look_up, output={"country": pl.String}, retries=0)
+        >>> counted = sales.window(ev.tumbling("1 minute")).agg(n=ev.count())
+        >>> result = counted.local(pl.DataFrame({"t": [1, 2, 3], "city": ["kiel", "oslo", "rome"]}))
+        >>> result.panes.select("country", "n").rows(), result.dead["detail"].to_list()
+        ([('de', 1), ('no', 1)], ["KeyError: 'rome' (in look_up, attempt 1)"])
+        """
+        if self._window is not None:
+            raise processing_errors.windowed_already("map_async")
+        call = async_map(
+            fn, output=output, ordered=ordered, capacity=capacity, timeout=timeout, retries=retries, backoff=backoff
+        )
+        if self._inputs:
+            return replace(self, _inputs=tuple(replace(one, calls=(*one.calls, call)) for one in self._inputs))
+        return replace(self, _calls=(*self._calls, call))
 
     def _accumulate(self, mode: Mode, fire_only_updated: bool) -> Stream:
         if self._mode is not None:

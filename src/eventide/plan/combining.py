@@ -128,7 +128,7 @@ def _checked(what: str, streams: Mapping[str, Any]) -> list[Input]:
     for one in streams.values():
         if not isinstance(one, Stream) or one._window is not None or one._inputs:
             raise errors.not_streams(what, one)
-    return [Input(name, one._time, one._key, one._watermark) for name, one in streams.items()]
+    return [Input(name, one._time, one._key, one._watermark, one._calls) for name, one in streams.items()]
 
 
 def keyed(what: str, streams: Mapping[str, Stream], on: On | None) -> tuple[Input, ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from eventide.plan.explain_join import join_facts
 from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.process_plan import ProcessPlan, facts_of
 from eventide.time import format_duration
 from eventide.triggers import Finish
 
@@ -21,18 +23,25 @@ _LAYOUTS = {
 }
 
 
-def explain(plan: Plan | JoinPlan) -> str:
+def explain(plan: Plan | JoinPlan | ProcessPlan) -> str:
     """Aligned lines, one fact each."""
-    facts = join_facts(plan) if isinstance(plan, JoinPlan) else _facts(plan)
+    facts = [*join_facts(plan), *_calls(plan)] if isinstance(plan, JoinPlan) else _facts(plan)
     width = max(len(name) for name, _ in facts)
     return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
 
 
-def _facts(plan: Plan) -> list[tuple[str, str]]:
+def _facts(plan: Plan | ProcessPlan) -> list[tuple[str, str]]:
     return [
         ("time", "the batch's own time" if isinstance(plan.time, IngestionTime) else f"column {plan.time!r}"),
         ("key", ", ".join(map(repr, plan.key)) or "none: one group"),
         *_inputs(plan),
+        *_calls(plan),
+        *(facts_of(plan) if isinstance(plan, ProcessPlan) else _windowed(plan)),
+    ]
+
+
+def _windowed(plan: Plan) -> list[tuple[str, str]]:
+    return [
         ("windows", plan.window.describe()),
         ("trigger", plan.trigger.describe()),
         ("lateness", format_duration(plan.lateness) if plan.lateness else "none"),
@@ -44,7 +53,16 @@ def _facts(plan: Plan) -> list[tuple[str, str]]:
     ]
 
 
-def _inputs(plan: Plan) -> list[tuple[str, str]]:
+def _calls(plan: Any) -> list[tuple[str, str]]:
+    told = [
+        call.describe() if len(plan.edges) == 1 else f"{one.name}: {call.describe()}"
+        for one in plan.edges
+        for call in one.calls
+    ]
+    return [("" if i else "calls", line) for i, line in enumerate(told)]
+
+
+def _inputs(plan: Any) -> list[tuple[str, str]]:
     if not plan.inputs:
         return [("watermark", plan.watermark.describe())]
     keys = {one.name: one.watermark.options.watermark_key for one in plan.inputs}
@@ -52,7 +70,7 @@ def _inputs(plan: Plan) -> list[tuple[str, str]]:
     return told + [("warning", _lonely(plan, keys))] * (len(set(keys.values())) > 1)
 
 
-def _lonely(plan: Plan, keys: Mapping[str, int]) -> str:
+def _lonely(plan: Any, keys: Mapping[str, int]) -> str:
     own = plan.watermark.options.watermark_key
     others = ", ".join(repr(name) for name, key in keys.items() if key != own)
     return (

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What ``.agg(…)`` and the joins give."""
+    """What ``.agg(…)``, ``.process(…)`` and the joins give."""
 
-    plan: Any  # a Plan, or a JoinPlan
+    plan: Any  # a Plan, a JoinPlan, or a ProcessPlan
 
     def explain(self) -> str:
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""

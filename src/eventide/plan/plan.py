@@ -8,6 +8,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
 from eventide.aggregates import Aggregate
+from eventide.plan.calls import AsyncMap
 from eventide.triggers import AfterWatermark, Repeatedly, Trigger
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions, WindowKind
@@ -48,6 +49,7 @@ class Input:
     time: str | IngestionTime
     key: tuple[str, ...]
     watermark: Strategy
+    calls: tuple[AsyncMap, ...] = ()  # what is asked of the world outside for each row, first of all
 
     def describe(self) -> str:
         """One line for ``explain()``."""
@@ -90,11 +92,12 @@ class Plan:
     output_time: OutputTime = "end"
     inputs: tuple[Input, ...] = ()
     sides: Sides | None = None
+    calls: tuple[AsyncMap, ...] = ()
 
     @property
     def edges(self) -> tuple[Input, ...]:
         """The inputs; a plan of one stream has one."""
-        return self.inputs or (Input("rows", self.time, self.key, self.watermark),)
+        return self.inputs or (Input("rows", self.time, self.key, self.watermark, self.calls),)
 
     def at(self, edge: int) -> Plan:
         """The plan as the rows of one input see it."""

@@ -61,6 +61,10 @@ class Trackers:
         """What all inputs have reached."""
         return self._all.time(self.key)
 
+    def time_of(self, key: int) -> int:
+        """What all inputs have reached, of another watermark key."""
+        return self._all.time(key)
+
     @property
     def times(self) -> tuple[int, ...]:
         """What each input has reached."""

@@ -1,0 +1,61 @@
+"""Calls to the world outside, row by row, before anything else becomes of the rows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+
+from eventide.errors import processing as errors
+from eventide.operators.async_map import AsyncOptions, async_options
+from eventide.processors.fitting import declared
+
+
+@dataclass(frozen=True)
+class AsyncMap:
+    """An asynchronous function, the columns that it adds to a row, and how it is called."""
+
+    fn: Callable[[dict[str, Any]], Awaitable[Any]]
+    output: Mapping[str, pl.DataType]
+    options: AsyncOptions
+
+    @property
+    def name(self) -> str:
+        """The function as its author knows it."""
+        return str(getattr(self.fn, "__name__", repr(self.fn)))
+
+    def after(self, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """The columns of the rows behind the calls."""
+        for column, dtype in self.output.items():
+            if schema.get(column, dtype) != dtype:
+                raise errors.column_retyped(self.name, column, schema[column], dtype)
+        return {**schema, **self.output}
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        order = "in order" if self.options.ordered else "as answers come"
+        gives = ", ".join(f"{name}: {dtype}" for name, dtype in self.output.items())
+        return f"{self.name} gives {gives}; {self.options.capacity} calls at a time, {order}; runs Python for each row"
+
+
+def async_map(
+    fn: Any,
+    *,
+    output: Any,
+    ordered: bool,
+    capacity: int,
+    timeout: str | timedelta | None,
+    retries: int,
+    backoff: str | timedelta | Sequence[str | timedelta],
+) -> AsyncMap:
+    """Check what a user says of calls."""
+    if not callable(fn) or not any(map(inspect.iscoroutinefunction, (fn, fn.__call__))):
+        raise errors.not_async(fn)
+    if output is None:
+        raise errors.no_output(".map_async()")
+    options = async_options(ordered=ordered, capacity=capacity, timeout=timeout, retries=retries, backoff=backoff)
+    return AsyncMap(fn, declared("output", output), options)

@@ -1,0 +1,189 @@
+"""Processors that think in rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from tests.operators.processors import MINUTE, rows
+
+STREAM = ev.stream(time="t", key="k", watermark=ev.ascending())
+OUTPUT = {"k": pl.String, "n": pl.Int64}
+
+
+class Counting(ev.RowProcessor):
+    """How many rows of a key there were; a zero starts anew."""
+
+    state_schema: ClassVar = {"n": pl.Int64}
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+        if row["v"] == 0:
+            state.clear()
+            return None
+        if row["v"] < 0:
+            state["n"] = -99
+            raise ValueError("below zero")
+        state["n"] = (state["n"] or 0) + row["v"]
+        return {"k": row["k"], "n": state["n"]}
+
+
+def told(processor: ev.RowProcessor, *bundles: pl.DataFrame, output: Any = OUTPUT, **options: Any) -> Any:
+    pipeline = STREAM.process(processor, output=output, **options)
+    return pipeline.local(list(bundles), clock=list(range(len(bundles))))
+
+
+def test_the_state_of_a_key_goes_from_row_to_row_and_from_bundle_to_bundle() -> None:
+    result = told(Counting(), rows((1, "a", 1), (1, None, 1), (1, "a", 1)), rows((2, "a", 1), (2, None, 1)))
+    assert result.panes.rows() == [("a", 1), (None, 1), ("a", 2), ("a", 3), (None, 2)]
+
+
+def test_a_state_that_was_cleared_is_forgotten() -> None:
+    result = told(Counting(), rows((1, "a", 5)), rows((2, "a", 0), (2, "b", 1)))
+    assert result.steps[-1].open_panes == 1
+    result = told(Counting(), rows((1, "a", 5)), rows((2, "a", 0), (2, "a", 1)))
+    assert result.panes.rows() == [("a", 5), ("a", 1)]
+
+
+def test_a_state_of_which_nothing_is_left_is_forgotten() -> None:
+    class Emptied(ev.RowProcessor):
+        state_schema: ClassVar = {"n": pl.Int64}
+
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+            if row["v"] == 0:
+                state.clear()
+            elif row["v"] > 1:
+                state["n"] = row["v"]
+
+    cleared_and_left_alone = rows((2, "a", 0), (2, "a", 1))
+    assert told(Emptied(), rows((1, "a", 5)), cleared_and_left_alone).steps[-1].open_panes == 0
+
+
+def test_a_frozen_dataclass_may_be_a_processor() -> None:
+    @dataclass(frozen=True)
+    class Above(ev.RowProcessor):
+        limit: int
+
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            self.set_timer(row["t"])
+            return {"k": row["k"], "n": row["v"]} if row["v"] > self.limit else None
+
+    assert told(Above(3), rows((1, "a", 3), (1, "b", 4))).panes.rows() == [("b", 4)]
+
+
+def test_rows_can_be_yielded() -> None:
+    class Twice(ev.RowProcessor):
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            yield {"k": row["k"], "n": 1}
+            yield {"k": row["k"]}
+
+    assert told(Twice(), rows((1, "a", 1))).panes.rows() == [("a", 1), ("a", None)]
+
+
+def test_a_row_knows_its_input_its_time_and_whether_it_is_late() -> None:
+    class Tell(ev.RowProcessor):
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            assert set(row) == {"t", "k", "v"}
+            return {"k": edge, "at": self.time, "late": self.late}
+
+    output = {"k": pl.String, "at": pl.Datetime("us", "UTC"), "late": pl.Boolean}
+    result = told(Tell(), rows((1, "a", 1)), rows((0, "a", 1)), output=output)
+    begin = datetime(1970, 1, 1, tzinfo=UTC)
+    assert result.panes.rows() == [("rows", begin + timedelta(minutes=1), False), ("rows", begin, True)]
+
+
+def test_timers_of_a_row_belong_to_its_key() -> None:
+    class Ping(ev.RowProcessor):
+        state_schema: ClassVar = {"n": pl.Int64}
+        clock = True
+
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+            state["n"] = row["v"]
+            self.set_timer(self.time + timedelta(minutes=1))
+            self.set_timer(row["t"] + 5 * MINUTE, name="never")
+            self.remove_timer(name="never")
+            self.set_timer("1970-01-01T00:00:00Z", name="clock", clock=True)
+
+        def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            n = state["n"]
+            if not row["clock"]:
+                state.clear()
+            return {"k": row["k"] + row["timer"], "n": n}
+
+    query = STREAM.process(Ping(), output=OUTPUT).open()
+    assert query.push(rows((0, "a", 1), (0, "b", 2)), now=0).panes.rows() == [("aclock", 1), ("bclock", 2)]
+    step = query.push(rows((1, "b", 3)), now=1)
+    assert step.panes.rows() == [("bclock", 3), ("a", 1)]
+    assert step.open_panes == 2  # the state and the timer of b
+
+
+def test_a_row_that_fails_stops_the_query_and_is_named() -> None:
+    with pytest.raises(ev.DataError, match=r"Counting.process_row failed: ValueError: below zero; .*'v': -1"):
+        told(Counting(), rows((1, "a", 1), (1, "a", -1)))
+
+
+def test_a_row_that_fails_can_be_a_dead_letter_and_leaves_no_trace() -> None:
+    result = told(Counting(), rows((1, "a", 1), (1, "a", -1), (1, "b", -1), (1, "a", 1)), on_error="dead")
+    assert result.panes.rows() == [("a", 1), ("a", 2)]
+    assert result.dead.select("k", "v", "reason", "detail").rows() == [
+        ("a", -1, "failed", "ValueError: below zero (in Counting.process_row)"),
+        ("b", -1, "failed", "ValueError: below zero (in Counting.process_row)"),
+    ]
+    assert result.metrics.balanced and result.steps[-1].open_panes == 1
+
+
+class Misfit(ev.RowProcessor):
+    state_schema: ClassVar = {"n": pl.Int64}
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+        match row["v"]:
+            case 1:
+                return {"k": row["k"], "n": "many"}
+            case 2:
+                return {"k": row["k"], "m": 1}
+            case 3:
+                state["n"] = "many"
+            case 4:
+                state["m"] = 1
+            case 5:
+                return 5
+        return {"k": row["k"], "n": row["v"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (1, "'n' is 'many', which is not Int64 as declared"),
+        (2, "'m' was not declared. There are: 'k', 'n'."),
+        (3, "'n' is 'many', which is not Int64 as declared"),
+        (4, "'m' was not declared. There are: 'n'."),
+        (5, "'int' object is not iterable"),
+    ],
+)
+def test_what_a_row_gives_must_fit(value: int, why: str) -> None:
+    with pytest.raises(ev.DataError) as raised:
+        told(Misfit(), rows((1, "a", value)))
+    assert "Misfit.process_row failed" in str(raised.value) and why in str(raised.value)
+    result = told(Misfit(), rows((1, "a", value), (1, "a", 9)), on_error="dead")
+    assert why in result.dead["detail"][0]
+    assert result.panes["n"].to_list() == [9] and result.steps[-1].open_panes == 0
+
+
+def test_a_timer_that_fails_stops_the_query_even_then() -> None:
+    class Bad(Counting):
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            self.set_timer(0)
+
+        def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            raise KeyError("lost")
+
+    with pytest.raises(ev.DataError, match=r"Bad.on_timer_row failed: KeyError: 'lost'; .*'k': 'a'"):
+        told(Bad(), rows((1, "a", 1)), on_error="dead")
+
+
+def test_explain_says_that_python_runs_for_each_row() -> None:
+    assert "runs Python for each row" in STREAM.process(Counting(), output=OUTPUT).explain()
