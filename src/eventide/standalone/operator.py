@@ -219,9 +219,13 @@ class WindowOperator:
     def _parted(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Replays, and what is new."""
         offsets = messages[s.OFFSET]
-        known = pl.Series(self._progress.seen.hold(offsets.fill_null(MIN)))
-        new = ~known & (offsets.is_first_distinct() | offsets.is_null())
-        return (messages.clear(), messages) if new.all() else (messages.filter(known), messages.filter(new))
+        if offsets.null_count():
+            offsets = offsets.fill_null(MIN)  # which no message has
+        known = self._progress.seen.hold(offsets)
+        if not known.any() and offsets.n_unique() == offsets.len():
+            return messages.clear(), messages
+        first = (offsets.is_first_distinct() | messages[s.OFFSET].is_null()).to_numpy()
+        return messages.filter(pl.Series(known)), messages.filter(pl.Series(~known & first))
 
     def _judge(self, entered: pl.DataFrame | None, before: Progress, now: int) -> bool:
         """Tell what is to be told, drop what is out of retention. True: something happened."""
