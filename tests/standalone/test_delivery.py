@@ -180,7 +180,7 @@ class TestRestart:
         lose_messages(tmp_path / "s.db")
         with open_() as medians:
             assert medians.recover_from() == 7
-            medians.add_message(rows[:2], now=2)
+            medians.add_message(rows[:2], now=0)  # as it was then: replays may bring their old times along
             assert medians.get_result().is_empty()  # what was told is not told again
             medians.add_message([*rows[2:], message(10, "9:00:20", x=8.0)], now=3)
             assert medians.get_result().select("x", "n").rows() == [(3.0, 3)]

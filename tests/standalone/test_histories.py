@@ -190,26 +190,54 @@ def lose_messages(place: Path) -> None:
 KEYS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40)), min_size=1, max_size=12)
 
 
-@pytest.mark.parametrize("touching", ["merge", "split"])
-@settings(max_examples=max(HISTORIES // 80, 15))
-@given(KEYS, st.integers(1, 3), st.sampled_from(["never", "each"]))
-def test_the_last_word_on_sessions_is_what_all_messages_give(
-    touching: Any, rows: list[tuple[str, int]], size: int, early: str
-) -> None:
-    operator = ev.SessionAggregator(
-        ev.sessions(us(4), touching=touching),
-        {"values": ev.collect("offset"), "n": ev.count()},
-        time="time",
-        offset="offset",
-        key="key",
-        early=policy_of(early),
-        late=ev.each(),
-    )
-    stream = [{"offset": i, "key": key, "time": time} for i, (key, time) in enumerate([*rows, ("c", 100)])]
-    for at in range(0, len(stream), size):
+def through_sessions(make: Any, stream: list[dict[str, Any]], size: int, rng: Random | None) -> Any:
+    """All messages through an operator, which dies now and then if there is chance; with all of its outputs."""
+    operator, at, left = make(), 0, 3 if rng else 0
+    while at < len(stream):
+        if rng and left and rng.random() < 0.3:
+            left -= 1
+            operator.close()
+            operator = make()
+            at = operator.recover_from() or 0
+            continue
         operator.add_message(stream[at : at + size], now=at)
+        at += size
+    outputs = operator.get_result()
+    operator.close()
+    return outputs
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("touching", ["merge", "split"])
+@settings(max_examples=max(HISTORIES // 100, 15))
+@given(KEYS, st.integers(1, 3), st.sampled_from(["never", "each"]), st.randoms(use_true_random=False))
+def test_the_last_word_on_sessions_is_what_all_messages_give(
+    tmp_path_factory: pytest.TempPathFactory,
+    touching: Any,
+    restarts: bool,
+    rows: list[tuple[str, int]],
+    size: int,
+    early: str,
+    rng: Random,
+) -> None:
+    store = tmp_path_factory.mktemp("sessions") / "store.db" if restarts else None
+
+    def make() -> ev.SessionAggregator:
+        return ev.SessionAggregator(
+            ev.sessions(us(4), touching=touching),
+            {"values": ev.collect("offset"), "n": ev.count()},
+            time="time",
+            offset="offset",
+            key="key",
+            early=policy_of(early),
+            late=ev.each(),
+            store=store,
+        )
+
+    stream = [{"offset": i, "key": key, "time": time} for i, (key, time) in enumerate([*rows, ("c", 100)])]
+    outputs = through_sessions(make, stream, size, rng if restarts else None)
     standing: dict[Any, Any] = {}
-    for row in operator.get_result().iter_rows(named=True):
+    for row in outputs.iter_rows(named=True):
         for old in row["replaces"]:
             assert standing.pop((row["key"], *old.values())) is not None
         standing[row["key"], *row["window"].values()] = (sorted(row["values"]), row["n"])
@@ -224,3 +252,20 @@ def test_the_last_word_on_sessions_is_what_all_messages_give(
         expected[key, run[0][0]] = sorted(offset for _, offset in run)
     said = {(key, number(start)): values for (key, start, _), (values, n) in standing.items() if key != "c"}
     assert said == expected
+
+
+@settings(max_examples=max(HISTORIES // 100, 15))
+@given(KEYS, st.integers(1, 3), st.sampled_from(["never", "each"]), st.randoms(use_true_random=False))
+def test_a_session_join_tells_each_message_once(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int]], size: int, early: str, rng: Random
+) -> None:
+    store = tmp_path_factory.mktemp("sessions") / "store.db"
+
+    def make() -> ev.SessionJoinWindow:
+        shared: dict[str, Any] = {"time": "time", "offset": "offset", "key": "key", "store": store}
+        return ev.SessionJoinWindow(ev.sessions(us(4)), **shared, early=policy_of(early))
+
+    stream = [{"offset": i, "key": key, "time": time} for i, (key, time) in enumerate([*rows, ("c", 100)])]
+    told = through_sessions(make, stream, size, rng)["offset"].to_list()
+    assert sorted(told)[: len(rows)] == list(range(len(rows)))
+    assert len(told) == len(set(told))

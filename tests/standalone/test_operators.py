@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -58,6 +59,19 @@ class TestPolicies:
         outputs = orders.get_result()
         assert outputs["offset"].to_list() == [1, 2]
         assert outputs["pane"].struct.field("number").to_list() == [1, 1]
+
+    def test_without_a_time_the_wall_clock_is_asked(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        before = datetime.now(UTC)
+        orders.add_message(message(1, "9:00:00"))
+        assert orders.timeout()
+        assert before <= orders.get_result()["pane"].struct.field("at").item() <= datetime.now(UTC)
+
+    def test_no_messages_are_a_step_too(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place(), schema={"offset": int, "time": int})
+        orders.add_message([], now=1)
+        orders.add_message(pl.DataFrame(schema={"offset": pl.Int64, "time": pl.Int64}), now=2)
+        assert orders.get_result().is_empty() and orders.checkpoint is None
 
 
 class TestWindows:

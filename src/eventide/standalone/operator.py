@@ -11,9 +11,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -22,6 +20,7 @@ import polars as pl
 
 from eventide.errors import standalone as errors
 from eventide.standalone import columns as s
+from eventide.standalone.clock import Clock, Moment
 from eventide.standalone.contents import Content
 from eventide.standalone.design import Design
 from eventide.standalone.intake import Rows, admitted, frame_of
@@ -33,9 +32,8 @@ from eventide.standalone.stores import MemoryStore, Range, SqliteStore
 from eventide.standalone.stores.windows import NAME
 from eventide.standalone.windowing import Windowing
 from eventide.state.snapshot import dump, load
-from eventide.time import MAX, MIN, format_instant, instant
+from eventide.time import MAX, MIN, instant
 
-Moment: TypeAlias = int | str | datetime
 Dead: TypeAlias = Callable[[pl.DataFrame], object]
 
 
@@ -56,7 +54,7 @@ class WindowOperator:
         self._unusable: list[pl.DataFrame] = []
         self._store = MemoryStore(design.layout) if store is None else SqliteStore(store, design.layout)
         self._progress = Progress(design.course)
-        self._now = self._given = MIN
+        self._clock = Clock()
         self._schema: pl.Schema | None = None
         self._content: Content | None = None
         self._windowing: Windowing | None = None
@@ -80,14 +78,14 @@ class WindowOperator:
             raise errors.delivery_disabled(len(self._outbox.waiting))
         frame = frame_of(message, self._schema)
         self._bind(frame.schema)
-        at = self._moment(now)
+        at = self._clock.at(now)
         messages, unusable = admitted(frame, self._design.roles)
         opened = self._take_in(messages, unusable, at)
         self._deliver(opened)
 
     def timeout(self, *, now: Moment | None = None) -> bool:
         """Time has passed: send what was refused before, then tell what is due. False: it was refused again."""
-        at = self._moment(now)
+        at = self._clock.at(now)
         if self._outbox.blocked and not self._send():
             return False
         if self._windowing is not None:
@@ -100,7 +98,7 @@ class WindowOperator:
         waiting = self._outbox.waiting
         if waiting:
             return pl.concat(waiting)
-        return pl.DataFrame() if self._windowing is None else self._outputs(self._no_windows(), self._now)
+        return pl.DataFrame() if self._windowing is None else self._outputs(self._no_windows(), self._clock.now)
 
     def flush(self) -> None:
         """Make durable what has happened. Without ``downstream``, the outputs that wait count as taken."""
@@ -219,9 +217,13 @@ class WindowOperator:
     def _parted(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Replays, and what is new."""
         offsets = messages[s.OFFSET]
-        known = pl.Series(self._progress.seen.hold(offsets.fill_null(MIN)))
-        new = ~known & (offsets.is_first_distinct() | offsets.is_null())
-        return (messages.clear(), messages) if new.all() else (messages.filter(known), messages.filter(new))
+        if offsets.null_count():
+            offsets = offsets.fill_null(MIN)  # which no message has
+        known = self._progress.seen.hold(offsets)
+        if not known.any() and offsets.n_unique() == offsets.len():
+            return messages.clear(), messages
+        first = (offsets.is_first_distinct() | messages[s.OFFSET].is_null()).to_numpy()
+        return messages.filter(pl.Series(known)), messages.filter(pl.Series(~known & first))
 
     def _judge(self, entered: pl.DataFrame | None, before: Progress, now: int) -> bool:
         """Tell what is to be told, drop what is out of retention. True: something happened."""
@@ -302,7 +304,7 @@ class WindowOperator:
 
     def _commit(self) -> None:
         schema = None if self._schema is None else pl.DataFrame(schema=self._schema)
-        facts = {"made": self._design.facts(), "last": self._outbox.last, "now": self._now, "schema": schema}
+        facts = {"made": self._design.facts(), "last": self._outbox.last, "now": self._clock.now, "schema": schema}
         self._store.commit(lambda: dump(facts | self._progress.saved()))
 
     def _resume(self, saved: dict[str, Any], path: str) -> int:
@@ -312,24 +314,13 @@ class WindowOperator:
         if saved["schema"] is not None:
             self._bind(saved["schema"].schema)
         self._progress = self._progress.resumed(saved)
-        self._now = saved["now"]
+        self._clock.now = saved["now"]
         windows = self._store.windows.all()
         if windows is not None and windows.height and self._content is not None and self._content.needs_messages:
             lost = self._store.messages.count() == 0
             self._restoring = Restoring.of(windows, self._design.course, self._progress.seen.last) if lost else None
         last: int = saved["last"]
         return last
-
-    def _moment(self, now: Moment | None) -> int:
-        if now is None:  # the wall clock may be set back; this one may not
-            self._now = max(self._now, time.time_ns() // 1000)
-            return self._now
-        at = now if isinstance(now, int) else instant(now, what="now")
-        if at < self._given:
-            raise errors.clock_went_back(format_instant(self._given), format_instant(at))
-        self._given = at
-        self._now = max(self._now, at)  # a replay after a restart may bring times that were there before
-        return self._now
 
     def _position(self, value: Moment | None, default: int) -> int:
         if value is None:

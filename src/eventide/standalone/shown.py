@@ -31,9 +31,8 @@ def output_rows(told: pl.DataFrame, content: pl.DataFrame, design: Design, now: 
         _bound(replaced.field("end"), MAX, design.axis).alias("end"),
     )
     replaces = [pl.col(s.REPLACES).list.eval(bounds).alias("replaces")] if design.tells_replaced else []
-    return content.join(facts, on=NAME, how="left", maintain_order="left").select(
-        *visible, _window(design.axis), *replaces, pane.alias("pane")
-    )
+    rows = content.lazy().join(facts.lazy(), on=NAME, how="left", maintain_order="left")
+    return rows.select(*visible, _window(design.axis), *replaces, pane.alias("pane")).collect(engine="in-memory")
 
 
 def window_rows(windows: pl.DataFrame, content: pl.DataFrame, axis: Axis) -> pl.DataFrame:

@@ -114,9 +114,11 @@ class Windowing:
         windows = windows.filter((pl.col(ADDED_) > 0) | filled | expired | self._policies.wakes(now))
         telling = ((pl.col(FIRES) | expired) & (pl.col(s.PENDING) > 0)).alias(_TELLING)
         windows = self._policies.evaluated(windows, now).with_columns(telling, expired.alias(_EXPIRED))
-        told = windows.filter(_TELLING).sort(c.END, c.START, s.SESSION)
+        told = windows.filter(_TELLING)
+        told = told.sort(c.END, c.START, s.SESSION) if told.height > 1 else told
+        gone = windows.filter(_EXPIRED).select(NAME) if windows[_EXPIRED].any() else windows.clear()
         kept = windows.lazy().filter(~pl.col(_EXPIRED)).with_columns(self._after_telling).select(self.schema.names())
-        return Judged(kept.collect(engine="in-memory"), told, windows.filter(_EXPIRED).select(NAME))
+        return Judged(kept.collect(engine="in-memory"), told, gone)
 
     def _new(self, placed: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """What the messages bring to each window that they enter."""

@@ -19,10 +19,11 @@ class MemoryWindows:
 
     def put(self, windows: pl.DataFrame) -> None:
         """Add windows, or replace what is known of them."""
-        frame = windows
+        frame = windows.lazy()
         if self._frame is not None:
-            frame = pl.concat([self._frame.join(windows, on=NAME, how="anti"), windows.select(self._frame.columns)])
-        self._frame = frame.sort(self._order)
+            others = self._frame.lazy().join(frame, on=NAME, how="anti")
+            frame = pl.concat([others, frame.select(self._frame.columns)])
+        self._frame = frame.sort(self._order).collect(engine="in-memory")
 
     def delete(self, windows: pl.DataFrame) -> None:
         """Forget these windows."""
