@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -11,7 +13,7 @@ import pytest
 import eventide as ev
 from eventide.operators.bundle import Output
 from eventide.plan.join_plan import JoinPlan
-from eventide.time import MAX, MIN
+from eventide.time import FIRST, LAST, MAX, MIN
 
 LEFT = {"k": pl.String(), "t": pl.Int64(), "v": pl.Int64()}
 RIGHT = {"k": pl.String(), "t": pl.Int64(), "w": pl.Int64()}
@@ -222,7 +224,7 @@ def test_a_silent_side_with_a_watermark_key_of_its_own_is_waited_for() -> None:
 
 def test_too_many_pairs_are_refused_with_the_key_that_makes_them() -> None:
     query = Query(joined(-5, 5, max_matches=20))
-    with pytest.raises(ev.DataError, match=r"more than 20 pairs of rows; the key 'hot' alone gives about 25"):
+    with pytest.raises(ev.DataError, match=r"more than 20 pairs of rows; the key 'hot' alone gives 25 or more"):
         query.push([("hot", 1)] * 5 + [("cold", 1)], [("hot", 1)] * 5 + [("cold", 1)])
 
 
@@ -235,6 +237,14 @@ def test_zero_and_negative_zero_are_one_key_and_nan_equals_nan() -> None:
 
 def test_times_before_the_epoch_are_times_like_others() -> None:
     assert times(Query(joined(-3, 0)).push([("a", -1)], [("a", -4), ("a", -5)])) == [(-1, -4)]
+
+
+def test_rows_at_the_two_ends_of_time_are_far_apart() -> None:
+    left, right = (ev.stream(time="t", key="k") for _ in range(2))
+    kept = replace(left, _options={"retain": SimpleNamespace(time=2**60)})
+    query = Query(ev.join(kept, right, within=(us(0), None)))
+    assert times(query.push([("a", LAST)], [("a", FIRST)])) == []
+    assert times(query.push([("a", FIRST)], [("a", LAST)])) == [(LAST, LAST), (FIRST, FIRST), (FIRST, LAST)]
 
 
 def test_columns_with_one_name_get_a_suffix() -> None:

@@ -81,13 +81,15 @@ def frames_of(rows: tuple[Row, ...]) -> list[pl.DataFrame]:
     return frames
 
 
-def random_history(rng: Random) -> History:
+def random_histories(rng: Random, many: int) -> list[History]:
+    """Of one join."""
     spec = _spec(rng)
     same = rng.random() < 0.6
     watermarks = tuple(
         (rng.choice([0, 0, 2, 5, 9, None]), rng.choice([None, None, 3]), 0 if same else side) for side in (LEFT, RIGHT)
     )
-    return History(spec, watermarks, tuple(_pushes(rng, {number for _, _, number in watermarks})))
+    keys = {number for _, _, number in watermarks}
+    return [History(spec, watermarks, tuple(_pushes(rng, keys))) for _ in range(many)]
 
 
 def _spec(rng: Random) -> Spec:
@@ -108,7 +110,7 @@ def _pushes(rng: Random, keys: set[int]) -> list[Push]:
     pushes, now, number = [], 0, 0
     at, pace = [0, 0], [rng.choice([1, 3, 6]), rng.choice([1, 3, 6])]
     spread = rng.choice([2, 6, 12])
-    for _ in range(rng.randint(1, 7)):
+    for _ in range(rng.randint(1, 6)):
         rows = []
         for side in (LEFT, RIGHT):
             for _ in range(rng.choice([0, 1, 2, 4])):
@@ -120,7 +122,7 @@ def _pushes(rng: Random, keys: set[int]) -> list[Push]:
         notes = tuple((key, at[rng.choice([0, 1])] + rng.randint(-4, 2)) for key in keys if rng.random() < 0.15)
         rng.shuffle(rows)
         rows.sort(key=lambda row: row.side)
-        pushes.append(Push(tuple(rows), now, notes, rng.choice([1, 1, 1, 2, 3])))
+        pushes.append(Push(tuple(rows), now, notes, rng.choice([1, 1, 1, 1, 2, 3])))
     if rng.random() < 0.7:
         pushes.append(Push((), now + 1, tuple((key, MAX) for key in keys)))
     return pushes

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from eventide.operators import messages
 from eventide.state import panes
-from tests.oracle.join_compare import Run, check, in_buckets, in_memory, in_pages
-from tests.oracle.join_histories import random_history
+from tests.oracle.join_compare import Run, bound, check, in_buckets, in_memory, in_pages
+from tests.oracle.join_histories import random_histories
 from tests.state.paged import small_pages
 
 HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
@@ -24,28 +24,35 @@ SEED = os.environ.get("EVENTIDE_SEED", "0")
 
 _WAYS: dict[str, Run] = {"memory": in_memory, "buckets": in_buckets, "pages": in_pages}
 _PARTS = {"memory": 8, "buckets": 1, "pages": 1}  # of equal size, so that workers share the work
-_EACH = -(-HISTORIES // sum(_PARTS.values()))
+_EACH = 4  # histories of one join
+_JOINS = -(-HISTORIES // (sum(_PARTS.values()) * _EACH))
+
+
+def agree(seed: str, way: str) -> None:
+    """Some histories of one join, as it runs in one way."""
+    rng = Random(seed)
+    histories = random_histories(rng, _EACH)
+    operator = bound(histories[0])
+    for history in histories:
+        try:
+            check(history, _WAYS[way], rng, operator)
+        except AssertionError as failure:
+            raise AssertionError(f"seed {seed!r}{failure}") from None
 
 
 @pytest.mark.parametrize(("way", "part"), [(way, part) for way, parts in _PARTS.items() for part in range(parts)])
 def test_columns_and_model_agree(way: str, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "pages":
         small_pages(monkeypatch)
-    for number in range(_EACH):
-        seed = f"{SEED}/join/{way}/{part}/{number}"
-        rng = Random(seed)
-        try:
-            check(random_history(rng), _WAYS[way], rng)
-        except AssertionError as failure:
-            raise AssertionError(f"seed {seed!r}{failure}") from None
+    for number in range(_JOINS):
+        agree(f"{SEED}/join/{way}/{part}/{number}", way)
 
 
 def test_rows_of_which_all_hashes_are_equal_meet_only_where_keys_and_times_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (messages, panes):
         monkeypatch.setattr(module, "hashes", lambda frame, by: pl.zeros(frame.height, pl.UInt64, eager=True))
-    for number in range(max(HISTORIES // 50, 20)):
-        rng = Random(f"{SEED}/join/collisions/{number}")
-        check(random_history(rng), in_memory, rng)
+    for number in range(max(HISTORIES // 200, 5)):
+        agree(f"{SEED}/join/collisions/{number}", "memory")
 
 
 @given(st.randoms(use_true_random=False))
@@ -57,4 +64,5 @@ def test_rows_of_which_all_hashes_are_equal_meet_only_where_keys_and_times_do(mo
     suppress_health_check=list(HealthCheck),
 )
 def test_columns_and_model_agree_where_hypothesis_looks(rng: Random) -> None:
-    check(random_history(rng), in_memory, rng)
+    (history,) = random_histories(rng, 1)
+    check(history, in_memory, rng)

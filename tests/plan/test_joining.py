@@ -40,6 +40,7 @@ def join(**options: Any) -> ev.Pipeline:
         ({"how": "outer"}, "how='outer' is not known"),
         ({"on": 7}, "on=7"),
         ({"on": {"order": ""}}, "is not a column name"),
+        ({"on": {"order": "id", "shop": "id"}}, "'id'.*twice"),
         ({"where": "price > 5"}, "not an expression of Polars"),
         ({"max_matches": 0}, "max_matches=0"),
     ],
@@ -117,6 +118,12 @@ def test_a_join_explains_what_meets_and_what_is_kept_for_how_long() -> None:
         "      limit  10,000,000 pairs in one bundle\n"
         "may be lost  nothing: rows too late go to the late output, unusable ones to the dead letters\n"
     )
+
+
+def test_rows_that_wait_for_a_stream_without_a_watermark_are_kept_to_the_end() -> None:
+    said = ev.join(ORDERS, ev.stream(time="at", key="order"), within="1 hour").explain()
+    assert "left kept  until the streams end: the right stream has no watermark\n" in said
+    assert "right kept  until the left watermark is past right.time + 1h\n" in said
 
 
 def test_an_open_bound_is_explained() -> None:

@@ -187,8 +187,8 @@ def bad_max_matches(given: object) -> PlanError:
 def too_many_matches(most: int, key: object, many: int) -> DataError:
     """A bundle gives more pairs than memory should hold."""
     return DataError(
-        f"join: one bundle gives more than {most:,} pairs of rows; the key {key!r} alone gives about {many:,}. Narrow "
-        "within, join on more columns, leave such keys out, or raise max_matches."
+        f"join: one bundle gives more than {most:,} pairs of rows; the key {key!r} alone gives {many:,} or more. "
+        "Narrow within, join on more columns, leave such keys out, or raise max_matches."
     )
 
 

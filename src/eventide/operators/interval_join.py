@@ -39,6 +39,7 @@ Places = Mapping[int, Positions]  # of rows in a table, by the number of their r
 
 _NAMES = ("left", "right")
 _NO_HASHES = pl.Series([], dtype=pl.UInt64)
+_DIFF = pl.lit(1, pl.Int8).alias("diff")
 
 
 class IntervalJoin:
@@ -57,6 +58,7 @@ class IntervalJoin:
         self._sides = (left, right)
         self._columns = columns.names
         self._no_pairs = pl.DataFrame(schema=left.schema | right.schema | dict.fromkeys(NUMBERS, pl.Int64()))
+        self._no_panes = self._no_pairs.select(*self._columns, _DIFF)
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
         self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), _Tables(self._sides))
@@ -76,8 +78,11 @@ class IntervalJoin:
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of joined rows, late rows and dead letters."""
-        panes = self._told([])
-        return {"panes": dict(panes.schema), "late": dict(self._no_late.schema), "dead": dict(self._no_dead.schema)}
+        return {
+            "panes": dict(self._no_panes.schema),
+            "late": dict(self._no_late.schema),
+            "dead": dict(self._no_dead.schema),
+        }
 
     def initial(self) -> State:
         """Nothing seen yet."""
@@ -186,7 +191,7 @@ class IntervalJoin:
             fresh = self._marked(side, fresh, meetings)
             table, gone = self._passed(side, store[side.edge], fresh, places, passed)
             tables.append(table)
-            alone += side.alone([*gone, fresh.filter(pl.col(DUE) <= passed[1])], new[side.edge])
+            alone += side.alone([*gone, fresh], new[side.edge], passed[1])
         return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone]
 
     def _marked(self, side: Messages, fresh: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
@@ -201,13 +206,17 @@ class IntervalJoin:
         """The table with new rows, and without those that the watermark has passed: these have met none."""
         table, met = table.take_at(places)
         table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
+        if not met and not fresh.height:
+            return table, gone
         back = [rows.with_columns(pl.lit(True).alias(MET)) for rows in met]
         return table.put(pl.concat([fresh, *back]).filter(pl.col(DUE) > passed[1])), gone
 
     def _told(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Pairs and lone rows in the order in which their rows came, so that the same bundle gives the same bytes."""
+        if not pairs:
+            return self._no_panes
         rows = in_order(pl.concat([self._no_pairs, *pairs], how="diagonal"))
-        return rows.select(*self._columns, pl.lit(1, pl.Int8).alias("diff"))
+        return rows.select(*self._columns, _DIFF)
 
     def _late(self, late: Sequence[pl.DataFrame], was: Sequence[int], now: int) -> pl.DataFrame:
         parts = [self._no_late]

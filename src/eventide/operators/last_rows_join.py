@@ -14,8 +14,8 @@ from eventide.operators import columns as c
 from eventide.operators.interval_join import IntervalJoin, Store
 from eventide.operators.meeting import Meetings
 from eventide.plan.join_plan import LEFT, RIGHT
-from eventide.state.panes import DUE, HASH, PaneTable
-from eventide.time import MIN
+from eventide.state.panes import HASH, PaneTable
+from eventide.time import MAX, MIN
 
 _NEVER = (0, 0)
 
@@ -33,15 +33,14 @@ class LastRowsJoin(IntervalJoin):
         last, passed_by = self._last(store[RIGHT], self._marked(theirs, right, meetings))
         (met_right,) = self._matcher.meet(LEFT, left, [last], meetings)
         left = self._marked(ours, left, meetings)
-        tables, alone = [], []
+        tables, alone = [], theirs.alone(passed_by, new[RIGHT].clear(), MAX)
         parts = (ours, store[LEFT], left, met_left), (theirs, last, right.clear(), met_right)
         for side, table, fresh, places in parts:
             # A right row has no time at which it goes, but the end of the left side.
             passed = MIN if side is theirs else was[side.kept.by], reached[side.kept.by]
             table, gone = self._passed(side, table, fresh, places, passed)
             tables.append(table)
-            gone = [*gone, fresh.filter(pl.col(DUE) <= passed[1]), *(passed_by if side is theirs else [])]
-            alone += side.alone(gone, new[side.edge])
+            alone += side.alone([*gone, fresh], new[side.edge], passed[1])
         return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone]
 
     def _last(self, table: PaneTable, new: pl.DataFrame) -> tuple[PaneTable, list[pl.DataFrame]]:

@@ -24,7 +24,6 @@ class Meetings:
     """The pairs of a bundle."""
 
     pairs: list[pl.DataFrame] = field(default_factory=list)
-    many: int = 0
 
     def numbers(self, edge: int) -> pl.Series:
         """The rows of a side that have met one."""
@@ -60,10 +59,9 @@ class Matcher:
             near = self._near(edge, times[mine], panes[c.TIME].to_numpy()[theirs])
             near &= panes[c.SLICE].to_numpy()[theirs] == slices[found.asked]  # else another question finds it
             pairs = self._beside(edge, messages, mine[near], panes, theirs[near])
-            meetings.many += pairs.height
-            if meetings.many > self._most:
-                raise self._too_many(messages, mine[near])
             meetings.pairs.append(pairs.drop(_PLACE))
+            if sum(known.height for known in meetings.pairs) > self._most:
+                raise self._too_many(meetings)
             if self._sides[1 - edge].pads:
                 places = pairs[_PLACE].unique()
                 alone = places.filter(~panes[MET].gather(places))
@@ -72,9 +70,9 @@ class Matcher:
 
     def _near(self, edge: int, mine: Positions, theirs: Positions) -> npt.NDArray[np.bool_]:
         lo, hi = self._sides[edge].reach
-        apart, near = theirs - mine, np.ones(len(mine), np.bool_)
-        near = near if lo is None else near & (apart >= lo)
-        return near if hi is None else near & (apart <= hi)
+        near = np.ones(len(mine), np.bool_)
+        near = near if lo is None else near & (theirs >= mine + lo)
+        return near if hi is None else near & (theirs <= mine + hi)
 
     def _beside(
         self, edge: int, messages: pl.DataFrame, mine: Positions, panes: pl.DataFrame, theirs: Positions
@@ -90,9 +88,9 @@ class Matcher:
         pairs = pairs if equal.all() else pairs.filter(equal)
         return pairs if self._where is None else pairs.filter(self._where)
 
-    def _too_many(self, messages: pl.DataFrame, mine: Positions) -> Exception:
-        key = messages.select(self._sides[0].key)[mine].group_by(pl.all()).len("__many").sort("__many")
-        *values, many = key.row(-1)
+    def _too_many(self, meetings: Meetings) -> Exception:
+        keys = pl.concat([pairs.select(self._sides[0].key) for pairs in meetings.pairs])
+        *values, many = keys.group_by(pl.all()).len("__many").sort("__many").row(-1)
         return errors.too_many_matches(self._most, values[0] if len(values) == 1 else tuple(values), many)
 
 

@@ -36,6 +36,7 @@ class Messages:
         self._floats = [name for name in plan.key if schema[self._names[name]].is_float()]
         self.schema = {new: schema[own] for new, own in self._names.items()}
         self.nothing = pl.DataFrame(schema=self.schema | {c.TIME: pl.Int64()})
+        self._none_to_keep = self._to_keep(self.nothing, 0)
 
     def read(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Admitted rows as messages; -0.0 in a key is 0.0, as Spark joins them."""
@@ -50,6 +51,9 @@ class Messages:
 
     def to_keep(self, messages: pl.DataFrame, first: int) -> pl.DataFrame:
         """With what state needs to know of them: their number, where they are found, when they are due to go."""
+        return self._to_keep(messages, first) if messages.height else self._none_to_keep
+
+    def _to_keep(self, messages: pl.DataFrame, first: int) -> pl.DataFrame:
         messages = messages.with_columns(
             pl.int_range(first, first + pl.len()).alias(c.ROW),
             (pl.lit(0, pl.Int64) if self._slice is None else pl.col(c.TIME).floordiv(self._slice)).alias(c.SLICE),
@@ -65,12 +69,12 @@ class Messages:
         """Those that can have a partner: a null equals nothing."""
         return messages.drop_nulls(list(self.key))
 
-    def alone(self, gone: Sequence[pl.DataFrame], new: pl.DataFrame) -> list[pl.DataFrame]:
-        """What is told without a partner: of those that go, and of new ones that can have none."""
+    def alone(self, gone: Sequence[pl.DataFrame], new: pl.DataFrame, reached: int) -> list[pl.DataFrame]:
+        """What is told without a partner: of those that are due by now, and of new ones that can have none."""
         if not self.pads:
             return []
-        unmet = [messages.filter(~pl.col(MET)) for messages in gone]
-        keyless = new.filter(pl.any_horizontal(pl.col(self.key).is_null()))
+        unmet = [rows.filter(~pl.col(MET), pl.col(DUE) <= reached) for rows in gone if rows.height]
+        keyless = new.filter(pl.any_horizontal(pl.col(self.key).is_null())) if new.height else new
         number = pl.col(c.ROW).alias(NUMBERS[self.edge])
         return [rows.select(*self.key, *self.values, number) for rows in (*unmet, keyless) if rows.height]
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from eventide.aggregates import collect
 from eventide.errors import joins as errors
+from eventide.errors import plan as plan_errors
 from eventide.errors import watermarks as watermark_errors
 from eventide.plan.builder import Stream
 from eventide.plan.pipeline import Pipeline
@@ -150,4 +151,7 @@ def keyed(what: str, streams: Mapping[str, Stream], on: On | None) -> tuple[Inpu
             raise errors.bad_on(what, on)
         if len(one.key) != len(inputs[0].key):
             raise errors.unequal_key_counts(what, inputs[0].key, one.key)
+        for i, name in enumerate(one.key):
+            if name in one.key[:i]:
+                raise plan_errors.twice_in_key(name)
     return tuple(inputs)

@@ -118,6 +118,7 @@ def fingerprint(plan: JoinPlan) -> dict[str, str]:
     facts = {f"input {one.name}": one.describe() for one in plan.inputs}
     facts |= {f"watermark of {one.name} in full": repr(one.watermark) for one in plan.inputs}
     return facts | {
+        "key": ", ".join(plan.key),
         "join": plan.how,
         "within": plan.describe(),
         "kept": repr(plan.kept),
