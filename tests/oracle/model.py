@@ -27,6 +27,7 @@ class Row(NamedTuple):
     value: int | None = None
     gap: int | None = None
     origin: str | None = None
+    number: int | None = None
 
 
 class Spec(NamedTuple):
@@ -41,6 +42,7 @@ class Spec(NamedTuple):
     keyed: bool = True
     skew: int | None = None
     lists: bool = True
+    deduplicate: bool = False
 
     @property
     def by_row(self) -> bool:
@@ -176,6 +178,7 @@ class Model:
         self.numbered: Counter[str | None] = Counter()  # rows so far, on the row axis
         self.atoms: dict[str | None, list[Atom]] = defaultdict(list)  # only where sessions are cut
         self.on_time: set[int] = set()  # the ids of rows that were not late when they came
+        self.seen: set[tuple[str | None, int | None]] = set()  # the numbers of rows, per origin
 
     def step(self, rows: list[Row], now: int, watermark: int) -> Out:
         out = Out(rows=len(rows))
@@ -194,13 +197,18 @@ class Model:
     # Admission
 
     def _admit(self, row: Row) -> bool:
-        reason = None
-        if row.time is None:
+        reason, again = None, self.spec.deduplicate and (row.origin, row.number) in self.seen
+        if self.spec.deduplicate and (row.number is None or row.number < 1):
+            reason = "bad_row"
+        elif row.time is None:
             reason = "null_time"
         elif self.spec.skew is not None and row.time > self.now + self.spec.skew:
             reason = "future"
         elif self.spec.window[0] == "sessions" and self.spec.window[1] == "gap" and not (row.gap or 0) > 0:
             reason = "bad_row"
+        elif again:
+            reason = "duplicate"
+        self.seen.add((row.origin, row.number))
         if reason:
             self.out.dead.append((row.id, reason))
         return reason is None

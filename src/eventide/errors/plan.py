@@ -176,3 +176,19 @@ def clock_is_given() -> PlanError:
 def clock_is_no_list(value: object) -> PlanError:
     """A clock that is no list."""
     return PlanError(f"clock={value!r}: give a list with the batch time of each bundle.")
+
+
+def no_numbers(watermark: str) -> PlanError:
+    """Rows that cannot be told from their repeats."""
+    return PlanError(
+        f".deduplicate() knows rows by their numbers, but the watermark ({watermark}) names none. Add sequence= (and "
+        "origin=, where numbers are per origin): ev.lag('30 seconds', origin='partition', sequence='offset')."
+    )
+
+
+def deduplicate_apart() -> PlanError:
+    """Numbers are those of one stream."""
+    return PlanError(
+        ".deduplicate() comes before ev.union(): numbers are those of one stream. "
+        "Say it of each stream: ev.union(web=web.deduplicate(), tills=tills.deduplicate())."
+    )

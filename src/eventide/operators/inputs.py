@@ -39,6 +39,10 @@ class Inputs(Protocol):
         """Time the rows of one input, and set aside what cannot be used."""
         ...
 
+    def column(self, edge: int, name: str) -> pl.Expr:
+        """A column of one input's rows, once they are admitted."""
+        ...
+
 
 @dataclass(frozen=True)
 class Alike:
@@ -62,7 +66,11 @@ class Alike:
 
     def admit(self, edge: int, rows: pl.DataFrame, now: int) -> Admitted:
         """Time the rows of one input."""
-        return admit(self.plan.at(edge), rows.select(self.schema) if edge else rows, now)
+        return admit(self.plan.at(edge), rows.select(*self.schema) if edge else rows, now)
+
+    def column(self, edge: int, name: str) -> pl.Expr:
+        """The column itself."""
+        return pl.col(name)
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,10 @@ class Sided:
         seen = admitted.seen  # as it came: the watermark reads the input's own columns
         dead = [self.as_one(edge, letters) for letters in admitted.dead]
         return Admitted(self.as_one(edge, admitted.rows), seen, dead, admitted.earliest)
+
+    def column(self, edge: int, name: str) -> pl.Expr:
+        """The column inside the struct of its side."""
+        return pl.col(self.plan.edges[edge].name).struct.field(name)
 
     def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of one input as rows of all; Eventide's own columns stay beside them."""

@@ -29,6 +29,7 @@ from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
+from eventide.operators.repeats import without_repeats
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.plan.plan import IngestionTime, Plan, fingerprint
 from eventide.state.paging import Ledger, Pages
@@ -104,12 +105,9 @@ class WindowedAggregate:
         admitted = self._inputs.admit(edge, rows, now)
         admitted.rows = self._normal(admitted.rows)
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
-        if self._by_row:  # rows are numbered in the order in which they are absorbed
-            stamped = Stamped(pl.DataFrame(), admitted.rows)
-        else:
-            stamped = self._inner.stamp(self._placed(admitted.rows, watermark), admitted.earliest, watermark)
-        late = admitted.earliest is not None and admitted.earliest < watermark and not self._by_row
-        behind = int((admitted.rows[c.TIME] < watermark).sum()) if late else 0
+        if not self.judges_when_stamping:
+            return Stamp(rows.height, admitted.dead, summary, 0, Stamped(pl.DataFrame(), admitted.rows), edge)
+        stamped, behind = self._cut(admitted.rows, admitted.earliest, watermark)
         return Stamp(rows.height, admitted.dead, summary, behind, stamped, edge)
 
     def absorb(
@@ -128,14 +126,21 @@ class WindowedAggregate:
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         watermark = max(was, tracker.time)
         dead = [letters for stamp in stamps for letters in stamp.dead]
-        if self._by_row:
-            stamped, moment, position = self._numbered(state, stamps, dead, Moment(was, watermark, now, was))
-        else:
+        moment, position, behind = Moment(was, watermark, now, was), 0, 0
+        if self.judges_when_stamping:
             stamped = Stamped.together([stamp.stamped for stamp in stamps], self.bound, self._inner.by)
-            moment, position = Moment(was, watermark, now, was), 0
+            behind = sum(stamp.behind for stamp in stamps)  # perhaps counted elsewhere: the sum of all is right
+        else:
+            parts, letters = without_repeats(self.plan, self._inputs, stamps, state.tracker)
+            dead += letters
+            rows = pl.concat(parts)
+            if self._by_row:
+                stamped, moment, position = self._numbered(state, rows, dead, moment)
+            else:
+                stamped, behind = self._cut(rows, rows[c.TIME].min(), was)  # type: ignore[arg-type]
         outcome = self._inner.absorb(state.store, stamped, moment)
         state = State(tracker, watermark, now, outcome.store, position)
-        return Step(state, self._output(state, stamps, dead, outcome, was))
+        return Step(state, self._output(state, stamps, dead, outcome, was, behind))
 
     def save(self, state: State) -> bytes:
         """The state as bytes; ``load`` goes on from there, in this process or another."""
@@ -179,8 +184,11 @@ class WindowedAggregate:
 
     @property
     def judges_when_stamping(self) -> bool:
-        """Rows become cells, and cells have no time of their own: what is late must be set aside before."""
-        return not self._by_row
+        """Rows become cells, and cells have no time of their own: what is late must be set aside before.
+
+        Where rows are numbered, or judged one by one, all of them are needed beside the state.
+        """
+        return not self._by_row and not any(own.watermark.options.deduplicate for own in self.plan.edges)
 
     @property
     def _by_row(self) -> bool:
@@ -230,11 +238,15 @@ class WindowedAggregate:
             return rows
         return rows.with_columns(pl.when(pl.col(c.TIME) >= was).then(pl.col(c.TIME)).alias(c.HOLD))
 
+    def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> tuple[Stamped, int]:
+        """Rows as cells on the axis of time, and how many of them are behind the watermark."""
+        behind = int((rows[c.TIME] < was).sum()) if earliest is not None and earliest < was else 0
+        return self._inner.stamp(self._placed(rows, was), earliest, was), behind
+
     def _numbered(
-        self, state: State, stamps: Sequence[Stamp], dead: list[pl.DataFrame], moment: Moment
+        self, state: State, rows: pl.DataFrame, dead: list[pl.DataFrame], moment: Moment
     ) -> tuple[Stamped, Moment, int]:
         """Rows with their number in the stream, and the moment on the axis of rows."""
-        rows = pl.concat([stamp.stamped.rows for stamp in stamps])
         number = pl.int_range(state.position + 1, state.position + 1 + pl.len(), dtype=pl.Int64).alias(c.AT)
         rows = rows.with_columns(number, pl.col(c.TIME).alias(c.HOLD))
         # One on which user-written code raises must get no number: no dead letter does.
@@ -252,7 +264,13 @@ class WindowedAggregate:
         return self._inner.stamp(rows, None, moment.was), moment, position
 
     def _output(
-        self, state: State, stamps: Sequence[Stamp], dead: list[pl.DataFrame], outcome: Outcome[Any], was: int
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        dead: list[pl.DataFrame],
+        outcome: Outcome[Any],
+        was: int,
+        behind: int,
     ) -> Output:
         plan, now = self.plan, state.now
         if outcome.outside is not None:
@@ -274,14 +292,13 @@ class WindowedAggregate:
             dead=rows_out.dead_rows(letters, watermark=was, now=now) if letters.height else self._no_dead,
             watermark=state.watermark,
             promise=self._promise(state),
-            counts=replace(counts, refined=self._refined(stamps, outcome, was)),
+            counts=replace(counts, refined=self._refined(behind, outcome, was)),
             open_panes=self._inner.open(state.store),
         )
 
-    def _refined(self, stamps: Sequence[Stamp], outcome: Outcome[Any], was: int) -> int:
+    def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
         if self._by_row:
             return 0
-        behind = sum(stamp.behind for stamp in stamps)  # perhaps counted in another bucket: the sum of all is right
         elsewhere = [frame for frame in (outcome.late, outcome.outside, outcome.failed) if frame is not None]
         return behind - sum(int((frame[c.TIME] < was).sum()) for frame in elsewhere)
 

@@ -66,6 +66,26 @@ class Stream:
             raise errors.overflow_of_time("lateness", length)
         return replace(self, _lateness=length)
 
+    def deduplicate(self) -> Stream:
+        """Set aside rows that come again: the dead letters get them with the reason ``duplicate``.
+
+        A row is known by its origin and its sequence number (and chunk), as the watermark's ``origin=``, ``sequence=``
+        and ``chunk=`` name them, so each row must have a number of its own. A number counts as seen once a row with it
+        has come, even if that row was late or a dead letter; one that was only skipped (``gap_timeout=``, ``skip_gap``)
+        does not. What is remembered grows with the gaps in the numbers, not with the rows.
+
+        >>> import eventide as ev
+        >>> numbered = ev.lag("30 seconds", origin="partition", sequence="offset")
+        >>> clicks = ev.stream(time="ts", key="user", watermark=numbered).deduplicate()
+        """
+        if self._inputs:
+            raise errors.deduplicate_apart()
+        if self._watermark.options.deduplicate:
+            raise errors.said_twice("deduplicate")
+        if self._watermark.options.sequence is None:
+            raise errors.no_numbers(self._watermark.describe())
+        return replace(self, _watermark=self._watermark.deduplicating())
+
     def accumulating(self, *, fire_only_updated: bool = False) -> Stream:
         """Each pane repeats the whole content of its window."""
         return self._accumulate("accumulating", fire_only_updated)

@@ -50,6 +50,8 @@ class Tracker:
         on_back: OnBack = "error" if strategy.rule.declared and options.sequence is None else "clamp"
         self._coalescer = Coalescer(1, on_back=on_back, on_return=options.on_return, name=self._origins.label)
         self._progress = Progress(first_chunk=options.first_chunk, name=self._origins.label)
+        # Beside it, what was really seen: numbers that were skipped may still come.
+        self._seen = Progress(first_chunk=options.first_chunk) if options.deduplicate else None
         self._active_at: Ints = np.array([MIN])
         self._clock: PolledClock | None = None
         self._started = 0
@@ -117,6 +119,26 @@ class Tracker:
             number = found
         return self._progress.skip(number, up_to=up_to)
 
+    def at(self, edge: int) -> Tracker:
+        """The tracker of one input: of the only one there is."""
+        return self
+
+    def seen(self, numbers: pl.DataFrame) -> pl.Series:
+        """Which numbers (``Strategy.identity``) have come before. Those that were only skipped have not.
+
+        >>> from eventide.watermarks.strategies import ascending
+        >>> strategy = ascending(sequence="n").deduplicating()
+        >>> tracker, rows = Tracker(strategy), pl.DataFrame({"ts": [10, 30], "n": [1, 3]})
+        >>> standing = tracker.advance(strategy.summarise(rows, "ts", now=0), now=0)
+        >>> tracker.seen(pl.DataFrame({"sequence": [1, 2, 3]})).to_list()
+        [True, False, True]
+        """
+        assert self._seen is not None
+        named = self.strategy.options.origin is not None
+        origin = self._origins.known(numbers["origin"]) if named else np.full(numbers.height, SOURCE)
+        chunk = numbers["chunk"].fill_null(-1).to_numpy() if "chunk" in numbers.columns else None
+        return pl.Series(self._seen.has(origin, numbers["sequence"].fill_null(-1).to_numpy(), chunk))
+
     def copy(self) -> Tracker:
         """An independent copy, cheap enough to make in every step."""
         twin = Tracker.__new__(Tracker)
@@ -124,6 +146,7 @@ class Tracker:
         twin._origins = self._origins.copy()
         twin._coalescer = self._coalescer.copy(name=twin._origins.label)
         twin._progress = self._progress.copy(name=twin._origins.label)
+        twin._seen = self._seen and self._seen.copy()
         twin._active_at = self._active_at.copy()
         return twin
 
@@ -152,14 +175,13 @@ class Tracker:
     def snapshot(self) -> dict[str, Any]:
         """All that is known, as plain data: numbers, and small frames."""
         self._make_room()
-        runs, chunks = self._progress.runs, self._progress.chunks
-        return {
+        seen = {} if self._seen is None else {"seen": _saved(self._seen)}
+        return seen | {
             "format": FORMAT,
             "origins": self._origins.names(np.arange(len(self._coalescer))),
             "active_at": pl.Series("active_at", self._active_at),
             "coalescer": self._coalescer.snapshot(),
-            "runs": pl.DataFrame({name: getattr(runs, name) for name in Runs.__dataclass_fields__}),
-            "chunks": pl.DataFrame({name: getattr(chunks, name) for name in Chunks.__dataclass_fields__}),
+            **_saved(self._progress),
             "clock": [self._clock.now, self._clock.unpolled] if self._clock else None,
             "started": self._started,
             "held": self._held,
@@ -176,9 +198,9 @@ class Tracker:
             tracker._origins.number(name)
         tracker._active_at = snapshot["active_at"].to_numpy().copy()
         tracker._coalescer.restored(snapshot["coalescer"])
-        progress = tracker._progress
-        progress.runs = Runs(**{column.name: column.to_numpy() for column in snapshot["runs"]})
-        progress.chunks = Chunks(**{column.name: column.to_numpy() for column in snapshot["chunks"]})
+        _restore(tracker._progress, snapshot)
+        if tracker._seen is not None:
+            _restore(tracker._seen, snapshot["seen"])
         tracker._clock = PolledClock(*snapshot["clock"]) if snapshot["clock"] else None
         tracker._started = snapshot["started"]
         tracker._held = snapshot["held"]
@@ -234,10 +256,11 @@ class Tracker:
         )
         since = np.full(summary.height, clock)
         whole = chunk < 0
-        self._progress.observe(
-            take(Runs(origin, sequence, until, watermark, since), numbered & whole),
-            take(Chunks(origin, sequence, chunk, chunk_until, last, watermark, since), numbered & ~whole),
-        )
+        runs = take(Runs(origin, sequence, until, watermark, since), numbered & whole)
+        chunks = take(Chunks(origin, sequence, chunk, chunk_until, last, watermark, since), numbered & ~whole)
+        self._progress.observe(runs, chunks)
+        if self._seen is not None:
+            self._seen.observe(runs, chunks)
 
     def _marks(self, origins: Ints, times: pl.Series) -> Marks:
         said = times.is_not_null().to_numpy()
@@ -284,3 +307,16 @@ class Tracker:
     def _takes_part(self, number: int) -> bool:
         standing = self._coalescer.standing()
         return number < len(standing) and bool(standing[number] != ABSENT)
+
+
+def _saved(progress: Progress) -> dict[str, pl.DataFrame]:
+    runs, chunks = progress.runs, progress.chunks
+    return {
+        "runs": pl.DataFrame({name: getattr(runs, name) for name in Runs.__dataclass_fields__}),
+        "chunks": pl.DataFrame({name: getattr(chunks, name) for name in Chunks.__dataclass_fields__}),
+    }
+
+
+def _restore(progress: Progress, saved: dict[str, Any]) -> None:
+    progress.runs = Runs(**{column.name: column.to_numpy() for column in saved["runs"]})
+    progress.chunks = Chunks(**{column.name: column.to_numpy() for column in saved["chunks"]})
