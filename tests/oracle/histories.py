@@ -85,6 +85,10 @@ def window_of(window: tuple[Any, ...]) -> Any:
         return ev.rows(args[0], every=args[1])
     if kind == "row_sessions":
         return ev.row_sessions(absent=args[0] - 1)
+    if kind == "offsets":
+        return ev.rows(args[0], every=args[1], offset="number")
+    if kind == "offset_sessions":
+        return ev.row_sessions(absent=args[0] - 1, offset="number")
     gap, touching, longest = args
     most = None if longest is None else us(longest)
     return ev.sessions(gap if isinstance(gap, str) else us(gap), touching=touching, max_duration=most)
@@ -138,7 +142,8 @@ def pipeline_of(spec: Spec, source: tuple[Any, ...] = ("none",), aggregates: Any
     stream = stream.window(window_of(spec.window), at=spec.at)  # type: ignore[arg-type]
     stream = stream.trigger(trigger_of(spec.trigger), may_lose_data=True)
     if spec.lateness:
-        stream = stream.lateness(us(spec.lateness))
+        late = spec.lateness
+        stream = stream.lateness(rows=late) if spec.by_offset else stream.lateness(us(late))
     accumulated: ev.Stream = getattr(stream, spec.mode)(fire_only_updated=spec.only_updated)
     return accumulated.agg(**(aggregates or aggregates_of(spec)))
 
@@ -165,6 +170,8 @@ FAMILIES = (
     "cut",
     "rows",
     "row_sessions",
+    "offsets",
+    "offset_sessions",
     "repeats",
 )
 
@@ -193,6 +200,9 @@ def random_window(rng: Random, family: str) -> tuple[Any, ...]:
         return ("rows", size, every, 1 % every)
     if family == "row_sessions":
         return ("row_sessions", rng.choice([2, 3, 4]), "split", None)
+    if family in ("offsets", "offset_sessions"):
+        same = {"offsets": "rows", "offset_sessions": "row_sessions"}[family]
+        return (family, *random_window(rng, same)[1:], rng.choice(["gapless", "highest"]))
     return ("global",)
 
 
@@ -244,14 +254,15 @@ def random_spec(rng: Random, family: str) -> Spec:
     """A plan with a window of ``family``."""
     if family == "repeats":
         return random_spec(rng, rng.choice(("tumbling", "sliding", "sessions", "cut")))._replace(deduplicate=True)
-    cut = family == "cut"
+    cut, window = family == "cut", random_window(rng, family)
     by_row = family in ("rows", "row_sessions")
     return Spec(
-        window=random_window(rng, family),
+        window=window,
         trigger=rng.choice(USUAL) if rng.random() < 0.5 else random_trigger(rng),
         mode=rng.choice(["accumulating", "retracting", "retracting", "accumulating" if cut else "discarding"]),
         only_updated=rng.random() < 0.25,
         lateness=0 if by_row else rng.choice([0, 0, 3, 10, 100]),
+        deduplicate="gapless" in window and rng.random() < 0.5,
         at=rng.choice(["end", "end", "earliest", "latest"]),
         keyed=rng.random() < 0.75,
         skew=rng.choice([None, None, None, 10]),
@@ -259,9 +270,9 @@ def random_spec(rng: Random, family: str) -> Spec:
     )
 
 
-def random_source(rng: Random, family: str) -> tuple[Any, ...]:
-    if family == "repeats":
-        return ("numbered", rng.choice([0, 4]), rng.choice([None, 10]))
+def random_source(rng: Random, spec: Spec) -> tuple[Any, ...]:
+    if spec.deduplicate or spec.gapless:
+        return ("numbered", rng.choice([0, 4]), None if spec.gapless else rng.choice([None, 10]))
     return rng.choice(
         [
             ("none",),
@@ -303,7 +314,9 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
                 gap=rng.choice([1, 3, 3, 5, 8, 8, 0, None]) if rng.random() < 0.9 else 3,
                 origin=rng.choice(["x", "x", "y"]),
             )
-            rows.append(_numbered(rng, row, before) if source[0] == "numbered" else row)
+            if source[0] not in ("numbered", "origins") and spec.by_offset:
+                row = row._replace(origin=None)
+            rows.append(_numbered(rng, row, before) if source[0] == "numbered" or spec.by_offset else row)
             before.append(rows[-1])
         told = None
         if source[0] == "none" and rng.random() < 0.7:
@@ -360,7 +373,8 @@ def _scaled(trigger: Any, unit: int) -> Any:
 
 def random_histories(rng: Random, family: str, count: int) -> list[History]:
     """Some histories of one plan."""
-    spec, source = random_spec(rng, family), random_source(rng, family)
+    spec = random_spec(rng, family)
+    source = random_source(rng, spec)
     histories = [random_history(rng, spec, source) for _ in range(count)]
     if family == "calendar":
         seed = rng.random()

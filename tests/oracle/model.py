@@ -46,11 +46,20 @@ class Spec(NamedTuple):
 
     @property
     def by_row(self) -> bool:
-        return self.window[0] in ("rows", "row_sessions")
+        return self.window[0] in ("rows", "row_sessions") or self.by_offset
+
+    @property
+    def by_offset(self) -> bool:
+        return self.window[0] in ("offsets", "offset_sessions")
+
+    @property
+    def gapless(self) -> bool:
+        """Offsets are waited for while one is missing."""
+        return self.by_offset and self.window[4] == "gapless"
 
     @property
     def merging(self) -> bool:
-        return self.window[0] in ("sessions", "row_sessions")
+        return self.window[0] in ("sessions", "row_sessions", "offset_sessions")
 
 
 class Pane(NamedTuple):
@@ -59,7 +68,7 @@ class Pane(NamedTuple):
     diff: int
     end: int
     start: int
-    key: tuple[bool, str]
+    key: Any
     values: tuple[Any, ...]
     timing: str
     index: int  # type: ignore[assignment]
@@ -125,6 +134,11 @@ class Window:
     touched: bool = False
 
 
+def shown(key: Any) -> Any:
+    """A key as panes are ordered by it: null first."""
+    return tuple(map(shown, key)) if isinstance(key, tuple) else (key is not None, key or "")
+
+
 def aggregate(rows: Iterable[Row]) -> tuple[Any, ...]:
     """count, sum, min, max, first, last, collect and sort of ``value``."""
     timed = sorted(rows, key=lambda row: (row.time, row.id))
@@ -146,10 +160,10 @@ def windows_at(window: tuple[Any, ...], at: int) -> list[tuple[int, int]]:
         step, size, offset = args
         start = (at - offset) // size * size + offset
         return [(start, start + length) for length in range(step, size + 1, step) if at < start + length]
-    size, every, offset = args
+    size, every, offset = args[:3]
     newest = (at - offset) // every * every + offset
     found = [(start, start + size) for start in range(newest, at - size, -every)]
-    return [(start, end) for start, end in found if kind != "rows" or start >= 1]
+    return [(start, end) for start, end in found if kind == "sliding" or start >= 1]
 
 
 def _calendar(unit: str, tz: str, at: int) -> tuple[int, int]:
@@ -178,19 +192,25 @@ class Model:
         self.numbered: Counter[str | None] = Counter()  # rows so far, on the row axis
         self.atoms: dict[str | None, list[Atom]] = defaultdict(list)  # only where sessions are cut
         self.on_time: set[int] = set()  # the ids of rows that were not late when they came
+        self.ids: dict[int, int] = {}  # for windows by offset: whose id a row has, which has its own order
+        self.reach: dict[Any, int] = {}  # per origin: the first offset that is still to come
         self.seen: set[tuple[str | None, int | None]] = set()  # the numbers of rows, per origin
 
     def step(self, rows: list[Row], now: int, watermark: int) -> Out:
         out = Out(rows=len(rows))
         self.out, self.now, self.after = out, now, max(watermark, self.watermark)
         usable = [row for row in rows if self._admit(row)]
+        if self.spec.by_offset:
+            usable = self._as_offsets(usable)
         self.before = {key: self._reached(key, self.watermark) for key in self._keys(usable)}
         place = self._assign if not self.spec.merging else self._cut if self.spec.window[3] else self._merge
         place(usable)
+        self._follow(rows)
         for window in list(self.open.values()):
             self._evaluate(window)
         self._wear_away()
         self.watermark = self.after
+        out.late = [self.ids.get(one, one) for one in out.late]
         out.panes.sort(key=lambda pane: pane[:4])
         return out
 
@@ -198,13 +218,15 @@ class Model:
 
     def _admit(self, row: Row) -> bool:
         reason, again = None, self.spec.deduplicate and (row.origin, row.number) in self.seen
-        if self.spec.deduplicate and (row.number is None or row.number < 1):
+        if self._misnumbered(row):
             reason = "bad_row"
         elif row.time is None:
             reason = "null_time"
         elif self.spec.skew is not None and row.time > self.now + self.spec.skew:
             reason = "future"
         elif self.spec.window[0] == "sessions" and self.spec.window[1] == "gap" and not (row.gap or 0) > 0:
+            reason = "bad_row"
+        elif self.spec.by_offset and (row.number is None or (row.number < 1 and self.spec.window[0] == "offsets")):
             reason = "bad_row"
         elif again:
             reason = "duplicate"
@@ -213,9 +235,21 @@ class Model:
             self.out.dead.append((row.id, reason))
         return reason is None
 
+    def _as_offsets(self, rows: list[Row]) -> list[Row]:
+        """Rows as they count for windows by offset: of a key and origin, and in the order of their offsets."""
+        ordered = sorted(rows, key=lambda row: row.number or 0)
+        self.ids |= {len(self.ids) + i: row.id for i, row in enumerate(ordered)}
+        begin = len(self.ids) - len(rows)
+        return [row._replace(id=begin + i, key=(row.key, row.origin)) for i, row in enumerate(ordered)]  # type: ignore
+
+    def _misnumbered(self, row: Row) -> bool:
+        return (self.spec.deduplicate or self.spec.gapless) and (row.number is None or row.number < 1)
+
     def _enter(self, row: Row) -> None:
         assert row.time is not None
         self.out.in_windows += 1
+        if self.spec.by_offset and row.number is not None:
+            self.out.refined += row.number < self.before[row.key]
         if row.time >= self.watermark or self.spec.by_row:
             self.on_time.add(row.id)
         else:
@@ -226,10 +260,25 @@ class Model:
     def _keys(self, rows: list[Row]) -> set[str | None]:
         return {row.key for row in rows} | {window.key for window in self.open.values()}
 
-    def _reached(self, key: str | None, watermark: int) -> int:
+    def _follow(self, rows: list[Row]) -> None:
+        """How far the offsets of each origin have come: without a gap, or at all."""
+        for row in rows:
+            if row.number is None or self._misnumbered(row):
+                continue
+            reached = self.reach.get(row.origin, 1 if self.spec.gapless else MIN)
+            if self.spec.gapless:
+                while (row.origin, reached) in self.seen:
+                    reached += 1
+                self.reach[row.origin] = reached
+            else:
+                self.reach[row.origin] = max(reached, row.number + 1)
+
+    def _reached(self, key: Any, watermark: int) -> int:
         """The watermark on the window's axis: on the row axis, rows of the key (or the stream) so far, plus one."""
         if not self.spec.by_row or watermark == MAX:
             return watermark
+        if self.spec.by_offset:
+            return self.reach.get(key[1], MIN)
         return (self.numbered[key] if self.spec.window[0] == "rows" else self.numbered.total()) + 1
 
     def _expired(self, end: int, watermark: int) -> bool:
@@ -242,7 +291,7 @@ class Model:
     def _assign(self, rows: list[Row]) -> None:
         for row in rows:
             self.numbered[row.key] += 1
-            at = self.numbered[row.key] if self.spec.by_row else row.time
+            at = row.number if self.spec.by_offset else self.numbered[row.key] if self.spec.by_row else row.time
             assert at is not None
             windows = windows_at(self.spec.window, at)
             live = [bounds for bounds in windows if not self._expired(bounds[1], self.before[row.key])]
@@ -253,7 +302,7 @@ class Model:
             elif windows:
                 self.out.late.append(row.id)
             else:
-                self.out.dead.append((row.id, "no_window"))
+                self.out.dead.append((self.ids.get(row.id, row.id), "no_window"))
 
     def _window(self, key: str | None, start: int, end: int) -> Window:
         if (key, start, end) not in self.open:
@@ -276,7 +325,7 @@ class Model:
         found: dict[str | None, list[tuple[int, int, list[Any]]]] = defaultdict(list)
         for row in rows:
             self.numbered[row.key] += 1
-            at = self.numbered.total() if self.spec.by_row else row.time
+            at = row.number if self.spec.by_offset else self.numbered.total() if self.spec.by_row else row.time
             gap = row.gap if self.spec.window[1] == "gap" else self.spec.window[1]
             assert at is not None and gap is not None
             found[row.key].append((at, at + gap, [row]))
@@ -399,7 +448,7 @@ class Model:
         window.panes += 1
         window.nonspeculative += timing != "EARLY"
         time = self._output_time(window, rows)
-        key = (window.key is not None, window.key or "")
+        key = shown(window.key)
         window.standing = Pane(
             1, window.end, window.start, key, values, timing, index, later, index == 0, is_last, time, self.now
         )

@@ -71,7 +71,27 @@ def latest_of_nothing() -> PlanError:
     """Early and late refinements of row windows."""
     return PlanError(
         ".lateness() has no meaning for windows counted in rows: rows are counted as they arrive, and none is late. "
-        "Remove it."
+        "Remove it, or window by offset: ev.rows(…, offset='offset')."
+    )
+
+
+def lateness_in_rows(window: str, *, rows: bool) -> PlanError:
+    """A lateness on another axis than the windows'."""
+    mend = ".lateness('1 hour')" if rows else ".lateness(rows=100)"
+    unit = "rows" if rows else "time"
+    return PlanError(f"The lateness is given in {unit}, but the windows ({window}) are not. Use {mend}.")
+
+
+def one_lateness() -> PlanError:
+    """Both or none."""
+    return PlanError("lateness() takes a duration, or rows= for windows by offset: .lateness('1 hour'). Give one.")
+
+
+def offsets_of_many() -> PlanError:
+    """Offsets of several inputs."""
+    return PlanError(
+        "Windows by offset are those of one stream: the offsets of several inputs have nothing to do with each other. "
+        "Make one pipeline for each stream."
     )
 
 

@@ -79,6 +79,8 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
         _with_gap(plan.window.gap, admitted)
     if isinstance(plan.window, Inherit):
         _with_window(admitted)
+    if plan.offset is not None:
+        _with_offset(plan.offset, getattr(plan.window, "first", -LONGEST), admitted)
     if plan.watermark.options.deduplicate:
         admitted.set_aside(admitted.rows[_AGAIN], lambda rows: repeated(plan.watermark, rows))
         admitted.rows = admitted.rows.drop(_AGAIN)
@@ -126,6 +128,20 @@ def _with_gap(column: str, admitted: Admitted) -> None:
     admitted.reject(
         ~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
     )
+
+
+def _with_offset(column: str, first: int, admitted: Admitted) -> None:
+    admitted.rows = admitted.rows.with_columns(pl.col(column).cast(pl.Int64, strict=False).alias(c.AT))
+    usable = pl.col(c.AT).is_between(first, LONGEST).fill_null(False)
+    admitted.reject(~usable, "bad_row", f"the offset {column!r} is null, too large, or below the first")
+
+
+def check_offset(column: str, schema: Mapping[str, pl.DataType]) -> None:
+    """The column of offsets is there, and holds integers."""
+    if column not in schema:
+        raise window_errors.no_offset_column(column, list(schema))
+    if not schema[column].is_integer():
+        raise window_errors.bad_offset_type(column, schema[column])
 
 
 def check_gap(column: str, schema: Mapping[str, pl.DataType]) -> None:

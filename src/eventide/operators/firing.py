@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from eventide.aggregates import Bound
 from eventide.operators import columns as c
+from eventide.operators.reach import Reach
 from eventide.panes import EARLY, LATE, ON_TIME
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE
+from eventide.state.panes import CLOCK, DUE, Positions
 from eventide.time import MAX, MIN
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, Changes, Column
 from eventide.windows.lifetime import Lifetime
@@ -43,6 +44,12 @@ class Moment:
     watermark: int
     now: int
     stood: int = MIN  # the watermark before it in event time, whatever the axis
+    reach: Reach | None = None  # for windows by offset, where each origin has an axis of its own
+
+    @property
+    def due(self) -> tuple[int, int] | Callable[[pl.DataFrame], Positions]:
+        """What finds the panes that the bundle makes due."""
+        return (self.was, self.watermark) if self.reach is None else self.reach.due
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,11 @@ class Firing:
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             complete = (end <= pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
             was, expired = pl.lit(False), complete
+        elif moment.reach is not None:
+            panes = moment.reach.beside(panes)
+            reached = pl.col(c.REACHED)
+            complete, was = self._lifetime.complete(end, reached), self._lifetime.complete(end, pl.col(c.WAS))
+            expired = self._lifetime.expired(end, reached)
         else:
             complete, was = self._lifetime.complete(end, moment.watermark), self._lifetime.complete(end, moment.was)
             expired = self._lifetime.expired(end, moment.watermark)
@@ -146,6 +158,7 @@ class Firing:
                 pl.lit(moment.now, pl.Int64).alias(NOW.meta.output_name()),
             )
             .with_columns(self._begun)
+            .drop(c.WAS, c.REACHED, strict=False)
         )
         return prepared.with_columns(self._moved) if merging else prepared
 

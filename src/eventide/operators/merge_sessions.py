@@ -69,6 +69,8 @@ class MergeSessions:
         stretch = floor(pl.col(c.AT), gap) if isinstance(gap, int) else pl.col(c.AT)
         rows = rows.with_columns(stretch.alias(c.SLICE))
         cells, failed = start_cells(self._bound, rows, self.by)
+        if self._plan.offset is not None:
+            return Stamped(cells, rows, failed=failed)
         return Stamped(cells, may_prove_late(rows, gap, self._plan.lifetime, earliest, was), failed=failed)
 
     def absorb(self, store: OpenSessions, stamped: Stamped, moment: Moment) -> Outcome[OpenSessions]:
@@ -78,9 +80,7 @@ class MergeSessions:
         cells = cells.sort(c.SLICE).with_columns(
             pl.col(FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)
         )
-        table, taken = store.table.take(
-            hashes(cells, self._key), due=(moment.was, moment.watermark), clock=(store.clock, moment.now)
-        )
+        table, taken = store.table.take(hashes(cells, self._key), due=moment.due, clock=(store.clock, moment.now))
         store = replace(store, table=table, clock=moment.now)
         if not taken and cells.is_empty():
             return Outcome(store, [], 0, failed=failed)
@@ -120,8 +120,12 @@ class MergeSessions:
         self, both: pl.DataFrame, rows: pl.DataFrame, moment: Moment
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """A session that would have expired before the bundle consists of late rows only."""
+        was: int | pl.Expr = moment.was
         ends = both.group_by(RUN).agg(pl.col(c.END).max())
-        gone = ends.filter(self._plan.lifetime.expired(pl.col(c.END), moment.was))[RUN]
+        if moment.reach is not None:
+            was, own = pl.col(c.WAS), moment.reach.beside(both)
+            ends = own.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.WAS).first())
+        gone = ends.filter(self._plan.lifetime.expired(pl.col(c.END), was))[RUN]
         late = both[RUN].is_in(gone.implode()) & ~both[_OLD] if gone.len() else None
         if late is None or not late.any():
             return both, None

@@ -19,7 +19,7 @@ from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.operators import columns as c
-from eventide.operators.admission import check_gap, check_window, read_time
+from eventide.operators.admission import check_gap, check_offset, check_window, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
@@ -29,6 +29,7 @@ from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
+from eventide.operators.reach import Reach
 from eventide.operators.repeats import without_repeats
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.plan.plan import IngestionTime, Plan, fingerprint
@@ -134,7 +135,10 @@ class WindowedAggregate:
             parts, letters = without_repeats(self.plan, self._inputs, stamps, state.tracker)
             dead += letters
             rows = pl.concat(parts)
-            if self._by_row:
+            if self.plan.offset is not None:
+                moment = replace(moment, reach=Reach.between(state.tracker, tracker, was, watermark))
+                stamped, behind = self._by_offset(rows, moment)
+            elif self._by_row:
                 stamped, moment, position = self._numbered(state, rows, dead, moment)
             else:
                 stamped, behind = self._cut(rows, rows[c.TIME].min(), was)  # type: ignore[arg-type]
@@ -243,6 +247,13 @@ class WindowedAggregate:
         behind = int((rows[c.TIME] < was).sum()) if earliest is not None and earliest < was else 0
         return self._inner.stamp(self._placed(rows, was), earliest, was), behind
 
+    def _by_offset(self, rows: pl.DataFrame, moment: Moment) -> tuple[Stamped, int]:
+        """Rows as cells on the axis of their origin's offsets, and how many are behind what it had reached."""
+        assert moment.reach is not None
+        rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
+        rows = moment.reach.beside(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
+        return self._inner.stamp(rows, None, moment.was), int((rows[c.AT] < rows[c.WAS]).sum())
+
     def _numbered(
         self, state: State, rows: pl.DataFrame, dead: list[pl.DataFrame], moment: Moment
     ) -> tuple[Stamped, Moment, int]:
@@ -297,10 +308,11 @@ class WindowedAggregate:
         )
 
     def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
-        if self._by_row:
+        if not behind:
             return 0
+        late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
         elsewhere = [frame for frame in (outcome.late, outcome.outside, outcome.failed) if frame is not None]
-        return behind - sum(int((frame[c.TIME] < was).sum()) for frame in elsewhere)
+        return behind - sum(frame.filter(late).height for frame in elsewhere)
 
     def _promise(self, state: State) -> int:
         """No pane with an earlier output time will follow, unless it refines a window that was told already."""
@@ -348,6 +360,8 @@ def _check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
     plan.watermark.check(schema)
     if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
         check_gap(plan.window.gap, schema)
+    if plan.offset is not None:
+        check_offset(plan.offset, schema)
     if isinstance(plan.window, Inherit):
         check_window(schema)
         if plan.mode == "discarding" and "diff" in schema:

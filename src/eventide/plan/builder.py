@@ -57,10 +57,20 @@ class Stream:
             raise trigger_errors.not_a_trigger(".trigger()", trigger)
         return replace(self, _trigger=trigger, _options=self._options | {"may_lose_data": may_lose_data})
 
-    def lateness(self, lateness: str | timedelta) -> Stream:
-        """Keep complete windows for so long: late rows refine them. What comes later goes to the late output."""
+    def lateness(self, lateness: str | timedelta | None = None, *, rows: int | None = None) -> Stream:
+        """Keep complete windows for so long: late rows refine them. What comes later goes to the late output.
+
+        For windows by offset it is a number of ``rows``: a window of an origin is kept until its offsets are so many
+        past the window's end.
+        """
         if self._lateness is not None:
             raise errors.said_twice("lateness")
+        if (lateness is None) == (rows is None):
+            raise errors.one_lateness()
+        if rows is not None:
+            if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= _LONGEST:
+                raise window_errors.not_a_row_count("rows", rows)
+            return replace(self, _lateness=rows, _options=self._options | {"lateness_in_rows": True})
         length = duration(lateness, what="lateness()", zero=True)
         if length > _LONGEST:
             raise errors.overflow_of_time("lateness", length)
@@ -102,21 +112,22 @@ class Stream:
         """Complete the pipeline: what is computed for each key and window."""
         if self._window is None:
             raise errors.no_window()
-        aggregates = with_names(aggregates)
+        return self._by_offset(self._window)._completed(self._window, with_names(aggregates))
+
+    def _completed(self, window: Window, aggregates: dict[str, Aggregate]) -> Pipeline:
         self._check_names(aggregates)
+        self._check_lateness(window)
         lateness = self._lateness or 0
         trigger = self._trigger or (after_watermark(late=each()) if lateness else after_watermark())
-        if self._window.axis == "rows" and self._lateness:
-            raise errors.latest_of_nothing()
         self._check_trigger(trigger, lateness)
-        if isinstance(self._window, Sessions) and self._window.max_duration and self._mode == "discarding":
+        if isinstance(window, Sessions) and window.max_duration and self._mode == "discarding":
             raise errors.session_discarding()
         return Pipeline(
             Plan(
                 time=self._time,
                 key=self._key,
                 watermark=self._watermark,
-                window=self._window,
+                window=window,
                 trigger=trigger,
                 lateness=lateness,
                 mode=self._mode or "accumulating",
@@ -126,6 +137,29 @@ class Stream:
                 inputs=self._inputs,
             )
         )
+
+    def _by_offset(self, window: Window) -> Stream:
+        """Offsets are an origin's own: it is part of the key, and the tracker follows how far they have come."""
+        column: str | None = getattr(window, "by", None)
+        if column is None:
+            return self
+        if self._inputs:
+            raise errors.offsets_of_many()
+        origin = self._watermark.options.origin
+        if origin in RESERVED:
+            raise errors.key_taken(str(origin))
+        key = self._key if origin is None or origin in self._key else (*self._key, origin)
+        return replace(self, _key=key, _watermark=self._watermark.by_offset(column))
+
+    def _check_lateness(self, window: Window) -> None:
+        if self._lateness is None:
+            return
+        in_rows = self._options.get("lateness_in_rows", False)
+        if window.axis == "rows" and getattr(window, "by", None) is None:
+            if self._lateness:
+                raise errors.latest_of_nothing()
+        elif in_rows != (window.axis == "rows"):
+            raise errors.lateness_in_rows(window.describe(), rows=in_rows)
 
     def _accumulate(self, mode: Mode, fire_only_updated: bool) -> Stream:
         if self._mode is not None:
@@ -154,7 +188,8 @@ class Stream:
         loses = finish is Finish.ANY_TIME or (finish is Finish.AT_END and lateness > 0)
         if loses and not self._options.get("may_lose_data", False):
             at_end = finish is Finish.AT_END
-            raise trigger_errors.may_lose_data(trigger.describe(), format_duration(lateness), at_end=at_end)
+            kept = f"{lateness} rows" if self._options.get("lateness_in_rows") else format_duration(lateness)
+            raise trigger_errors.may_lose_data(trigger.describe(), kept, at_end=at_end)
         if self._trigger is not None and self._mode is None:
             raise trigger_errors.no_accumulation(trigger.describe())
 

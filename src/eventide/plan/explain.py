@@ -27,7 +27,7 @@ def explain(plan: Plan) -> str:
         *_inputs(plan),
         ("windows", plan.window.describe()),
         ("trigger", plan.trigger.describe()),
-        ("lateness", format_duration(plan.lateness) if plan.lateness else "none"),
+        ("lateness", _lateness(plan)),
         ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *(_aggregates(plan) if plan.sides is None else [("gives", plan.sides.describe())]),
@@ -36,6 +36,12 @@ def explain(plan: Plan) -> str:
     ]
     width = max(len(name) for name, _ in facts)
     return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
+
+
+def _lateness(plan: Plan) -> str:
+    if not plan.lateness:
+        return "none"
+    return format_duration(plan.lateness) if plan.window.axis == "time" else f"{plan.lateness} rows of the origin"
 
 
 def _inputs(plan: Plan) -> list[tuple[str, str]]:

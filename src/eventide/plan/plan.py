@@ -89,11 +89,15 @@ class Plan:
         return replace(self, time=own.time, key=own.key, watermark=own.watermark, inputs=())
 
     @property
+    def offset(self) -> str | None:
+        """The column that holds an origin's own offsets, where windows are cut on them."""
+        return getattr(self.window, "by", None)
+
+    @property
     def lifetime(self) -> Lifetime:
         """When this plan's windows are complete and expired."""
         joins = isinstance(self.window, Sessions) and self.window.touching == "merge"
-        lateness = 0 if self.window.axis == "rows" else self.lateness
-        return Lifetime(lateness, joins)
+        return Lifetime(self.lateness, joins)
 
     @property
     def layout(self) -> Layout:

@@ -54,7 +54,7 @@ class Options:
     ``gap_timeout`` is how long to wait for a missing sequence number.
 
     What a pipeline adds is not written here by users, and is no part of how options are shown: ``deduplicate``, whether
-    rows whose number has been seen are set aside.
+    rows whose number has been seen are set aside; ``offset``, the column by whose values rows are windowed.
     """
 
     origin: str | None = None
@@ -70,10 +70,11 @@ class Options:
     gap_timeout: int | None = None
     watermark_key: int = 0
     deduplicate: bool = field(default=False, repr=False)
+    offset: str | None = field(default=None, repr=False)
 
     def columns(self) -> tuple[str, ...]:
         """The columns that the options name."""
-        chosen = (self.origin, self.sequence, self.chunk, self.last_chunk)
+        chosen = (self.origin, self.sequence, self.chunk, self.last_chunk, self.offset)
         return tuple(column for column in chosen if column is not None)
 
     def describe(self) -> list[str]:

@@ -94,6 +94,11 @@ class Progress:
         begun = self.runs.start == FIRST
         return self.runs.origin[begun], self.runs.watermark[begun]
 
+    def ends(self) -> tuple[Ints, Ints]:
+        """The origins that have a run from the first sequence on, and where each run ends."""
+        begun = self.runs.start == FIRST
+        return self.runs.origin[begun], self.runs.end[begun]
+
     def reached(self, origin: int) -> tuple[int, int]:
         """The last sequence of an origin's gap-free run, and its watermark; (0, MIN) before the first."""
         run = np.flatnonzero((self.runs.origin == origin) & (self.runs.start == FIRST))

@@ -52,6 +52,8 @@ class Tracker:
         self._progress = Progress(first_chunk=options.first_chunk, name=self._origins.label)
         # Beside it, what was really seen: numbers that were skipped may still come.
         self._seen = Progress(first_chunk=options.first_chunk) if options.deduplicate else None
+        # For windows by offset: the first one of each origin that is still to come, as of the last batch.
+        self._offsets: Ints = np.array([MIN])
         self._active_at: Ints = np.array([MIN])
         self._clock: PolledClock | None = None
         self._started = 0
@@ -69,6 +71,8 @@ class Tracker:
         """
         clock = self._tick(now, polled)
         alive, marks = self._read(summary, clock)
+        if self.strategy.options.offset is not None:
+            self._read_offsets(summary)
         given = self.strategy.rule.at(now)
         if given is not None:
             marks.append(Marks(self.key, np.array([SOURCE]), np.array([given])))
@@ -123,6 +127,22 @@ class Tracker:
         """The tracker of one input: of the only one there is."""
         return self
 
+    def offsets(self) -> pl.DataFrame:
+        """``reached`` of each ``origin`` that has offsets: the first one that is still to come.
+
+        Where the offsets are the strategy's own ``sequence=``, a gap is waited for. Else an origin's rows are taken to
+        come in order, and it has reached what comes after the highest.
+
+        >>> from eventide.watermarks.strategies import ascending
+        >>> strategy = ascending().by_offset("n")
+        >>> tracker, rows = Tracker(strategy), pl.DataFrame({"ts": [10, 30], "n": [1, 3]})
+        >>> standing = tracker.advance(strategy.summarise(rows, "ts", now=0), now=0)
+        >>> tracker.offsets().rows()
+        [(None, 4)]
+        """
+        origins = np.flatnonzero(self._offsets > MIN)
+        return pl.DataFrame({"origin": self._origins.names(origins), "reached": self._offsets[origins]})
+
     def seen(self, numbers: pl.DataFrame) -> pl.Series:
         """Which numbers (``Strategy.identity``) have come before. Those that were only skipped have not.
 
@@ -147,6 +167,7 @@ class Tracker:
         twin._coalescer = self._coalescer.copy(name=twin._origins.label)
         twin._progress = self._progress.copy(name=twin._origins.label)
         twin._seen = self._seen and self._seen.copy()
+        twin._offsets = self._offsets.copy()
         twin._active_at = self._active_at.copy()
         return twin
 
@@ -175,8 +196,10 @@ class Tracker:
     def snapshot(self) -> dict[str, Any]:
         """All that is known, as plain data: numbers, and small frames."""
         self._make_room()
-        seen = {} if self._seen is None else {"seen": _saved(self._seen)}
-        return seen | {
+        own: dict[str, Any] = {} if self._seen is None else {"seen": _saved(self._seen)}
+        if self.strategy.options.offset is not None:
+            own["offsets"] = pl.Series("offsets", self._offsets)
+        return own | {
             "format": FORMAT,
             "origins": self._origins.names(np.arange(len(self._coalescer))),
             "active_at": pl.Series("active_at", self._active_at),
@@ -201,6 +224,8 @@ class Tracker:
         _restore(tracker._progress, snapshot)
         if tracker._seen is not None:
             _restore(tracker._seen, snapshot["seen"])
+        if strategy.options.offset is not None:
+            tracker._offsets = snapshot["offsets"].to_numpy().copy()
         tracker._clock = PolledClock(*snapshot["clock"]) if snapshot["clock"] else None
         tracker._started = snapshot["started"]
         tracker._held = snapshot["held"]
@@ -228,6 +253,17 @@ class Tracker:
         origins = self._number(summary["origin"])
         alive = origins[summary["rows"].to_numpy() > 0]
         return alive, [self._marks(origins, summary[name]) for name in ("least", "watermark")]
+
+    def _read_offsets(self, summary: pl.DataFrame) -> None:
+        if self.strategy.options.offset == self.strategy.options.sequence:
+            origins, highest = self._progress.ends()
+        else:
+            told = summary.filter(pl.col("sequence").is_null() & pl.col("until").is_not_null())
+            origins, highest = self._number(told["origin"]), told["until"].to_numpy()
+        more = len(self._origins) - len(self._offsets)
+        if more > 0:
+            self._offsets = np.append(self._offsets, np.full(more, MIN))
+        np.maximum.at(self._offsets, origins, highest + 1)
 
     def _read_single(self, summary: pl.DataFrame) -> tuple[Ints, list[Marks]]:
         source = np.array([SOURCE])
