@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import polars as pl
@@ -124,9 +125,7 @@ def test_the_table_does_not_depend_on_the_order_of_arrival(order: list[int], cut
     kind = ev.rows(4, every=2, offset="n") if sliding else ev.rows(3, offset="n")
     pipeline = windows(kind, late=100)
     bounds = [0, *sorted(cuts), 12]
-    bundles = [
-        frame(*((n, "a", "x", n) for n in order[start:end])) for start, end in zip(bounds, bounds[1:], strict=False)
-    ]
+    bundles = [frame(*((n, "a", "x", n) for n in order[start:end])) for start, end in pairwise(bounds)]
     last = {row[:2]: row[2] for row in told_all(pipeline, bundles)}
     assert last == {row[:2]: row[2] for row in told_all(pipeline, [frame(*((n, "a", "x", n) for n in range(1, 13)))])}
 

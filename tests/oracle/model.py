@@ -224,9 +224,7 @@ class Model:
             reason = "null_time"
         elif self.spec.skew is not None and row.time > self.now + self.spec.skew:
             reason = "future"
-        elif self.spec.window[0] == "sessions" and self.spec.window[1] == "gap" and not (row.gap or 0) > 0:
-            reason = "bad_row"
-        elif self.spec.by_offset and (row.number is None or (row.number < 1 and self.spec.window[0] == "offsets")):
+        elif self._misplaced(row):
             reason = "bad_row"
         elif again:
             reason = "duplicate"
@@ -244,6 +242,12 @@ class Model:
 
     def _misnumbered(self, row: Row) -> bool:
         return (self.spec.deduplicate or self.spec.gapless) and (row.number is None or row.number < 1)
+
+    def _misplaced(self, row: Row) -> bool:
+        kind = self.spec.window[0]
+        if self.spec.by_offset:
+            return row.number is None or (row.number < 1 and kind == "offsets")
+        return kind == "sessions" and self.spec.window[1] == "gap" and not (row.gap or 0) > 0
 
     def _enter(self, row: Row) -> None:
         assert row.time is not None

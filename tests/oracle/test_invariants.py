@@ -40,6 +40,7 @@ TELLS_ALL = [
     ("never",),
 ]
 BY_ROW = ("rows", "row_sessions")
+ENDLESS = ("global", "offsets", "offset_sessions")
 NUMBERED = ("offsets", "offset_sessions", "repeats")
 GIVEN_BOUNDS = tuple(name for name in FAMILIES if name not in ("sessions", "dynamic", "cut", *NUMBERED, *BY_ROW))
 SEEDS = range(4)
@@ -201,9 +202,7 @@ def test_nothing_rests_in_state_after_the_end(family: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(
-    "family", [name for name in FAMILIES if name not in ("global", "offsets", "offset_sessions", *BY_ROW)]
-)
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in (*ENDLESS, *BY_ROW)])
 def test_nothing_rests_in_state_once_the_watermark_has_passed(family: str, seed: int) -> None:
     history = a_history(family, seed)
     *pushes, last = history.pushes

@@ -49,10 +49,8 @@ class Reach:
 
     def due(self, panes: pl.DataFrame) -> Positions:
         """The panes that must be looked at."""
-        moved = (
-            self.drained or not self.table.select((pl.col(c.WAS) == pl.col(c.REACHED)).fill_null(False).all()).item()
-        )
-        if not moved:
+        stands = (pl.col(c.WAS) == pl.col(c.REACHED)).fill_null(False)
+        if not self.drained and self.table.select(stands.all()).item():
             return np.empty(0, np.int64)
         columns = [DUE] if self.origin is None else [self.origin, DUE]
         ready = self.beside(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
