@@ -144,6 +144,8 @@ def pipeline_of(spec: Spec, source: tuple[Any, ...] = ("none",), aggregates: Any
     if spec.lateness:
         late = spec.lateness
         stream = stream.lateness(rows=late) if spec.by_offset else stream.lateness(us(late))
+    if spec.kept is not None or spec.most is not None:
+        stream = stream.retain(time=None if spec.kept is None else us(spec.kept), rows=spec.most)
     accumulated: ev.Stream = getattr(stream, spec.mode)(fire_only_updated=spec.only_updated)
     return accumulated.agg(**(aggregates or aggregates_of(spec)))
 
@@ -173,7 +175,9 @@ FAMILIES = (
     "offsets",
     "offset_sessions",
     "repeats",
+    "retained",
 )
+_BOUNDED = [name for name in FAMILIES if name not in ("calendar", "repeats", "retained")]
 
 
 def random_window(rng: Random, family: str) -> tuple[Any, ...]:
@@ -254,6 +258,12 @@ def random_spec(rng: Random, family: str) -> Spec:
     """A plan with a window of ``family``."""
     if family == "repeats":
         return random_spec(rng, rng.choice(("tumbling", "sliding", "sessions", "cut")))._replace(deduplicate=True)
+    if family == "retained":
+        inner = rng.choice(_BOUNDED)
+        spec = random_spec(rng, inner)
+        most = None if inner == "cut" or rng.random() < 0.1 else rng.choice([1, 2, 3, 5, 8])
+        kept = None if spec.by_row else rng.choice([None, 0, 5, 50])
+        return spec._replace(kept=kept, most=most)
     cut, window = family == "cut", random_window(rng, family)
     by_row = family in ("rows", "row_sessions")
     return Spec(

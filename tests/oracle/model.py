@@ -43,6 +43,13 @@ class Spec(NamedTuple):
     skew: int | None = None
     lists: bool = True
     deduplicate: bool = False
+    kept: int | None = None  # retention by time
+    most: int | None = None  # retention by rows
+
+    @property
+    def life(self) -> int:
+        """How long windows live after their end."""
+        return self.lateness if self.kept is None else min(self.lateness or self.kept, self.kept)
 
     @property
     def by_row(self) -> bool:
@@ -132,6 +139,7 @@ class Window:
     nonspeculative: int = 0
     standing: Pane | None = None
     touched: bool = False
+    closed: bool = False  # to make room
 
 
 def shown(key: Any) -> Any:
@@ -192,6 +200,7 @@ class Model:
         self.numbered: Counter[str | None] = Counter()  # rows so far, on the row axis
         self.atoms: dict[str | None, list[Atom]] = defaultdict(list)  # only where sessions are cut
         self.on_time: set[int] = set()  # the ids of rows that were not late when they came
+        self.floors: dict[Any, int] = {}  # per key: the end of the last window that was closed to make room
         self.ids: dict[int, int] = {}  # for windows by offset: whose id a row has, which has its own order
         self.reach: dict[Any, int] = {}  # per origin: the first offset that is still to come
         self.seen: set[tuple[str | None, int | None]] = set()  # the numbers of rows, per origin
@@ -206,11 +215,14 @@ class Model:
         place = self._assign if not self.spec.merging else self._cut if self.spec.window[3] else self._merge
         place(usable)
         self._follow(rows)
+        self._make_room()
         for window in list(self.open.values()):
             self._evaluate(window)
         self._wear_away()
         self.watermark = self.after
         out.late = [self.ids.get(one, one) for one in out.late]
+        if self.spec.kept is not None and self.spec.life >= self.spec.kept:
+            out.late, out.dead = [], out.dead + [(one, "out_of_retention") for one in out.late]
         out.panes.sort(key=lambda pane: pane[:4])
         return out
 
@@ -287,8 +299,8 @@ class Model:
 
     def _expired(self, end: int, watermark: int) -> bool:
         if self.spec.window[0] == "sessions" and self.spec.window[2] == "merge":
-            return end + self.spec.lateness < watermark
-        return end + self.spec.lateness <= watermark or end == watermark == MAX
+            return end + self.spec.life < watermark
+        return end + self.spec.life <= watermark or end == watermark == MAX
 
     # Windows
 
@@ -299,14 +311,42 @@ class Model:
             assert at is not None
             windows = windows_at(self.spec.window, at)
             live = [bounds for bounds in windows if not self._expired(bounds[1], self.before[row.key])]
-            if live:
+            roomy = [bounds for bounds in live if self._has_room(row.key, *bounds)]
+            if roomy:
                 self._enter(row)
-                for bounds in live:
+                for bounds in roomy:
                     self._join(self._window(row.key, *bounds), [row])
+            elif live:
+                self._beyond(row)
             elif windows:
                 self.out.late.append(row.id)
             else:
                 self.out.dead.append((self.ids.get(row.id, row.id), "no_window"))
+
+    # Retention
+
+    def _held(self, window: Window) -> int:
+        return len(window.untold if self.spec.mode == "discarding" else window.rows)
+
+    def _has_room(self, key: Any, start: int, end: int) -> bool:
+        if self.spec.most is None:
+            return True
+        held = self._held(self.open[key, start, end]) if (key, start, end) in self.open else 0
+        return held < self.spec.most and end > self.floors.get(key, MIN)
+
+    def _beyond(self, row: Row) -> None:
+        self.out.dead.append((self.ids.get(row.id, row.id), "out_of_retention"))
+
+    def _make_room(self) -> None:
+        """Close the oldest windows of a key until it holds no more than it may. The newest stays."""
+        for key in {window.key for window in self.open.values()} if self.spec.most is not None else ():
+            after = self._reached(key, self.after)
+            own = [w for w in self.open.values() if w.key == key and not self._expired(w.end, after)]
+            own.sort(key=lambda window: (window.end, window.start))
+            while len(own) > 1 and sum(map(self._held, own)) > self.spec.most:  # type: ignore[operator]
+                oldest = own.pop(0)
+                oldest.closed = True
+                self.floors[key] = max(self.floors.get(key, MIN), oldest.end)
 
     def _window(self, key: str | None, start: int, end: int) -> Window:
         if (key, start, end) not in self.open:
@@ -337,6 +377,8 @@ class Model:
 
     def _chains(self, intervals: list[tuple[int, int, list[Any]]]) -> Iterator[tuple[int, int, list[Any]]]:
         """Unions of intervals that overlap, or touch."""
+        if not intervals:
+            return
         intervals = sorted(intervals, key=lambda interval: interval[:2])
         start, end, held = intervals[0]
         for begins, ends, more in intervals[1:]:
@@ -351,12 +393,30 @@ class Model:
         late: list[int] = []
         for key, new in self._intervals(rows).items():
             old: list[Any] = [(window.start, window.end, []) for window in self.open.values() if window.key == key]
+            if self.spec.most is not None:
+                new = self._with_room(key, old, new, late)
             for start, end, joined in self._chains([*old, *new]):
                 if self._expired(end, self.before[key]):
                     late += [row.id for row in joined]
                 elif joined:
                     self._settle(key, start, end, sorted(joined))
         self.out.late += sorted(late)
+
+    def _with_room(self, key: Any, old: list[Any], new: list[Any], late: list[int]) -> list[Any]:
+        """The rows that find room in the session that all of them would make."""
+        kept: set[int] = set()
+        for start, end, joined in self._chains([*old, *new]):
+            held = [w for w in self.open.values() if w.key == key and start <= w.start and w.end <= end]
+            room = self.spec.most - sum(map(self._held, held))  # type: ignore[operator]
+            if self._expired(end, self.before[key]):
+                late += [row.id for row in joined]
+            else:
+                above = [row.id for at, _, (row,) in new if row in joined and at >= self.floors.get(key, MIN)]
+                kept |= set(sorted(above)[: max(room, 0)])
+                for row in joined:
+                    if row.id not in kept:
+                        self._beyond(row)
+        return [one for one in new if one[2][0].id in kept]
 
     def _settle(self, key: str | None, start: int, end: int, joined: list[Row]) -> None:
         """Put rows into the session ``[start, end)``, which replaces those that it has swallowed."""
@@ -427,7 +487,7 @@ class Model:
     def _evaluate(self, window: Window) -> None:
         before, after = self.before[window.key], self._reached(window.key, self.after)
         moment = Moment(self.now, window.end <= after)
-        completes, expires = moment.complete and window.end > before, self._expired(window.end, after)
+        completes, expires = moment.complete and window.end > before, self._expired(window.end, after) or window.closed
         asked = window.touched or completes or expires or window.trigger.due(self.now)
         window.touched = False
         if asked and not window.finished:

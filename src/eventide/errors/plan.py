@@ -212,3 +212,29 @@ def deduplicate_apart() -> PlanError:
         ".deduplicate() comes before ev.union(): numbers are those of one stream. "
         "Say it of each stream: ev.union(web=web.deduplicate(), tills=tills.deduplicate())."
     )
+
+
+def nothing_retained() -> PlanError:
+    """No bound at all."""
+    return PlanError(".retain() needs a bound: time='1 hour', rows=10_000 or bytes=64_000_000, one or more of them.")
+
+
+def not_a_bound(name: str, value: object) -> PlanError:
+    """A bound that is no positive integer."""
+    return PlanError(f".retain({name}={value!r}): give an integer of at least 1.")
+
+
+def pieces_not_retained() -> PlanError:
+    """Sessions that are cut are put together anew with each row."""
+    return PlanError(
+        "sessions(max_duration=…) cannot be bounded by .retain(rows=…) or bytes=…: a piece that was closed would be "
+        "cut anew when its session's start moves. Use .retain(time=…), or sessions without max_duration."
+    )
+
+
+def rows_have_no_time(window: str) -> PlanError:
+    """Retention by time of windows that end at a row."""
+    return PlanError(
+        f".retain(time=…) has no meaning for {window}: such a window ends at a row, not in time. "
+        "Use .retain(rows=…) or bytes=…; windows by offset also have .lateness(rows=…)."
+    )

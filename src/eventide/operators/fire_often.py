@@ -28,6 +28,7 @@ class Panes:
     table: PaneTable = EMPTY
     seen: PaneTable = EMPTY
     clock: int = MIN
+    closed: PaneTable = EMPTY  # where retention closes windows: up to where those of each key are closed
 
 
 class FireOften:

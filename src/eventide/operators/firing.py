@@ -26,6 +26,7 @@ LAST = "__last."  # prefix: what the last pane said
 
 _INFO = (c.TIMING, c.INDEX, c.NONSPECULATIVE, c.IS_FIRST, c.PANE_TIME)
 _SPOKEN = f"{LAST}{c.INDEX}"  # null: no pane of this window stands
+EVICTED = "__evicted"  # retention closes the window
 _EXPIRED, _EMIT, _FIRES, _LOST = "__expired", "__emit", "__fires", "__lost"
 
 # Rows that come when their trigger has finished.
@@ -122,6 +123,11 @@ class Firing:
             told, emitted = self._emit(told, moment)
         return Fired(self._kept(told.filter(~pl.col(_EXPIRED)), quiet), emitted, unemitted)
 
+    def expired(self, panes: pl.DataFrame, moment: Moment) -> pl.Series:
+        """Which of ``panes`` go with this bundle in any case."""
+        panes, _, _, expired = self._ends(panes, moment)
+        return panes.with_columns(expired.alias(_EXPIRED))[_EXPIRED]
+
     def retract(self, panes: pl.DataFrame) -> pl.DataFrame:
         """The rows that take back the last pane of each of ``panes`` that has one."""
         spoken = panes.filter(pl.col(_SPOKEN).is_not_null())
@@ -135,20 +141,23 @@ class Firing:
             pl.lit(-1, pl.Int8).alias("diff"),
         )
 
-    def _prepared(self, panes: pl.DataFrame, moment: Moment, merging: bool) -> pl.LazyFrame:
-        """Panes with what their trigger must know, and with a state for those that are new."""
-        end = pl.col(c.END)
+    def _ends(self, panes: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, pl.Expr, pl.Expr, pl.Expr]:
+        """Whether windows are complete, were so before, and have expired, on whatever axis they lie."""
+        end, life = pl.col(c.END), self._lifetime
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             complete = (end <= pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
-            was, expired = pl.lit(False), complete
-        elif moment.reach is not None:
-            panes = moment.reach.beside(panes)
-            reached = pl.col(c.REACHED)
-            complete, was = self._lifetime.complete(end, reached), self._lifetime.complete(end, pl.col(c.WAS))
-            expired = self._lifetime.expired(end, reached)
-        else:
-            complete, was = self._lifetime.complete(end, moment.watermark), self._lifetime.complete(end, moment.was)
-            expired = self._lifetime.expired(end, moment.watermark)
+            return panes, complete, pl.lit(False), complete
+        if moment.reach is not None:
+            panes, was, now = moment.reach.beside(panes), pl.col(c.WAS), pl.col(c.REACHED)
+            return panes, life.complete(end, now), life.complete(end, was), life.expired(end, now)
+        was_complete = life.complete(end, moment.was)
+        return panes, life.complete(end, moment.watermark), was_complete, life.expired(end, moment.watermark)
+
+    def _prepared(self, panes: pl.DataFrame, moment: Moment, merging: bool) -> pl.LazyFrame:
+        """Panes with what their trigger must know, and with a state for those that are new."""
+        panes, complete, was, expired = self._ends(panes, moment)
+        if EVICTED in panes.columns:
+            expired = expired | pl.col(EVICTED)
         prepared = (
             panes.lazy()
             .with_columns(
@@ -158,7 +167,7 @@ class Firing:
                 pl.lit(moment.now, pl.Int64).alias(NOW.meta.output_name()),
             )
             .with_columns(self._begun)
-            .drop(c.WAS, c.REACHED, strict=False)
+            .drop(c.WAS, c.REACHED, EVICTED, strict=False)
         )
         return prepared.with_columns(self._moved) if merging else prepared
 

@@ -19,7 +19,7 @@ from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.operators import columns as c
-from eventide.operators.admission import check_gap, check_offset, check_window, read_time
+from eventide.operators.admission import check_gap, check_offset, check_window, dead_letters, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
@@ -31,12 +31,17 @@ from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
 from eventide.operators.reach import Reach
 from eventide.operators.repeats import without_repeats
+from eventide.operators.retain_sessions import RetainSessions
+from eventide.operators.retain_windows import RetainWindows
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.plan.plan import IngestionTime, Plan, fingerprint
 from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
 from eventide.windows import Inherit, Sessions
+
+_BEYOND = "out_of_retention", "its window is full, or was closed to make room"
+_OUTLIVED = "out_of_retention", "its window was kept for as long as .retain(time=…) says"
 
 __all__ = ["State", "WindowedAggregate"]
 
@@ -192,7 +197,9 @@ class WindowedAggregate:
 
         Where rows are numbered, or judged one by one, all of them are needed beside the state.
         """
-        return not self._by_row and not any(own.watermark.options.deduplicate for own in self.plan.edges)
+        plan = self.plan
+        bounded = plan.retention is not None and plan.retention.sized
+        return not self._by_row and not bounded and not any(own.watermark.options.deduplicate for own in plan.edges)
 
     @property
     def _by_row(self) -> bool:
@@ -222,10 +229,14 @@ class WindowedAggregate:
 
     def _make_inner(self) -> Inner:
         plan = self.plan
+        bounded = plan.retention is not None and plan.retention.sized
         if isinstance(plan.window, Sessions):
             if plan.window.max_duration:
                 return CutSessions(plan, plan.window, self.bound, self.results)
-            return MergeSessions(plan, plan.window, self.bound, self.results)
+            merging = RetainSessions if bounded else MergeSessions
+            return merging(plan, plan.window, self.bound, self.results)
+        if bounded:
+            return RetainWindows(plan, plan.window, self.bound, self.results)
         if plan.layout == "cells":
             return FireOnce(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]
         return FireOften(plan, plan.window, self.bound, self.results)
@@ -284,11 +295,17 @@ class WindowedAggregate:
         behind: int,
     ) -> Output:
         plan, now = self.plan, state.now
+        refined = self._refined(behind, outcome, was)
         if outcome.outside is not None:
             nowhere = pl.lit("no_window").alias(c.REASON), pl.lit("it lies between two windows").alias(c.DETAIL)
             dead.append(outcome.outside.with_columns(nowhere))
         if outcome.failed is not None:
             dead.append(outcome.failed)
+        if outcome.beyond is not None and outcome.beyond.height:
+            dead.append(dead_letters(outcome.beyond, *_BEYOND))
+        if plan.late_is_out_of_retention and outcome.late is not None:
+            dead.append(dead_letters(outcome.late, *_OUTLIVED))
+            outcome = replace(outcome, late=None)
         own = [*self.schema, c.TIME]
         late = outcome.late.select(own) if outcome.late is not None else self._none.select(own)
         letters = pl.concat([d.select(*own, c.REASON, c.DETAIL) for d in dead]) if dead else self._none
@@ -303,7 +320,7 @@ class WindowedAggregate:
             dead=rows_out.dead_rows(letters, watermark=was, now=now) if letters.height else self._no_dead,
             watermark=state.watermark,
             promise=self._promise(state),
-            counts=replace(counts, refined=self._refined(behind, outcome, was)),
+            counts=replace(counts, refined=refined),
             open_panes=self._inner.open(state.store),
         )
 
@@ -311,8 +328,8 @@ class WindowedAggregate:
         if not behind:
             return 0
         late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
-        elsewhere = [frame for frame in (outcome.late, outcome.outside, outcome.failed) if frame is not None]
-        return behind - sum(frame.filter(late).height for frame in elsewhere)
+        elsewhere = (outcome.late, outcome.outside, outcome.failed, outcome.beyond)
+        return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 
     def _promise(self, state: State) -> int:
         """No pane with an earlier output time will follow, unless it refines a window that was told already."""

@@ -15,6 +15,7 @@ from eventide.errors import windows as window_errors
 from eventide.panes import RESERVED
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
+from eventide.plan.retention import Retention, retention
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, each
 from eventide.watermarks import Strategy, ascending, none
@@ -76,6 +77,27 @@ class Stream:
             raise errors.overflow_of_time("lateness", length)
         return replace(self, _lateness=length)
 
+    def retain(
+        self, *, time: str | timedelta | None = None, rows: int | None = None, bytes: int | None = None
+    ) -> Stream:
+        """Bound what rests in state. What comes for a window that had to go is a dead letter, ``out_of_retention``.
+
+        ``time``: a window is kept for so long after its end, so that late rows refine it, as with ``.lateness``. Where
+        there is a shorter lateness too, that one ends its life, and what comes then is late.
+
+        ``rows``: the open windows of a key (of all rows, without a key) hold at most so many; a row counts in each
+        window that it is in. Where there are more, the oldest windows are closed: what they have not emitted is emitted
+        as their last pane. A window that holds so many by itself takes no more.
+
+        ``bytes``: the same for the estimated size of all windows, of whatever key. On Spark it is that of a bucket.
+
+        >>> import eventide as ev
+        >>> clicks = ev.stream(time="ts", key="user").retain(time="1 hour", rows=10_000)
+        """
+        if "retain" in self._options:
+            raise errors.said_twice("retain")
+        return replace(self, _options=self._options | {"retain": retention(time, rows, bytes)})
+
     def deduplicate(self) -> Stream:
         """Set aside rows that come again: the dead letters get them with the reason ``duplicate``.
 
@@ -117,7 +139,8 @@ class Stream:
     def _completed(self, window: Window, aggregates: dict[str, Aggregate]) -> Pipeline:
         self._check_names(aggregates)
         self._check_lateness(window)
-        lateness = self._lateness or 0
+        kept: Retention | None = self._options.get("retain")
+        lateness = self._kept_for(window, kept)
         trigger = self._trigger or (after_watermark(late=each()) if lateness else after_watermark())
         self._check_trigger(trigger, lateness)
         if isinstance(window, Sessions) and window.max_duration and self._mode == "discarding":
@@ -135,6 +158,7 @@ class Stream:
                 fire_only_updated=self._options.get("fire_only_updated", False),
                 output_time=self._options["output_time"],
                 inputs=self._inputs,
+                retention=kept,
             )
         )
 
@@ -150,6 +174,16 @@ class Stream:
             raise errors.key_taken(str(origin))
         key = self._key if origin is None or origin in self._key else (*self._key, origin)
         return replace(self, _key=key, _watermark=self._watermark.by_offset(column))
+
+    def _kept_for(self, window: Window, kept: Retention | None) -> int:
+        """How long windows live after their end."""
+        if kept is not None and kept.sized and isinstance(window, Sessions) and window.max_duration:
+            raise errors.pieces_not_retained()
+        if kept is None or kept.time is None:
+            return self._lateness or 0
+        if window.axis == "rows":
+            raise errors.rows_have_no_time(window.describe())
+        return kept.time if self._lateness is None else min(self._lateness, kept.time)
 
     def _check_lateness(self, window: Window) -> None:
         if self._lateness is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Literal, TypeAlias
 
 from eventide.aggregates import Aggregate
+from eventide.plan.retention import Retention
 from eventide.triggers import AfterWatermark, Repeatedly, Trigger
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions, WindowKind
@@ -75,6 +76,7 @@ class Plan:
     output_time: OutputTime = "end"
     inputs: tuple[Input, ...] = ()
     sides: Sides | None = None
+    retention: Retention | None = None
 
     @property
     def edges(self) -> tuple[Input, ...]:
@@ -100,13 +102,20 @@ class Plan:
         return Lifetime(self.lateness, joins)
 
     @property
+    def late_is_out_of_retention(self) -> bool:
+        """Whether it is retention that ends the life of windows: what comes for them is a dead letter, not late."""
+        time = None if self.retention is None else self.retention.time
+        return time is not None and self.lateness >= time
+
+    @property
     def layout(self) -> Layout:
         """What rests in state.
 
         ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
         once, at its end. ``panes``: a row per key and window with its trigger's state.
         """
-        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time"
+        bounded = self.retention is not None and self.retention.sized
+        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not bounded
         return "cells" if once and isinstance(self.window, WindowKind) else "panes"
 
     @property
@@ -130,6 +139,7 @@ def fingerprint(plan: Plan) -> dict[str, str]:
     }
     facts |= {f"input {one.name}": one.describe() for one in plan.inputs}
     facts |= {} if plan.sides is None else {"sides": repr(plan.sides)}
+    facts |= {} if plan.retention is None else {"retention": repr(plan.retention)}
     facts |= {f"aggregate {name}": str(aggregate) for name, aggregate in plan.aggregates.items()}
     # What the words leave out: options, and the fields of what users have written themselves.
     parts: dict[str, object] = {"watermark": plan.watermark, "window": plan.window, "trigger": plan.trigger}
