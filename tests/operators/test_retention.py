@@ -61,12 +61,20 @@ def test_a_window_is_kept_for_its_time_and_refined_by_late_rows() -> None:
     assert (beyond(gone), gone.late.height) == ([3], 0)
 
 
-def test_of_lateness_and_retention_the_shorter_ends_a_windows_life() -> None:
-    for lateness, late, dead in ((3, 1, 0), (5, 0, 1), (9, 0, 1)):
-        windows = stream(time=us(5)).lateness(us(lateness)).agg(values=ev.collect("v")).open(SCHEMA)
-        push(windows, (1, "a", 1), watermark=15)
-        output = push(windows, (2, "a", 2))
-        assert (output.late.height, len(beyond(output))) == (late, dead)
+@pytest.mark.parametrize("kind", [TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(5))])
+def test_what_is_too_late_is_late_until_its_window_is_out_of_retention(kind: Any) -> None:
+    windows = stream(kind, time=us(50)).lateness(us(3)).agg(values=ev.collect("v")).open(SCHEMA)
+    push(windows, (1, "a", 1), watermark=30)
+    output = push(windows, (2, "a", 2), watermark=70)
+    assert (output.late["v"].to_list(), beyond(output)) == ([2], [])
+    output = push(windows, (3, "a", 3))
+    assert (output.late["v"].to_list(), beyond(output)) == ([], [3])
+
+
+def test_a_lateness_that_is_longer_than_the_retention_does_not_count() -> None:
+    windows = stream(time=us(5)).lateness(us(9)).agg(values=ev.collect("v")).open(SCHEMA)
+    push(windows, (1, "a", 1), watermark=15)
+    assert beyond(push(windows, (2, "a", 2))) == [2]
 
 
 def test_sessions_are_kept_for_their_time_too() -> None:

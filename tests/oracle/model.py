@@ -201,6 +201,7 @@ class Model:
         self.atoms: dict[str | None, list[Atom]] = defaultdict(list)  # only where sessions are cut
         self.on_time: set[int] = set()  # the ids of rows that were not late when they came
         self.floors: dict[Any, int] = {}  # per key: the end of the last window that was closed to make room
+        self.ends: dict[int, int] = {}  # where the last window of a row ends, or what it adds to its session
         self.ids: dict[int, int] = {}  # for windows by offset: whose id a row has, which has its own order
         self.reach: dict[Any, int] = {}  # per origin: the first offset that is still to come
         self.seen: set[tuple[str | None, int | None]] = set()  # the numbers of rows, per origin
@@ -219,10 +220,8 @@ class Model:
         for window in list(self.open.values()):
             self._evaluate(window)
         self._wear_away()
+        self._outlive()
         self.watermark = self.after
-        out.late = [self.ids.get(one, one) for one in out.late]
-        if self.spec.kept is not None and self.spec.life >= self.spec.kept:
-            out.late, out.dead = [], out.dead + [(one, "out_of_retention") for one in out.late]
         out.panes.sort(key=lambda pane: pane[:4])
         return out
 
@@ -297,10 +296,11 @@ class Model:
             return self.reach.get(key[1], MIN)
         return (self.numbered[key] if self.spec.window[0] == "rows" else self.numbered.total()) + 1
 
-    def _expired(self, end: int, watermark: int) -> bool:
+    def _expired(self, end: int, watermark: int, life: int | None = None) -> bool:
+        life = self.spec.life if life is None else life
         if self.spec.window[0] == "sessions" and self.spec.window[2] == "merge":
-            return end + self.spec.life < watermark
-        return end + self.spec.life <= watermark or end == watermark == MAX
+            return end + life < watermark
+        return end + life <= watermark or end == watermark == MAX
 
     # Windows
 
@@ -320,10 +320,21 @@ class Model:
                 self._beyond(row)
             elif windows:
                 self.out.late.append(row.id)
+                self.ends[row.id] = max(end for _, end in windows)
             else:
                 self.out.dead.append((self.ids.get(row.id, row.id), "no_window"))
 
     # Retention
+
+    def _outlive(self) -> None:
+        """Of what came too late, tell what is late from what is out of retention."""
+        late, self.out.late = self.out.late, []
+        for one in late:
+            kept, who = self.spec.kept, self.ids.get(one, one)
+            if kept is not None and (self.spec.life >= kept or self._expired(self.ends[one], self.watermark, kept)):
+                self.out.dead.append((who, "out_of_retention"))
+            else:
+                self.out.late.append(who)
 
     def _held(self, window: Window) -> int:
         return len(window.untold if self.spec.mode == "discarding" else window.rows)
@@ -373,6 +384,7 @@ class Model:
             gap = row.gap if self.spec.window[1] == "gap" else self.spec.window[1]
             assert at is not None and gap is not None
             found[row.key].append((at, at + gap, [row]))
+            self.ends[row.id] = at + gap
         return found
 
     def _chains(self, intervals: list[tuple[int, int, list[Any]]]) -> Iterator[tuple[int, int, list[Any]]]:

@@ -7,20 +7,46 @@ until all bounds hold. The newest window of a key stays open, and a window is ne
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from eventide.aggregates import Bound
 from eventide.operators import columns as c
 from eventide.operators.firing import EVICTED, Firing, Moment
+from eventide.operators.slicing import windows_of
 from eventide.plan.plan import Plan
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable, Positions, hashes
 from eventide.state.sizes import sizes
 from eventide.time import MIN
+from eventide.windows import Inherit, Sessions
 
 SIZE = "__size"
 FLOOR = "__floor"  # the end of the last window of a key that was closed
 _ALL = "__all"  # stands for the key, where there is none
 _AT = "__pane"
+
+
+def split_late(plan: Plan, late: pl.DataFrame, was: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows that came too late: those that are late, and those whose last window would be out of retention by now."""
+    if plan.late_is_out_of_retention:
+        return late.clear(), late
+    if plan.retention is None or plan.retention.time is None or late.is_empty():
+        return late, late.clear()
+    gone = replace(plan.lifetime, lateness=plan.retention.time).expired(pl.col(c.END), was)
+    beside = late.with_columns(_last_end(plan, late).alias(c.END))
+    return late.filter(beside.select(~gone).to_series()), late.filter(beside.select(gone).to_series())
+
+
+def _last_end(plan: Plan, rows: pl.DataFrame) -> pl.Series:
+    if isinstance(plan.window, Inherit):
+        return rows[c.END]
+    if isinstance(plan.window, Sessions):
+        gap = plan.window.gap
+        return rows.select(pl.col(c.AT) + (pl.col("__gap") if isinstance(gap, str) else gap)).to_series()
+    slices = rows.select(plan.window.slice_of(pl.col(c.AT)).alias(c.SLICE))
+    ends = windows_of(plan.window, slices[c.SLICE].unique()).group_by(c.SLICE).agg(pl.col(c.END).max())
+    return slices.join(ends, on=c.SLICE, how="left", maintain_order="left")[c.END]
 
 
 class Retaining:

@@ -33,6 +33,7 @@ from eventide.operators.reach import Reach
 from eventide.operators.repeats import without_repeats
 from eventide.operators.retain_sessions import RetainSessions
 from eventide.operators.retain_windows import RetainWindows
+from eventide.operators.retaining import split_late
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.plan.plan import IngestionTime, Plan, fingerprint
 from eventide.state.paging import Ledger, Pages
@@ -303,11 +304,12 @@ class WindowedAggregate:
             dead.append(outcome.failed)
         if outcome.beyond is not None and outcome.beyond.height:
             dead.append(dead_letters(outcome.beyond, *_BEYOND))
-        if plan.late_is_out_of_retention and outcome.late is not None:
-            dead.append(dead_letters(outcome.late, *_OUTLIVED))
-            outcome = replace(outcome, late=None)
         own = [*self.schema, c.TIME]
-        late = outcome.late.select(own) if outcome.late is not None else self._none.select(own)
+        late = self._none.select(own)
+        if outcome.late is not None:
+            late, outlived = split_late(plan, outcome.late, was)
+            late = late.select(own)
+            dead += [dead_letters(outlived, *_OUTLIVED)] if outlived.height else []
         letters = pl.concat([d.select(*own, c.REASON, c.DETAIL) for d in dead]) if dead else self._none
         emitted = pl.concat([self._no_panes, *outcome.emitted], how="diagonal")
         panes = rows_out.pane_rows(

@@ -83,7 +83,7 @@ class Stream:
         """Bound what rests in state. What comes for a window that had to go is a dead letter, ``out_of_retention``.
 
         ``time``: a window is kept for so long after its end, so that late rows refine it, as with ``.lateness``. Where
-        there is a shorter lateness too, that one ends its life, and what comes then is late.
+        there is a shorter lateness too, that one ends its life: what comes is late first, then out of retention.
 
         ``rows``: the open windows of a key (of all rows, without a key) hold at most so many; a row counts in each
         window that it is in. Where there are more, the oldest windows are closed: what they have not emitted is emitted
