@@ -13,7 +13,7 @@ from eventide.operators.bundle import Bundle, Output, Step
 from eventide.operators.windowed import State, WindowedAggregate
 from eventide.watermarks import Watermark
 from tests.oracle.histories import SCHEMA, History, Push, aggregates_of, frame_of, pipeline_of, smaller
-from tests.oracle.model import MAX, MIN, Model, Out, Pane, Spec
+from tests.oracle.model import MAX, MIN, Model, Out, Pane, Spec, shown
 
 _PANE = ("timing", "index", "nonspeculative_index", "is_first", "is_last", "time", "at")
 
@@ -68,10 +68,14 @@ def panes_of(frame: pl.DataFrame, spec: Spec) -> list[Pane]:
     window, pane = pl.col("window").struct, pl.col("pane").struct
     bounds = [window.field("end").cast(pl.Int64).fill_null(MAX), window.field("start").cast(pl.Int64).fill_null(MIN)]
     fields = [pane.field(name) for name in _PANE[:-2]] + [pane.field(name).cast(pl.Int64) for name in _PANE[-2:]]
-    key = pl.col("key") if spec.keyed else pl.lit(None, pl.String).alias("key")
+    keys = [
+        pl.col(name) if name in frame.columns else pl.lit(None, pl.String).alias(name) for name in ("key", "origin")
+    ]
     return [
-        Pane(diff, end, start, (of is not None, of or ""), tuple(map(_plain, rest[:-7])), *rest[-7:])
-        for diff, end, start, of, *rest in frame.select("diff", *bounds, key, *aggregates_of(spec), *fields).iter_rows()
+        Pane(diff, end, start, shown((of, origin) if spec.by_offset else of), tuple(map(_plain, rest[:-7])), *rest[-7:])
+        for diff, end, start, of, origin, *rest in frame.select(
+            "diff", *bounds, *keys, *aggregates_of(spec), *fields
+        ).iter_rows()
     ]
 
 
@@ -134,7 +138,9 @@ def transcript(history: History, steps: list[Output], want: list[Any], have: lis
     lines = ["", f"spec    {history.spec}", f"source  {history.source}", f"literal {history!r}", ""]
     for i, (push, step) in enumerate(zip(history.pushes[: failed + 1], steps, strict=False)):
         rows = " ".join(
-            f"{row.key}@{row.time}={row.value}" + (f"~{row.gap}" if "gap" in history.spec.window else "")
+            f"{row.key}@{row.time}={row.value}"
+            + (f"~{row.gap}" if "gap" in history.spec.window else "")
+            + (f"#{row.origin}{row.number}" if row.number is not None else "")
             for row in push.rows
         )
         if push.restart:
@@ -161,6 +167,6 @@ def _said(one: Any) -> str:
         return str(one)
     flags = ("first " if one.is_first else "") + ("last " if one.is_last else "")
     return (
-        f"{one.diff:+d} {one.key[1] if one.key[0] else None} [{one.start}, {one.end}) {one.values} {one.timing}"
+        f"{one.diff:+d} {one.key} [{one.start}, {one.end}) {one.values} {one.timing}"
         f" index {one.index}/{one.nonspeculative_index} {flags}time {one.time} at {one.at}"
     )

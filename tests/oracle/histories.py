@@ -28,6 +28,7 @@ SCHEMA = {
     "value": pl.Int64(),
     "gap": pl.Int64(),
     "origin": pl.String(),
+    "number": pl.Int64(),
 }
 
 # Days of 23, 25 and 24 hours; a midnight that does not exist, and one that comes twice.
@@ -84,6 +85,10 @@ def window_of(window: tuple[Any, ...]) -> Any:
         return ev.rows(args[0], every=args[1])
     if kind == "row_sessions":
         return ev.row_sessions(absent=args[0] - 1)
+    if kind == "offsets":
+        return ev.rows(args[0], every=args[1], offset="number")
+    if kind == "offset_sessions":
+        return ev.row_sessions(absent=args[0] - 1, offset="number")
     gap, touching, longest = args
     most = None if longest is None else us(longest)
     return ev.sessions(gap if isinstance(gap, str) else us(gap), touching=touching, max_duration=most)
@@ -121,6 +126,9 @@ def source_of(source: tuple[Any, ...], skew: int | None) -> Any:
         return ev.none(**guard)
     if kind == "clock":
         return ev.clock_lag(us(args[0]), **guard)
+    if kind == "numbered":
+        patience = None if args[1] is None else us(args[1])
+        return ev.lag(us(args[0]), origin="origin", sequence="number", gap_timeout=patience, **guard)
     if kind == "origins":
         return ev.lag(us(args[0]), origin="origin", idle_after=us(args[1]), on_return=args[2], **guard)
     return ev.ascending(**guard) if kind == "ascending" else ev.lag(us(args[0]), **guard)
@@ -130,10 +138,14 @@ def pipeline_of(spec: Spec, source: tuple[Any, ...] = ("none",), aggregates: Any
     """The plan as users write it."""
     key = "key" if spec.keyed else None
     stream = ev.stream(time="time", key=key, watermark=source_of(source, spec.skew))
+    stream = stream.deduplicate() if spec.deduplicate else stream
     stream = stream.window(window_of(spec.window), at=spec.at)  # type: ignore[arg-type]
     stream = stream.trigger(trigger_of(spec.trigger), may_lose_data=True)
     if spec.lateness:
-        stream = stream.lateness(us(spec.lateness))
+        late = spec.lateness
+        stream = stream.lateness(rows=late) if spec.by_offset else stream.lateness(us(late))
+    if spec.kept is not None or spec.most is not None:
+        stream = stream.retain(time=None if spec.kept is None else us(spec.kept), rows=spec.most)
     accumulated: ev.Stream = getattr(stream, spec.mode)(fire_only_updated=spec.only_updated)
     return accumulated.agg(**(aggregates or aggregates_of(spec)))
 
@@ -160,7 +172,12 @@ FAMILIES = (
     "cut",
     "rows",
     "row_sessions",
+    "offsets",
+    "offset_sessions",
+    "repeats",
+    "retained",
 )
+_BOUNDED = [name for name in FAMILIES if name not in ("calendar", "repeats", "retained")]
 
 
 def random_window(rng: Random, family: str) -> tuple[Any, ...]:
@@ -187,6 +204,9 @@ def random_window(rng: Random, family: str) -> tuple[Any, ...]:
         return ("rows", size, every, 1 % every)
     if family == "row_sessions":
         return ("row_sessions", rng.choice([2, 3, 4]), "split", None)
+    if family in ("offsets", "offset_sessions"):
+        same = {"offsets": "rows", "offset_sessions": "row_sessions"}[family]
+        return (family, *random_window(rng, same)[1:], rng.choice(["gapless", "highest"]))
     return ("global",)
 
 
@@ -236,14 +256,23 @@ USUAL = [
 
 def random_spec(rng: Random, family: str) -> Spec:
     """A plan with a window of ``family``."""
-    cut = family == "cut"
+    if family == "repeats":
+        return random_spec(rng, rng.choice(("tumbling", "sliding", "sessions", "cut")))._replace(deduplicate=True)
+    if family == "retained":
+        inner = rng.choice(_BOUNDED)
+        spec = random_spec(rng, inner)
+        most = None if inner == "cut" or rng.random() < 0.1 else rng.choice([1, 2, 3, 5, 8])
+        kept = None if spec.by_row else rng.choice([None, 0, 5, 50])
+        return spec._replace(kept=kept, most=most)
+    cut, window = family == "cut", random_window(rng, family)
     by_row = family in ("rows", "row_sessions")
     return Spec(
-        window=random_window(rng, family),
+        window=window,
         trigger=rng.choice(USUAL) if rng.random() < 0.5 else random_trigger(rng),
         mode=rng.choice(["accumulating", "retracting", "retracting", "accumulating" if cut else "discarding"]),
         only_updated=rng.random() < 0.25,
         lateness=0 if by_row else rng.choice([0, 0, 3, 10, 100]),
+        deduplicate="gapless" in window and rng.random() < 0.5,
         at=rng.choice(["end", "end", "earliest", "latest"]),
         keyed=rng.random() < 0.75,
         skew=rng.choice([None, None, None, 10]),
@@ -251,7 +280,9 @@ def random_spec(rng: Random, family: str) -> Spec:
     )
 
 
-def random_source(rng: Random) -> tuple[Any, ...]:
+def random_source(rng: Random, spec: Spec) -> tuple[Any, ...]:
+    if spec.deduplicate or spec.gapless:
+        return ("numbered", rng.choice([0, 4]), None if spec.gapless else rng.choice([None, 10]))
     return rng.choice(
         [
             ("none",),
@@ -275,6 +306,7 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
     now, note, ids = rng.choice([0, 0, 0, -50]), -20, 0
     centre = rng.choice([-10, 0, 5])
     skewed = spec.skew is not None
+    before: list[Row] = []
     for _ in range(rng.choice([1, 2, 2, 3, 3, 4, 6])):
         now += rng.choice([0, 1, 5, 10, 30])
         centre += rng.choice([0, 2, 5, 10]) if not skewed else 0
@@ -284,16 +316,18 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
         for _ in range(rng.choice([0, 1, 1, 2, 3, 5, 8])):
             ids += 1
             spread = rng.randint(-12, 12) - 15 * behind
-            rows.append(
-                Row(
-                    id=ids,
-                    key=rng.choice(["a", "a", "a", "b", None]) if spec.keyed else None,
-                    time=None if rng.random() < 0.03 else around + spread,
-                    value=None if rng.random() < 0.1 else rng.randint(0, 9),
-                    gap=rng.choice([1, 3, 3, 5, 8, 8, 0, None]) if rng.random() < 0.9 else 3,
-                    origin=rng.choice(["x", "x", "y"]),
-                )
+            row = Row(
+                id=ids,
+                key=rng.choice(["a", "a", "a", "b", None]) if spec.keyed else None,
+                time=None if rng.random() < 0.03 else around + spread,
+                value=None if rng.random() < 0.1 else rng.randint(0, 9),
+                gap=rng.choice([1, 3, 3, 5, 8, 8, 0, None]) if rng.random() < 0.9 else 3,
+                origin=rng.choice(["x", "x", "y"]),
             )
+            if source[0] not in ("numbered", "origins") and spec.by_offset:
+                row = row._replace(origin=None)
+            rows.append(_numbered(rng, row, before) if source[0] == "numbered" or spec.by_offset else row)
+            before.append(rows[-1])
         told = None
         if source[0] == "none" and rng.random() < 0.7:
             note = max(note, around + rng.choice([-10, -5, -5, 0, 0, 5]))
@@ -302,6 +336,14 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
     if rng.random() < 0.7:
         pushes.append(Push((), now, MAX))
     return History(spec, source, tuple(pushes))
+
+
+def _numbered(rng: Random, row: Row, before: list[Row]) -> Row:
+    """The next row of its origin, one that overtook some, one without a number, or one that has come before."""
+    if before and rng.random() < 0.2:
+        return rng.choice(before)._replace(id=row.id)
+    last = max((other.number or 0 for other in before if other.origin == row.origin), default=0)
+    return row._replace(number=rng.choice([*[last + 1] * 6, last + 2, last + 3, max(last - 1, 1), 0, None]))
 
 
 def on_the_calendar(rng: Random, history: History) -> History:
@@ -341,7 +383,8 @@ def _scaled(trigger: Any, unit: int) -> Any:
 
 def random_histories(rng: Random, family: str, count: int) -> list[History]:
     """Some histories of one plan."""
-    spec, source = random_spec(rng, family), random_source(rng)
+    spec = random_spec(rng, family)
+    source = random_source(rng, spec)
     histories = [random_history(rng, spec, source) for _ in range(count)]
     if family == "calendar":
         seed = rng.random()

@@ -27,6 +27,7 @@ class Row(NamedTuple):
     value: int | None = None
     gap: int | None = None
     origin: str | None = None
+    number: int | None = None
 
 
 class Spec(NamedTuple):
@@ -41,14 +42,31 @@ class Spec(NamedTuple):
     keyed: bool = True
     skew: int | None = None
     lists: bool = True
+    deduplicate: bool = False
+    kept: int | None = None  # retention by time
+    most: int | None = None  # retention by rows
+
+    @property
+    def life(self) -> int:
+        """How long windows live after their end."""
+        return self.lateness if self.kept is None else min(self.lateness or self.kept, self.kept)
 
     @property
     def by_row(self) -> bool:
-        return self.window[0] in ("rows", "row_sessions")
+        return self.window[0] in ("rows", "row_sessions") or self.by_offset
+
+    @property
+    def by_offset(self) -> bool:
+        return self.window[0] in ("offsets", "offset_sessions")
+
+    @property
+    def gapless(self) -> bool:
+        """Offsets are waited for while one is missing."""
+        return self.by_offset and self.window[4] == "gapless"
 
     @property
     def merging(self) -> bool:
-        return self.window[0] in ("sessions", "row_sessions")
+        return self.window[0] in ("sessions", "row_sessions", "offset_sessions")
 
 
 class Pane(NamedTuple):
@@ -57,7 +75,7 @@ class Pane(NamedTuple):
     diff: int
     end: int
     start: int
-    key: tuple[bool, str]
+    key: Any
     values: tuple[Any, ...]
     timing: str
     index: int  # type: ignore[assignment]
@@ -121,6 +139,12 @@ class Window:
     nonspeculative: int = 0
     standing: Pane | None = None
     touched: bool = False
+    closed: bool = False  # to make room
+
+
+def shown(key: Any) -> Any:
+    """A key as panes are ordered by it: null first."""
+    return tuple(map(shown, key)) if isinstance(key, tuple) else (key is not None, key or "")
 
 
 def aggregate(rows: Iterable[Row]) -> tuple[Any, ...]:
@@ -144,10 +168,10 @@ def windows_at(window: tuple[Any, ...], at: int) -> list[tuple[int, int]]:
         step, size, offset = args
         start = (at - offset) // size * size + offset
         return [(start, start + length) for length in range(step, size + 1, step) if at < start + length]
-    size, every, offset = args
+    size, every, offset = args[:3]
     newest = (at - offset) // every * every + offset
     found = [(start, start + size) for start in range(newest, at - size, -every)]
-    return [(start, end) for start, end in found if kind != "rows" or start >= 1]
+    return [(start, end) for start, end in found if kind == "sliding" or start >= 1]
 
 
 def _calendar(unit: str, tz: str, at: int) -> tuple[int, int]:
@@ -176,17 +200,27 @@ class Model:
         self.numbered: Counter[str | None] = Counter()  # rows so far, on the row axis
         self.atoms: dict[str | None, list[Atom]] = defaultdict(list)  # only where sessions are cut
         self.on_time: set[int] = set()  # the ids of rows that were not late when they came
+        self.floors: dict[Any, int] = {}  # per key: the end of the last window that was closed to make room
+        self.ends: dict[int, int] = {}  # where the last window of a row ends, or what it adds to its session
+        self.ids: dict[int, int] = {}  # for windows by offset: whose id a row has, which has its own order
+        self.reach: dict[Any, int] = {}  # per origin: the first offset that is still to come
+        self.seen: set[tuple[str | None, int | None]] = set()  # the numbers of rows, per origin
 
     def step(self, rows: list[Row], now: int, watermark: int) -> Out:
         out = Out(rows=len(rows))
         self.out, self.now, self.after = out, now, max(watermark, self.watermark)
         usable = [row for row in rows if self._admit(row)]
+        if self.spec.by_offset:
+            usable = self._as_offsets(usable)
         self.before = {key: self._reached(key, self.watermark) for key in self._keys(usable)}
         place = self._assign if not self.spec.merging else self._cut if self.spec.window[3] else self._merge
         place(usable)
+        self._follow(rows)
+        self._make_room()
         for window in list(self.open.values()):
             self._evaluate(window)
         self._wear_away()
+        self._outlive()
         self.watermark = self.after
         out.panes.sort(key=lambda pane: pane[:4])
         return out
@@ -194,20 +228,43 @@ class Model:
     # Admission
 
     def _admit(self, row: Row) -> bool:
-        reason = None
-        if row.time is None:
+        reason, again = None, self.spec.deduplicate and (row.origin, row.number) in self.seen
+        if self._misnumbered(row):
+            reason = "bad_row"
+        elif row.time is None:
             reason = "null_time"
         elif self.spec.skew is not None and row.time > self.now + self.spec.skew:
             reason = "future"
-        elif self.spec.window[0] == "sessions" and self.spec.window[1] == "gap" and not (row.gap or 0) > 0:
+        elif self._misplaced(row):
             reason = "bad_row"
+        elif again:
+            reason = "duplicate"
+        self.seen.add((row.origin, row.number))
         if reason:
             self.out.dead.append((row.id, reason))
         return reason is None
 
+    def _as_offsets(self, rows: list[Row]) -> list[Row]:
+        """Rows as they count for windows by offset: of a key and origin, and in the order of their offsets."""
+        ordered = sorted(rows, key=lambda row: row.number or 0)
+        self.ids |= {len(self.ids) + i: row.id for i, row in enumerate(ordered)}
+        begin = len(self.ids) - len(rows)
+        return [row._replace(id=begin + i, key=(row.key, row.origin)) for i, row in enumerate(ordered)]  # type: ignore
+
+    def _misnumbered(self, row: Row) -> bool:
+        return (self.spec.deduplicate or self.spec.gapless) and (row.number is None or row.number < 1)
+
+    def _misplaced(self, row: Row) -> bool:
+        kind = self.spec.window[0]
+        if self.spec.by_offset:
+            return row.number is None or (row.number < 1 and kind == "offsets")
+        return kind == "sessions" and self.spec.window[1] == "gap" and not (row.gap or 0) > 0
+
     def _enter(self, row: Row) -> None:
         assert row.time is not None
         self.out.in_windows += 1
+        if self.spec.by_offset and row.number is not None:
+            self.out.refined += row.number < self.before[row.key]
         if row.time >= self.watermark or self.spec.by_row:
             self.on_time.add(row.id)
         else:
@@ -218,34 +275,89 @@ class Model:
     def _keys(self, rows: list[Row]) -> set[str | None]:
         return {row.key for row in rows} | {window.key for window in self.open.values()}
 
-    def _reached(self, key: str | None, watermark: int) -> int:
+    def _follow(self, rows: list[Row]) -> None:
+        """How far the offsets of each origin have come: without a gap, or at all."""
+        for row in rows:
+            if row.number is None or self._misnumbered(row):
+                continue
+            reached = self.reach.get(row.origin, 1 if self.spec.gapless else MIN)
+            if self.spec.gapless:
+                while (row.origin, reached) in self.seen:
+                    reached += 1
+                self.reach[row.origin] = reached
+            else:
+                self.reach[row.origin] = max(reached, row.number + 1)
+
+    def _reached(self, key: Any, watermark: int) -> int:
         """The watermark on the window's axis: on the row axis, rows of the key (or the stream) so far, plus one."""
         if not self.spec.by_row or watermark == MAX:
             return watermark
+        if self.spec.by_offset:
+            return self.reach.get(key[1], MIN)
         return (self.numbered[key] if self.spec.window[0] == "rows" else self.numbered.total()) + 1
 
-    def _expired(self, end: int, watermark: int) -> bool:
+    def _expired(self, end: int, watermark: int, life: int | None = None) -> bool:
+        life = self.spec.life if life is None else life
         if self.spec.window[0] == "sessions" and self.spec.window[2] == "merge":
-            return end + self.spec.lateness < watermark
-        return end + self.spec.lateness <= watermark or end == watermark == MAX
+            return end + life < watermark
+        return end + life <= watermark or end == watermark == MAX
 
     # Windows
 
     def _assign(self, rows: list[Row]) -> None:
         for row in rows:
             self.numbered[row.key] += 1
-            at = self.numbered[row.key] if self.spec.by_row else row.time
+            at = row.number if self.spec.by_offset else self.numbered[row.key] if self.spec.by_row else row.time
             assert at is not None
             windows = windows_at(self.spec.window, at)
             live = [bounds for bounds in windows if not self._expired(bounds[1], self.before[row.key])]
-            if live:
+            roomy = [bounds for bounds in live if self._has_room(row.key, *bounds)]
+            if roomy:
                 self._enter(row)
-                for bounds in live:
+                for bounds in roomy:
                     self._join(self._window(row.key, *bounds), [row])
+            elif live:
+                self._beyond(row)
             elif windows:
                 self.out.late.append(row.id)
+                self.ends[row.id] = max(end for _, end in windows)
             else:
-                self.out.dead.append((row.id, "no_window"))
+                self.out.dead.append((self.ids.get(row.id, row.id), "no_window"))
+
+    # Retention
+
+    def _outlive(self) -> None:
+        """Of what came too late, tell what is late from what is out of retention."""
+        late, self.out.late = self.out.late, []
+        for one in late:
+            kept, who = self.spec.kept, self.ids.get(one, one)
+            if kept is not None and (self.spec.life >= kept or self._expired(self.ends[one], self.watermark, kept)):
+                self.out.dead.append((who, "out_of_retention"))
+            else:
+                self.out.late.append(who)
+
+    def _held(self, window: Window) -> int:
+        return len(window.untold if self.spec.mode == "discarding" else window.rows)
+
+    def _has_room(self, key: Any, start: int, end: int) -> bool:
+        if self.spec.most is None:
+            return True
+        held = self._held(self.open[key, start, end]) if (key, start, end) in self.open else 0
+        return held < self.spec.most and end > self.floors.get(key, MIN)
+
+    def _beyond(self, row: Row) -> None:
+        self.out.dead.append((self.ids.get(row.id, row.id), "out_of_retention"))
+
+    def _make_room(self) -> None:
+        """Close the oldest windows of a key until it holds no more than it may. The newest stays."""
+        for key in {window.key for window in self.open.values()} if self.spec.most is not None else ():
+            after = self._reached(key, self.after)
+            own = [w for w in self.open.values() if w.key == key and not self._expired(w.end, after)]
+            own.sort(key=lambda window: (window.end, window.start))
+            while len(own) > 1 and sum(map(self._held, own)) > self.spec.most:  # type: ignore[operator]
+                oldest = own.pop(0)
+                oldest.closed = True
+                self.floors[key] = max(self.floors.get(key, MIN), oldest.end)
 
     def _window(self, key: str | None, start: int, end: int) -> Window:
         if (key, start, end) not in self.open:
@@ -268,14 +380,17 @@ class Model:
         found: dict[str | None, list[tuple[int, int, list[Any]]]] = defaultdict(list)
         for row in rows:
             self.numbered[row.key] += 1
-            at = self.numbered.total() if self.spec.by_row else row.time
+            at = row.number if self.spec.by_offset else self.numbered.total() if self.spec.by_row else row.time
             gap = row.gap if self.spec.window[1] == "gap" else self.spec.window[1]
             assert at is not None and gap is not None
             found[row.key].append((at, at + gap, [row]))
+            self.ends[row.id] = at + gap
         return found
 
     def _chains(self, intervals: list[tuple[int, int, list[Any]]]) -> Iterator[tuple[int, int, list[Any]]]:
         """Unions of intervals that overlap, or touch."""
+        if not intervals:
+            return
         intervals = sorted(intervals, key=lambda interval: interval[:2])
         start, end, held = intervals[0]
         for begins, ends, more in intervals[1:]:
@@ -290,12 +405,30 @@ class Model:
         late: list[int] = []
         for key, new in self._intervals(rows).items():
             old: list[Any] = [(window.start, window.end, []) for window in self.open.values() if window.key == key]
+            if self.spec.most is not None:
+                new = self._with_room(key, old, new, late)
             for start, end, joined in self._chains([*old, *new]):
                 if self._expired(end, self.before[key]):
                     late += [row.id for row in joined]
                 elif joined:
                     self._settle(key, start, end, sorted(joined))
         self.out.late += sorted(late)
+
+    def _with_room(self, key: Any, old: list[Any], new: list[Any], late: list[int]) -> list[Any]:
+        """The rows that find room in the session that all of them would make."""
+        kept: set[int] = set()
+        for start, end, joined in self._chains([*old, *new]):
+            held = [w for w in self.open.values() if w.key == key and start <= w.start and w.end <= end]
+            room = self.spec.most - sum(map(self._held, held))  # type: ignore[operator]
+            if self._expired(end, self.before[key]):
+                late += [row.id for row in joined]
+            else:
+                above = [row.id for at, _, (row,) in new if row in joined and at >= self.floors.get(key, MIN)]
+                kept |= set(sorted(above)[: max(room, 0)])
+                for row in joined:
+                    if row.id not in kept:
+                        self._beyond(row)
+        return [one for one in new if one[2][0].id in kept]
 
     def _settle(self, key: str | None, start: int, end: int, joined: list[Row]) -> None:
         """Put rows into the session ``[start, end)``, which replaces those that it has swallowed."""
@@ -366,7 +499,7 @@ class Model:
     def _evaluate(self, window: Window) -> None:
         before, after = self.before[window.key], self._reached(window.key, self.after)
         moment = Moment(self.now, window.end <= after)
-        completes, expires = moment.complete and window.end > before, self._expired(window.end, after)
+        completes, expires = moment.complete and window.end > before, self._expired(window.end, after) or window.closed
         asked = window.touched or completes or expires or window.trigger.due(self.now)
         window.touched = False
         if asked and not window.finished:
@@ -391,7 +524,7 @@ class Model:
         window.panes += 1
         window.nonspeculative += timing != "EARLY"
         time = self._output_time(window, rows)
-        key = (window.key is not None, window.key or "")
+        key = shown(window.key)
         window.standing = Pane(
             1, window.end, window.start, key, values, timing, index, later, index == 0, is_last, time, self.now
         )

@@ -1,4 +1,4 @@
-"""A query that is killed: ``python -m tests.spark.chaos_job PLACE MASTER PLAN``. It says on its output what it has done.
+"""A query that is killed: ``python -m tests.spark.chaos_job PLACE MASTER PLAN``. It says what it has done.
 
 ``EVENTIDE_DIE`` (``before:3``, ``after:3``) lets the driver die with SIGKILL in that batch: before its panes are in the
 sink, or after, when Spark has not yet written down that the batch is done.

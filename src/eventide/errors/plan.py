@@ -71,7 +71,27 @@ def latest_of_nothing() -> PlanError:
     """Early and late refinements of row windows."""
     return PlanError(
         ".lateness() has no meaning for windows counted in rows: rows are counted as they arrive, and none is late. "
-        "Remove it."
+        "Remove it, or window by offset: ev.rows(…, offset='offset')."
+    )
+
+
+def lateness_in_rows(window: str, *, rows: bool) -> PlanError:
+    """A lateness on another axis than the windows'."""
+    mend = ".lateness('1 hour')" if rows else ".lateness(rows=100)"
+    unit = "rows" if rows else "time"
+    return PlanError(f"The lateness is given in {unit}, but the windows ({window}) are not. Use {mend}.")
+
+
+def one_lateness() -> PlanError:
+    """Both or none."""
+    return PlanError("lateness() takes a duration, or rows= for windows by offset: .lateness('1 hour'). Give one.")
+
+
+def offsets_of_many() -> PlanError:
+    """Offsets of several inputs."""
+    return PlanError(
+        "Windows by offset are those of one stream: the offsets of several inputs have nothing to do with each other. "
+        "Make one pipeline for each stream."
     )
 
 
@@ -176,3 +196,45 @@ def clock_is_given() -> PlanError:
 def clock_is_no_list(value: object) -> PlanError:
     """A clock that is no list."""
     return PlanError(f"clock={value!r}: give a list with the batch time of each bundle.")
+
+
+def no_numbers(watermark: str) -> PlanError:
+    """Rows that cannot be told from their repeats."""
+    return PlanError(
+        f".deduplicate() knows rows by their numbers, but the watermark ({watermark}) names none. Add sequence= (and "
+        "origin=, where numbers are per origin): ev.lag('30 seconds', origin='partition', sequence='offset')."
+    )
+
+
+def deduplicate_apart() -> PlanError:
+    """Numbers are those of one stream."""
+    return PlanError(
+        ".deduplicate() comes before ev.union(): numbers are those of one stream. "
+        "Say it of each stream: ev.union(web=web.deduplicate(), tills=tills.deduplicate())."
+    )
+
+
+def nothing_retained() -> PlanError:
+    """No bound at all."""
+    return PlanError(".retain() needs a bound: time='1 hour', rows=10_000 or bytes=64_000_000, one or more of them.")
+
+
+def not_a_bound(name: str, value: object) -> PlanError:
+    """A bound that is no positive integer."""
+    return PlanError(f".retain({name}={value!r}): give an integer of at least 1.")
+
+
+def pieces_not_retained() -> PlanError:
+    """Sessions that are cut are put together anew with each row."""
+    return PlanError(
+        "sessions(max_duration=…) cannot be bounded by .retain(rows=…) or bytes=…: a piece that was closed would be "
+        "cut anew when its session's start moves. Use .retain(time=…), or sessions without max_duration."
+    )
+
+
+def rows_have_no_time(window: str) -> PlanError:
+    """Retention by time of windows that end at a row."""
+    return PlanError(
+        f".retain(time=…) has no meaning for {window}: such a window ends at a row, not in time. "
+        "Use .retain(rows=…) or bytes=…; windows by offset also have .lateness(rows=…)."
+    )

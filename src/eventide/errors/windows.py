@@ -112,3 +112,28 @@ def slice_is_no_integer(kind: str, dtype: object) -> PlanError:
 def no_zone(tz: object) -> PlanError:
     """A zone that is no name."""
     return PlanError(f"calendar(tz={tz!r}): name a time zone, such as 'UTC' or 'Europe/Berlin'.")
+
+
+def not_an_offset(value: object) -> PlanError:
+    """A first offset that is no integer."""
+    return PlanError(f"rows(first={value!r}): the first offset of an origin is an integer, mostly 0 or 1.")
+
+
+def first_of_nothing(value: int) -> PlanError:
+    """Rows that are counted as they come begin at 1."""
+    return PlanError(f"rows(first={value}) needs offset=: rows that are numbered as they arrive begin at 1.")
+
+
+def not_an_offset_column(where: str, value: object) -> PlanError:
+    """Offsets are in a column."""
+    return PlanError(f"{where}: offset={value!r} is no name of a column. Name the one that holds an origin's offsets.")
+
+
+def no_offset_column(column: str, known: Sequence[str]) -> PlanError:
+    """The column of offsets does not exist."""
+    return PlanError(f"Windows by offset: there is no column {column!r}. {did_you_mean(column, known)}")
+
+
+def bad_offset_type(column: str, dtype: object) -> PlanError:
+    """The column of offsets has the wrong type."""
+    return PlanError(f"Windows by offset: the column {column!r} is {dtype}; offsets are integers.")

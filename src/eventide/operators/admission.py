@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -12,11 +12,13 @@ from eventide.errors import windows as window_errors
 from eventide.operators import columns as c
 from eventide.plan.plan import IngestionTime, OneInput
 from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column
+from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
 
 LONGEST = 2**61
 
 GAP = "__gap"
+_AGAIN = "__again"  # a row before it in the same part has its number
 
 
 @dataclass
@@ -32,13 +34,27 @@ class Admitted:
 
     def reject(self, unusable: pl.Series | pl.Expr, reason: str, detail: str | pl.Expr) -> None:
         """Rows where ``unusable`` become dead letters."""
-        text = pl.lit(detail) if isinstance(detail, str) else detail
         mask = self.rows.select(unusable).to_series() if isinstance(unusable, pl.Expr) else unusable
-        mask = mask.fill_null(False)
+        self.set_aside(mask.fill_null(False), lambda rows: dead_letters(rows, reason, detail))
+
+    def set_aside(self, mask: pl.Series, letters: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+        """Rows where ``mask`` become dead letters."""
         if mask.any():
-            gone = self.rows.filter(mask)
-            self.dead.append(gone.with_columns(pl.lit(reason).alias(c.REASON), text.alias(c.DETAIL)))
+            self.dead.append(letters(self.rows.filter(mask)))
             self.rows = self.rows.filter(~mask)
+
+
+def dead_letters(rows: pl.DataFrame, reason: str, detail: str | pl.Expr) -> pl.DataFrame:
+    """Rows with why they could not be used."""
+    text = pl.lit(detail) if isinstance(detail, str) else detail
+    return rows.with_columns(pl.lit(reason).alias(c.REASON), text.alias(c.DETAIL))
+
+
+def repeated(strategy: Strategy, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows whose number was seen before, as dead letters."""
+    options = strategy.options
+    names = " and ".join(repr(name) for name in (options.origin, options.sequence, options.chunk) if name)
+    return dead_letters(rows, "duplicate", f"a row with the same {names} came before")
 
 
 def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
@@ -48,6 +64,10 @@ def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
     if faults is not None:
         admitted.reject(faults, "bad_row", "the sequence or chunk number is missing or below its first value")
     admitted.seen = admitted.rows
+    if plan.watermark.options.deduplicate:  # what cannot be used is a dead letter for that, and its number was seen
+        again = ~pl.struct(plan.watermark.identity()).is_first_distinct()
+        admitted.rows = admitted.rows.with_columns(again.alias(_AGAIN))
+        admitted.seen = admitted.rows.filter(~pl.col(_AGAIN))
     if admitted.rows[c.TIME].null_count():
         admitted.reject(pl.col(c.UNREADABLE), "bad_row", f"the time {plan.time!r} cannot be used as an instant")
         admitted.reject(pl.col(c.TIME).is_null(), "null_time", f"the time {plan.time!r} is null")
@@ -59,6 +79,11 @@ def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
         _with_gap(plan.window.gap, admitted)
     if isinstance(plan.window, Inherit):
         _with_window(admitted)
+    if plan.offset is not None:
+        _with_offset(plan.offset, getattr(plan.window, "first", -LONGEST), admitted)
+    if plan.watermark.options.deduplicate:
+        admitted.set_aside(admitted.rows[_AGAIN], lambda rows: repeated(plan.watermark, rows))
+        admitted.rows = admitted.rows.drop(_AGAIN)
     admitted.earliest = admitted.rows[c.TIME].min()  # type: ignore[assignment]
     return admitted
 
@@ -103,6 +128,20 @@ def _with_gap(column: str, admitted: Admitted) -> None:
     admitted.reject(
         ~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
     )
+
+
+def _with_offset(column: str, first: int, admitted: Admitted) -> None:
+    admitted.rows = admitted.rows.with_columns(pl.col(column).cast(pl.Int64, strict=False).alias(c.AT))
+    usable = pl.col(c.AT).is_between(first, LONGEST).fill_null(False)
+    admitted.reject(~usable, "bad_row", f"the offset {column!r} is null, too large, or below the first")
+
+
+def check_offset(column: str, schema: Mapping[str, pl.DataType]) -> None:
+    """The column of offsets is there, and holds integers."""
+    if column not in schema:
+        raise window_errors.no_offset_column(column, list(schema))
+    if not schema[column].is_integer():
+        raise window_errors.bad_offset_type(column, schema[column])
 
 
 def check_gap(column: str, schema: Mapping[str, pl.DataType]) -> None:

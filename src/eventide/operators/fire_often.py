@@ -13,7 +13,7 @@ from eventide.aggregates.numbering import GROUP, number
 from eventide.operators import columns as c
 from eventide.operators.firing import Firing, Moment
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
-from eventide.operators.slicing import Sliced, cut, grids_of, sliced, windows_of
+from eventide.operators.slicing import Sliced, cut, grids_of, sliced, windows_of, without_late_offsets
 from eventide.plan.plan import Plan
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
@@ -28,6 +28,7 @@ class Panes:
     table: PaneTable = EMPTY
     seen: PaneTable = EMPTY
     clock: int = MIN
+    closed: PaneTable = EMPTY  # where retention closes windows: up to where those of each key are closed
 
 
 class FireOften:
@@ -39,7 +40,7 @@ class FireOften:
         self._bound = bound
         self._firing = Firing(plan, bound, results)
         self._identity = [*plan.key, c.START, c.END]
-        self._by_row = plan.window.axis == "rows"
+        self._counts = plan.window.axis == "rows" and plan.offset is None
         self.forms = {"table": PaneForm(tuple(self._identity)), "seen": PaneForm(plan.key)}
 
     def initial(self) -> Panes:
@@ -60,7 +61,7 @@ class FireOften:
         """Key and slice; an inherited window is its own slice; rows of a key carry how many there are."""
         if isinstance(self._kind, Inherit):
             return self._identity
-        return [*self._plan.key, c.SLICE, *([c.SEEN] if self._by_row and self._plan.key else [])]
+        return [*self._plan.key, c.SLICE, *([c.SEEN] if self._counts and self._plan.key else [])]
 
     def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
         """Rows to cells."""
@@ -70,15 +71,13 @@ class FireOften:
 
     def absorb(self, store: Panes, stamped: Stamped, moment: Moment) -> Outcome[Panes]:
         """Take in the bundle's cells, then fire what is to fire."""
-        if self._by_row and self._plan.key:
+        if self._counts and self._plan.key:
             rows, seen = self._numbered(stamped.rows, store.seen)
             store, stamped = replace(store, seen=seen), self.stamp(rows, None, moment.was)
         places = stamped.late, stamped.outside, stamped.failed
         entered = int(stamped.cells[c.ROWS].sum())
         added = self._added(stamped.cells, moment)
-        table, taken = store.table.take(
-            hashes(added, self._identity), due=(moment.was, moment.watermark), clock=(store.clock, moment.now)
-        )
+        table, taken = store.table.take(hashes(added, self._identity), due=moment.due, clock=(store.clock, moment.now))
         store = replace(store, table=table, clock=moment.now)
         if not taken and added.is_empty():
             return Outcome(store, [], entered, *places)
@@ -101,8 +100,10 @@ class FireOften:
             gone = self._plan.lifetime.expired(pl.col(c.END), was)
             late = rows.filter(gone)
             return Sliced(rows.filter(~gone), late) if late.height else Sliced(rows)
-        if self._by_row:
+        if self._counts:
             return sliced(self._kind, rows, c.AT)
+        if self._plan.offset is not None:
+            return without_late_offsets(self._kind, self._plan.lifetime, sliced(self._kind, rows, c.AT))
         return cut(self._kind, self._plan.lifetime, rows, was, earliest)
 
     def _added(self, cells: pl.DataFrame, moment: Moment) -> pl.DataFrame:
@@ -110,12 +111,15 @@ class FireOften:
         if isinstance(self._kind, Inherit):
             return cells
         windows = windows_of(self._kind, cells[c.SLICE].unique())
-        if not self._by_row:
+        if not self._counts and moment.reach is None:
             windows = windows.filter(~self._plan.lifetime.expired(pl.col(c.END), moment.was))
         if not self._kind.shared:
             return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE)
         # Groups come in any order. In that of their slices floats add up alike each time, and ties are in order.
         spread = cells.sort(c.SLICE).join(windows, on=c.SLICE, how="inner", maintain_order="left")
+        if moment.reach is not None:
+            gone = self._plan.lifetime.expired(pl.col(c.END), pl.col(c.WAS))
+            spread = moment.reach.beside(spread).filter(~gone).drop(c.WAS, c.REACHED)
         return self._bound.merge(spread, [*self._identity, *self.by[len(self._plan.key) + 1 :]])
 
     def _numbered(self, rows: pl.DataFrame, seen: PaneTable) -> tuple[pl.DataFrame, PaneTable]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from eventide.aggregates import Bound
 from eventide.operators import columns as c
+from eventide.operators.reach import Reach
 from eventide.panes import EARLY, LATE, ON_TIME
 from eventide.plan.plan import Plan
-from eventide.state.panes import CLOCK, DUE
+from eventide.state.panes import CLOCK, DUE, Positions
 from eventide.time import MAX, MIN
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, Changes, Column
 from eventide.windows.lifetime import Lifetime
@@ -25,6 +26,7 @@ LAST = "__last."  # prefix: what the last pane said
 
 _INFO = (c.TIMING, c.INDEX, c.NONSPECULATIVE, c.IS_FIRST, c.PANE_TIME)
 _SPOKEN = f"{LAST}{c.INDEX}"  # null: no pane of this window stands
+EVICTED = "__evicted"  # retention closes the window
 _EXPIRED, _EMIT, _FIRES, _LOST = "__expired", "__emit", "__fires", "__lost"
 
 # Rows that come when their trigger has finished.
@@ -43,6 +45,12 @@ class Moment:
     watermark: int
     now: int
     stood: int = MIN  # the watermark before it in event time, whatever the axis
+    reach: Reach | None = None  # for windows by offset, where each origin has an axis of its own
+
+    @property
+    def due(self) -> tuple[int, int] | Callable[[pl.DataFrame], Positions]:
+        """What finds the panes that the bundle makes due."""
+        return (self.was, self.watermark) if self.reach is None else self.reach.due
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,11 @@ class Firing:
             told, emitted = self._emit(told, moment)
         return Fired(self._kept(told.filter(~pl.col(_EXPIRED)), quiet), emitted, unemitted)
 
+    def expired(self, panes: pl.DataFrame, moment: Moment) -> pl.Series:
+        """Which of ``panes`` go with this bundle in any case."""
+        panes, _, _, expired = self._ends(panes, moment)
+        return panes.with_columns(expired.alias(_EXPIRED))[_EXPIRED]
+
     def retract(self, panes: pl.DataFrame) -> pl.DataFrame:
         """The rows that take back the last pane of each of ``panes`` that has one."""
         spoken = panes.filter(pl.col(_SPOKEN).is_not_null())
@@ -128,15 +141,23 @@ class Firing:
             pl.lit(-1, pl.Int8).alias("diff"),
         )
 
-    def _prepared(self, panes: pl.DataFrame, moment: Moment, merging: bool) -> pl.LazyFrame:
-        """Panes with what their trigger must know, and with a state for those that are new."""
-        end = pl.col(c.END)
+    def _ends(self, panes: pl.DataFrame, moment: Moment) -> tuple[pl.DataFrame, pl.Expr, pl.Expr, pl.Expr]:
+        """Whether windows are complete, were so before, and have expired, on whatever axis they lie."""
+        end, life = pl.col(c.END), self._lifetime
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             complete = (end <= pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
-            was, expired = pl.lit(False), complete
-        else:
-            complete, was = self._lifetime.complete(end, moment.watermark), self._lifetime.complete(end, moment.was)
-            expired = self._lifetime.expired(end, moment.watermark)
+            return panes, complete, pl.lit(False), complete
+        if moment.reach is not None:
+            panes, was, now = moment.reach.beside(panes), pl.col(c.WAS), pl.col(c.REACHED)
+            return panes, life.complete(end, now), life.complete(end, was), life.expired(end, now)
+        was_complete = life.complete(end, moment.was)
+        return panes, life.complete(end, moment.watermark), was_complete, life.expired(end, moment.watermark)
+
+    def _prepared(self, panes: pl.DataFrame, moment: Moment, merging: bool) -> pl.LazyFrame:
+        """Panes with what their trigger must know, and with a state for those that are new."""
+        panes, complete, was, expired = self._ends(panes, moment)
+        if EVICTED in panes.columns:
+            expired = expired | pl.col(EVICTED)
         prepared = (
             panes.lazy()
             .with_columns(
@@ -146,6 +167,7 @@ class Firing:
                 pl.lit(moment.now, pl.Int64).alias(NOW.meta.output_name()),
             )
             .with_columns(self._begun)
+            .drop(c.WAS, c.REACHED, EVICTED, strict=False)
         )
         return prepared.with_columns(self._moved) if merging else prepared
 

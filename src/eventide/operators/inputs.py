@@ -42,6 +42,10 @@ class Inputs(Protocol):
         """Rows of one input as rows of all."""
         ...
 
+    def column(self, edge: int, name: str) -> pl.Expr:
+        """A column of one input's rows, once they are admitted."""
+        ...
+
 
 @dataclass(frozen=True)
 class Alike:
@@ -71,6 +75,10 @@ class Alike:
         """They are alike."""
         return rows
 
+    def column(self, edge: int, name: str) -> pl.Expr:
+        """The column itself."""
+        return pl.col(name)
+
 
 @dataclass(frozen=True)
 class Sided:
@@ -99,6 +107,10 @@ class Sided:
         seen = admitted.seen  # as it came: the watermark reads the input's own columns
         dead = [self.as_one(edge, letters) for letters in admitted.dead]
         return Admitted(self.as_one(edge, admitted.rows), seen, dead, admitted.earliest)
+
+    def column(self, edge: int, name: str) -> pl.Expr:
+        """The column inside the struct of its side."""
+        return pl.col(self.plan.edges[edge].name).struct.field(name)
 
     def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of one input as rows of all; Eventide's own columns stay beside them."""

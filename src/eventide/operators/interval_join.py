@@ -25,6 +25,7 @@ from eventide.operators.meeting import Matcher, Meetings, in_order
 from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.operators.outcome import Stamped
 from eventide.operators.pairing import pair_columns
+from eventide.operators.repeats import without_repeats
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.operators.windowed import check_columns
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
@@ -114,6 +115,9 @@ class IntervalJoin:
         """A bundle's stamps, in order: the watermarks advance, rows meet, and those that none can meet any more go."""
         if now < state.now:
             raise errors.clock_went_back(format_instant(state.now), format_instant(now))
+        stamps = without_repeats(
+            self.plan, stamps, state.tracker, self._sided, column=self._column, as_one=self._as_came
+        )
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         was, reached = _reached(state.tracker), _reached(tracker)
         new, late, position = [], [], state.position
@@ -169,6 +173,12 @@ class IntervalJoin:
         found = self._no_pairs.select(where.alias("where")).schema["where"]
         if found != pl.Boolean:
             raise join_errors.where_not_boolean(found)
+
+    def _column(self, edge: int, name: str) -> pl.Expr:
+        return pl.col(self._sides[edge].name_of(name))
+
+    def _as_came(self, edge: int, messages: pl.DataFrame) -> pl.DataFrame:
+        return self._sided.as_one(edge, self._sides[edge].as_they_came(messages))
 
     def _judged(self, edge: int, stamps: Sequence[Stamp], was: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of one side, and those of them that are late."""

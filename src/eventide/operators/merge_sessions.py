@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from eventide.triggers import Finish
 from eventide.windows import Sessions
 from eventide.windows.kind import floor
 
-_OLD = "__old"
+OLD = "__old"
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class OpenSessions:
 
     table: PaneTable = EMPTY
     clock: int = MIN
+    closed: PaneTable = EMPTY  # where retention closes sessions: up to where those of each key are closed
 
 
 class MergeSessions:
@@ -65,37 +66,62 @@ class MergeSessions:
 
     def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
         """Rows to cells, one per key and stretch."""
+        rows = self._sliced(rows)
+        cells, failed = start_cells(self._bound, rows, self.by)
+        if self._plan.offset is not None:
+            return Stamped(cells, rows, failed=failed)
+        late = may_prove_late(rows, self._kind.gap, self._plan.lifetime, earliest, was)
+        return Stamped(cells, late, failed=failed)
+
+    def _sliced(self, rows: pl.DataFrame) -> pl.DataFrame:
         gap = self._kind.gap
         stretch = floor(pl.col(c.AT), gap) if isinstance(gap, int) else pl.col(c.AT)
-        rows = rows.with_columns(stretch.alias(c.SLICE))
-        cells, failed = start_cells(self._bound, rows, self.by)
-        return Stamped(cells, may_prove_late(rows, gap, self._plan.lifetime, earliest, was), failed=failed)
+        return rows.with_columns(stretch.alias(c.SLICE))
 
     def absorb(self, store: OpenSessions, stamped: Stamped, moment: Moment) -> Outcome[OpenSessions]:
         """Take in the bundle's cells, merge, then fire what is to fire."""
+        store, before = self._taken(store, stamped.cells, moment)
+        return self._absorbed(store, before, stamped, moment)
+
+    def _taken(self, store: OpenSessions, news: pl.DataFrame, moment: Moment) -> tuple[OpenSessions, pl.DataFrame]:
+        """The open sessions of the keys of ``news``, and those that are due, taken out."""
+        touched = hashes(news, self._key)
+        table, taken = store.table.take(touched, due=moment.due, clock=(store.clock, moment.now))
+        before = pl.concat(taken).sort(c.START) if taken else pl.DataFrame(schema=self._schema(news))
+        return replace(store, table=table, clock=moment.now), before
+
+    def _absorbed(
+        self, store: OpenSessions, before: pl.DataFrame, stamped: Stamped, moment: Moment
+    ) -> Outcome[OpenSessions]:
         cells, rows, failed = stamped.cells, stamped.rows, stamped.failed
+        if before.is_empty() and cells.is_empty():
+            return Outcome(store, [], 0, stamped.late, failed=failed)
         # What merges does so in order of time: floats add up alike each time, and rows are first or last rightly.
         cells = cells.sort(c.SLICE).with_columns(
             pl.col(FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)
         )
-        table, taken = store.table.take(
-            hashes(cells, self._key), due=(moment.was, moment.watermark), clock=(store.clock, moment.now)
-        )
-        store = replace(store, table=table, clock=moment.now)
-        if not taken and cells.is_empty():
-            return Outcome(store, [], 0, failed=failed)
-        before = pl.concat(taken).sort(c.START) if taken else pl.DataFrame(schema=self._schema(rows))
-        both = self._runs(before, cells)
+        both = self._runs(before, cells, self._bound.columns)
         both, late = self._without_late(both, rows, moment)
         entered = int(both[c.ADDED].sum())
         sessions, replaced = self._merged(before, both)
         emitted = []
         if self._plan.mode == "retracting" and replaced.height:
             emitted.append(self._firing.retract(replaced))
+        store, sessions = self._bounded(store, sessions, moment)
         fired = self._firing.fire(sessions, moment, merging=True)
-        open_ = fired.open.with_columns(hashes(fired.open, self._key).alias(HASH)).select(before.columns)
-        store = replace(store, table=store.table.put(open_))
+        store = replace(store, table=store.table.put(self._resting(fired.open).select(before.columns)))
+        late = late if stamped.late is None else stamped.late if late is None else pl.concat([stamped.late, late])
         return Outcome(store, [*emitted, *fired.emitted], entered, late, failed=failed, unemitted=fired.unemitted)
+
+    def _bounded(
+        self, store: OpenSessions, sessions: pl.DataFrame, moment: Moment
+    ) -> tuple[OpenSessions, pl.DataFrame]:
+        """Where retention bounds the state, some sessions are closed here."""
+        return store, sessions
+
+    def _resting(self, sessions: pl.DataFrame) -> pl.DataFrame:
+        """Sessions as they rest in the table."""
+        return sessions.with_columns(hashes(sessions, self._key).alias(HASH))
 
     def tables(self, store: OpenSessions) -> tuple[dict[str, Any], int]:
         """The sessions."""
@@ -105,12 +131,12 @@ class MergeSessions:
         """The sessions."""
         return OpenSessions(tables["table"], clock)
 
-    def _runs(self, before: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
-        """Sessions from state and the bundle's cells, each with the number of the session it is part of now."""
+    def _runs(self, before: pl.DataFrame, cells: pl.DataFrame, held: Sequence[str]) -> pl.DataFrame:
+        """Sessions from state (with what they hold) and the bundle's cells, each with the session it is part of now."""
         both = pl.concat(
             [
-                before.select(*self._key, c.START, c.END, *self._bound.columns).with_columns(pl.lit(True).alias(_OLD)),
-                cells.with_columns(pl.lit(False).alias(_OLD)),
+                before.select(*self._key, c.START, c.END, *held).with_columns(pl.lit(True).alias(OLD)),
+                cells.with_columns(pl.lit(False).alias(OLD)),
             ],
             how="diagonal",
         )
@@ -120,9 +146,13 @@ class MergeSessions:
         self, both: pl.DataFrame, rows: pl.DataFrame, moment: Moment
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
         """A session that would have expired before the bundle consists of late rows only."""
+        was: int | pl.Expr = moment.was
         ends = both.group_by(RUN).agg(pl.col(c.END).max())
-        gone = ends.filter(self._plan.lifetime.expired(pl.col(c.END), moment.was))[RUN]
-        late = both[RUN].is_in(gone.implode()) & ~both[_OLD] if gone.len() else None
+        if moment.reach is not None:
+            was, own = pl.col(c.WAS), moment.reach.beside(both)
+            ends = own.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.WAS).first())
+        gone = ends.filter(self._plan.lifetime.expired(pl.col(c.END), was))[RUN]
+        late = both[RUN].is_in(gone.implode()) & ~both[OLD] if gone.len() else None
         if late is None or not late.any():
             return both, None
         where = both.filter(late).select(*self._key, c.SLICE)
@@ -138,7 +168,7 @@ class MergeSessions:
                 pl.col(c.START).min(),
                 pl.col(c.END).max(),
                 pl.col(c.ADDED).sum(),
-                pl.col(_OLD).sum().alias("__olds"),
+                pl.col(OLD).sum().alias("__olds"),
             ],
         )
         now = now.join(merge_groups(self._bound, both, [RUN], [*self._key, RUN]), on=RUN, how="left")

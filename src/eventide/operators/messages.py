@@ -45,6 +45,10 @@ class Messages:
         zeros = [pl.when(key == 0).then(key.abs()).otherwise(key) for key in keys]
         return messages.with_columns(zeros) if zeros else messages
 
+    def name_of(self, column: str) -> str:
+        """What messages call a column of the input."""
+        return next(new for new, own in self._names.items() if own == column)
+
     def as_they_came(self, messages: pl.DataFrame) -> pl.DataFrame:
         """With the input's own names."""
         return messages.select(*(pl.col(new).alias(own) for new, own in self._names.items()), c.TIME)

@@ -55,6 +55,7 @@ class Outcome(Generic[S]):
     outside: pl.DataFrame | None = None
     failed: pl.DataFrame | None = None
     unemitted: int = 0
+    beyond: pl.DataFrame | None = None  # out of retention
 
 
 class Inner(Kept, Protocol):

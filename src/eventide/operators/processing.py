@@ -22,6 +22,7 @@ from eventide.operators import columns as c
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.outcome import Stamped
+from eventide.operators.repeats import without_repeats
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.operators.windowed import check_columns
 from eventide.panes import INSTANT
@@ -112,6 +113,7 @@ class Processing:
         if now < state.now:
             raise plan_errors.clock_went_back(format_instant(state.now), format_instant(now))
         was = state.watermark
+        stamps = without_repeats(self.plan, stamps, state.tracker, self._inputs)
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         watermark = max(was, tracker.time)
         rows = [self._rows_of(edge, stamps) for edge in range(len(self.schemas))]

@@ -57,6 +57,16 @@ def without_late(kind: WindowKind, lifetime: Lifetime, all_: Sliced, watermark: 
     return Sliced(all_.rows.filter(~late), all_.rows.filter(late), all_.outside)
 
 
+def without_late_offsets(kind: WindowKind, lifetime: Lifetime, all_: Sliced) -> Sliced:
+    """Set apart the rows all of whose windows have expired at what the offsets of their origin had reached."""
+    ends = windows_of(kind, all_.rows[c.SLICE].unique()).group_by(c.SLICE).agg(pl.col(c.END).max())
+    rows = all_.rows.join(ends, on=c.SLICE, how="left", maintain_order="left")
+    late = rows.select(lifetime.expired(pl.col(c.END), pl.col(c.WAS))).to_series()
+    if not late.any():
+        return all_
+    return Sliced(all_.rows.filter(~late), all_.rows.filter(late), all_.outside)
+
+
 def windows_of(kind: WindowKind, slices: pl.Series) -> pl.DataFrame:
     """The windows of distinct slices, under the operators' own column names."""
     windows = kind.windows_of(slices.alias("slice"))

@@ -19,7 +19,7 @@ from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import plan as errors
 from eventide.operators import columns as c
-from eventide.operators.admission import check_gap, check_window, read_time
+from eventide.operators.admission import check_gap, check_offset, check_window, dead_letters, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
 from eventide.operators.fire_often import FireOften
@@ -29,6 +29,11 @@ from eventide.operators.hidden import Extent, Held, Net, Rows
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
+from eventide.operators.reach import Reach
+from eventide.operators.repeats import without_repeats
+from eventide.operators.retain_sessions import RetainSessions
+from eventide.operators.retain_windows import RetainWindows
+from eventide.operators.retaining import split_late
 from eventide.operators.saving import Saving, State, opened, schemas_in
 from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
 from eventide.state.keys import as_grouped
@@ -36,6 +41,9 @@ from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
 from eventide.windows import Inherit, Sessions
+
+_BEYOND = "out_of_retention", "its window is full, or was closed to make room"
+_OUTLIVED = "out_of_retention", "its window was kept for as long as .retain(time=…) says"
 
 __all__ = ["State", "WindowedAggregate"]
 
@@ -106,12 +114,9 @@ class WindowedAggregate:
         admitted = self._inputs.admit(edge, rows, now)
         admitted.rows = self._normal(admitted.rows)
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
-        if self._by_row:  # rows are numbered in the order in which they are absorbed
-            stamped = Stamped(pl.DataFrame(), admitted.rows)
-        else:
-            stamped = self._inner.stamp(self._placed(admitted.rows, watermark), admitted.earliest, watermark)
-        late = admitted.earliest is not None and admitted.earliest < watermark and not self._by_row
-        behind = int((admitted.rows[c.TIME] < watermark).sum()) if late else 0
+        if not self.judges_when_stamping:
+            return Stamp(rows.height, admitted.dead, summary, 0, Stamped(pl.DataFrame(), admitted.rows), edge)
+        stamped, behind = self._cut(admitted.rows, admitted.earliest, watermark)
         return Stamp(rows.height, admitted.dead, summary, behind, stamped, edge)
 
     def absorb(
@@ -129,15 +134,25 @@ class WindowedAggregate:
         was = state.watermark
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         watermark = max(was, tracker.time)
+        if not self.judges_when_stamping:
+            stamps = without_repeats(self.plan, stamps, state.tracker, self._inputs)
         dead = [letters for stamp in stamps for letters in stamp.dead]
-        if self._by_row:
-            stamped, moment, position = self._numbered(state, stamps, dead, Moment(was, watermark, now, was))
-        else:
+        moment, position, behind = Moment(was, watermark, now, was), 0, 0
+        if self.judges_when_stamping:
             stamped = Stamped.together([stamp.stamped for stamp in stamps], self.bound, self._inner.by)
-            moment, position = Moment(was, watermark, now, was), 0
+            behind = sum(stamp.behind for stamp in stamps)  # perhaps counted elsewhere: the sum of all is right
+        else:
+            rows = pl.concat([stamp.stamped.rows for stamp in stamps])
+            if self.plan.offset is not None:
+                moment = replace(moment, reach=Reach.between(state.tracker, tracker, was, watermark))
+                stamped, behind = self._by_offset(rows, moment)
+            elif self._by_row:
+                stamped, moment, position = self._numbered(state, rows, dead, moment)
+            else:
+                stamped, behind = self._cut(rows, rows[c.TIME].min(), was)  # type: ignore[arg-type]
         outcome = self._inner.absorb(state.store, stamped, moment)
         state = State(tracker, watermark, now, outcome.store, position)
-        return Step(state, self._output(state, stamps, dead, outcome, was))
+        return Step(state, self._output(state, stamps, dead, outcome, was, behind))
 
     def save(self, state: State) -> bytes:
         """The state as bytes; ``load`` goes on from there, in this process or another."""
@@ -181,8 +196,13 @@ class WindowedAggregate:
 
     @property
     def judges_when_stamping(self) -> bool:
-        """Rows become cells, and cells have no time of their own: what is late must be set aside before."""
-        return not self._by_row
+        """Rows become cells, and cells have no time of their own: what is late must be set aside before.
+
+        Where rows are numbered, or judged one by one, all of them are needed beside the state.
+        """
+        plan = self.plan
+        bounded = plan.retention is not None and plan.retention.sized
+        return not self._by_row and not bounded and not any(own.watermark.options.deduplicate for own in plan.edges)
 
     @property
     def _by_row(self) -> bool:
@@ -212,10 +232,14 @@ class WindowedAggregate:
 
     def _make_inner(self) -> Inner:
         plan = self.plan
+        bounded = plan.retention is not None and plan.retention.sized
         if isinstance(plan.window, Sessions):
             if plan.window.max_duration:
                 return CutSessions(plan, plan.window, self.bound, self.results)
-            return MergeSessions(plan, plan.window, self.bound, self.results)
+            merging = RetainSessions if bounded else MergeSessions
+            return merging(plan, plan.window, self.bound, self.results)
+        if bounded:
+            return RetainWindows(plan, plan.window, self.bound, self.results)
         if plan.layout == "cells":
             return FireOnce(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]
         return FireOften(plan, plan.window, self.bound, self.results)
@@ -231,11 +255,22 @@ class WindowedAggregate:
             return rows
         return rows.with_columns(pl.when(pl.col(c.TIME) >= was).then(pl.col(c.TIME)).alias(c.HOLD))
 
+    def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> tuple[Stamped, int]:
+        """Rows as cells on the axis of time, and how many of them are behind the watermark."""
+        behind = int((rows[c.TIME] < was).sum()) if earliest is not None and earliest < was else 0
+        return self._inner.stamp(self._placed(rows, was), earliest, was), behind
+
+    def _by_offset(self, rows: pl.DataFrame, moment: Moment) -> tuple[Stamped, int]:
+        """Rows as cells on the axis of their origin's offsets, and how many are behind what it had reached."""
+        assert moment.reach is not None
+        rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
+        rows = moment.reach.beside(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
+        return self._inner.stamp(rows, None, moment.was), int((rows[c.AT] < rows[c.WAS]).sum())
+
     def _numbered(
-        self, state: State, stamps: Sequence[Stamp], dead: list[pl.DataFrame], moment: Moment
+        self, state: State, rows: pl.DataFrame, dead: list[pl.DataFrame], moment: Moment
     ) -> tuple[Stamped, Moment, int]:
         """Rows with their number in the stream, and the moment on the axis of rows."""
-        rows = pl.concat([stamp.stamped.rows for stamp in stamps])
         number = pl.int_range(state.position + 1, state.position + 1 + pl.len(), dtype=pl.Int64).alias(c.AT)
         rows = rows.with_columns(number, pl.col(c.TIME).alias(c.HOLD))
         # One on which user-written code raises must get no number: no dead letter does.
@@ -253,16 +288,29 @@ class WindowedAggregate:
         return self._inner.stamp(rows, None, moment.was), moment, position
 
     def _output(
-        self, state: State, stamps: Sequence[Stamp], dead: list[pl.DataFrame], outcome: Outcome[Any], was: int
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        dead: list[pl.DataFrame],
+        outcome: Outcome[Any],
+        was: int,
+        behind: int,
     ) -> Output:
         plan, now = self.plan, state.now
+        refined = self._refined(behind, outcome, was)
         if outcome.outside is not None:
             nowhere = pl.lit("no_window").alias(c.REASON), pl.lit("it lies between two windows").alias(c.DETAIL)
             dead.append(outcome.outside.with_columns(nowhere))
         if outcome.failed is not None:
             dead.append(outcome.failed)
+        if outcome.beyond is not None and outcome.beyond.height:
+            dead.append(dead_letters(outcome.beyond, *_BEYOND))
         own = [*self.schema, c.TIME]
-        late = outcome.late.select(own) if outcome.late is not None else self._none.select(own)
+        late = self._none.select(own)
+        if outcome.late is not None:
+            late, outlived = split_late(plan, outcome.late, was)
+            late = late.select(own)
+            dead += [dead_letters(outlived, *_OUTLIVED)] if outlived.height else []
         letters = pl.concat([d.select(*own, c.REASON, c.DETAIL) for d in dead]) if dead else self._none
         emitted = pl.concat([self._no_panes, *outcome.emitted], how="diagonal")
         panes = rows_out.pane_rows(
@@ -275,16 +323,16 @@ class WindowedAggregate:
             dead=rows_out.dead_rows(letters, watermark=was, now=now) if letters.height else self._no_dead,
             watermark=state.watermark,
             promise=self._promise(state),
-            counts=replace(counts, refined=self._refined(stamps, outcome, was)),
+            counts=replace(counts, refined=refined),
             open_panes=self._inner.open(state.store),
         )
 
-    def _refined(self, stamps: Sequence[Stamp], outcome: Outcome[Any], was: int) -> int:
-        if self._by_row:
+    def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
+        if not behind:
             return 0
-        behind = sum(stamp.behind for stamp in stamps)  # perhaps counted in another bucket: the sum of all is right
-        elsewhere = [frame for frame in (outcome.late, outcome.outside, outcome.failed) if frame is not None]
-        return behind - sum(int((frame[c.TIME] < was).sum()) for frame in elsewhere)
+        late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
+        elsewhere = (outcome.late, outcome.outside, outcome.failed, outcome.beyond)
+        return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 
     def _promise(self, state: State) -> int:
         """No pane with an earlier output time will follow, unless it refines a window that was told already."""
@@ -333,6 +381,8 @@ def check_columns(plan: OneInput, schema: Mapping[str, pl.DataType]) -> None:
     plan.watermark.check(schema)
     if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
         check_gap(plan.window.gap, schema)
+    if plan.offset is not None:
+        check_offset(plan.offset, schema)
     if isinstance(plan.window, Inherit):
         check_window(schema)
         if plan.mode == "discarding" and "diff" in schema:

@@ -18,6 +18,7 @@ from eventide.plan.calls import AsyncMap, async_map
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
 from eventide.plan.process_plan import Late, OnError, process_plan
+from eventide.plan.retention import Retention, retention
 from eventide.processors import Processor
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, each
@@ -62,14 +63,65 @@ class Stream:
             raise trigger_errors.not_a_trigger(".trigger()", trigger)
         return replace(self, _trigger=trigger, _options=self._options | {"may_lose_data": may_lose_data})
 
-    def lateness(self, lateness: str | timedelta) -> Stream:
-        """Keep complete windows for so long: late rows refine them. What comes later goes to the late output."""
+    def lateness(self, lateness: str | timedelta | None = None, *, rows: int | None = None) -> Stream:
+        """Keep complete windows for so long: late rows refine them. What comes later goes to the late output.
+
+        For windows by offset it is a number of ``rows``: a window of an origin is kept until its offsets are so many
+        past the window's end.
+        """
         if self._lateness is not None:
             raise errors.said_twice("lateness")
+        if (lateness is None) == (rows is None):
+            raise errors.one_lateness()
+        if rows is not None:
+            if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= _LONGEST:
+                raise window_errors.not_a_row_count("rows", rows)
+            return replace(self, _lateness=rows, _options=self._options | {"lateness_in_rows": True})
         length = duration(lateness, what="lateness()", zero=True)
         if length > _LONGEST:
             raise errors.overflow_of_time("lateness", length)
         return replace(self, _lateness=length)
+
+    def retain(
+        self, *, time: str | timedelta | None = None, rows: int | None = None, bytes: int | None = None
+    ) -> Stream:
+        """Bound what rests in state. What comes for a window that had to go is a dead letter, ``out_of_retention``.
+
+        ``time``: a window is kept for so long after its end, so that late rows refine it, as with ``.lateness``. Where
+        there is a shorter lateness too, that one ends its life: what comes is late first, then out of retention.
+
+        ``rows``: the open windows of a key (of all rows, without a key) hold at most so many; a row counts in each
+        window that it is in. Where there are more, the oldest windows are closed: what they have not emitted is emitted
+        as their last pane. A window that holds so many by itself takes no more.
+
+        ``bytes``: the same for the estimated size of all windows, of whatever key. On Spark it is that of a bucket.
+
+        >>> import eventide as ev
+        >>> clicks = ev.stream(time="ts", key="user").retain(time="1 hour", rows=10_000)
+        """
+        if "retain" in self._options:
+            raise errors.said_twice("retain")
+        return replace(self, _options=self._options | {"retain": retention(time, rows, bytes)})
+
+    def deduplicate(self) -> Stream:
+        """Set aside rows that come again: the dead letters get them with the reason ``duplicate``.
+
+        A row is known by its origin and its sequence number (and chunk), as the watermark's ``origin=``, ``sequence=``
+        and ``chunk=`` name them, so each row must have a number of its own. A number counts as seen once a row with it
+        has come, even if that row was late or a dead letter; one that was only skipped (``gap_timeout=``, ``skip_gap``)
+        does not. What is remembered grows with the gaps in the numbers, not with the rows.
+
+        >>> import eventide as ev
+        >>> numbered = ev.lag("30 seconds", origin="partition", sequence="offset")
+        >>> clicks = ev.stream(time="ts", key="user", watermark=numbered).deduplicate()
+        """
+        if self._inputs:
+            raise errors.deduplicate_apart()
+        if self._watermark.options.deduplicate:
+            raise errors.said_twice("deduplicate")
+        if self._watermark.options.sequence is None:
+            raise errors.no_numbers(self._watermark.describe())
+        return replace(self, _watermark=self._watermark.deduplicating())
 
     def accumulating(self, *, fire_only_updated: bool = False) -> Stream:
         """Each pane repeats the whole content of its window."""
@@ -87,21 +139,23 @@ class Stream:
         """Complete the pipeline: what is computed for each key and window."""
         if self._window is None:
             raise errors.no_window()
-        aggregates = with_names(aggregates)
+        return self._by_offset(self._window)._completed(self._window, with_names(aggregates))
+
+    def _completed(self, window: Window, aggregates: dict[str, Aggregate]) -> Pipeline:
         self._check_names(aggregates)
-        lateness = self._lateness or 0
+        self._check_lateness(window)
+        kept: Retention | None = self._options.get("retain")
+        lateness = self._kept_for(window, kept)
         trigger = self._trigger or (after_watermark(late=each()) if lateness else after_watermark())
-        if self._window.axis == "rows" and self._lateness:
-            raise errors.latest_of_nothing()
         self._check_trigger(trigger, lateness)
-        if isinstance(self._window, Sessions) and self._window.max_duration and self._mode == "discarding":
+        if isinstance(window, Sessions) and window.max_duration and self._mode == "discarding":
             raise errors.session_discarding()
         return Pipeline(
             Plan(
                 time=self._time,
                 key=self._key,
                 watermark=self._watermark,
-                window=self._window,
+                window=window,
                 trigger=trigger,
                 lateness=lateness,
                 mode=self._mode or "accumulating",
@@ -110,6 +164,7 @@ class Stream:
                 output_time=self._options["output_time"],
                 inputs=self._inputs,
                 calls=self._calls,
+                retention=kept,
             )
         )
 
@@ -189,6 +244,39 @@ class Stream:
             return replace(self, _inputs=tuple(replace(one, calls=(*one.calls, call)) for one in self._inputs))
         return replace(self, _calls=(*self._calls, call))
 
+    def _by_offset(self, window: Window) -> Stream:
+        """Offsets are an origin's own: it is part of the key, and the tracker follows how far they have come."""
+        column: str | None = getattr(window, "by", None)
+        if column is None:
+            return self
+        if self._inputs:
+            raise errors.offsets_of_many()
+        origin = self._watermark.options.origin
+        if origin in RESERVED:
+            raise errors.key_taken(str(origin))
+        key = self._key if origin is None or origin in self._key else (*self._key, origin)
+        return replace(self, _key=key, _watermark=self._watermark.by_offset(column))
+
+    def _kept_for(self, window: Window, kept: Retention | None) -> int:
+        """How long windows live after their end."""
+        if kept is not None and kept.sized and isinstance(window, Sessions) and window.max_duration:
+            raise errors.pieces_not_retained()
+        if kept is None or kept.time is None:
+            return self._lateness or 0
+        if window.axis == "rows":
+            raise errors.rows_have_no_time(window.describe())
+        return kept.time if self._lateness is None else min(self._lateness, kept.time)
+
+    def _check_lateness(self, window: Window) -> None:
+        if self._lateness is None:
+            return
+        in_rows = self._options.get("lateness_in_rows", False)
+        if window.axis == "rows" and getattr(window, "by", None) is None:
+            if self._lateness:
+                raise errors.latest_of_nothing()
+        elif in_rows != (window.axis == "rows"):
+            raise errors.lateness_in_rows(window.describe(), rows=in_rows)
+
     def _accumulate(self, mode: Mode, fire_only_updated: bool) -> Stream:
         if self._mode is not None:
             raise errors.another_mode(mode, self._mode)
@@ -216,7 +304,8 @@ class Stream:
         loses = finish is Finish.ANY_TIME or (finish is Finish.AT_END and lateness > 0)
         if loses and not self._options.get("may_lose_data", False):
             at_end = finish is Finish.AT_END
-            raise trigger_errors.may_lose_data(trigger.describe(), format_duration(lateness), at_end=at_end)
+            kept = f"{lateness} rows" if self._options.get("lateness_in_rows") else format_duration(lateness)
+            raise trigger_errors.may_lose_data(trigger.describe(), kept, at_end=at_end)
         if self._trigger is not None and self._mode is None:
             raise trigger_errors.no_accumulation(trigger.describe())
 

@@ -44,7 +44,8 @@ def _windowed(plan: Plan) -> list[tuple[str, str]]:
     return [
         ("windows", plan.window.describe()),
         ("trigger", plan.trigger.describe()),
-        ("lateness", format_duration(plan.lateness) if plan.lateness else "none"),
+        ("lateness", _lateness(plan)),
+        *([] if plan.retention is None else [("retention", plan.retention.describe())]),
         ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *(_aggregates(plan) if plan.sides is None else [("gives", plan.sides.describe())]),
@@ -60,6 +61,12 @@ def _calls(plan: Any) -> list[tuple[str, str]]:
         for call in one.calls
     ]
     return [("" if i else "calls", line) for i, line in enumerate(told)]
+
+
+def _lateness(plan: Plan) -> str:
+    if not plan.lateness:
+        return "none"
+    return format_duration(plan.lateness) if plan.window.axis == "time" else f"{plan.lateness} rows of the origin"
 
 
 def _inputs(plan: Any) -> list[tuple[str, str]]:
@@ -96,4 +103,7 @@ def _losses(plan: Plan) -> str:
     finish = plan.trigger.finish()
     if finish is Finish.ANY_TIME or (finish is Finish.AT_END and plan.lateness):
         return "rows that come after the trigger has finished are not emitted (accepted by may_lose_data)"
-    return "nothing: rows too late go to the late output, unusable ones to the dead letters"
+    dead = "unusable ones" if plan.retention is None else "unusable ones and those out of retention"
+    if plan.late_is_out_of_retention:
+        return f"nothing: {dead} go to the dead letters"
+    return f"nothing: rows too late go to the late output, {dead} to the dead letters"

@@ -48,6 +48,8 @@ class JoinPlan:
 
     tells = "rows"
     """Each pair is told once, and there are no windows."""
+    offset = None
+    """There are no windows to be cut on offsets."""
     counts_all_keys = False
     """Rows of one key have nothing to do with those of another."""
 

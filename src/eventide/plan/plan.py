@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from eventide.aggregates import Aggregate
 from eventide.plan.calls import AsyncMap
+from eventide.plan.retention import Retention
 from eventide.triggers import AfterWatermark, Repeatedly, Trigger
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions, WindowKind
@@ -69,6 +70,8 @@ class OneInput(Protocol):
     @property
     def window(self) -> Window: ...  # noqa: D102
     @property
+    def offset(self) -> str | None: ...  # noqa: D102
+    @property
     def mode(self) -> Mode: ...  # noqa: D102
 
 
@@ -93,6 +96,7 @@ class Plan:
     inputs: tuple[Input, ...] = ()
     sides: Sides | None = None
     calls: tuple[AsyncMap, ...] = ()
+    retention: Retention | None = None
 
     @property
     def edges(self) -> tuple[Input, ...]:
@@ -107,11 +111,21 @@ class Plan:
         return replace(self, time=own.time, key=own.key, watermark=own.watermark, inputs=())
 
     @property
+    def offset(self) -> str | None:
+        """The column that holds an origin's own offsets, where windows are cut on them."""
+        return getattr(self.window, "by", None)
+
+    @property
     def lifetime(self) -> Lifetime:
         """When this plan's windows are complete and expired."""
         joins = isinstance(self.window, Sessions) and self.window.touching == "merge"
-        lateness = 0 if self.window.axis == "rows" else self.lateness
-        return Lifetime(lateness, joins)
+        return Lifetime(self.lateness, joins)
+
+    @property
+    def late_is_out_of_retention(self) -> bool:
+        """Whether it is retention that ends the life of windows: what comes for them is a dead letter, not late."""
+        time = None if self.retention is None else self.retention.time
+        return time is not None and self.lateness >= time
 
     @property
     def tells(self) -> Literal["windows", "pairs"]:
@@ -130,7 +144,8 @@ class Plan:
         ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
         once, at its end. ``panes``: a row per key and window with its trigger's state.
         """
-        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time"
+        bounded = self.retention is not None and self.retention.sized
+        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not bounded
         return "cells" if once and isinstance(self.window, WindowKind) else "panes"
 
     @property
@@ -154,6 +169,7 @@ def fingerprint(plan: Plan) -> dict[str, str]:
     }
     facts |= {f"input {one.name}": one.describe() for one in plan.inputs}
     facts |= {} if plan.sides is None else {"sides": repr(plan.sides)}
+    facts |= {} if plan.retention is None else {"retention": repr(plan.retention)}
     facts |= {f"aggregate {name}": str(aggregate) for name, aggregate in plan.aggregates.items()}
     # What the words leave out: options, and the fields of what users have written themselves.
     parts: dict[str, object] = {"watermark": plan.watermark, "window": plan.window, "trigger": plan.trigger}

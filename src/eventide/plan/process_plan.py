@@ -47,6 +47,7 @@ class ProcessPlan:
 
     tells = "rows"
     """What is emitted is told once, and there are no windows."""
+    offset = None
     counts_all_keys = False
     """Rows of one key have nothing to do with those of another."""
 

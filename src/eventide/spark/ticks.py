@@ -20,6 +20,7 @@ def needs_ticks(plan: Any) -> bool:
     strategies = [one.watermark for one in plan.edges]
     silent = [(one.options.idle_after, one.options.gap_timeout, one.options.grace) for one in strategies]
     clocked = any(isinstance(one.rule, ClockLag) for one in strategies) or _has(plan, AfterProcessingTime)
+    clocked = clocked or getattr(plan, "clocked", False)  # a processor with timers on the clock
     return clocked or any(duration is not None for durations in silent for duration in durations)
 
 

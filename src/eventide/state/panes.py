@@ -7,7 +7,7 @@ costs follows the rows it takes, not the rows that stay. Everything here is immu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,13 +118,21 @@ class PaneTable:
         return sum(run.living for run in self.runs)
 
     def take(
-        self, hashes: pl.Series, *, due: tuple[int, int], clock: tuple[int, int]
+        self,
+        hashes: pl.Series,
+        *,
+        due: tuple[int, int] | Callable[[pl.DataFrame], Positions],
+        clock: tuple[int, int],
     ) -> tuple[PaneTable, list[pl.DataFrame]]:
-        """Take out the panes with one of ``hashes`` and those that fall due in ``(after, until]``."""
+        """Take out the panes with one of ``hashes`` and those that fall due in ``(after, until]``.
+
+        Where panes have no common axis, ``due`` finds them among all of a run.
+        """
         wanted = _distinct(hashes.to_numpy())
         runs, taken = [], []
         for run in self.runs:
-            rows = np.concatenate([run.find(wanted), run.due.within(*due), run.clock.within(*clock)])
+            fallen = due(run.panes) if callable(due) else run.due.within(*due)
+            rows = np.concatenate([run.find(wanted), fallen, run.clock.within(*clock)])
             run, panes = run.take(rows)
             runs.append(run)
             if panes.height:

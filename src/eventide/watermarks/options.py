@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
@@ -52,6 +52,9 @@ class Options:
     ``on_return`` what happens when it returns behind the watermark. ``max_future_skew`` is how far ahead of the
     batch's time a row may be. ``expect_origins`` (and ``grace``) hold the watermark until all have been seen.
     ``gap_timeout`` is how long to wait for a missing sequence number.
+
+    What a pipeline adds is not written here by users, and is no part of how options are shown: ``deduplicate``, whether
+    rows whose number has been seen are set aside; ``offset``, the column by whose values rows are windowed.
     """
 
     origin: str | None = None
@@ -66,10 +69,12 @@ class Options:
     grace: int | None = None
     gap_timeout: int | None = None
     watermark_key: int = 0
+    deduplicate: bool = field(default=False, repr=False)
+    offset: str | None = field(default=None, repr=False)
 
     def columns(self) -> tuple[str, ...]:
         """The columns that the options name."""
-        chosen = (self.origin, self.sequence, self.chunk, self.last_chunk)
+        chosen = (self.origin, self.sequence, self.chunk, self.last_chunk, self.offset)
         return tuple(column for column in chosen if column is not None)
 
     def describe(self) -> list[str]:
@@ -78,6 +83,8 @@ class Options:
         if self.sequence is not None:
             chunks = f" in chunks {self.chunk!r}" if self.chunk is not None else ""
             said.append(f"gap-free by {self.sequence!r}{chunks}")
+        if self.deduplicate:
+            said.append("repeated numbers are dead letters")
         if self.gap_timeout is not None:
             said.append(f"gaps skipped after {format_duration(self.gap_timeout)}")
         if self.idle_after is not None:
@@ -96,8 +103,8 @@ class Options:
         return said
 
 
-ORIGIN_OPTIONS = tuple(Options.__dataclass_fields__)
-"""Every option there is."""
+ORIGIN_OPTIONS = tuple(name for name, own in Options.__dataclass_fields__.items() if own.repr)
+"""Every option that users write."""
 COLUMN_OPTIONS = ("origin", "sequence", "chunk", "last_chunk")
 """The options that name a column."""
 

@@ -80,6 +80,18 @@ class Origins:
             return self.numbers(names)
         return found["number"].to_numpy()
 
+    def known(self, names: pl.Series) -> Ints:
+        """The number of each name, -1 where it has none.
+
+        >>> Origins().known(pl.Series(["berlin", None])).tolist()
+        [-1, -1]
+        """
+        if len(names) < _BULK:
+            return np.fromiter((self._number.get(name, -1) for name in names.to_list()), np.int64, len(names))
+        asked = pl.DataFrame({"origin": names})
+        found = asked.join(self._bulk(), on="origin", how="left", nulls_equal=True, maintain_order="left")
+        return found["number"].fill_null(-1).to_numpy()
+
     def _add(self, names: Iterable[str | None]) -> None:
         for name in sorted(names, key=lambda name: (name is not None, name)):
             self.number(name)

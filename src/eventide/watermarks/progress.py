@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eventide.time import MIN
-from eventide.watermarks.intervals import Ints, contains, order_by, running_max, same_as_before
+from eventide.watermarks.intervals import Bools, Ints, contains, order_by, running_max, same_as_before
 from eventide.watermarks.runs import NO_CHUNKS, NO_RUNS, Chunks, Runs, stack, take
 
 FIRST = 1
@@ -69,10 +69,35 @@ class Progress:
             chunks = take(chunks, ~seen)
         self.chunks = chunks
 
+    def has(self, origin: Ints, sequence: Ints, chunk: Ints | None = None) -> Bools:
+        """Which of some sequences, or of their chunks, were seen.
+
+        >>> progress = Progress()
+        >>> progress.observe(runs_of(origin=0, sequences=[1, 2, 5], watermarks=[0, 0, 0]))
+        >>> progress.has(np.zeros(3, np.int64), np.array([2, 3, 5])).tolist()
+        [True, False, True]
+        """
+        runs, chunks = self.runs, self.chunks
+        found = contains(runs.origin, runs.start, runs.end, origin, sequence)
+        if chunk is None or not len(chunks.start):
+            return found
+        rest = np.flatnonzero(~found)
+        of, number = np.append(chunks.origin, origin[rest]), np.append(chunks.sequence, sequence[rest])
+        # One number for each pair, in their order: chunks are sorted by it.
+        pair = np.unique(np.stack((of, number), axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+        known = len(chunks.start)
+        found[rest] = contains(pair[:known], chunks.start, chunks.end, pair[known:], chunk[rest])
+        return found
+
     def local(self) -> tuple[Ints, Ints]:
         """The origins that have a run from the first sequence on, and the watermark of each."""
         begun = self.runs.start == FIRST
         return self.runs.origin[begun], self.runs.watermark[begun]
+
+    def ends(self) -> tuple[Ints, Ints]:
+        """The origins that have a run from the first sequence on, and where each run ends."""
+        begun = self.runs.start == FIRST
+        return self.runs.origin[begun], self.runs.end[begun]
 
     def reached(self, origin: int) -> tuple[int, int]:
         """The last sequence of an origin's gap-free run, and its watermark; (0, MIN) before the first."""

@@ -5,8 +5,8 @@ strategy (per origin) -> progress (sequence, chunk) -> coalescer (per watermark 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Unpack
 
@@ -26,7 +26,7 @@ from eventide.watermarks.options import (
     read_options,
 )
 from eventide.watermarks.rules import ClockLag, Lag, NoWatermark, Punctuated, Rule
-from eventide.watermarks.summaries import empty_summary, summarise, unusable
+from eventide.watermarks.summaries import empty_summary, highest_offsets, summarise, unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,26 @@ class Strategy:
         """
         times, _ = time_column(rows, time)
         marks = self.rule.marks(rows, times, self.future(rows, time, now))
-        return empty_summary() if marks is None else summarise(rows, marks, self.options)
+        summary = empty_summary() if marks is None else summarise(rows, marks, self.options)
+        if self.options.offset in (None, self.options.sequence):  # sequences are summarised anyway
+            return summary
+        return pl.concat([summary, highest_offsets(rows, self.options)])
+
+    def deduplicating(self) -> Strategy:
+        """The same, for a stream that sets aside rows whose number has been seen."""
+        return replace(self, options=replace(self.options, deduplicate=True))
+
+    def by_offset(self, column: str) -> Strategy:
+        """The same, for a stream that is windowed by offset."""
+        return replace(self, options=replace(self.options, offset=column))
+
+    def identity(self, column: Callable[[str], pl.Expr] = pl.col) -> list[pl.Expr]:
+        """Which row it is: its ``origin``, ``sequence`` and ``chunk``, as far as rows have them."""
+        options = self.options
+        parts = [] if options.origin is None else [column(options.origin).cast(pl.String).alias("origin")]
+        numbers = {"sequence": options.sequence, "chunk": options.chunk}
+        parts += [column(own).cast(pl.Int64, strict=False).alias(name) for name, own in numbers.items() if own]
+        return parts
 
     def faults(self, rows: pl.DataFrame) -> pl.Series | None:
         """The rows whose sequence, chunk or declared watermark cannot be used, for the dead letters; None when all can.

@@ -2,10 +2,10 @@
 
 Summaries of tasks are combined by ``pl.concat`` and nothing else, in any order.
 
-A row is one of three things. *Origin* rows (``sequence`` is null): how many live rows an origin sent, its highest
+A row is one of four things. *Origin* rows (``sequence`` is null): how many live rows an origin sent, its highest
 watermark and, where watermarks are declared, its lowest. *Run* rows: sequences ``sequence`` to ``until`` are
 complete. *Chunk* rows: of an incomplete sequence, chunks ``chunk`` to ``chunk_until`` were seen, and its last
-chunk is number ``last_chunk``, if known.
+chunk is number ``last_chunk``, if known. *Offset* rows (``until`` alone is given): the highest offset of an origin.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from eventide.watermarks.intervals import Ints
 from eventide.watermarks.options import Options
 from eventide.watermarks.origins import label
 from eventide.watermarks.runs import NO_CHUNKS, Chunks, Runs, take
+
+HIGHEST = 2**61
+"""Beside an offset, the end of its window must fit into 64 bits."""
 
 SUMMARY = pl.Schema(
     {
@@ -73,6 +76,15 @@ def summarise(rows: pl.DataFrame, marks: RowMarks, options: Options) -> pl.DataF
     if options.origin is not None:
         return _by_origin(rows, marks, options.origin, options.watermark_key)
     return _single(marks, options.watermark_key)
+
+
+def highest_offsets(rows: pl.DataFrame, options: Options) -> pl.DataFrame:
+    """How far the offsets of each origin go; those that are too large to be used take no part."""
+    origin = pl.lit(None, pl.String) if options.origin is None else pl.col(options.origin).cast(pl.String)
+    offset = pl.col(str(options.offset)).cast(pl.Int64, strict=False).alias("until")
+    usable = rows.select(origin.alias("origin"), offset).filter(pl.col("until").is_between(-HIGHEST, HIGHEST))
+    found = usable.group_by("origin").agg(pl.col("until").max())
+    return _frame(found.height, origin=found["origin"], until=found["until"], rows=[0] * found.height)
 
 
 def _single(marks: RowMarks, key: int) -> pl.DataFrame:

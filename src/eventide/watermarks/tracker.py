@@ -50,6 +50,10 @@ class Tracker:
         on_back: OnBack = "error" if strategy.rule.declared and options.sequence is None else "clamp"
         self._coalescer = Coalescer(1, on_back=on_back, on_return=options.on_return, name=self._origins.label)
         self._progress = Progress(first_chunk=options.first_chunk, name=self._origins.label)
+        # Beside it, what was really seen: numbers that were skipped may still come.
+        self._seen = Progress(first_chunk=options.first_chunk) if options.deduplicate else None
+        # For windows by offset: the first one of each origin that is still to come, as of the last batch.
+        self._offsets: Ints = np.array([MIN])
         self._active_at: Ints = np.array([MIN])
         self._clock: PolledClock | None = None
         self._started = 0
@@ -67,6 +71,8 @@ class Tracker:
         """
         clock = self._tick(now, polled)
         alive, marks = self._read(summary, clock)
+        if self.strategy.options.offset is not None:
+            self._read_offsets(summary)
         given = self.strategy.rule.at(now)
         if given is not None:
             marks.append(Marks(self.key, np.array([SOURCE]), np.array([given])))
@@ -117,6 +123,42 @@ class Tracker:
             number = found
         return self._progress.skip(number, up_to=up_to)
 
+    def at(self, edge: int) -> Tracker:
+        """The tracker of one input: of the only one there is."""
+        return self
+
+    def offsets(self) -> pl.DataFrame:
+        """``reached`` of each ``origin`` that has offsets: the first one that is still to come.
+
+        Where the offsets are the strategy's own ``sequence=``, a gap is waited for. Else an origin's rows are taken to
+        come in order, and it has reached what comes after the highest.
+
+        >>> from eventide.watermarks.strategies import ascending
+        >>> strategy = ascending().by_offset("n")
+        >>> tracker, rows = Tracker(strategy), pl.DataFrame({"ts": [10, 30], "n": [1, 3]})
+        >>> standing = tracker.advance(strategy.summarise(rows, "ts", now=0), now=0)
+        >>> tracker.offsets().rows()
+        [(None, 4)]
+        """
+        origins = np.flatnonzero(self._offsets > MIN)
+        return pl.DataFrame({"origin": self._origins.names(origins), "reached": self._offsets[origins]})
+
+    def seen(self, numbers: pl.DataFrame) -> pl.Series:
+        """Which numbers (``Strategy.identity``) have come before. Those that were only skipped have not.
+
+        >>> from eventide.watermarks.strategies import ascending
+        >>> strategy = ascending(sequence="n").deduplicating()
+        >>> tracker, rows = Tracker(strategy), pl.DataFrame({"ts": [10, 30], "n": [1, 3]})
+        >>> standing = tracker.advance(strategy.summarise(rows, "ts", now=0), now=0)
+        >>> tracker.seen(pl.DataFrame({"sequence": [1, 2, 3]})).to_list()
+        [True, False, True]
+        """
+        assert self._seen is not None
+        named = self.strategy.options.origin is not None
+        origin = self._origins.known(numbers["origin"]) if named else np.full(numbers.height, SOURCE)
+        chunk = numbers["chunk"].fill_null(-1).to_numpy() if "chunk" in numbers.columns else None
+        return pl.Series(self._seen.has(origin, numbers["sequence"].fill_null(-1).to_numpy(), chunk))
+
     def copy(self) -> Tracker:
         """An independent copy, cheap enough to make in every step."""
         twin = Tracker.__new__(Tracker)
@@ -124,6 +166,8 @@ class Tracker:
         twin._origins = self._origins.copy()
         twin._coalescer = self._coalescer.copy(name=twin._origins.label)
         twin._progress = self._progress.copy(name=twin._origins.label)
+        twin._seen = self._seen and self._seen.copy()
+        twin._offsets = self._offsets.copy()
         twin._active_at = self._active_at.copy()
         return twin
 
@@ -152,14 +196,15 @@ class Tracker:
     def snapshot(self) -> dict[str, Any]:
         """All that is known, as plain data: numbers, and small frames."""
         self._make_room()
-        runs, chunks = self._progress.runs, self._progress.chunks
-        return {
+        own: dict[str, Any] = {} if self._seen is None else {"seen": _saved(self._seen)}
+        if self.strategy.options.offset is not None:
+            own["offsets"] = pl.Series("offsets", self._offsets)
+        return own | {
             "format": FORMAT,
             "origins": self._origins.names(np.arange(len(self._coalescer))),
             "active_at": pl.Series("active_at", self._active_at),
             "coalescer": self._coalescer.snapshot(),
-            "runs": pl.DataFrame({name: getattr(runs, name) for name in Runs.__dataclass_fields__}),
-            "chunks": pl.DataFrame({name: getattr(chunks, name) for name in Chunks.__dataclass_fields__}),
+            **_saved(self._progress),
             "clock": [self._clock.now, self._clock.unpolled] if self._clock else None,
             "started": self._started,
             "held": self._held,
@@ -176,9 +221,11 @@ class Tracker:
             tracker._origins.number(name)
         tracker._active_at = snapshot["active_at"].to_numpy().copy()
         tracker._coalescer.restored(snapshot["coalescer"])
-        progress = tracker._progress
-        progress.runs = Runs(**{column.name: column.to_numpy() for column in snapshot["runs"]})
-        progress.chunks = Chunks(**{column.name: column.to_numpy() for column in snapshot["chunks"]})
+        _restore(tracker._progress, snapshot)
+        if tracker._seen is not None:
+            _restore(tracker._seen, snapshot["seen"])
+        if strategy.options.offset is not None:
+            tracker._offsets = snapshot["offsets"].to_numpy().copy()
         tracker._clock = PolledClock(*snapshot["clock"]) if snapshot["clock"] else None
         tracker._started = snapshot["started"]
         tracker._held = snapshot["held"]
@@ -207,6 +254,17 @@ class Tracker:
         alive = origins[summary["rows"].to_numpy() > 0]
         return alive, [self._marks(origins, summary[name]) for name in ("least", "watermark")]
 
+    def _read_offsets(self, summary: pl.DataFrame) -> None:
+        if self.strategy.options.offset == self.strategy.options.sequence:
+            origins, highest = self._progress.ends()
+        else:
+            told = summary.filter(pl.col("sequence").is_null() & pl.col("until").is_not_null())
+            origins, highest = self._number(told["origin"]), told["until"].to_numpy()
+        more = len(self._origins) - len(self._offsets)
+        if more > 0:
+            self._offsets = np.append(self._offsets, np.full(more, MIN))
+        np.maximum.at(self._offsets, origins, highest + 1)
+
     def _read_single(self, summary: pl.DataFrame) -> tuple[Ints, list[Marks]]:
         source = np.array([SOURCE])
         said: list[Any] = [summary["least"].min(), summary["watermark"].max()]
@@ -234,10 +292,11 @@ class Tracker:
         )
         since = np.full(summary.height, clock)
         whole = chunk < 0
-        self._progress.observe(
-            take(Runs(origin, sequence, until, watermark, since), numbered & whole),
-            take(Chunks(origin, sequence, chunk, chunk_until, last, watermark, since), numbered & ~whole),
-        )
+        runs = take(Runs(origin, sequence, until, watermark, since), numbered & whole)
+        chunks = take(Chunks(origin, sequence, chunk, chunk_until, last, watermark, since), numbered & ~whole)
+        self._progress.observe(runs, chunks)
+        if self._seen is not None:
+            self._seen.observe(runs, chunks)
 
     def _marks(self, origins: Ints, times: pl.Series) -> Marks:
         said = times.is_not_null().to_numpy()
@@ -284,3 +343,16 @@ class Tracker:
     def _takes_part(self, number: int) -> bool:
         standing = self._coalescer.standing()
         return number < len(standing) and bool(standing[number] != ABSENT)
+
+
+def _saved(progress: Progress) -> dict[str, pl.DataFrame]:
+    runs, chunks = progress.runs, progress.chunks
+    return {
+        "runs": pl.DataFrame({name: getattr(runs, name) for name in Runs.__dataclass_fields__}),
+        "chunks": pl.DataFrame({name: getattr(chunks, name) for name in Chunks.__dataclass_fields__}),
+    }
+
+
+def _restore(progress: Progress, saved: dict[str, Any]) -> None:
+    progress.runs = Runs(**{column.name: column.to_numpy() for column in saved["runs"]})
+    progress.chunks = Chunks(**{column.name: column.to_numpy() for column in saved["chunks"]})

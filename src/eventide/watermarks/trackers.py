@@ -93,6 +93,10 @@ class Trackers:
         """Count an origin's missing sequences as seen. False: nothing is missing."""
         return sum(tracker.skip(origin, up_to=up_to) for tracker in self._inputs) > 0
 
+    def at(self, edge: int) -> Tracker:
+        """The tracker of one input."""
+        return self._inputs[edge]
+
     def copy(self) -> Trackers:
         """An independent copy."""
         twin = Trackers.__new__(Trackers)

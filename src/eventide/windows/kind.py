@@ -78,3 +78,12 @@ def floor(at: pl.Expr, step: int, offset: int = 0) -> pl.Expr:
     if offset:
         return (at - offset) // step * step + offset
     return at // step * step
+
+
+def by_offset(column: str | None, first: int = 1) -> str:
+    """What ``describe`` adds where positions are an origin's own offsets.
+
+    >>> by_offset(None), by_offset("offset"), by_offset("offset", 0)
+    ('', " by 'offset'", " by 'offset' from 0")
+    """
+    return "" if column is None else f" by {column!r}" + ("" if first == 1 else f" from {first}")

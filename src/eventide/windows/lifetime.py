@@ -31,7 +31,7 @@ class Lifetime:
     def _after_end(self) -> int:
         return min(self.lateness + self.joins_at_end, MAX)
 
-    def complete(self, end: pl.Expr, watermark: int) -> pl.Expr:
+    def complete(self, end: pl.Expr, watermark: int | pl.Expr) -> pl.Expr:
         """No row that is not late can still join."""
         return end <= watermark
 
@@ -41,9 +41,9 @@ class Lifetime:
             return end
         return pl.when(end > MAX - self._after_end).then(MAX).otherwise(end + self._after_end)
 
-    def expired(self, end: pl.Expr, watermark: int) -> pl.Expr:
+    def expired(self, end: pl.Expr, watermark: int | pl.Expr) -> pl.Expr:
         """Its state is gone, or must go now."""
-        if watermark == MIN:
+        if isinstance(watermark, int) and watermark == MIN:
             return pl.lit(False)
         return self.expires_at(end) <= watermark
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
 from eventide.columns import SparkColumn, named
 from eventide.errors import windows as errors
 from eventide.time import duration, format_duration
-from eventide.windows.kind import Axis
+from eventide.windows.kind import Axis, by_offset
 
 Touching = Literal["merge", "split"]
 
@@ -31,12 +31,13 @@ class Sessions:
     touching: Touching = "merge"
     max_duration: int | None = None
     axis: Axis = "time"
+    by: str | None = field(default=None, repr=False)  # the column of an origin's own offsets
 
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.axis == "rows":
             assert isinstance(self.gap, int)
-            return f"sessions that end after {self.gap - 1} rows without the key"
+            return f"sessions that end after {self.gap - 1} rows without the key{by_offset(self.by)}"
         gap = f"column {self.gap!r}" if isinstance(self.gap, str) else format_duration(self.gap)
         most = f", at most {format_duration(self.max_duration)}" if self.max_duration else ""
         apart = ", split when exactly that far apart" if self.touching == "split" else ""

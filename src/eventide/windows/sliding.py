@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import polars as pl
 
 from eventide.errors import windows as errors
 from eventide.time import duration, format_duration
-from eventide.windows.kind import MOST_WINDOWS, Axis, floor
+from eventide.windows.kind import MOST_WINDOWS, Axis, by_offset, floor
 from eventide.windows.tumbling import Tumbling
 
 
@@ -26,6 +26,8 @@ class Sliding:
     every: int
     offset: int = 0
     axis: Axis = "time"
+    by: str | None = field(default=None, repr=False)
+    first: int = field(default=1, repr=False)
     shared = True
 
     @property
@@ -54,14 +56,14 @@ class Sliding:
             pl.DataFrame({"slice": slices})
             .join(pl.DataFrame({"back": pl.int_range(most, eager=True) * self.every}), how="cross")
             .with_columns(start=newest - pl.col("back"))
-            .filter(pl.col("start") + self.size > pl.col("slice"), self.axis == "time" or pl.col("start") > 0)
+            .filter(pl.col("start") + self.size > pl.col("slice"), self.axis == "time" or pl.col("start") >= self.first)
             .select("slice", "start", end=pl.col("start") + self.size)
         )
 
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.axis == "rows":
-            return f"{self.size} rows, every {self.every} rows"
+            return f"{self.size} rows, every {self.every} rows{by_offset(self.by, self.first)}"
         shift = f", offset {format_duration(self.offset)}" if self.offset else ""
         return f"sliding {format_duration(self.size)} every {format_duration(self.every)}{shift}"
 

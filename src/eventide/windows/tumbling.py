@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import polars as pl
 
 from eventide.time import duration, format_duration
-from eventide.windows.kind import Axis, floor
+from eventide.windows.kind import Axis, by_offset, floor
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class Tumbling:
     size: int
     offset: int = 0
     axis: Axis = "time"
+    # Windows of an origin's own offsets: the column that holds them, and the first offset there is. Named by
+    # ``describe``; left out of how a kind without them has always been shown.
+    by: str | None = field(default=None, repr=False)
+    first: int = field(default=1, repr=False)
     shared = False
 
     @property
@@ -36,7 +40,7 @@ class Tumbling:
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.axis == "rows":
-            return f"every {self.size} rows"
+            return f"every {self.size} rows{by_offset(self.by, self.first)}"
         shift = f", offset {format_duration(self.offset)}" if self.offset else ""
         return f"tumbling {format_duration(self.size)}{shift}"
 

@@ -7,11 +7,12 @@ from the function itself, so a new option of a window can be used here at once.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
-from eventide import aggregates, triggers, watermarks, windows
+from eventide import aggregates, policies, triggers, watermarks, windows
 from eventide.errors.kinds import did_you_mean
 from eventide.plan import Pipeline, Stream, ingestion_time
 from eventide.plan import stream as begin
@@ -33,6 +34,7 @@ _TRIGGERS = _table(
     *("after_watermark", "after_count", "after_processing_time", "every", "each", "never"),
     *("repeatedly", "any_of", "all_of", "in_order", "or_finally"),
 )
+_TRIGGERS |= _table(policies, "samza_aggregate", "samza_join")
 _AGGREGATES = _table(
     aggregates,
     *(name for name in aggregates.__all__ if name.islower() and name not in ("reduce", "fold", "composite", "bind")),
@@ -54,13 +56,17 @@ def build(description: Mapping[str, Any]) -> Pipeline:
         key=description.get("key"),
         watermark=call("watermark", _WATERMARKS, description.get("watermark", "none")),
     )
+    if description.get("deduplicate"):
+        stream = stream.deduplicate()
+    if description.get("retain"):
+        stream = stream.retain(**description["retain"])
     if "window" in description:
         kind = call("window", _WINDOWS, description["window"])
         stream = stream.window(kind, at=description.get("output_time", "end"))
     if "trigger" in description:
         stream = stream.trigger(trigger(description["trigger"]), may_lose_data=description.get("may_lose_data", False))
     if "lateness" in description:
-        stream = stream.lateness(description["lateness"])
+        stream = _late(stream, description["lateness"])
     results = {name: call(f"agg {name}", _AGGREGATES, what) for name, what in description.get("agg", {}).items()}
     return _accumulating(stream, description).agg(**results)
 
@@ -78,6 +84,11 @@ def trigger(said: Any) -> Any:
         args = [trigger(arg) for arg in args]
         options = {option: trigger(value) for option, value in options.items()}
     return _TRIGGERS[name](*args, **options)
+
+
+def _late(stream: Stream, lateness: str) -> Stream:
+    rows = re.fullmatch(r"(\d+) rows", lateness)
+    return stream.lateness(rows=int(rows[1])) if rows else stream.lateness(lateness)
 
 
 def _accumulating(stream: Stream, description: Mapping[str, Any]) -> Stream:

@@ -1,0 +1,274 @@
+"""What a bounded state keeps, what it closes, and what becomes of rows that come too late for that."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.local import LocalQuery
+from eventide.operators.bundle import Output
+
+SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
+
+
+def us(n: int) -> timedelta:
+    return timedelta(microseconds=n)
+
+
+TENS = ev.tumbling(us(10))
+
+
+def stream(kind: Any = TENS, *, key: str | None = "k", **bounds: Any) -> ev.Stream:
+    return ev.stream(time="t", key=key).retain(**bounds).window(kind)
+
+
+def query(kind: Any = TENS, *, key: str | None = "k", **bounds: Any) -> LocalQuery:
+    return stream(kind, key=key, **bounds).agg(values=ev.collect("v")).open(SCHEMA)
+
+
+def push(query: LocalQuery, *rows: tuple[int, str, int], watermark: int | None = None) -> Output:
+    output = query.push(pl.DataFrame(rows, schema=SCHEMA, orient="row"), now=0, watermark=watermark)
+    assert output.counts.balanced
+    return output
+
+
+def told(output: Output) -> list[tuple[Any, ...]]:
+    end, pane = pl.col("window").struct.field("end").cast(pl.Int64), pl.col("pane").struct
+    flags = pane.field("timing"), pane.field("is_last")
+    return [(e, values, *rest) for e, values, *rest in output.panes.select(end, "values", *flags).rows()]
+
+
+def beyond(output: Output) -> list[int]:
+    return output.dead.filter(pl.col("reason") == "out_of_retention")["v"].to_list()
+
+
+def open_panes(query: LocalQuery) -> int:
+    return sum(panes.height for panes in query.scan())
+
+
+# By time
+
+
+def test_a_window_is_kept_for_its_time_and_refined_by_late_rows() -> None:
+    windows = query(time=us(5))
+    assert told(push(windows, (1, "a", 1), watermark=12)) == [(10, [1], "ON_TIME", False)]
+    assert told(push(windows, (2, "a", 2), watermark=15)) == [(10, [1, 2], "LATE", True)]
+    gone = push(windows, (3, "a", 3))
+    assert (beyond(gone), gone.late.height) == ([3], 0)
+
+
+@pytest.mark.parametrize("kind", [TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(5))])
+def test_what_is_too_late_is_late_until_its_window_is_out_of_retention(kind: Any) -> None:
+    windows = stream(kind, time=us(50)).lateness(us(3)).agg(values=ev.collect("v")).open(SCHEMA)
+    push(windows, (1, "a", 1), watermark=30)
+    output = push(windows, (2, "a", 2), watermark=70)
+    assert (output.late["v"].to_list(), beyond(output)) == ([2], [])
+    output = push(windows, (3, "a", 3))
+    assert (output.late["v"].to_list(), beyond(output)) == ([], [3])
+
+
+def test_a_lateness_that_is_longer_than_the_retention_does_not_count() -> None:
+    windows = stream(time=us(5)).lateness(us(9)).agg(values=ev.collect("v")).open(SCHEMA)
+    push(windows, (1, "a", 1), watermark=15)
+    assert beyond(push(windows, (2, "a", 2))) == [2]
+
+
+def test_sessions_are_kept_for_their_time_too() -> None:
+    sessions = query(ev.sessions(us(5)), time=us(5))
+    push(sessions, (1, "a", 1), watermark=9)
+    assert told(push(sessions, (2, "a", 2), watermark=20)) == [(7, [1, 2], "LATE", True)]
+    assert beyond(push(sessions, (3, "a", 3))) == [3]
+
+
+def test_no_rows_are_shipped_for_a_bound_in_time() -> None:
+    from eventide.operators.binding import operator_of
+
+    assert operator_of(stream(time=us(5)).agg(n=ev.count()).plan, SCHEMA).judges_when_stamping
+    assert not operator_of(stream(rows=5).agg(n=ev.count()).plan, SCHEMA).judges_when_stamping
+
+
+# By rows
+
+
+def test_the_oldest_windows_of_a_key_are_closed_when_it_holds_too_many_rows() -> None:
+    windows = query(rows=3)
+    push(windows, (1, "a", 1), (11, "a", 2), (1, "b", 3))
+    assert told(push(windows, (21, "a", 4), (22, "a", 5))) == [(10, [1], "EARLY", True)]
+    assert open_panes(windows) == 3
+    assert told(push(windows, watermark=100)) == [
+        (10, [3], "ON_TIME", True),
+        (20, [2], "ON_TIME", True),
+        (30, [4, 5], "ON_TIME", True),
+    ]
+
+
+def test_rows_for_windows_up_to_the_last_that_was_closed_are_dead_letters() -> None:
+    windows = query(rows=2)
+    push(windows, (11, "a", 1), (21, "a", 2), (22, "a", 3))
+    output = push(windows, (12, "a", 4), (2, "a", 5), (2, "b", 6))
+    assert beyond(output) == [4, 5]
+    assert output.counts.in_windows == 1
+
+
+def test_a_window_that_holds_so_many_by_itself_takes_no_more() -> None:
+    windows = query(rows=2)
+    assert beyond(push(windows, (1, "a", 1), (2, "a", 2), (3, "a", 3))) == [3]
+    assert beyond(push(windows, (4, "a", 4))) == [4]
+    assert told(push(windows, watermark=10)) == [(10, [1, 2], "ON_TIME", True)]
+
+
+def test_what_was_told_is_not_told_again_when_its_window_is_closed() -> None:
+    each = stream(rows=1).trigger(ev.after_watermark(early=ev.each())).retracting()
+    windows = each.agg(values=ev.collect("v")).open(SCHEMA)
+    assert told(push(windows, (1, "a", 1))) == [(10, [1], "EARLY", False)]
+    assert told(push(windows, (11, "a", 2))) == [(20, [2], "EARLY", False)]
+    assert open_panes(windows) == 1
+
+
+def test_a_row_counts_in_each_window_that_it_is_in() -> None:
+    windows = query(ev.sliding(us(10), every=us(5)), rows=2)
+    push(windows, (7, "a", 1))
+    assert told(push(windows, (17, "a", 2))) == [(10, [1], "EARLY", True), (15, [1], "EARLY", True)]
+
+
+def test_without_a_key_all_rows_count_together() -> None:
+    windows = query(key=None, rows=2)
+    push(windows, (1, "a", 1), (11, "b", 2))
+    assert told(push(windows, (21, "c", 3))) == [(10, [1], "EARLY", True)]
+    assert beyond(push(windows, (2, "d", 4))) == [4]
+
+
+def test_a_global_window_takes_so_many_rows() -> None:
+    everything = query(ev.global_window(), rows=2)
+    assert beyond(push(everything, *((i, "a", i) for i in range(5)))) == [2, 3, 4]
+
+
+def test_old_sessions_are_closed_and_rows_beyond_do_not_hold_one_together() -> None:
+    sessions = query(ev.sessions(us(5)), rows=3)
+    push(sessions, (1, "a", 1), (20, "a", 2))
+    assert told(push(sessions, (40, "a", 3), (41, "a", 4))) == [(6, [1], "EARLY", True)]
+    assert beyond(push(sessions, (2, "a", 5), (44, "a", 6), (46, "a", 7))) == [5, 7]
+    assert told(sessions.drain()) == [(49, [3, 4, 6], "ON_TIME", True)]
+
+
+def test_numbered_windows_are_complete_though_they_took_not_all_rows() -> None:
+    windows = query(ev.rows(3), rows=2)
+    output = push(windows, *((i, "a", i) for i in range(1, 5)))
+    assert (told(output), beyond(output)) == ([(4, [1, 2], "ON_TIME", True)], [3])
+
+
+def test_windows_by_offset_are_bounded_for_each_origin() -> None:
+    kind = ev.rows(2, offset="t")
+    windows = ev.stream(time="v", watermark=ev.lag("0s", origin="k", sequence="t")).retain(rows=2).window(kind)
+    waiting = windows.agg(values=ev.sort("v")).open(SCHEMA)
+    push(waiting, (2, "x", 1), (3, "x", 2), (2, "y", 3))
+    assert told(push(waiting, (5, "x", 4))) == [(3, [1], "EARLY", True)]
+    assert beyond(push(waiting, (1, "x", 5))) == [5]
+
+
+def test_inherited_windows_are_bounded() -> None:
+    inner = ev.stream(time="t", key="k").window(TENS).agg(v=ev.sum("v"))
+    outer = ev.stream(time="pane.time").retain(rows=1).window(ev.inherit()).agg(values=ev.collect("v"))
+    first = inner.open(SCHEMA)
+    second = outer.open()
+    panes = push(first, (1, "a", 1), (1, "b", 2), (11, "a", 3), watermark=20).panes
+    output = second.push(panes, now=0)
+    assert (told(output), beyond(output)) == ([(10, [1], "EARLY", True)], [2])
+
+
+# By bytes
+
+
+def test_the_oldest_windows_of_all_keys_are_closed_when_they_are_too_large() -> None:
+    windows = query(bytes=150)
+    keys = "abcdef"
+    outputs = [push(windows, (10 * i + 1, key, i)) for i, key in enumerate(keys)]
+    closed = [end for output in outputs for end, *_ in told(output)]
+    assert closed == sorted(closed)
+    assert 0 < len(closed) < len(keys)
+    assert open_panes(windows) == len(keys) - len(closed)
+    assert beyond(push(windows, (1, "a", 9))) == [9]
+
+
+def test_a_window_that_alone_is_too_large_takes_no_more() -> None:
+    windows = query(bytes=60)
+    assert beyond(push(windows, *((1, "a", i) for i in range(20)))) == []
+    assert beyond(push(windows, (2, "a", 99))) == [99]
+    ((_, values, timing, _),) = told(push(windows, watermark=10))
+    assert (len(values), timing) == (20, "ON_TIME")
+
+
+def test_the_size_counts_what_is_in_lists_and_strings() -> None:
+    small, large = (
+        stream(bytes=10_000).agg(x=ev.collect("name")).open({"t": pl.Int64, "k": pl.String, "name": pl.String})
+        for _ in range(2)
+    )
+    for text, windows, closes in (("x", small, False), ("x" * 6_000, large, True)):
+        for i in range(3):
+            output = windows.push(pl.DataFrame({"t": [10 * i], "k": ["a"], "name": [text]}), now=0)
+        assert (output.panes.height > 0) == closes
+
+
+# State
+
+
+@pytest.mark.parametrize("bounds", [{"rows": 5}, {"bytes": 400}])
+def test_state_is_freed(bounds: dict[str, int]) -> None:
+    windows = query(**bounds)
+    sizes = []
+    for i in range(200):
+        push(windows, (10 * i, "a", i), (10 * i, "b", i))
+        sizes.append(len(windows.save()))
+    assert open_panes(windows) <= 12
+    assert sizes[-1] < sizes[20] * 1.2
+
+
+def test_what_was_closed_is_forgotten_when_the_watermark_has_passed_it() -> None:
+    windows = query(rows=1)
+    push(windows, (1, "a", 1), (11, "a", 2))
+    assert windows._state.store.closed.height == 1  # type: ignore[union-attr]
+    output = push(windows, (2, "a", 3), watermark=20)
+    assert beyond(output) == [3]
+    assert windows._state.store.closed.height == 0  # type: ignore[union-attr]
+    assert push(windows, (2, "a", 4)).late["v"].to_list() == [4]
+
+
+def test_a_saved_state_goes_on() -> None:
+    pipeline = stream(rows=2, bytes=10_000).agg(values=ev.collect("v"))
+    windows = pipeline.open(SCHEMA)
+    push(windows, (11, "a", 1), (21, "a", 2), (22, "a", 3))
+    windows = pipeline.open(saved=windows.save())
+    assert beyond(push(windows, (12, "a", 4))) == [4]
+    assert told(push(windows, (31, "a", 5))) == [(30, [2, 3], "EARLY", True)]
+
+
+def test_bounds_are_part_of_the_plan() -> None:
+    with pytest.raises(ev.EventideError, match="retention"):
+        stream(rows=3).agg(n=ev.count()).open(saved=stream(rows=2).agg(n=ev.count()).open(SCHEMA).save())
+
+
+# Plans
+
+
+def test_explain_says_what_is_retained() -> None:
+    text = stream(time="1 hour", rows=100, bytes=1_000).agg(n=ev.count()).explain()
+    assert "retention  1h after the end, 100 rows a key, 1000 bytes in all" in text
+    assert "nothing: unusable ones and those out of retention go to the dead letters" in text
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    plain = ev.stream(time="t")
+    with pytest.raises(ev.PlanError, match="needs a bound"):
+        plain.retain()
+    with pytest.raises(ev.PlanError, match=r"retain\(rows=0\)"):
+        plain.retain(rows=0)
+    with pytest.raises(ev.PlanError, match="called before"):
+        plain.retain(rows=1).retain(bytes=1)
+    with pytest.raises(ev.PlanError, match="ends at a row, not in time"):
+        plain.retain(time="1h").window(ev.rows(3)).agg(n=ev.count())
+    with pytest.raises(ev.PlanError, match="max_duration"):
+        plain.retain(rows=3).window(ev.sessions("1m", max_duration="5m")).agg(n=ev.count())
