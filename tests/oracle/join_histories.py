@@ -119,10 +119,15 @@ def _pushes(rng: Random, keys: set[int]) -> list[Push]:
                 rows.append(Row(side, number := number + 1, key, time, rng.randint(0, 3)))
             at[side] += rng.randint(0, pace[side])
         now += rng.randint(0, 4)
-        notes = tuple((key, at[rng.choice([0, 1])] + rng.randint(-4, 2)) for key in keys if rng.random() < 0.15)
+        notes = tuple((key, _noted(rng, at)) for key in keys if rng.random() < 0.15)
         rng.shuffle(rows)
         rows.sort(key=lambda row: row.side)
         pushes.append(Push(tuple(rows), now, notes, rng.choice([1, 1, 1, 1, 2, 3])))
     if rng.random() < 0.7:
         pushes.append(Push((), now + 1, tuple((key, MAX) for key in keys)))
     return pushes
+
+
+def _noted(rng: Random, at: list[int]) -> int:
+    """A watermark from outside; MAX is the end of a stream, while the other one may go on."""
+    return MAX if rng.random() < 0.1 else rng.choice(at) + rng.randint(-4, 2)
