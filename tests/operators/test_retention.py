@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import timedelta
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import eventide as ev
 from eventide.local import LocalQuery
 from eventide.operators.bundle import Output
+from eventide.operators.retaining import SIZE
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
 
@@ -272,3 +276,36 @@ def test_what_does_not_fit_is_refused() -> None:
         plain.retain(time="1h").window(ev.rows(3)).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="max_duration"):
         plain.retain(rows=3).window(ev.sessions("1m", max_duration="5m")).agg(n=ev.count())
+
+
+# Random histories
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.integers(0, 60), st.sampled_from("abc"), st.integers(0, 99)), max_size=8),
+            st.integers(0, 60),
+        ),
+        max_size=8,
+    ),
+    st.sampled_from([TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(4)), ev.rows(3), ev.global_window()]),
+    st.integers(40, 200),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+def test_bytes_are_bounded_and_every_row_is_somewhere(history: Any, kind: Any, most: int, keyed: bool) -> None:
+    windows = query(kind, key="k" if keyed else None, bytes=most)
+    ids, told_of = itertools.count(1), set[int]()
+    beyond_of: set[int] = set()
+    watermark = 0
+    for rows, advance in history:
+        watermark += advance
+        output = push(windows, *((t, k, next(ids)) for t, k, _ in rows), watermark=watermark)
+        told_of |= {v for values in output.panes["values"] for v in values}
+        beyond_of |= {*output.dead["v"], *output.late["v"]}
+        panes = pl.concat([pl.DataFrame(schema={SIZE: pl.Int64}), *(p.select(SIZE) for p in windows.scan())])
+        assert panes[SIZE].sum() <= most or panes.height == 1
+    told_of |= {v for values in windows.drain().panes["values"] for v in values}
+    assert told_of | beyond_of == set(range(1, next(ids)))
+    assert not told_of & beyond_of

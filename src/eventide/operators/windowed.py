@@ -327,7 +327,7 @@ class WindowedAggregate:
         )
 
     def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
-        if not behind:
+        if self._by_row and self.plan.offset is None:
             return 0
         late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
         elsewhere = (outcome.late, outcome.outside, outcome.failed, outcome.beyond)
