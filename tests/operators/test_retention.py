@@ -309,3 +309,12 @@ def test_bytes_are_bounded_and_every_row_is_somewhere(history: Any, kind: Any, m
     told_of |= {v for values in windows.drain().panes["values"] for v in values}
     assert told_of | beyond_of == set(range(1, next(ids)))
     assert not told_of & beyond_of
+
+
+def test_the_rows_of_a_union_are_bounded_together() -> None:
+    one = ev.stream(time="t", key="k")
+    both = ev.union(left=one, right=one).retain(rows=2).window(TENS).agg(values=ev.sort("v")).open()
+    rows = {name: pl.DataFrame([(1, "a", i)], schema=SCHEMA, orient="row") for i, name in enumerate(("left", "right"))}
+    both.push(rows, now=0)
+    output = both.push({name: frame.with_columns(t=frame["t"] + 10) for name, frame in rows.items()}, now=0)
+    assert told(output) == [(10, [0, 1], "EARLY", True)]

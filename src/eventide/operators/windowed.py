@@ -198,9 +198,7 @@ class WindowedAggregate:
 
         Where rows are numbered, or judged one by one, all of them are needed beside the state.
         """
-        plan = self.plan
-        bounded = plan.retention is not None and plan.retention.sized
-        return not self._by_row and not bounded and not any(own.watermark.options.deduplicate for own in plan.edges)
+        return not self.plan.ships_rows
 
     @property
     def _by_row(self) -> bool:
@@ -230,13 +228,12 @@ class WindowedAggregate:
 
     def _make_inner(self) -> Inner:
         plan = self.plan
-        bounded = plan.retention is not None and plan.retention.sized
         if isinstance(plan.window, Sessions):
             if plan.window.max_duration:
                 return CutSessions(plan, plan.window, self.bound, self.results)
-            merging = RetainSessions if bounded else MergeSessions
+            merging = RetainSessions if plan.bounded else MergeSessions
             return merging(plan, plan.window, self.bound, self.results)
-        if bounded:
+        if plan.bounded:
             return RetainWindows(plan, plan.window, self.bound, self.results)
         if plan.layout == "cells":
             return FireOnce(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]

@@ -108,14 +108,24 @@ class Plan:
         return time is not None and self.lateness >= time
 
     @property
+    def bounded(self) -> bool:
+        """Whether retention bounds the size of the state."""
+        return self.retention is not None and self.retention.sized
+
+    @property
+    def ships_rows(self) -> bool:
+        """Whether rows come to their state as they are, because it numbers them or judges them one by one."""
+        deduplicates = any(own.watermark.options.deduplicate for own in self.edges)
+        return self.window.axis == "rows" or self.bounded or deduplicates
+
+    @property
     def layout(self) -> Layout:
         """What rests in state.
 
         ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
         once, at its end. ``panes``: a row per key and window with its trigger's state.
         """
-        bounded = self.retention is not None and self.retention.sized
-        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not bounded
+        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not self.bounded
         return "cells" if once and isinstance(self.window, WindowKind) else "panes"
 
     @property
