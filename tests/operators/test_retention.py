@@ -165,6 +165,15 @@ def test_numbered_windows_are_complete_though_they_took_not_all_rows() -> None:
     assert (told(output), beyond(output)) == ([(4, [1, 2], "ON_TIME", True)], [3])
 
 
+def test_windows_that_end_at_a_row_are_as_old_as_the_latest_of_their_rows() -> None:
+    windows = query(ev.rows(3), time=us(10))
+    push(windows, (1, "a", 1), (5, "a", 2), (12, "b", 3), watermark=14)
+    assert told(push(windows, watermark=15)) == [(4, [1, 2], "EARLY", True)]
+    assert open_panes(windows) == 1
+    output = push(windows, (20, "a", 4), (21, "a", 5))
+    assert (beyond(output), told(windows.drain())) == ([4], [(4, [3], "ON_TIME", True), (7, [5], "ON_TIME", True)])
+
+
 def test_windows_by_offset_are_bounded_for_each_origin() -> None:
     kind = ev.rows(2, offset="t")
     windows = ev.stream(time="v", watermark=ev.lag("0s", origin="k", sequence="t")).retain(rows=2).window(kind)
@@ -272,8 +281,6 @@ def test_what_does_not_fit_is_refused() -> None:
         plain.retain(rows=0)
     with pytest.raises(ev.PlanError, match="called before"):
         plain.retain(rows=1).retain(bytes=1)
-    with pytest.raises(ev.PlanError, match="ends at a row, not in time"):
-        plain.retain(time="1h").window(ev.rows(3)).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="max_duration"):
         plain.retain(rows=3).window(ev.sessions("1m", max_duration="5m")).agg(n=ev.count())
 

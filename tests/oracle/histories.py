@@ -262,7 +262,7 @@ def random_spec(rng: Random, family: str) -> Spec:
         inner = rng.choice(_BOUNDED)
         spec = random_spec(rng, inner)
         most = None if inner == "cut" or rng.random() < 0.1 else rng.choice([1, 2, 3, 5, 8])
-        kept = None if spec.by_row else rng.choice([None, 0, 5, 50])
+        kept = rng.choice([None, None, 0, 5, 50])
         return spec._replace(kept=kept, most=most)
     cut, window = family == "cut", random_window(rng, family)
     by_row = family in ("rows", "row_sessions")

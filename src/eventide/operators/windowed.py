@@ -133,7 +133,7 @@ class WindowedAggregate:
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         watermark = max(was, tracker.time)
         dead = [letters for stamp in stamps for letters in stamp.dead]
-        moment, position, behind = Moment(was, watermark, now, was), 0, 0
+        moment, position, behind = Moment(was, watermark, now, was, watermark), 0, 0
         if self.judges_when_stamping:
             stamped = Stamped.together([stamp.stamped for stamp in stamps], self.bound, self._inner.by)
             behind = sum(stamp.behind for stamp in stamps)  # perhaps counted elsewhere: the sum of all is right

@@ -105,12 +105,12 @@ class Plan:
     def late_is_out_of_retention(self) -> bool:
         """Whether it is retention that ends the life of windows: what comes for them is a dead letter, not late."""
         time = None if self.retention is None else self.retention.time
-        return time is not None and self.lateness >= time
+        return time is not None and self.window.axis == "time" and self.lateness >= time
 
     @property
     def bounded(self) -> bool:
-        """Whether retention bounds the size of the state."""
-        return self.retention is not None and self.retention.sized
+        """Whether retention closes windows that would live on."""
+        return self.retention is not None and (self.retention.sized or self.window.axis == "rows")
 
     @property
     def ships_rows(self) -> bool:
