@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import timedelta
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import eventide as ev
 from eventide.local import LocalQuery
 from eventide.operators.bundle import Output
+from eventide.operators.retaining import SIZE
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
 
@@ -161,6 +165,15 @@ def test_numbered_windows_are_complete_though_they_took_not_all_rows() -> None:
     assert (told(output), beyond(output)) == ([(4, [1, 2], "ON_TIME", True)], [3])
 
 
+def test_windows_that_end_at_a_row_are_as_old_as_the_latest_of_their_rows() -> None:
+    windows = query(ev.rows(3), time=us(10))
+    push(windows, (1, "a", 1), (5, "a", 2), (12, "b", 3), watermark=14)
+    assert told(push(windows, watermark=15)) == [(4, [1, 2], "EARLY", True)]
+    assert open_panes(windows) == 1
+    output = push(windows, (20, "a", 4), (21, "a", 5))
+    assert (beyond(output), told(windows.drain())) == ([4], [(4, [3], "ON_TIME", True), (7, [5], "ON_TIME", True)])
+
+
 def test_windows_by_offset_are_bounded_for_each_origin() -> None:
     kind = ev.rows(2, offset="t")
     windows = ev.stream(time="v", watermark=ev.lag("0s", origin="k", sequence="t")).retain(rows=2).window(kind)
@@ -268,7 +281,47 @@ def test_what_does_not_fit_is_refused() -> None:
         plain.retain(rows=0)
     with pytest.raises(ev.PlanError, match="called before"):
         plain.retain(rows=1).retain(bytes=1)
-    with pytest.raises(ev.PlanError, match="ends at a row, not in time"):
-        plain.retain(time="1h").window(ev.rows(3)).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="max_duration"):
         plain.retain(rows=3).window(ev.sessions("1m", max_duration="5m")).agg(n=ev.count())
+
+
+# Random histories
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.integers(0, 60), st.sampled_from("abc"), st.integers(0, 99)), max_size=8),
+            st.integers(0, 60),
+        ),
+        max_size=8,
+    ),
+    st.sampled_from([TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(4)), ev.rows(3), ev.global_window()]),
+    st.integers(40, 200),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+def test_bytes_are_bounded_and_every_row_is_somewhere(history: Any, kind: Any, most: int, keyed: bool) -> None:
+    windows = query(kind, key="k" if keyed else None, bytes=most)
+    ids, told_of = itertools.count(1), set[int]()
+    beyond_of: set[int] = set()
+    watermark = 0
+    for rows, advance in history:
+        watermark += advance
+        output = push(windows, *((t, k, next(ids)) for t, k, _ in rows), watermark=watermark)
+        told_of |= {v for values in output.panes["values"] for v in values}
+        beyond_of |= {*output.dead["v"], *output.late["v"]}
+        panes = pl.concat([pl.DataFrame(schema={SIZE: pl.Int64}), *(p.select(SIZE) for p in windows.scan())])
+        assert panes[SIZE].sum() <= most or panes.height == 1
+    told_of |= {v for values in windows.drain().panes["values"] for v in values}
+    assert told_of | beyond_of == set(range(1, next(ids)))
+    assert not told_of & beyond_of
+
+
+def test_the_rows_of_a_union_are_bounded_together() -> None:
+    one = ev.stream(time="t", key="k")
+    both = ev.union(left=one, right=one).retain(rows=2).window(TENS).agg(values=ev.sort("v")).open()
+    rows = {name: pl.DataFrame([(1, "a", i)], schema=SCHEMA, orient="row") for i, name in enumerate(("left", "right"))}
+    both.push(rows, now=0)
+    output = both.push({name: frame.with_columns(t=frame["t"] + 10) for name, frame in rows.items()}, now=0)
+    assert told(output) == [(10, [0, 1], "EARLY", True)]

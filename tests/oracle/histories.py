@@ -262,7 +262,7 @@ def random_spec(rng: Random, family: str) -> Spec:
         inner = rng.choice(_BOUNDED)
         spec = random_spec(rng, inner)
         most = None if inner == "cut" or rng.random() < 0.1 else rng.choice([1, 2, 3, 5, 8])
-        kept = None if spec.by_row else rng.choice([None, 0, 5, 50])
+        kept = rng.choice([None, None, 0, 5, 50])
         return spec._replace(kept=kept, most=most)
     cut, window = family == "cut", random_window(rng, family)
     by_row = family in ("rows", "row_sessions")
@@ -342,8 +342,10 @@ def _numbered(rng: Random, row: Row, before: list[Row]) -> Row:
     """The next row of its origin, one that overtook some, one without a number, or one that has come before."""
     if before and rng.random() < 0.2:
         return rng.choice(before)._replace(id=row.id)
-    last = max((other.number or 0 for other in before if other.origin == row.origin), default=0)
-    return row._replace(number=rng.choice([*[last + 1] * 6, last + 2, last + 3, max(last - 1, 1), 0, None]))
+    known = {other.number: other for other in before if other.origin == row.origin and other.number}
+    last = max(known, default=0)
+    number = rng.choice([*[last + 1] * 6, last + 2, last + 3, max(last - 1, 1), 0, None])
+    return known.get(number, row._replace(number=number))._replace(id=row.id)
 
 
 def on_the_calendar(rng: Random, history: History) -> History:

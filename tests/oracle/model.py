@@ -49,7 +49,7 @@ class Spec(NamedTuple):
     @property
     def life(self) -> int:
         """How long windows live after their end."""
-        return self.lateness if self.kept is None else min(self.lateness or self.kept, self.kept)
+        return self.lateness if self.kept is None or self.by_row else min(self.lateness or self.kept, self.kept)
 
     @property
     def by_row(self) -> bool:
@@ -330,7 +330,7 @@ class Model:
         """Of what came too late, tell what is late from what is out of retention."""
         late, self.out.late = self.out.late, []
         for one in late:
-            kept, who = self.spec.kept, self.ids.get(one, one)
+            kept, who = None if self.spec.by_row else self.spec.kept, self.ids.get(one, one)
             if kept is not None and (self.spec.life >= kept or self._expired(self.ends[one], self.watermark, kept)):
                 self.out.dead.append((who, "out_of_retention"))
             else:
@@ -340,24 +340,29 @@ class Model:
         return len(window.untold if self.spec.mode == "discarding" else window.rows)
 
     def _has_room(self, key: Any, start: int, end: int) -> bool:
-        if self.spec.most is None:
-            return True
         held = self._held(self.open[key, start, end]) if (key, start, end) in self.open else 0
-        return held < self.spec.most and end > self.floors.get(key, MIN)
+        return end > self.floors.get(key, MIN) and (self.spec.most is None or held < self.spec.most)
 
     def _beyond(self, row: Row) -> None:
         self.out.dead.append((self.ids.get(row.id, row.id), "out_of_retention"))
 
     def _make_room(self) -> None:
         """Close the oldest windows of a key until it holds no more than it may. The newest stays."""
+        if self.spec.kept is not None and self.spec.by_row:
+            for window in self.open.values():
+                latest = max(row.time for row in window.rows if row.time is not None)
+                if latest + self.spec.kept <= self.after:
+                    self._close(window)
         for key in {window.key for window in self.open.values()} if self.spec.most is not None else ():
             after = self._reached(key, self.after)
-            own = [w for w in self.open.values() if w.key == key and not self._expired(w.end, after)]
+            own = [w for w in self.open.values() if w.key == key and not w.closed and not self._expired(w.end, after)]
             own.sort(key=lambda window: (window.end, window.start))
             while len(own) > 1 and sum(map(self._held, own)) > self.spec.most:  # type: ignore[operator]
-                oldest = own.pop(0)
-                oldest.closed = True
-                self.floors[key] = max(self.floors.get(key, MIN), oldest.end)
+                self._close(own.pop(0))
+
+    def _close(self, window: Window) -> None:
+        window.closed = True
+        self.floors[window.key] = max(self.floors.get(window.key, MIN), window.end)
 
     def _window(self, key: str | None, start: int, end: int) -> Window:
         if (key, start, end) not in self.open:
@@ -405,7 +410,7 @@ class Model:
         late: list[int] = []
         for key, new in self._intervals(rows).items():
             old: list[Any] = [(window.start, window.end, []) for window in self.open.values() if window.key == key]
-            if self.spec.most is not None:
+            if self.spec.most is not None or self.floors:
                 new = self._with_room(key, old, new, late)
             for start, end, joined in self._chains([*old, *new]):
                 if self._expired(end, self.before[key]):
@@ -419,7 +424,7 @@ class Model:
         kept: set[int] = set()
         for start, end, joined in self._chains([*old, *new]):
             held = [w for w in self.open.values() if w.key == key and start <= w.start and w.end <= end]
-            room = self.spec.most - sum(map(self._held, held))  # type: ignore[operator]
+            room = MAX if self.spec.most is None else self.spec.most - sum(map(self._held, held))
             if self._expired(end, self.before[key]):
                 late += [row.id for row in joined]
             else:

@@ -230,11 +230,3 @@ def pieces_not_retained() -> PlanError:
         "sessions(max_duration=…) cannot be bounded by .retain(rows=…) or bytes=…: a piece that was closed would be "
         "cut anew when its session's start moves. Use .retain(time=…), or sessions without max_duration."
     )
-
-
-def rows_have_no_time(window: str) -> PlanError:
-    """Retention by time of windows that end at a row."""
-    return PlanError(
-        f".retain(time=…) has no meaning for {window}: such a window ends at a row, not in time. "
-        "Use .retain(rows=…) or bytes=…; windows by offset also have .lateness(rows=…)."
-    )

@@ -45,6 +45,7 @@ class Moment:
     watermark: int
     now: int
     stood: int = MIN  # the watermark before it in event time, whatever the axis
+    stands: int = MIN  # and after it
     reach: Reach | None = None  # for windows by offset, where each origin has an axis of its own
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cel
 from eventide.operators.unions import RUN, may_prove_late, with_runs
 from eventide.plan.plan import Plan
 from eventide.state.pane_pages import PaneForm
-from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
+from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, Positions, hashes
 from eventide.time import MIN
 from eventide.triggers import Finish
 from eventide.windows import Sessions
@@ -86,9 +86,12 @@ class MergeSessions:
     def _taken(self, store: OpenSessions, news: pl.DataFrame, moment: Moment) -> tuple[OpenSessions, pl.DataFrame]:
         """The open sessions of the keys of ``news``, and those that are due, taken out."""
         touched = hashes(news, self._key)
-        table, taken = store.table.take(touched, due=moment.due, clock=(store.clock, moment.now))
+        table, taken = store.table.take(touched, due=self._due(moment), clock=(store.clock, moment.now))
         before = pl.concat(taken).sort(c.START) if taken else pl.DataFrame(schema=self._schema(news))
         return replace(store, table=table, clock=moment.now), before
+
+    def _due(self, moment: Moment) -> tuple[int, int] | Callable[[pl.DataFrame], Positions]:
+        return moment.due
 
     def _absorbed(
         self, store: OpenSessions, before: pl.DataFrame, stamped: Stamped, moment: Moment

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from eventide.operators.retaining import SIZE, Retaining
 from eventide.operators.unions import RUN
 from eventide.plan.plan import Plan
 from eventide.state.pane_pages import PaneForm
+from eventide.state.panes import Positions
 from eventide.windows import Sessions
 
 
@@ -79,6 +80,9 @@ class RetainSessions(MergeSessions):
     ) -> tuple[OpenSessions, pl.DataFrame]:
         sessions, table, closed = self._retaining.close(sessions, store.table, store.closed, moment)
         return replace(store, table=table, closed=closed), sessions
+
+    def _due(self, moment: Moment) -> tuple[int, int] | Callable[[pl.DataFrame], Positions]:
+        return self._retaining.due(moment)
 
     def _resting(self, sessions: pl.DataFrame) -> pl.DataFrame:
         return super()._resting(self._retaining.with_sizes(sessions))

@@ -43,7 +43,7 @@ class RetainWindows(FireOften):
             rows, outside = live.rows, live.outside
         rows = rows.with_row_index(c.ROW)
         touched = hashes(rows, key)
-        table, taken = store.table.take(touched, due=moment.due, clock=(store.clock, moment.now))
+        table, taken = store.table.take(touched, due=self._retaining.due(moment), clock=(store.clock, moment.now))
         store = replace(store, table=table, clock=moment.now)
         places = self._places(rows, taken, store, moment)
         beyond = rows.filter(~pl.col(c.ROW).is_in(places[c.ROW].unique().implode()))

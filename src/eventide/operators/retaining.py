@@ -7,8 +7,10 @@ until all bounds hold. The newest window of a key stays open, and a window is ne
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 
 from eventide.aggregates import Bound
@@ -16,6 +18,7 @@ from eventide.operators import columns as c
 from eventide.operators.firing import EVICTED, Firing, Moment
 from eventide.operators.slicing import windows_of
 from eventide.plan.plan import Plan
+from eventide.plan.retention import LONGEST
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable, Positions, hashes
 from eventide.state.sizes import sizes
 from eventide.time import MIN
@@ -31,7 +34,7 @@ def split_late(plan: Plan, late: pl.DataFrame, was: int) -> tuple[pl.DataFrame, 
     """Rows that came too late: those that are late, and those whose last window would be out of retention by now."""
     if plan.late_is_out_of_retention:
         return late.clear(), late
-    if plan.retention is None or plan.retention.time is None or late.is_empty():
+    if plan.retention is None or plan.retention.time is None or plan.window.axis == "rows" or late.is_empty():
         return late, late.clear()
     gone = replace(plan.lifetime, lateness=plan.retention.time).expired(pl.col(c.END), was)
     beside = late.with_columns(_last_end(plan, late).alias(c.END))
@@ -61,6 +64,28 @@ class Retaining:
         self._bytes = plan.retention.bytes
         self._key = list(plan.key) or [_ALL]
         self._in_time = plan.window.axis == "time"
+        # Windows that end at a row are as old as the latest of their rows.
+        self._longest = None if self._in_time else plan.retention.time
+
+    def due(self, moment: Moment) -> tuple[int, int] | Callable[[pl.DataFrame], Positions]:
+        """What finds the panes that the bundle makes due."""
+        due = moment.due
+        if self._longest is None:
+            return due
+
+        def found(run: pl.DataFrame) -> Positions:
+            outlived = np.flatnonzero(run.select(self._outlived(moment)).to_series().to_numpy())
+            if callable(due):
+                return np.union1d(outlived, due(run))
+            fallen = (pl.col(DUE) > due[0]) & (pl.col(DUE) <= due[1])
+            return np.union1d(outlived, np.flatnonzero(run.select(fallen.fill_null(False)).to_series().to_numpy()))
+
+        return found
+
+    def _outlived(self, moment: Moment) -> pl.Expr:
+        if self._longest is None or moment.stands < MIN + LONGEST:
+            return pl.lit(False)
+        return pl.col(c.HELD) <= moment.stands - self._longest
 
     def with_sizes(self, panes: pl.DataFrame) -> pl.DataFrame:
         """Panes with their size, where it counts."""
@@ -102,7 +127,7 @@ class Retaining:
         self, panes: pl.DataFrame, table: PaneTable, closed: PaneTable, moment: Moment
     ) -> tuple[pl.DataFrame, PaneTable, PaneTable]:
         """Mark the panes that must go; some may have to come out of the table for it."""
-        panes = self.with_sizes(panes).with_columns(pl.lit(False).alias(EVICTED))
+        panes = self.with_sizes(panes).with_columns(self._outlived(moment).alias(EVICTED))
         if self._rows is not None:
             panes = self._oldest_of_key(panes, moment, self._rows)
         if self._bytes is not None:
@@ -110,7 +135,8 @@ class Retaining:
         return panes, table, self._with_floors(closed, panes.filter(EVICTED), moment)
 
     def _oldest_of_key(self, panes: pl.DataFrame, moment: Moment, most: int) -> pl.DataFrame:
-        newest_first = self._keyed(self._live(panes, moment)).sort(c.END, c.START, descending=True, maintain_order=True)
+        live = self._keyed(self._live(panes, moment).filter(~pl.col(EVICTED)))
+        newest_first = live.sort(c.END, c.START, descending=True, maintain_order=True)
         held = pl.col(c.ROWS).cum_sum().over(self._key)
         first = pl.int_range(pl.len()).over(self._key) == 0
         return self._marked(panes, newest_first.filter((held > most) & ~first))

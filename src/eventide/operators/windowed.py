@@ -137,7 +137,7 @@ class WindowedAggregate:
         if not self.judges_when_stamping:
             stamps = without_repeats(self.plan, stamps, state.tracker, self._inputs)
         dead = [letters for stamp in stamps for letters in stamp.dead]
-        moment, position, behind = Moment(was, watermark, now, was), 0, 0
+        moment, position, behind = Moment(was, watermark, now, was, watermark), 0, 0
         if self.judges_when_stamping:
             stamped = Stamped.together([stamp.stamped for stamp in stamps], self.bound, self._inner.by)
             behind = sum(stamp.behind for stamp in stamps)  # perhaps counted elsewhere: the sum of all is right
@@ -200,9 +200,7 @@ class WindowedAggregate:
 
         Where rows are numbered, or judged one by one, all of them are needed beside the state.
         """
-        plan = self.plan
-        bounded = plan.retention is not None and plan.retention.sized
-        return not self._by_row and not bounded and not any(own.watermark.options.deduplicate for own in plan.edges)
+        return not self.plan.ships_rows
 
     @property
     def _by_row(self) -> bool:
@@ -232,13 +230,12 @@ class WindowedAggregate:
 
     def _make_inner(self) -> Inner:
         plan = self.plan
-        bounded = plan.retention is not None and plan.retention.sized
         if isinstance(plan.window, Sessions):
             if plan.window.max_duration:
                 return CutSessions(plan, plan.window, self.bound, self.results)
-            merging = RetainSessions if bounded else MergeSessions
+            merging = RetainSessions if plan.bounded else MergeSessions
             return merging(plan, plan.window, self.bound, self.results)
-        if bounded:
+        if plan.bounded:
             return RetainWindows(plan, plan.window, self.bound, self.results)
         if plan.layout == "cells":
             return FireOnce(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]
@@ -328,7 +325,7 @@ class WindowedAggregate:
         )
 
     def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
-        if not behind:
+        if self._by_row and self.plan.offset is None:
             return 0
         late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
         elsewhere = (outcome.late, outcome.outside, outcome.failed, outcome.beyond)

@@ -89,6 +89,7 @@ class Stream:
 
         ``time``: a window is kept for so long after its end, so that late rows refine it, as with ``.lateness``. Where
         there is a shorter lateness too, that one ends its life: what comes is late first, then out of retention.
+        Windows that end at a row are closed when the watermark is so far past the latest of their rows.
 
         ``rows``: the open windows of a key (of all rows, without a key) hold at most so many; a row counts in each
         window that it is in. Where there are more, the oldest windows are closed: what they have not emitted is emitted
@@ -264,7 +265,7 @@ class Stream:
         if kept is None or kept.time is None:
             return self._lateness or 0
         if window.axis == "rows":
-            raise errors.rows_have_no_time(window.describe())
+            return self._lateness or 0
         return kept.time if self._lateness is None else min(self._lateness, kept.time)
 
     def _check_lateness(self, window: Window) -> None:

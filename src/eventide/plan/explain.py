@@ -49,7 +49,7 @@ def _windowed(plan: Plan) -> list[tuple[str, str]]:
         ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *(_aggregates(plan) if plan.sides is None else [("gives", plan.sides.describe())]),
-        ("state", _LAYOUTS[plan.layout]),
+        ("state", _LAYOUTS[plan.layout] + ("; rows come to it one by one" if plan.ships_rows else "")),
         ("may be lost", _losses(plan)),
     ]
 

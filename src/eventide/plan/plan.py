@@ -125,7 +125,18 @@ class Plan:
     def late_is_out_of_retention(self) -> bool:
         """Whether it is retention that ends the life of windows: what comes for them is a dead letter, not late."""
         time = None if self.retention is None else self.retention.time
-        return time is not None and self.lateness >= time
+        return time is not None and self.window.axis == "time" and self.lateness >= time
+
+    @property
+    def bounded(self) -> bool:
+        """Whether retention closes windows that would live on."""
+        return self.retention is not None and (self.retention.sized or self.window.axis == "rows")
+
+    @property
+    def ships_rows(self) -> bool:
+        """Whether rows come to their state as they are, because it numbers them or judges them one by one."""
+        deduplicates = any(own.watermark.options.deduplicate for own in self.edges)
+        return self.window.axis == "rows" or self.bounded or deduplicates
 
     @property
     def tells(self) -> Literal["windows", "pairs"]:
@@ -144,8 +155,7 @@ class Plan:
         ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
         once, at its end. ``panes``: a row per key and window with its trigger's state.
         """
-        bounded = self.retention is not None and self.retention.sized
-        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not bounded
+        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not self.bounded
         return "cells" if once and isinstance(self.window, WindowKind) else "panes"
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 from eventide.errors import plan as errors
 from eventide.time import duration, format_duration
 
-_LONGEST = 2**61
+LONGEST = 2**61
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,6 @@ def retention(time: str | timedelta | None, rows: Any, bytes_: Any) -> Retention
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise errors.not_a_bound(name, value)
     length = None if time is None else duration(time, what="time of retain()", zero=True)
-    if length is not None and length > _LONGEST:
+    if length is not None and length > LONGEST:
         raise errors.overflow_of_time("time of retain()", length)
     return Retention(length, rows, bytes_)

@@ -17,7 +17,7 @@ def sizes(schema: Mapping[str, pl.DataType]) -> pl.Expr:
 
     >>> frame = pl.DataFrame({"n": [1, 2], "names": [["a", "bcd"], []]})
     >>> frame.select(sizes(frame.schema)).to_series().to_list()
-    [28, 16]
+    [20, 16]
     """
     return pl.sum_horizontal(_size(pl.col(name), dtype) for name, dtype in schema.items()).cast(pl.Int64)
 
