@@ -23,6 +23,12 @@ def unequal_keys(left: str, ours: str, found: object, right: str, theirs: str, o
     )
 
 
+def retained_apart(what: str) -> PlanError:
+    """One of several inputs has a retention, but what is kept is kept of all of them together."""
+    mend = "say .retain(…) after ev.union(…)" if what == "union" else "bound the windows with lateness="
+    return PlanError(f"{what}: .retain(…) of one input has no effect, because windows hold the rows of all: {mend}.")
+
+
 def unequal_key_counts(what: str, left: Sequence[str], right: Sequence[str]) -> PlanError:
     """Keys of different length."""
     return PlanError(

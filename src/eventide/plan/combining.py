@@ -129,6 +129,8 @@ def _checked(what: str, streams: Mapping[str, Any]) -> list[Input]:
     for one in streams.values():
         if not isinstance(one, Stream) or one._window is not None or one._inputs:
             raise errors.not_streams(what, one)
+        if "retain" in one._options and what not in ("join", "process"):
+            raise errors.retained_apart(what)
     return [Input(name, one._time, one._key, one._watermark, one._calls) for name, one in streams.items()]
 
 

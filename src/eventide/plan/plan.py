@@ -146,7 +146,7 @@ class Plan:
     @property
     def counts_all_keys(self) -> bool:
         """Whether the rows of all keys bear on each key, so that they cannot be parted."""
-        return isinstance(self.window, Sessions) and self.window.axis == "rows"
+        return isinstance(self.window, Sessions) and self.window.axis == "rows" and self.offset is None
 
     @property
     def layout(self) -> Layout:
