@@ -106,6 +106,9 @@ def _brought_together(
 ) -> Pipeline:
     if not inputs[0].key:
         raise errors.no_key(what)
+    for name in inputs[0].key:
+        if name == "side" or name in (one.name for one in inputs):
+            raise errors.key_is_a_side(name)
     if mode is not None and mode not in get_args(Mode):
         raise errors.unknown_mode(what, mode)
     if trigger is not None and mode is None:

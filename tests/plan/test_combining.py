@@ -1,0 +1,94 @@
+"""Several inputs that do not fit together are refused when the plan is built, or bound to their columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+
+LEFT = ev.stream(time="t", key="id")
+RIGHT = ev.stream(time="t", key="id")
+TWO = ev.stream(time="t", key=["id", "shop"])
+MINUTE = ev.tumbling("1 minute")
+EARLY = ev.after_watermark(early=ev.each())
+
+REFUSALS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ev.union(LEFT), "union of 1 input(s) has nothing to unite"),
+    (lambda: ev.union(LEFT, TWO), "one input has the key ['id'], another ['id', 'shop']"),
+    (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "is not a stream. Give it what ev.stream"),
+    (lambda: ev.union(LEFT, "orders"), "'orders' is not a stream"),  # type: ignore[arg-type]
+    (lambda: ev.union(LEFT.retain(rows=5), RIGHT), "say .retain(…) after ev.union(…)"),
+    (lambda: ev.window_join(LEFT, TWO, window=MINUTE), "or name the columns with on="),
+    (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, on=5), "window_join: on=5 is not a column name"),  # type: ignore[arg-type]
+    (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, how="outer"), "how='outer' is not known"),  # type: ignore[arg-type]
+    (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, trigger=EARLY), "say how the panes of a window relate"),
+    (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, mode="all"), "mode='all' is not known"),  # type: ignore[arg-type]
+    (
+        lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, how="left", trigger=EARLY, mode="discarding"),
+        "could not be taken back when its partner comes",
+    ),
+    (lambda: ev.window_join(LEFT, RIGHT, window=ev.rows(3)), "rows of different streams have no common numbers"),
+    (lambda: ev.window_join(LEFT, RIGHT, window=ev.inherit()), "needs a column that not all sides have"),
+    (
+        lambda: ev.window_join(ev.stream(time="t"), ev.stream(time="t"), window=MINUTE),
+        "window_join: there is nothing that must be equal",
+    ),
+    (lambda: ev.cogroup({"id": LEFT, "b": RIGHT}, window=MINUTE), "the key column 'id' has the name of an input"),
+    (lambda: ev.cogroup({"a": LEFT}, window=MINUTE), "union of 1 input(s)"),
+    (lambda: ev.cogroup({"a": LEFT, "b": RIGHT, "c": RIGHT}, window=MINUTE, on={"id": "id"}), "on={'id': 'id'}"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSALS, ids=[message for _, message in REFUSALS])
+def test_inputs_that_do_not_fit_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ev.PlanError, match=re.escape(message)):
+        make()
+
+
+BOUND: list[tuple[ev.Pipeline, dict[str, dict[str, pl.DataType]], str]] = [
+    (
+        ev.window_join(LEFT, RIGHT, window=MINUTE),
+        {"left": {"t": pl.Int64(), "id": pl.Int64()}, "right": {"t": pl.Int64(), "id": pl.String()}},
+        "the key 'id' of 'left' is Int64, but 'id' of 'right' is String",
+    ),
+    (
+        ev.window_join(LEFT, RIGHT, window=MINUTE),
+        {"left": {"t": pl.Int64(), "id": pl.Int64(), "pane": pl.Int64()}, "right": {"t": pl.Int64(), "id": pl.Int64()}},
+        "two columns 'pane', or one with a name of Eventide's own",
+    ),
+    (
+        ev.union(a=LEFT, b=RIGHT).window(MINUTE).agg(n=ev.count()),
+        {"a": {"t": pl.Int64(), "id": pl.Int64()}, "b": {"t": pl.Int64(), "id": pl.String()}},
+        "union: input 'b' has String for column 'id', the first input has Int64",
+    ),
+]
+
+
+@pytest.mark.parametrize(("pipeline", "schemas", "message"), BOUND, ids=[message for _, _, message in BOUND])
+def test_columns_that_do_not_fit_are_refused(
+    pipeline: ev.Pipeline, schemas: dict[str, dict[str, pl.DataType]], message: str
+) -> None:
+    with pytest.raises(ev.PlanError, match=re.escape(message)):
+        pipeline.open(schemas)
+
+
+def test_rows_are_given_by_the_names_of_inputs() -> None:
+    pipeline = ev.window_join(LEFT, RIGHT, window=MINUTE)
+    rows = pl.DataFrame({"t": [1], "id": [1]})
+    with pytest.raises(ev.PlanError, match="this pipeline has several inputs"):
+        pipeline.local(rows)
+    with pytest.raises(ev.PlanError, match=r"inputs \['left', 'right'\], but rows were given for \['left', 'other'\]"):
+        pipeline.local({"left": rows, "other": rows})
+    with pytest.raises(ev.PlanError, match="the inputs have 2, 1 bundles"):
+        pipeline.local({"left": [rows, rows], "right": [rows]})
+
+
+def test_a_union_says_which_watermark_key_stands_still() -> None:
+    other = ev.stream(time="t", key="id", watermark=ev.lag("1 second", watermark_key=7))
+    told = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
+    assert "time goes by watermark key 0, which 'b' does not have: it stands still while 'b' is active" in told
