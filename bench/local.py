@@ -149,6 +149,43 @@ def local_small_bundles() -> Line:
     )
 
 
+def local_retention() -> Line:
+    """Bytes of state after 400 bundles of a stream that never ends, against those after 100: they must not grow.
+
+    Windows without an end keep all values (a median), and a few keys have most of the rows; retention bounds them by
+    rows. Every row is counted: in a window, or as a dead letter.
+    """
+    rows = ev.stream(time="ts", key="key", watermark=ev.lag("10 seconds")).window(ev.global_window())
+    early = rows.trigger(ev.every("1 hour")).accumulating().retain(rows=1_000)
+    query = early.agg(middle=ev.median("value")).open(keep=False)
+    rng = np.random.default_rng(3)
+    sizes: list[int] = []
+    balanced, times = True, []
+    for i in range(400):
+        keys = np.minimum(rng.zipf(1.5, 20_000), 1_000)
+        ts = pl.Series(i * 1_000_000 + np.arange(20_000)).cast(pl.Datetime("us", "UTC"))
+        frame = pl.DataFrame({"ts": ts, "key": keys, "value": rng.random(20_000)})
+        seconds, step = timed(lambda frame=frame, i=i: query.push(frame, now=i * 1_000_000))  # type: ignore[misc]
+        times.append(seconds)
+        balanced = balanced and step.counts.balanced
+        if i in (99, 399):
+            sizes.append(sum(int(one.estimated_size()) for one in query.scan()))
+    return Line(
+        "local_retention",
+        sizes[1],
+        sizes[0],
+        "itself after 100 bundles",
+        round(sizes[1] / sizes[0], 3),
+        "bytes",
+        rss_mb(),
+        balanced,
+        {
+            "ms_per_bundle": round(statistics.mean(times[-50:]) * 1000, 1),
+            "ms_per_bundle_after_100": round(statistics.mean(times[100:150]) * 1000, 1),
+        },
+    )
+
+
 class _Open:
     """A query with many open keys that takes small bundles."""
 
@@ -185,5 +222,6 @@ TARGETS = {
     "local_sliding": "at least 5",
     "local_triggers": "at least 0.1",
     "local_small_bundles": "at most 2",
+    "local_retention": "about 1",
 }
-ALL = (local_tumbling_few, local_tumbling_many, local_sliding, local_triggers, local_small_bundles)
+ALL = (local_tumbling_few, local_tumbling_many, local_sliding, local_triggers, local_small_bundles, local_retention)

@@ -23,14 +23,16 @@ from bench.spark.settings import ENOUGH_SECONDS, KEY, ROUNDS, scaled
 Join = Callable[[SparkSession], DataFrame]
 
 # So near that a row meets about two others on the average, whatever the number of keys: results do not explode.
-NEAR = {100_000: 60_000, 100: 60}  # milliseconds
-ROWS = 2_000_000  # of both sides together
+NEAR = {100_000: 60_000, 100: 600}  # milliseconds
+# Of both sides together. Spark's own looks at all rows of a key that it keeps for each row that comes, so with few keys
+# it takes few rows.
+ROWS = {100_000: 2_000_000, 100: 200_000}
 BATCHES, BATCH = 200, 5_000
 
 
 def interval_join(names: Sequence[str], keys: int) -> list[Line]:
     """Inner join of two streams with equal keys and near times; each side has ten files."""
-    left, right = (data.side(side, scaled(ROWS // 2), keys) for side in ("left", "right"))
+    left, right = (data.side(side, scaled(ROWS[keys] // 2), keys) for side in ("left", "right"))
     (name,) = names
     near = NEAR[keys]
     pipeline = _pipeline(near)
