@@ -162,7 +162,7 @@ def local_retention() -> Line:
     sizes: list[int] = []
     balanced, times = True, []
     for i in range(400):
-        keys = np.minimum(rng.zipf(1.5, 20_000), 1_000)
+        keys = np.append(np.minimum(rng.zipf(1.5, 10_000), 100), rng.integers(0, 100, 10_000))
         ts = pl.Series(i * 1_000_000 + np.arange(20_000)).cast(pl.Datetime("us", "UTC"))
         frame = pl.DataFrame({"ts": ts, "key": keys, "value": rng.random(20_000)})
         seconds, step = timed(lambda frame=frame, i=i: query.push(frame, now=i * 1_000_000))  # type: ignore[misc]

@@ -21,12 +21,12 @@ from bench.spark.settings import KEY
 from bench.spark.triggers import PEER_FILES
 from bench.spark.windows import queries_of
 
-SIZE = 20
+SIZE = 5
 COLUMNS = ("key", "start", "end", "n", "total")
 
 
 def row_windows(names: Sequence[str], keys: int) -> list[Line]:
-    """Twenty rows each. What is summed is the same in all rows of a key: the rows of a batch have no order."""
+    """Five rows each. What is summed is the same in all rows of a key: the rows of a batch have no order."""
     rows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.rows(SIZE))
     pipeline = rows.agg(n=ev.count(), total=ev.sum("key"))
     again = Variant("peer_again", by_frames)

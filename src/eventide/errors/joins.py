@@ -110,6 +110,14 @@ def several_inputs(known: Sequence[str]) -> PlanError:
     return PlanError(f"this pipeline has several inputs. Give the rows of each: {{{names}}}.")
 
 
+def in_a_chain(names: Sequence[str]) -> PlanError:
+    """A pipeline with several inputs follows another, which gives it only one."""
+    return PlanError(
+        f"a pipeline with the inputs {list(names)} cannot follow another one, which gives only one of them. "
+        "Let it stand first in the chain, or write what comes before it to a table and read that as a stream."
+    )
+
+
 def one_input(given: int) -> PlanError:
     """Several DataFrames for a pipeline of one stream."""
     return PlanError(f"this pipeline has one input, but {given} DataFrames were given. Unite them first.")

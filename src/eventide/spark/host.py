@@ -8,6 +8,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from eventide.columns import expressions
+from eventide.errors import joins as join_errors
 from eventide.operators.binding import operator_of
 from eventide.spark import page
 from eventide.spark.control import commands
@@ -90,6 +91,8 @@ def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
 def follow(pipeline: Pipeline, before: Applied) -> Applied:
     """A pipeline over the panes of another, with their progress."""
     plan = pipeline.plan
+    if plan.inputs:
+        raise join_errors.in_a_chain([one.name for one in plan.inputs])
     schema = polars_schema(before.rows(page.PANES).schema)
     stage = Stage(
         uuid.uuid4().hex,
