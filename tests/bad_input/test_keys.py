@@ -91,3 +91,13 @@ def test_a_key_that_is_missing_is_refused_with_a_hint() -> None:
 def test_the_time_can_be_the_key() -> None:
     result = ev.stream(time="t", key="t").window(ev.tumbling("1s")).agg(n=ev.count()).local(rows([1, 1, 1], pl.Int64))
     assert result.panes["n"].to_list() == [1, 1, 1]
+
+
+def test_a_key_that_is_not_a_number_keeps_its_state_when_it_comes_alone() -> None:
+    one = pl.DataFrame({"ts": [0], "key": [float("nan")]})
+    twos = ev.stream(time="ts", key="key").window(ev.rows(2)).agg(n=ev.count())
+    assert twos.local([one, one, one, one]).panes["n"].to_list() == [2, 2]
+    bounded = ev.stream(time="ts", key="key", watermark=ev.lag("1 hour")).retain(rows=1)
+    windows = bounded.window(ev.tumbling("1 second")).agg(n=ev.count())
+    result = windows.local([one.with_columns(pl.col("ts") + later) for later in (0, 5_000_000, 1)])
+    assert result.dead["reason"].to_list() == ["out_of_retention"]

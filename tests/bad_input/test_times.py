@@ -163,3 +163,19 @@ def test_a_gap_column_that_is_missing_or_of_no_use_is_refused() -> None:
         pipeline.local(rows([1]).with_columns(gape=pl.lit(1)), clock=[0])
     with pytest.raises(ev.PlanError, match=r"the gap column 'gap' is String"):
         pipeline.local(rows([1]).with_columns(gap=pl.lit("1m")), clock=[0])
+
+
+def test_a_row_on_which_a_function_raises_is_not_late_as_well() -> None:
+    def add(total: int, value: int) -> int:
+        if value < 0:
+            raise ValueError("no")
+        return total + value
+
+    total = ev.fold(0, add, column="v", merge=lambda one, other: one + other, dtype=pl.Int64())
+    sessions = ev.stream(time="t", key="k", watermark=ev.ascending()).window(ev.sessions("10 seconds")).agg(n=total)
+    rows = [
+        pl.DataFrame({"t": [100_000_000], "k": [1], "v": [1]}),
+        pl.DataFrame({"t": [10_000_000, 11_000_000], "k": [1, 1], "v": [1, -1]}),
+    ]
+    counts = sessions.local(rows).metrics
+    assert (counts.late, counts.dead, counts.balanced) == (1, {"failed": 1}, True)

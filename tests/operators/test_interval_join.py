@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -13,6 +12,7 @@ import pytest
 import eventide as ev
 from eventide.operators.bundle import Output
 from eventide.plan.join_plan import JoinPlan
+from eventide.plan.retention import Retention
 from eventide.time import FIRST, LAST, MAX, MIN
 
 LEFT = {"k": pl.String(), "t": pl.Int64(), "v": pl.Int64()}
@@ -241,7 +241,7 @@ def test_times_before_the_epoch_are_times_like_others() -> None:
 
 def test_rows_at_the_two_ends_of_time_are_far_apart() -> None:
     left, right = (ev.stream(time="t", key="k") for _ in range(2))
-    kept = replace(left, _options={"retain": SimpleNamespace(time=2**60)})
+    kept = replace(left, _options={"retain": Retention(time=2**60)})
     query = Query(ev.join(kept, right, within=(us(0), None)))
     assert times(query.push([("a", LAST)], [("a", FIRST)])) == []
     assert times(query.push([("a", FIRST)], [("a", LAST)])) == [(LAST, LAST), (FIRST, FIRST), (FIRST, LAST)]

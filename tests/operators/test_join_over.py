@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
 import eventide as ev
+from eventide.plan.retention import Retention
 
 HOUR = 3_600_000_000
 
 
 def stream(retained: int | None = None, watermark: Any = None) -> ev.Stream:
     plain = ev.stream(time="time", key="id", watermark=watermark)
-    return plain if retained is None else replace(plain, _options={"retain": SimpleNamespace(time=retained)})
+    return plain if retained is None else replace(plain, _options={"retain": Retention(time=retained)})
 
 
 def bundle(orders: list[tuple[int, int, str]], shipments: list[tuple[int, int, str]]) -> dict[str, pl.DataFrame]:

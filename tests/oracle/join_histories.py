@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 
 import eventide as ev
+from eventide.plan.retention import Retention
 from eventide.time import MAX
 from tests.oracle.join_model import LEFT, RIGHT, Row, Spec
 
@@ -69,7 +69,7 @@ def _stream(key: str, watermark: tuple[int | None, int | None, int], retained: i
     else:
         strategy = ev.lag(us(lag), idle_after=idle_after, watermark_key=number)
     stream = ev.stream(time="time", key=key, watermark=strategy)
-    return stream if retained is None else replace(stream, _options={"retain": SimpleNamespace(time=retained)})
+    return stream if retained is None else replace(stream, _options={"retain": Retention(time=retained)})
 
 
 def frames_of(rows: tuple[Row, ...]) -> list[pl.DataFrame]:

@@ -38,6 +38,29 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         lambda: ev.window_join(ev.stream(time="t"), ev.stream(time="t"), window=MINUTE),
         "window_join: there is nothing that must be equal",
     ),
+    (lambda: ev.union(LEFT.lateness("1 hour"), RIGHT), "say .lateness() after ev.union(…)"),
+    (lambda: ev.union(LEFT, RIGHT, input_0=RIGHT), "'input_0' is the name of an input that was given by its place"),
+    (lambda: ev.window_join(LEFT.retracting(), RIGHT, window=MINUTE), ".retracting() of one input has no effect"),
+    (lambda: ev.window_join(LEFT, RIGHT, window="1 minute"), "such as ev.tumbling('1 minute')"),  # type: ignore[arg-type]
+    (
+        lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, on="pane"),
+        "'pane' is a column that every row of the output has",
+    ),
+    (lambda: ev.cogroup({"side": LEFT, "b": RIGHT}, window=MINUTE), "an input cannot be called 'side'"),
+    (
+        lambda: ev.window_join(LEFT, RIGHT, window=ev.sessions("1m"), trigger=EARLY, mode="discarding"),
+        "a session that grows would tell its pairs again",
+    ),
+    (lambda: ev.join(LEFT, RIGHT, within="1m", on="diff"), "join: 'diff' is a column that every row"),
+    (lambda: ev.join(LEFT, RIGHT.trigger(EARLY), within="1m"), "a join tells each pair once"),
+    (
+        lambda: ev.join(LEFT.retain(time="1h", rows=5), RIGHT, within=("0s", None)),
+        ".retain(rows=…) and .retain(bytes=…) of the left stream are not kept to by joins",
+    ),
+    (
+        lambda: ev.join(LEFT.retain(time="1h"), RIGHT.retain(time="1h"), over=ev.rows(2)),
+        "the right stream keeps its last n rows of each key",
+    ),
     (lambda: ev.cogroup({"id": LEFT, "b": RIGHT}, window=MINUTE), "the key column 'id' has the name of an input"),
     (lambda: ev.cogroup({"a": LEFT}, window=MINUTE), "union of 1 input(s)"),
     (lambda: ev.cogroup({"a": LEFT, "b": RIGHT, "c": RIGHT}, window=MINUTE, on={"id": "id"}), "on={'id': 'id'}"),
@@ -92,3 +115,33 @@ def test_a_union_says_which_watermark_key_stands_still() -> None:
     other = ev.stream(time="t", key="id", watermark=ev.lag("1 second", watermark_key=7))
     told = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
     assert "time goes by watermark key 0, which 'b' does not have: it stands still while 'b' is active" in told
+
+
+def test_a_condition_that_looks_at_several_pairs_is_refused() -> None:
+    join = ev.join(LEFT, RIGHT, within="1 minute", where=pl.col("t") == pl.col("t").max())
+    schema = {"t": pl.Int64(), "id": pl.Int64()}
+    with pytest.raises(ev.PlanError, match="looks at several pairs at once"):
+        join.open({"left": schema, "right": schema})
+
+
+def test_the_state_of_another_condition_or_mode_is_refused() -> None:
+    schema = {"t": pl.Int64(), "id": pl.Int64()}
+    joins = [ev.join(LEFT, RIGHT, within="1m", where=pl.col("t").is_in(list(range(n)))) for n in (100, 101)]
+    modes = [ev.window_join(LEFT, RIGHT, window=MINUTE, trigger=EARLY, mode=m) for m in ("accumulating", "retracting")]  # type: ignore[arg-type]
+    for one, other in (joins, modes):
+        saved = one.open({"left": schema, "right": schema}).save()
+        with pytest.raises(ev.EventideError, match=r"where|mode"):
+            other.open(saved=saved)
+
+
+def test_an_origin_is_retired_under_the_name_that_metrics_give_it() -> None:
+    by_origin = ev.stream(time="t", key="id", watermark=ev.ascending(origin="o"))
+    rows = pl.DataFrame({"t": [10, 50], "id": [1, 1], "o": ["0", "1"]})
+    query = ev.window_join(by_origin, by_origin, window=MINUTE).open({"left": rows.schema, "right": rows.schema})
+    query.push({"left": rows, "right": rows}, now=0)
+    assert query.result.watermarks is not None
+    assert query.result.watermarks.least_origin == "left: 0"
+    assert query.retire("left: 0")
+    query.push({}, now=1)
+    assert query.result.watermarks.least_origin == "right: 0", "the other side's origin of that name is waited for"
+    assert not query.retire("left: 9")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -13,13 +12,14 @@ import pytest
 
 import eventide as ev
 from eventide.plan.join_plan import Kept
+from eventide.plan.retention import Retention
 
 ORDERS = ev.stream(time="at", key="order", watermark=ev.lag("1 minute"))
 PAYMENTS = ev.stream(time="at", key="order", watermark=ev.lag("5 minutes"))
 
 
 def retained(stream: ev.Stream, time: int | None) -> ev.Stream:
-    return replace(stream, _options={"retain": SimpleNamespace(time=time, rows=None, bytes=None)})
+    return replace(stream, _options={"retain": Retention(time)})
 
 
 def join(**options: Any) -> ev.Pipeline:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from eventide.spark.scanning import _read
 from eventide.testing.transcripts import Transcript, load, run
 from tests.spark.harness import PagesHost
 
@@ -24,3 +26,13 @@ def _id(transcript: Transcript) -> str:
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=_id)
 def test_transcript_over_pages(transcript: Transcript, knows: bool) -> None:
     run(transcript, host=partial(PagesHost, buckets=3, tasks=2, knows=knows))
+
+
+def test_a_scan_reads_files_without_any_of_the_columns_and_names_that_look_like_patterns(tmp_path: Path) -> None:
+    schema = {"region": pl.String(), "price": pl.Int64()}
+    old = tmp_path / "p?.parquet"
+    pl.DataFrame({"other": range(10)}).write_parquet(old)
+    pl.DataFrame({"Price": range(3)}).write_parquet(tmp_path / "p1.parquet")
+    assert pl.concat(_read(str(old), schema, 0, 1)).rows() == [(None, None)] * 10
+    assert sum(part.height for i in range(3) for part in _read(str(old), {"region": pl.String()}, i, 3)) == 10
+    assert pl.concat(_read(str(tmp_path / "p1.parquet"), schema, 0, 1))["price"].to_list() == [0, 1, 2]

@@ -23,6 +23,55 @@ def unequal_keys(left: str, ours: str, found: object, right: str, theirs: str, o
     )
 
 
+def said_too_early(what: str, setting: str) -> PlanError:
+    """A setting of windows on a stream that is one of several inputs would be forgotten."""
+    how = {
+        "union": f"say .{setting}() after ev.union(…)",
+        "join": "a join tells each pair once, when its second row comes: leave it out",
+        "process": "a processor decides for itself: leave it out",
+    }.get(what, f"give it to ev.{what}(…) itself, as trigger=, lateness= or mode=")
+    return PlanError(f"{what}: .{setting}() of one input has no effect: {how}.")
+
+
+def retention_by_time_only(side: str) -> PlanError:
+    """A join bounds what it keeps by time."""
+    return PlanError(
+        f"join: .retain(rows=…) and .retain(bytes=…) of the {side} stream are not kept to by joins. "
+        "Bound it by time: .retain(time='1 hour'), or with within=."
+    )
+
+
+def retained_rows_already(side: str) -> PlanError:
+    """With ``over=rows(n)`` the right side keeps n rows of each key, whatever is said of time."""
+    return PlanError(
+        f"join: with over=ev.rows(n) the {side} stream keeps its last n rows of each key; .retain(…) of it has no "
+        "effect. Leave it out."
+    )
+
+
+def named_twice(name: str) -> PlanError:
+    """A name of an input that was given by its place has been given again."""
+    return PlanError(f"union: {name!r} is the name of an input that was given by its place. Choose another name.")
+
+
+def input_named(what: str, name: str) -> PlanError:
+    """An input has a name that the rows need."""
+    return PlanError(f"{what}: an input cannot be called {name!r}, which is a column of Eventide's own. Rename it.")
+
+
+def key_reserved(what: str, name: str) -> PlanError:
+    """A key column has a name that the rows need."""
+    return PlanError(f"{what}: {name!r} is a column that every row of the output has. Rename the key column.")
+
+
+def discarding_sessions() -> PlanError:
+    """A session that grows is another window, so that old pairs would be told again."""
+    return PlanError(
+        "window_join: in discarding mode a session that grows would tell its pairs again. Choose mode='retracting', "
+        "or another kind of window."
+    )
+
+
 def retained_apart(what: str) -> PlanError:
     """One of several inputs has a retention, but what is kept is kept of all of them together."""
     mend = "say .retain(…) after ev.union(…)" if what == "union" else "bound the windows with lateness="
@@ -185,6 +234,14 @@ def where_unknown(name: str, known: Sequence[str]) -> PlanError:
     """``where`` reads a column that the joined rows do not have."""
     return PlanError(
         f"join: where reads the column {name!r}, which the joined rows do not have. {did_you_mean(name, known)}"
+    )
+
+
+def where_of_many(where: object) -> PlanError:
+    """A condition that looks at more than one pair would depend on which pairs come together."""
+    return PlanError(
+        f"join: where={where} looks at several pairs at once, so its result would depend on the bundles that rows come "
+        "in. Say it of one pair, or filter what the join gives."
     )
 
 

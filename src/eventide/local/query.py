@@ -102,7 +102,7 @@ class LocalQuery:
 
         With several inputs, ``rows`` has the frame of each under its name; one that is left out has no rows.
         """
-        notes = [] if watermark is None else [Watermark(self._key, _instant(watermark))]
+        notes = [] if watermark is None else [Watermark(self.watermark_key, _instant(watermark))]
         return self._push(rows, now, notes, polled)
 
     def _push(
@@ -177,7 +177,8 @@ class LocalQuery:
         return self._operator.scan(self._state)
 
     @property
-    def _key(self) -> int:
+    def watermark_key(self) -> int:
+        """The key of the watermark that windows go by."""
         key: int = self._pipeline.plan.watermark.options.watermark_key
         return key
 
@@ -222,7 +223,7 @@ def run_local(pipeline: Pipeline, rows: Rows | Mapping[str, Rows], *, clock: Clo
     query = LocalQuery(pipeline)
     if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
         for at, step in zip(rows.clock, rows.steps, strict=True):
-            query.push(step.panes, now=at, watermark=step.promise)
+            query.push(step.panes, now=at, watermark=step.promise_of(query.watermark_key))
         if drain and rows.steps and rows.steps[-1].promise < MAX:
             query.drain()
         return query.result

@@ -67,7 +67,6 @@ def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
     if plan.watermark.options.deduplicate:  # what cannot be used is a dead letter for that, and its number was seen
         again = ~pl.struct(plan.watermark.identity()).is_first_distinct()
         admitted.rows = admitted.rows.with_columns(again.alias(_AGAIN))
-        admitted.seen = admitted.rows.filter(~pl.col(_AGAIN))
     if admitted.rows[c.TIME].null_count():
         admitted.reject(pl.col(c.UNREADABLE), "bad_row", f"the time {plan.time!r} cannot be used as an instant")
         admitted.reject(pl.col(c.TIME).is_null(), "null_time", f"the time {plan.time!r} is null")

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import polars as pl
 
 from eventide.operators.outcome import Stamped
+from eventide.time import MIN
 from eventide.watermarks import Watermark
 
 S = TypeVar("S")
@@ -85,6 +86,10 @@ class Output:
     counts: Counts
     open_panes: int
     promises: Mapping[int, int] = field(default_factory=dict)  # where several watermark keys go on: of each
+
+    def promise_of(self, key: int) -> int:
+        """What is promised to one that goes by a watermark key. One that is not sent on stands still."""
+        return self.promises.get(key, MIN) if self.promises else self.promise
 
 
 @dataclass(frozen=True)

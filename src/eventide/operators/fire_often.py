@@ -15,6 +15,7 @@ from eventide.operators.firing import Firing, Moment
 from eventide.operators.outcome import Outcome, Stamped, merge_groups, start_cells
 from eventide.operators.slicing import Sliced, cut, grids_of, sliced, windows_of, without_late_offsets
 from eventide.plan.plan import Plan
+from eventide.state.keys import join_on_key
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
 from eventide.time import MIN
@@ -132,7 +133,7 @@ class FireOften:
         seen, known = seen.take(keys[HASH], due=(MIN, MIN), clock=(MIN, MIN))
         if known:
             before = pl.concat(known)
-            keys = keys.join(before.select(*key, c.SEEN), on=key, how="left", nulls_equal=True, maintain_order="left")
+            keys = join_on_key(keys, before.select(*key, c.SEEN), key, maintain_order="left")
             others = before.join(keys.select(key), on=key, how="anti", nulls_equal=True)
             seen = seen.put(others)
         else:

@@ -14,11 +14,10 @@ import polars as pl
 from eventide.errors import joins as errors
 from eventide.errors import watermarks as watermark_errors
 from eventide.operators.admission import Admitted, admit
+from eventide.plan.combining import SIDE
 from eventide.watermarks import AnyTracker, Strategy, Tracker, Trackers
 
 Schema = Mapping[str, pl.DataType]
-
-SIDE = "side"
 
 
 class Inputs(Protocol):

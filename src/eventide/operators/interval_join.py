@@ -170,6 +170,8 @@ class IntervalJoin:
         for name in where.meta.root_names():
             if name not in self._columns:
                 raise join_errors.where_unknown(name, self._columns)
+        if not _of_one_pair(where):
+            raise join_errors.where_of_many(where)
         found = self._no_pairs.select(where.alias("where")).schema["where"]
         if found != pl.Boolean:
             raise join_errors.where_not_boolean(found)
@@ -312,3 +314,11 @@ def _before(time: int, length: int | None) -> int:
     if time in (MIN, MAX):
         return time
     return MIN if length is None else time - length
+
+
+def _of_one_pair(where: pl.Expr) -> bool:
+    """Whether a condition looks at one pair at a time. What a function of the user's looks at cannot be known."""
+    try:
+        return where.meta.is_row_separable() and all(map(_of_one_pair, where.meta.pop()))
+    except pl.exceptions.PolarsError:
+        return True

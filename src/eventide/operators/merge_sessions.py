@@ -67,7 +67,11 @@ class MergeSessions:
     def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
         """Rows to cells, one per key and stretch."""
         rows = self._sliced(rows)
+        if self._bound.python:
+            rows = rows.with_row_index(c.ROW)
         cells, failed = start_cells(self._bound, rows, self.by)
+        if failed is not None:  # they are dead letters, whatever becomes of their session
+            rows = rows.filter(~pl.col(c.ROW).is_in(failed[c.ROW].implode()))
         if self._plan.offset is not None:
             return Stamped(cells, rows, failed=failed)
         late = may_prove_late(rows, self._kind.gap, self._plan.lifetime, earliest, was)

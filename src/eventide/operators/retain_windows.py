@@ -16,6 +16,7 @@ from eventide.operators.outcome import Outcome, Stamped, start_cells
 from eventide.operators.retaining import SIZE, Retaining
 from eventide.operators.slicing import Sliced, sliced, windows_of, without_late
 from eventide.plan.plan import Plan
+from eventide.state.keys import join_on_key
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import HASH, hashes
 from eventide.windows import Inherit, WindowKind
@@ -57,7 +58,7 @@ class RetainWindows(FireOften):
         panes = self._combined(taken, added)
         if carried:  # of all panes of the key, also those that got no row
             reached = rows.group_by(key).agg(pl.col(c.SEEN).max())
-            panes = panes.drop(c.SEEN).join(reached, on=key, how="left", nulls_equal=True, maintain_order="left")
+            panes = join_on_key(panes.drop(c.SEEN), reached, key, maintain_order="left")
         panes, table, closed = self._retaining.close(panes, store.table, store.closed, moment)
         fired = self._firing.fire(panes, moment, merging=False)
         open_ = self._retaining.with_sizes(fired.open).with_columns(hashes(fired.open, key).alias(HASH))

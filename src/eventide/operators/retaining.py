@@ -19,6 +19,7 @@ from eventide.operators.firing import EVICTED, Firing, Moment
 from eventide.operators.slicing import windows_of
 from eventide.plan.plan import Plan
 from eventide.plan.retention import LONGEST
+from eventide.state.keys import join_on_key
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable, Positions, hashes
 from eventide.state.sizes import sizes
 from eventide.time import MIN
@@ -107,7 +108,7 @@ class Retaining:
         if not known:
             return places
         floors = pl.concat(known).select(*self._key, FLOOR)
-        beside = self._keyed(places).join(floors, on=self._key, how="left", nulls_equal=True, maintain_order="left")
+        beside = join_on_key(self._keyed(places), floors, self._key, maintain_order="left")
         return beside.filter((last >= pl.col(FLOOR)).fill_null(True)).select(places.columns)
 
     def with_room(self, places: pl.DataFrame, window: list[str]) -> pl.DataFrame:

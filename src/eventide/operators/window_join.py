@@ -17,7 +17,7 @@ from eventide.operators.bundle import Output
 from eventide.operators.pairing import pair_columns
 from eventide.operators.windowed import WindowedAggregate
 from eventide.panes import RESERVED
-from eventide.plan.plan import Plan
+from eventide.plan.plan import Plan, fingerprint
 
 _PANE = "__pane"  # the number of a pane in what a step emitted
 _LEFT, _RIGHT = "__left", "__right"  # numbers of rows
@@ -27,9 +27,9 @@ class WindowJoin(WindowedAggregate):
     """A plan with sides, bound to their columns."""
 
     def __init__(self, plan: Plan, *schemas: Mapping[str, pl.DataType]) -> None:
+        self._mode = plan.mode
         inner = replace(plan, mode="retracting") if plan.sides and plan.sides.how else plan
         super().__init__(inner if plan.layout == "panes" else plan, *schemas)
-        self._mode = plan.mode
         self._pairs = _Pairs(plan, self.schemas) if plan.sides and plan.sides.how else None
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
@@ -38,6 +38,9 @@ class WindowJoin(WindowedAggregate):
         if self._pairs is None:
             return found
         return found | {"panes": dict(self._pairs.of(pl.DataFrame(schema=found["panes"])).schema)}
+
+    def _facts(self) -> dict[str, str]:
+        return fingerprint(replace(self.plan, mode=self._mode))
 
     def _output(self, *given: object) -> Output:
         output: Output = super()._output(*given)  # type: ignore[arg-type]

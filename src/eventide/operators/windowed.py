@@ -62,7 +62,7 @@ class WindowedAggregate:
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
-        facts = fingerprint(plan) | {"accumulators": str(self.bound.schema)}
+        facts = self._facts() | {"accumulators": str(self.bound.schema)}
         self._saving = Saving(facts, self.schemas, partial(restored_tracker, plan), self._inner)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
@@ -193,6 +193,9 @@ class WindowedAggregate:
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""
         return self._inner.scan(state.store)
+
+    def _facts(self) -> dict[str, str]:
+        return fingerprint(self.plan)
 
     @property
     def judges_when_stamping(self) -> bool:

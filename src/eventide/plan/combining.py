@@ -11,11 +11,15 @@ from eventide.aggregates import collect
 from eventide.errors import joins as errors
 from eventide.errors import plan as plan_errors
 from eventide.errors import watermarks as watermark_errors
+from eventide.errors import windows as window_errors
+from eventide.panes import RESERVED
 from eventide.plan.builder import Stream
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import How, Input, Mode, Sides, Window
 from eventide.triggers import Trigger
-from eventide.windows import Inherit
+from eventide.windows import Inherit, Sessions, WindowKind
+
+SIDE = "side"  # the column that says which input a late row or a dead letter came on
 
 On = str | Sequence[str] | Mapping[str, str]
 
@@ -31,7 +35,10 @@ def union(*streams: Stream, **named: Stream) -> Stream:
     >>> tills = ev.stream(time="ts", key="shop", watermark=ev.lag("1 hour"))
     >>> sales = ev.union(web=web, tills=tills).window(ev.tumbling("1 hour")).agg(n=ev.count())
     """
-    given = {**{f"input_{i}": one for i, one in enumerate(streams)}, **named}
+    given = {f"input_{i}": one for i, one in enumerate(streams)}
+    for name in given.keys() & named.keys():
+        raise errors.named_twice(name)
+    given |= named
     if len(given) < 2:
         raise watermark_errors.too_few_inputs(len(given))
     first, *others = _checked("union", given)
@@ -107,10 +114,20 @@ def _brought_together(
     if not inputs[0].key:
         raise errors.no_key(what)
     for name in inputs[0].key:
-        if name == "side" or name in (one.name for one in inputs):
+        if name == SIDE or name in (one.name for one in inputs):
             raise errors.key_is_a_side(name)
+    for one in inputs:
+        if one.name in (SIDE, *RESERVED):
+            raise errors.input_named(what, one.name)
+    for name in inputs[0].key:
+        if name in RESERVED:
+            raise errors.key_reserved(what, name)
+    if isinstance(window, type) or not isinstance(window, (WindowKind, Sessions, Inherit)):
+        raise window_errors.not_a_window(window)
     if mode is not None and mode not in get_args(Mode):
         raise errors.unknown_mode(what, mode)
+    if isinstance(window, Sessions) and mode == "discarding" and sides.how is not None:
+        raise errors.discarding_sessions()
     if trigger is not None and mode is None:
         raise errors.no_mode(what)
     if isinstance(window, Inherit) or isinstance(getattr(window, "gap", 0), str):
@@ -132,6 +149,9 @@ def _checked(what: str, streams: Mapping[str, Any]) -> list[Input]:
     for one in streams.values():
         if not isinstance(one, Stream) or one._window is not None or one._inputs:
             raise errors.not_streams(what, one)
+        said = {"trigger": one._trigger, "lateness": one._lateness, one._mode or "": one._mode}
+        for setting in (name for name, value in said.items() if value is not None):
+            raise errors.said_too_early(what, setting)
         if "retain" in one._options and what not in ("join", "process"):
             raise errors.retained_apart(what)
     return [Input(name, one._time, one._key, one._watermark, one._calls) for name, one in streams.items()]

@@ -124,7 +124,17 @@ def fingerprint(plan: JoinPlan) -> dict[str, str]:
         "join": plan.how,
         "within": plan.describe(),
         "kept": repr(plan.kept),
-        "where": str(plan.where),
+        "where": _in_full(plan.where),
         "suffix": plan.suffix,
         "last": str(plan.last),
     }
+
+
+def _in_full(where: pl.Expr | None) -> str:
+    """The condition with all that it compares with; as text, long lists are cut short."""
+    if where is None:
+        return "None"
+    try:
+        return where.meta.serialize(format="json")
+    except pl.exceptions.PolarsError:  # a function of the user's
+        return str(where)

@@ -66,8 +66,15 @@ def join(
     inputs = keyed("join", {"left": left, "right": right}, on)
     if not inputs[0].key:
         raise errors.no_key("join")
+    for name in inputs[0].key:
+        if name == "diff":
+            raise errors.key_reserved("join", name)
+        if name in ("side", *_NAMES):
+            raise errors.key_is_a_side(name)
     if over is not None and not isinstance(over, Preceding):
         last = _last(over)
+        if "retain" in right._options:
+            raise errors.retained_rows_already(_NAMES[RIGHT])
         kept = _kept(left, LEFT, None), Kept(LEFT, None)
         return Pipeline(JoinPlan(inputs, None, None, kept, how, where, suffix, max_matches, last))
     lo, hi = _bounds(within if over is None else (timedelta(microseconds=-over.length), timedelta(0)))
@@ -112,4 +119,6 @@ def _kept(stream: Stream, edge: int, ahead: int | None) -> Kept:
         return Kept(1 - edge, ahead)
     if retention is None or retention.time is None:
         raise errors.unbounded(_NAMES[edge])
+    if retention.rows is not None or retention.bytes is not None:
+        raise errors.retention_by_time_only(_NAMES[edge])
     return Kept(edge, retention.time)

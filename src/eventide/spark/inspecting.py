@@ -73,6 +73,8 @@ class OperatorState:
     @property
     def _what(self) -> str:
         inputs = [name.removeprefix("input ") for name in self.plan if name.startswith("input ")]
+        if "processor" in self.plan:
+            return f"processor {self.plan['processor']}, key {self.plan.get('key') or 'none'}"
         if "window" not in self.plan:
             return f"{self.plan.get('join', '')} join of {' and '.join(inputs)}, {self.plan.get('within', '')}"
         of = f", of {' and '.join(inputs)}" if inputs else ""

@@ -46,7 +46,8 @@ def run(
     A pipeline with several inputs takes a DataFrame for each, as a list in their order or by their names.
 
     ``panes``, ``late`` and ``dead`` are sinks (see ``ev.sinks``) or functions ``(batch, batch_id)``. Late rows and dead
-    letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently.
+    letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently. Of a chain,
+    ``late`` and ``dead`` are those of the first pipeline; what the others set aside is kept as files.
     ``trigger`` is ``"available_now"``, a length of time between batches, or what ``writeStream.trigger`` takes.
     With ``"available_now"`` the call returns when all there is has been processed, otherwise at once.
     ``drain`` ends the stream then: all open windows fire and close.

@@ -122,17 +122,17 @@ def stamp_files(stage: Stage, parts: int, edge: int = 0) -> StampBatches:
 
 def _read(path: str, schema: Mapping[str, pl.DataType], part: int, parts: int) -> Iterator[pl.DataFrame]:
     """The rows of one part of a file, some at a time."""
-    file = pl.scan_parquet(path)
+    file = pl.scan_parquet(path, glob=False)
     total: int = file.select(pl.len()).collect().item()
     place, end = total * part // parts, total * (part + 1) // parts
-    there = file.collect_schema()
-    columns = [  # a file from before a column was added has nulls in it, as in Spark
-        pl.col(name) if name in there else pl.lit(None, dtype).alias(name) for name, dtype in schema.items()
-    ]
+    there = {name.lower(): name for name in file.collect_schema().names()}  # Spark does not tell them apart
+    found = [pl.col(there[name.lower()]).alias(name) for name in schema if name.lower() in there]
+    # A file from before a column was added has nulls in it, as in Spark.
+    missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name.lower() not in there]
     while place < end:
         size = min(_ROWS, end - place)
-        rows = file.select(columns).slice(place, size).collect()
-        yield as_rows(rows, schema)
+        rows = file.select(found).slice(place, size).collect() if found else pl.DataFrame({"": [None] * size})
+        yield as_rows(rows.with_columns(missing).select(*schema), schema)
         place += size
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -85,9 +85,15 @@ def passed_on(stage: Stage, pages: list[dict[str, Any]], task: int, was: int | N
             continue
         yield _passing(stage, one, sequence)
         if one["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
-            promise = {str(one["bucket"]): one["counts"].get(f"promise.{key}", one["counts"]["promise"])}
+            promise = {str(one["bucket"]): _promised(one["counts"], key)}
             for label in labels(stage.buckets):
                 yield page.Page(label, page.PROMISE, sequence, one["now"], counts=promise)
+
+
+def _promised(counts: Mapping[str, int], key: int) -> int:
+    """As ``Output.promise_of`` has it."""
+    several = any(name.startswith("promise.") for name in counts)
+    return counts.get(f"promise.{key}", MIN) if several else counts["promise"]
 
 
 def _passing(stage: Stage, one: dict[str, Any], sequence: int) -> page.Page:

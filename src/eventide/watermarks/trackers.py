@@ -86,12 +86,24 @@ class Trackers:
         return self._all.all_idle()
 
     def retire(self, origin: object) -> bool:
-        """Stop waiting for an origin, whatever inputs know it. False: none does."""
-        return sum(tracker.retire(origin) for tracker in self._inputs) > 0
+        """Stop waiting for an origin: of one input (``left: 0``, as metrics name it), or of all that know it.
+
+        False: none does.
+        """
+        return sum(tracker.retire(own) for tracker, own in self._addressed(origin)) > 0
 
     def skip(self, origin: object = None, *, up_to: int | None = None) -> bool:
-        """Count an origin's missing sequences as seen. False: nothing is missing."""
-        return sum(tracker.skip(origin, up_to=up_to) for tracker in self._inputs) > 0
+        """Count an origin's missing sequences as seen; of one input, or of all. False: nothing is missing."""
+        return sum(tracker.skip(own, up_to=up_to) for tracker, own in self._addressed(origin)) > 0
+
+    def _addressed(self, origin: object) -> list[tuple[Tracker, object]]:
+        """The trackers that are meant, and what they call the origin."""
+        for name, tracker in zip(self.names, self._inputs, strict=True):
+            if origin == name:
+                return [(tracker, None)]
+            if str(origin).startswith(f"{name}: "):
+                return [(tracker, str(origin).removeprefix(f"{name}: "))]
+        return [(tracker, origin) for tracker in self._inputs]
 
     def at(self, edge: int) -> Tracker:
         """The tracker of one input."""

@@ -59,7 +59,8 @@ def shape_of(schema: StructType, about: About, columns: Sequence[str] | None = N
     identity: tuple[str, ...] = ()
     order: list[Field] = []
     if about.output == "panes" and not windowed:
-        fields = [field for field in fields if field.path != ("diff",)]
+        # What joins give has a diff that is always 1; a processor may have a column of that name that says something.
+        fields = [field for field in fields if (field.path, field.kind) != (("diff",), "byte")]
     if windowed:
         # The window is first: what a batch touches lies together in the index, because batches follow time.
         identity = (*_WINDOW, *about.key, *([INDEX] if about.mode == "discarding" else []))
