@@ -60,6 +60,14 @@ def test_minus_zero_and_zero_are_one_key_and_so_are_all_that_are_no_numbers() ->
     assert pipeline.local(bundles, clock=[0, 1]).panes["total"].to_list() == [1, 1, 2, 2]
 
 
+def test_a_key_that_is_no_number_is_found_again_when_it_is_alone() -> None:
+    pipeline = ev.stream(time="t", key="k").process(RunningTotal(), output={"k": pl.Float64, "total": pl.Int64})
+    alone = pl.DataFrame({"t": [1], "k": [float("nan")], "v": [1]})
+    result = pipeline.local([alone, alone, alone], clock=[0, 1, 2])
+    assert result.panes["total"].to_list() == [1, 2, 3]
+    assert result.steps[-1].open_panes == 1
+
+
 def test_without_a_key_there_is_one_state() -> None:
     class Count(ev.Processor):
         state_schema: ClassVar = {"n": pl.Int64}

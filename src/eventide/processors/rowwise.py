@@ -19,6 +19,7 @@ from eventide.processors.context import At
 from eventide.processors.fitting import frame_of
 from eventide.processors.processor import Processor
 from eventide.processors.timers import AT, CLOCK, TIMER
+from eventide.state.keys import join_on_key
 from eventide.time import instant
 
 Row: TypeAlias = dict[str, Any]
@@ -177,9 +178,7 @@ def _grouped(rows: pl.DataFrame, keys: Keys) -> tuple[pl.DataFrame, list[int]]:
     """The distinct keys of rows, and the number of each row's key."""
     own = keys.of(rows, "process()")
     distinct = own.unique(maintain_order=True)
-    numbered = own.join(
-        distinct.with_row_index(_GROUP), on=list(keys.by), how="left", nulls_equal=True, maintain_order="left"
-    )
+    numbered = join_on_key(own, distinct.with_row_index(_GROUP), keys.by, maintain_order="left")
     return distinct, numbered[_GROUP].to_list()
 
 
