@@ -512,6 +512,31 @@ def test_an_ended_stream_is_told() -> None:
     assert heard == [MINUTE, MAX] and result.steps[-1].promise == MAX
 
 
+class Behind(RunningTotal):
+    """Delays its watermarks, or holds them for ever."""
+
+    def __init__(self, delay: int | None) -> None:
+        self.delay = delay
+
+    def on_watermark(self, watermark: ev.Watermark) -> Any:
+        return self.delay and ev.Watermark(watermark.key, watermark.time - self.delay)
+
+
+@pytest.mark.parametrize("delay", [None, MINUTE], ids=["held", "delayed"])
+def test_an_ended_stream_promises_that_nothing_follows_whatever_the_processor_says(delay: int | None) -> None:
+    result = run(Behind(delay), rows((5, "a", 1)), output=TOTALS)
+    assert [step.promise for step in result.steps] == [4 * MINUTE if delay else MIN, MAX]
+    assert result.steps[-1].promises == {0: MAX}
+
+
+def test_the_end_is_promised_for_every_watermark_key() -> None:
+    right = ev.stream(time="t", key="k", watermark=ev.ascending(watermark_key=1))
+    result = two(STREAM, right, Behind(None), TOTALS).local(
+        {"left": rows((5, "a", 1)), "right": rows((6, "b", 1))}, clock=[0]
+    )
+    assert result.steps[-1].promises == {0: MAX, 1: MAX}
+
+
 def test_the_state_of_another_processor_is_refused() -> None:
     query = totals().open()
     query.push(rows((1, "a", 1)), now=0)
