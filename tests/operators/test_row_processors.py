@@ -128,6 +128,77 @@ def test_timers_of_a_row_belong_to_its_key() -> None:
     assert step.open_panes == 2  # the state and the timer of b
 
 
+class Chain(ev.RowProcessor):
+    """Timers a at 5, b at 6 and c at 9; the first does something to the others."""
+
+    def __init__(self, do: str) -> None:
+        self.do = do
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+        if row["v"]:
+            for name, at in (("a", 5), ("b", 6), ("c", 9)):
+                self.set_timer(at * MINUTE, name=name)
+
+    def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+        assert self.time == row["at"]
+        match self.do, row["timer"]:
+            case "remove b", "a":
+                self.remove_timer(name="b")
+            case "move b", "a":
+                self.set_timer(self.time + timedelta(minutes=2), name="b")
+            case "remove c by the second a", "a" if row["at"].minute == 5:
+                self.set_timer(self.time + timedelta(minutes=3), name="a")
+            case "remove c by the second a", "a":
+                self.remove_timer(name="c")
+        return {"k": row["k"] + row["timer"], "n": row["at"].minute}
+
+
+CHAINS = {
+    "remove b": [("xa", 5), ("xc", 9)],
+    "move b": [("xa", 5), ("xb", 7), ("xc", 9)],
+    "remove c by the second a": [("xa", 5), ("xb", 6), ("xa", 8)],
+}
+
+
+@pytest.mark.parametrize("do", CHAINS)
+@pytest.mark.parametrize("steps", [[], [5], [5, 6, 7, 8]], ids=["at once", "in two steps", "in many"])
+def test_what_a_timer_does_to_later_ones_holds_however_far_the_watermark_jumps(do: str, steps: list[int]) -> None:
+    query = STREAM.process(Chain(do), output=OUTPUT).open()
+    query.push(rows((1, "x", 1)), now=0)
+    told = [query.push(rows((minute, "x", 0)), now=0).panes for minute in [*steps, 59]]
+    assert pl.concat(told).rows() == CHAINS[do]
+
+
+@pytest.mark.parametrize("do", ["remove b", "move b"])
+def test_at_the_end_of_the_stream_too(do: str) -> None:
+    assert told(Chain(do), rows((1, "x", 1))).panes.rows() == CHAINS[do]
+
+
+@pytest.mark.parametrize("apart", [0, MINUTE], ids=["at one instant", "one after the other"])
+def test_many_timers_of_a_key_may_each_set_one_that_is_due_at_once(apart: int) -> None:
+    class Many(ev.RowProcessor):
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+            for i in range(row["v"]):
+                self.set_timer(row["t"] + i * apart, name=f"{i}")
+
+        def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            if "again" not in row["timer"]:
+                self.set_timer(self.time, name=row["timer"] + " again")
+            return {"k": row["timer"], "n": 1}
+
+    query = STREAM.process(Many(), output=OUTPUT).open()
+    query.push(rows((1, "x", 150)), now=0)
+    query.push(rows((999, "x", 0)), now=0)
+    assert query.result.panes.height == 300
+
+
+def test_a_timer_touches_those_of_its_own_key_alone() -> None:
+    query = STREAM.process(Chain("remove b"), output=OUTPUT).open()
+    query.push(rows((1, "x", 1), (1, "y", 1)), now=0)
+    found = query.push(rows((59, "x", 0)), now=0).panes.sort("k").rows()
+    assert found == [("xa", 5), ("xc", 9), ("ya", 5), ("yc", 9)]
+
+
 def test_a_row_that_fails_stops_the_query_and_is_named() -> None:
     with pytest.raises(ev.DataError, match=r"Counting.process_row failed: ValueError: below zero; .*'v': -1"):
         told(Counting(), rows((1, "a", 1), (1, "a", -1)))
