@@ -226,6 +226,9 @@ def test_timers_on_the_batch_clock() -> None:
     assert query.push(now=99).panes.height == 0
     assert query.push(now=100).panes["k"].to_list() == ["a"]
     assert query.push(now=1000).panes["k"].to_list() == ["b"]
+    query.push(rows((901, "c", 1)), now=1001)
+    ended = query.drain()
+    assert (ended.panes.height, ended.open_panes) == (0, 1)  # the end of the stream has none either
 
 
 # Watermarks
