@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import eventide as ev
 from tests.operators.processors import MINUTE, rows
@@ -172,6 +175,55 @@ def test_what_a_timer_does_to_later_ones_holds_however_far_the_watermark_jumps(d
 @pytest.mark.parametrize("do", ["remove b", "move b"])
 def test_at_the_end_of_the_stream_too(do: str) -> None:
     assert told(Chain(do), rows((1, "x", 1))).panes.rows() == CHAINS[do]
+
+
+class Tangle(ev.RowProcessor):
+    """Timers a, b and c, each of which sets others to so many minutes later, or removes them (None)."""
+
+    state_schema: ClassVar = {"n": pl.Int64}
+
+    def __init__(self, first: dict[str, int], then: dict[str, dict[str, int | None]]) -> None:
+        self.first, self.then = first, then
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+        if row["v"]:
+            state["n"] = 0
+            self._ask(self.first)
+
+    def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+        state["n"] += 1
+        if state["n"] < 12:
+            self._ask(self.then[row["timer"]])
+        return {"k": row["timer"], "n": row["at"].minute}
+
+    def _ask(self, timers: Mapping[str, int | None]) -> None:
+        for name, minutes in timers.items():
+            if minutes is None:
+                self.remove_timer(name=name)
+            else:
+                self.set_timer(self.time + timedelta(minutes=minutes), name=name)
+
+
+names = st.sampled_from("abc")
+later = st.integers(1, 4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(names, later, min_size=1),
+    st.fixed_dictionaries({name: st.dictionaries(names, later | st.none()) for name in "abc"}),
+    st.sets(st.integers(1, 58)),
+)
+def test_timers_of_a_key_do_not_depend_on_the_steps_of_the_watermark(
+    first: dict[str, int], then: dict[str, dict[str, int | None]], steps: set[int]
+) -> None:
+    def fired(minutes: list[int]) -> list[Any]:
+        query = STREAM.process(Tangle(first, then), output=OUTPUT).open()
+        for minute in [0, *minutes, 59]:
+            query.push(rows((minute, "x", int(minute == 0))), now=0)
+        return query.result.panes.rows()
+
+    assert fired(sorted(steps)) == fired([])
 
 
 @pytest.mark.parametrize("apart", [0, MINUTE], ids=["at one instant", "one after the other"])
