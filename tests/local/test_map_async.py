@@ -17,6 +17,7 @@ from eventide.operators.bundle import Bundle, Counts
 from eventide.spark import page
 from eventide.spark.splitting import split_stamp
 from eventide.time import MIN
+from tests.state.paged import Paged, Store
 
 S = 1_000_000
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
@@ -309,17 +310,25 @@ def test_a_query_goes_on_where_it_was_saved() -> None:
     assert later.drain().panes["w"].to_list() == [6]
 
 
-def test_another_kind_of_bytes_is_refused() -> None:
-    plain = STREAM.window(ev.global_window()).agg(w=ev.sum("v"))
-    query = plain.open(SCHEMA)
-    pipeline = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(w=ev.sum("w"))
-    with pytest.raises(ev.DataError):
-        loaded(pipeline.plan, query.save())
+def test_a_state_does_not_follow_when_calls_are_added_or_removed() -> None:
+    window = ev.global_window()
+    plain = STREAM.window(window).agg(n=ev.count())
+    asking = STREAM.map_async(double, output=DOUBLED).window(window).agg(n=ev.count())
+    with pytest.raises(ev.PlanError, match=r"saved without \.map_async, and this plan has it.*cannot be added"):
+        asking.open(saved=plain.open(SCHEMA).save())
+    with pytest.raises(ev.PlanError, match=r"saved with \.map_async, and this plan has none.*cannot be removed"):
+        plain.open(saved=asking.open(SCHEMA).save())
+
+
+def test_the_head_of_a_state_in_pages_is_not_the_state() -> None:
+    plan = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(n=ev.count()).plan
+    operator = operator_of(plan, SCHEMA)
+    head, _ = operator.write(operator.initial(), Store(), None)
+    with pytest.raises(ev.DataError, match="head of a state in pages"):
+        loaded(plan, head)
 
 
 def test_state_in_pages_is_that_of_the_operator_behind_the_calls() -> None:
-    from tests.state.paged import Paged
-
     pipeline = STREAM.map_async(double, output=DOUBLED).process(AsTheyCome(), output=DOUBLED)
     operator = operator_of(pipeline.plan, SCHEMA)
     paged = Paged(operator)  # type: ignore[arg-type]

@@ -60,6 +60,14 @@ def test_minus_zero_and_zero_are_one_key_and_so_are_all_that_are_no_numbers() ->
     assert pipeline.local(bundles, clock=[0, 1]).panes["total"].to_list() == [1, 1, 2, 2]
 
 
+def test_a_key_that_is_no_number_is_found_again_when_it_is_alone() -> None:
+    pipeline = ev.stream(time="t", key="k").process(RunningTotal(), output={"k": pl.Float64, "total": pl.Int64})
+    alone = pl.DataFrame({"t": [1], "k": [float("nan")], "v": [1]})
+    result = pipeline.local([alone, alone, alone], clock=[0, 1, 2])
+    assert result.panes["total"].to_list() == [1, 2, 3]
+    assert result.steps[-1].open_panes == 1
+
+
 def test_without_a_key_there_is_one_state() -> None:
     class Count(ev.Processor):
         state_schema: ClassVar = {"n": pl.Int64}
@@ -218,6 +226,9 @@ def test_timers_on_the_batch_clock() -> None:
     assert query.push(now=99).panes.height == 0
     assert query.push(now=100).panes["k"].to_list() == ["a"]
     assert query.push(now=1000).panes["k"].to_list() == ["b"]
+    query.push(rows((901, "c", 1)), now=1001)
+    ended = query.drain()
+    assert (ended.panes.height, ended.open_panes) == (0, 1)  # the end of the stream has none either
 
 
 # Watermarks
@@ -502,6 +513,31 @@ def test_an_ended_stream_is_told() -> None:
 
     result = run(End(), rows((1, "a", 1)), output=TOTALS)
     assert heard == [MINUTE, MAX] and result.steps[-1].promise == MAX
+
+
+class Behind(RunningTotal):
+    """Delays its watermarks, or holds them for ever."""
+
+    def __init__(self, delay: int | None) -> None:
+        self.delay = delay
+
+    def on_watermark(self, watermark: ev.Watermark) -> Any:
+        return self.delay and ev.Watermark(watermark.key, watermark.time - self.delay)
+
+
+@pytest.mark.parametrize("delay", [None, MINUTE], ids=["held", "delayed"])
+def test_an_ended_stream_promises_that_nothing_follows_whatever_the_processor_says(delay: int | None) -> None:
+    result = run(Behind(delay), rows((5, "a", 1)), output=TOTALS)
+    assert [step.promise for step in result.steps] == [4 * MINUTE if delay else MIN, MAX]
+    assert result.steps[-1].promises == {0: MAX}
+
+
+def test_the_end_is_promised_for_every_watermark_key() -> None:
+    right = ev.stream(time="t", key="k", watermark=ev.ascending(watermark_key=1))
+    result = two(STREAM, right, Behind(None), TOTALS).local(
+        {"left": rows((5, "a", 1)), "right": rows((6, "b", 1))}, clock=[0]
+    )
+    assert result.steps[-1].promises == {0: MAX, 1: MAX}
 
 
 def test_the_state_of_another_processor_is_refused() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import eventide as ev
 from tests.operators.processors import MINUTE, rows
@@ -61,6 +64,13 @@ def test_a_state_of_which_nothing_is_left_is_forgotten() -> None:
 
     cleared_and_left_alone = rows((2, "a", 0), (2, "a", 1))
     assert told(Emptied(), rows((1, "a", 5)), cleared_and_left_alone).steps[-1].open_panes == 0
+
+
+def test_a_key_that_is_no_number_is_found_again_when_it_is_alone() -> None:
+    alone = rows((1, "a", 1)).with_columns(k=pl.lit(float("nan")))
+    result = told(Counting(), alone, alone, output={"k": pl.Float64, "n": pl.Int64})
+    assert result.panes["n"].to_list() == [1, 2]
+    assert result.steps[-1].open_panes == 1
 
 
 def test_a_frozen_dataclass_may_be_a_processor() -> None:
@@ -119,6 +129,125 @@ def test_timers_of_a_row_belong_to_its_key() -> None:
     step = query.push(rows((1, "b", 3)), now=1)
     assert step.panes.rows() == [("bclock", 3), ("a", 1)]
     assert step.open_panes == 2  # the state and the timer of b
+
+
+class Chain(ev.RowProcessor):
+    """Timers a at 5, b at 6 and c at 9; the first does something to the others."""
+
+    def __init__(self, do: str) -> None:
+        self.do = do
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+        if row["v"]:
+            for name, at in (("a", 5), ("b", 6), ("c", 9)):
+                self.set_timer(at * MINUTE, name=name)
+
+    def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+        assert self.time == row["at"]
+        match self.do, row["timer"]:
+            case "remove b", "a":
+                self.remove_timer(name="b")
+            case "move b", "a":
+                self.set_timer(self.time + timedelta(minutes=2), name="b")
+            case "remove c by the second a", "a" if row["at"].minute == 5:
+                self.set_timer(self.time + timedelta(minutes=3), name="a")
+            case "remove c by the second a", "a":
+                self.remove_timer(name="c")
+        return {"k": row["k"] + row["timer"], "n": row["at"].minute}
+
+
+CHAINS = {
+    "remove b": [("xa", 5), ("xc", 9)],
+    "move b": [("xa", 5), ("xb", 7), ("xc", 9)],
+    "remove c by the second a": [("xa", 5), ("xb", 6), ("xa", 8)],
+}
+
+
+@pytest.mark.parametrize("do", CHAINS)
+@pytest.mark.parametrize("steps", [[], [5], [5, 6, 7, 8]], ids=["at once", "in two steps", "in many"])
+def test_what_a_timer_does_to_later_ones_holds_however_far_the_watermark_jumps(do: str, steps: list[int]) -> None:
+    query = STREAM.process(Chain(do), output=OUTPUT).open()
+    query.push(rows((1, "x", 1)), now=0)
+    told = [query.push(rows((minute, "x", 0)), now=0).panes for minute in [*steps, 59]]
+    assert pl.concat(told).rows() == CHAINS[do]
+
+
+@pytest.mark.parametrize("do", ["remove b", "move b"])
+def test_at_the_end_of_the_stream_too(do: str) -> None:
+    assert told(Chain(do), rows((1, "x", 1))).panes.rows() == CHAINS[do]
+
+
+class Tangle(ev.RowProcessor):
+    """Timers a, b and c, each of which sets others to so many minutes later, or removes them (None)."""
+
+    state_schema: ClassVar = {"n": pl.Int64}
+
+    def __init__(self, first: dict[str, int], then: dict[str, dict[str, int | None]]) -> None:
+        self.first, self.then = first, then
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+        if row["v"]:
+            state["n"] = 0
+            self._ask(self.first)
+
+    def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+        state["n"] += 1
+        if state["n"] < 6:
+            self._ask(self.then[row["timer"]])
+        return {"k": row["timer"], "n": row["at"].minute}
+
+    def _ask(self, timers: Mapping[str, int | None]) -> None:
+        for name, minutes in timers.items():
+            if minutes is None:
+                self.remove_timer(name=name)
+            else:
+                self.set_timer(self.time + timedelta(minutes=minutes), name=name)
+
+
+later = st.integers(1, 3)
+asks = st.fixed_dictionaries({}, optional=dict.fromkeys("abc", later | st.none()))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.fixed_dictionaries(dict.fromkeys("abc", later)),
+    st.fixed_dictionaries(dict.fromkeys("abc", asks)),
+)
+def test_timers_of_a_key_do_not_depend_on_the_steps_of_the_watermark(
+    first: dict[str, int], then: dict[str, dict[str, int | None]]
+) -> None:
+    def fired(*minutes: int) -> list[Any]:
+        query = STREAM.process(Tangle(first, then), output=OUTPUT).open()
+        for minute in [0, *minutes, 59]:
+            query.push(rows((minute, "x", int(minute == 0))), now=0)
+        return query.result.panes.rows()
+
+    assert fired() == fired(*range(1, 13))
+
+
+@pytest.mark.parametrize("apart", [0, MINUTE], ids=["at one instant", "one after the other"])
+def test_many_timers_of_a_key_may_each_set_one_that_is_due_at_once(apart: int) -> None:
+    class Many(ev.RowProcessor):
+        def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+            for i in range(row["v"]):
+                self.set_timer(row["t"] + i * apart, name=f"{i}")
+
+        def on_timer_row(self, row: dict[str, Any], state: dict[str, Any]) -> Any:
+            if "again" not in row["timer"]:
+                self.set_timer(self.time, name=row["timer"] + " again")
+            return {"k": row["timer"], "n": 1}
+
+    query = STREAM.process(Many(), output=OUTPUT).open()
+    query.push(rows((1, "x", 150)), now=0)
+    query.push(rows((999, "x", 0)), now=0)
+    assert query.result.panes.height == 300
+
+
+def test_a_timer_touches_those_of_its_own_key_alone() -> None:
+    query = STREAM.process(Chain("remove b"), output=OUTPUT).open()
+    query.push(rows((1, "x", 1), (1, "y", 1)), now=0)
+    found = query.push(rows((59, "x", 0)), now=0).panes.sort("k").rows()
+    assert found == [("xa", 5), ("xc", 9), ("ya", 5), ("yc", 9)]
 
 
 def test_a_row_that_fails_stops_the_query_and_is_named() -> None:

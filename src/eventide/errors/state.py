@@ -47,6 +47,15 @@ def not_whole() -> DataError:
     return DataError("These bytes are the head of a state in pages, and not the state. Use read(), with the pages.")
 
 
+def calls_changed(*, added: bool) -> PlanError:
+    """The saved state has calls in front of it and the plan has not, or the other way round."""
+    what = "without .map_async, and this plan has it" if added else "with .map_async, and this plan has none"
+    return PlanError(
+        f"The saved state belongs to another plan: it was saved {what}. Calls cannot be "
+        f"{'added' if added else 'removed'} under a state. Open with the old plan and drain it, or start anew."
+    )
+
+
 def missing_page(number: int) -> DataError:
     """The head names a page that the store does not have."""
     return DataError(

@@ -37,7 +37,7 @@ from eventide.state.keys import as_grouped
 from eventide.state.paging import Form, Ledger, Pages
 from eventide.state.panes import EMPTY, PaneTable
 from eventide.state.small import SmallForm
-from eventide.time import MIN, format_instant
+from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import AnyTracker, Trackers, Watermark
 
 
@@ -201,6 +201,8 @@ class Processing:
             if after > _reached(state.tracker, key):
                 running.watermark(Watermark(key, after))
         running.timers()
+        if context.watermark == MAX:  # nothing can follow, whatever the processor holds back or delays
+            return dict.fromkeys([*(one.watermark.options.watermark_key for one in edges), *running.sent], MAX)
         return running.sent
 
     def _given(self, edge: int, rows: pl.DataFrame, was: int) -> pl.DataFrame:

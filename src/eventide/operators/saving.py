@@ -15,6 +15,8 @@ from eventide.state import snapshot
 from eventide.state.paging import Form, Ledger, Page, Pages, Sizes, Writer
 from eventide.watermarks import AnyTracker
 
+WITH_CALLS = "with calls"  # the kind of a state whose rows are asked about before they reach the operator
+
 
 @dataclass(frozen=True)
 class State:
@@ -146,6 +148,8 @@ def schemas_in(content: Mapping[str, Any]) -> list[pl.Schema]:
 def opened(saved: bytes) -> dict[str, Any]:
     """What a state that was saved whole says, before it is known whose it is."""
     content = snapshot.load(saved)
+    if content.get("kind") == WITH_CALLS:
+        raise errors.calls_changed(added=False)
     if content.get("kind") != "whole":
         raise errors.not_whole()
     return content

@@ -16,7 +16,7 @@ from eventide.operators.calling import Called, call, schema_after
 from eventide.operators.inputs import Alike, Inputs, Sided
 from eventide.operators.operator import StreamOperator
 from eventide.operators.outcome import Stamped
-from eventide.operators.saving import State
+from eventide.operators.saving import WITH_CALLS, State
 from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.state import snapshot
@@ -92,13 +92,15 @@ class WithCalls:
         """The state as bytes, with the columns of the rows as they come."""
         rows = [pl.DataFrame(schema=schema) for schema in self.schemas]
         inner = pl.Series("state", [self.inner.save(state)], pl.Binary)
-        return snapshot.dump({"kind": "with calls", "rows": rows, "inner": inner})
+        return snapshot.dump({"kind": WITH_CALLS, "rows": rows, "inner": inner})
 
     @classmethod
     def load(cls, plan: Any, kind: Any, saved: bytes) -> tuple[Self, State]:
         """The operator and the state that were saved."""
         content = snapshot.load(saved)
-        if content.get("kind") != "with calls":
+        if content.get("kind") == "whole":
+            raise errors.calls_changed(added=True)
+        if content.get("kind") != WITH_CALLS:
             raise errors.not_whole()
         operator = cls(plan, kind, *(frame.schema for frame in content["rows"]))
         operator.inner, state = kind.load(plan, content["inner"][0])

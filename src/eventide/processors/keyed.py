@@ -8,6 +8,7 @@ import polars as pl
 
 from eventide.processors.changes import Changes, Keys, found_in
 from eventide.processors.fitting import fitted
+from eventide.state.keys import join_on_key
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import PaneTable
 
@@ -37,7 +38,7 @@ class KeyedState:
         by = list(self._keys.by)
         stored = [self._changes.without(part.select(*by, *self.columns)) for part in self._stored(keys)]
         known = pl.concat([*stored, self._changes.living()])
-        found = keys.join(known, on=by, how="left", nulls_equal=True, maintain_order="left")
+        found = join_on_key(keys, known, by, maintain_order="left")
         return found.select(*self._keys.schema, *self.columns)
 
     def put(self, rows: pl.DataFrame) -> None:

@@ -69,7 +69,11 @@ class Processor:
         return (watermark,)
 
     def on_timer(self, rows: pl.DataFrame) -> None:
-        """Timers are due: the key columns, ``timer`` (its name), ``at``, and ``clock`` (whether on the batch clock)."""
+        """Timers are due: the key columns, ``timer`` (its name), ``at``, and ``clock`` (whether on the batch clock).
+
+        All come at once, in the order of their times. One that is removed or moved here still stands in ``rows`` if
+        it was due as well.
+        """
 
     @property
     def state(self) -> KeyedState:

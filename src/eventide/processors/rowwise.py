@@ -19,7 +19,8 @@ from eventide.processors.context import At
 from eventide.processors.fitting import frame_of
 from eventide.processors.processor import Processor
 from eventide.processors.timers import AT, CLOCK, TIMER
-from eventide.time import instant
+from eventide.state.keys import join_on_key
+from eventide.time import MAX, instant
 
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = "Mapping[str, Any] | Iterable[Mapping[str, Any]] | None"
@@ -60,7 +61,7 @@ class RowProcessor(Processor):
     @property
     def time(self) -> datetime:
         """The event time of the row; in ``on_timer_row``, that of the timer."""
-        return _EPOCH + timedelta(microseconds=self.context.at.time)
+        return _moment(self.context.at.time)
 
     @property
     def late(self) -> bool:
@@ -82,7 +83,7 @@ class RowProcessor(Processor):
         self._each("process_row", rows, rows.select(own).to_dicts(), list(times), partial(self.process_row, edge))
 
     def on_timer(self, rows: pl.DataFrame) -> None:
-        """Timer by timer, in the order of their times."""
+        """Timer by timer, in the order of their times; not those that an earlier call has removed or set anew."""
         times = [(at, False) for at in rows[AT].to_physical()]
         self._each("on_timer_row", rows, rows.to_dicts(), times, self.on_timer_row)
 
@@ -98,12 +99,20 @@ class RowProcessor(Processor):
         known = self.state.get(keys).select(*self.state_schema).to_dicts() or [{} for _ in range(keys.height)]
         states = _States(known, self.state_schema)
         out: list[Mapping[str, Any]] = []
-        timers: dict[tuple[int, str, bool], int | None] = {}
+        asked = _Asked(self.context.now, ended=self.context.watermark == MAX)
         failed: dict[int, str] = {}
-        careful = self.on_error == "dead" and method == "process_row"
+        timed = method == "on_timer_row"
+        careful = self.on_error == "dead" and not timed
         for i, (group, row) in enumerate(zip(groups, seen, strict=True)):
+            time: int | None
+            time, late = times[i]
+            if timed:
+                time = asked.turn_of(group, row[TIMER], row[CLOCK], time)
+                if time is None:
+                    continue
+                row[AT] = _moment(time)
+            self.context.at = at = At(time, late)
             state = states.of(group, copied=careful)
-            self.context.at = at = At(*times[i])
             try:
                 given = _listed(call(row, state))
                 if careful:  # what does not fit must not leave half of its traces
@@ -115,9 +124,9 @@ class RowProcessor(Processor):
                 continue
             states.note(group, state)
             out += given
-            timers |= {(group, name, clock): time for name, clock, time in at.timers}
+            asked.note(group, at)
         try:
-            self._tell(keys, states, out, timers)
+            self._tell(keys, states, out, asked.timers)
         except DataError as cause:
             raise errors.processor_failed(self.context.who, method, None, cause) from cause
         if failed:
@@ -173,13 +182,49 @@ class _States:
         return list(compress(changed, left)), list(compress(changed, map(not_, left)))
 
 
+class _Asked:
+    """The timers that calls have set, or removed (None), by the number of the key, their name and their clock."""
+
+    def __init__(self, now: int, *, ended: bool) -> None:
+        self.timers: dict[tuple[int, str, bool], int | None] = {}
+        self._soonest: dict[int, int] = {}
+        self._now = now
+        self._ended = ended
+
+    def note(self, group: int, at: At) -> None:
+        """What a call for this key has asked for."""
+        for name, clock, time in at.timers:
+            self.timers[group, name, clock] = time
+            if time is not None and time > at.time:
+                self._soonest[group] = min(time, self._soonest.get(group, time))
+
+    def turn_of(self, group: int, name: str, clock: bool, at: int) -> int | None:
+        """The time for which a timer that is due is called now, if it is its turn.
+
+        One that was set anew, or before which another was set, comes in the next round, so that all of a key come in
+        order. When the stream has ended there is no next round: it comes now.
+        """
+        timer = group, name, clock
+        if self._ended:
+            time = self.timers.get(timer, at)
+            return None if time is None or (clock and time > self._now) else time
+        if timer in self.timers:
+            return None
+        if self._soonest.get(group, at + 1) <= at:
+            self.timers[timer] = at
+            return None
+        return at
+
+
+def _moment(time: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=time)
+
+
 def _grouped(rows: pl.DataFrame, keys: Keys) -> tuple[pl.DataFrame, list[int]]:
     """The distinct keys of rows, and the number of each row's key."""
     own = keys.of(rows, "process()")
     distinct = own.unique(maintain_order=True)
-    numbered = own.join(
-        distinct.with_row_index(_GROUP), on=list(keys.by), how="left", nulls_equal=True, maintain_order="left"
-    )
+    numbered = join_on_key(own, distinct.with_row_index(_GROUP), keys.by, maintain_order="left")
     return distinct, numbered[_GROUP].to_list()
 
 
