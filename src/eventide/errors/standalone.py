@@ -48,6 +48,13 @@ def bad_key_type(column: str, dtype: object) -> PlanError:
     )
 
 
+def duration_key(column: str) -> PlanError:
+    """A key that is a length of time."""
+    return PlanError(
+        f"key: the column {column!r} is a duration, which cannot be a key. Turn it into a number, such as microseconds."
+    )
+
+
 def unknown_retention(name: str) -> PlanError:
     """A retention in an unknown measure."""
     return PlanError(f"retain: there is no {name!r}. {did_you_mean(name, ['time', 'rows'])}")
