@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -243,6 +243,25 @@ class TestRetention:
         found = medians.get_result().select("k", pl.col("window").struct.field("start"), "x").rows()
         assert found == [("fast", 1, 2.5), ("fast", 3, 4.5), ("fast", 5, 6.5), ("slow", 1, 11.5)]
 
+    def test_a_key_that_comes_late_has_all_of_its_rows(self, place: Place) -> None:
+        medians = ev.WindowAggregator(
+            ev.rows(2), {"m": ev.median("v"), "n": ev.count()}, **TIMES, key="k", retain={"rows": 4}, store=place()
+        )
+        medians.add_message([message(i, "9:00:00", k="fast", v=0.0) for i in range(20)], now=0)
+        medians.flush()
+        medians.add_message([message(i, "9:00:00", k="new", v=float(i)) for i in range(20, 23)], now=0)
+        assert medians.get_result().select("k", "m", "n").rows() == [("new", 20.5, 2)]
+
+    def test_a_key_that_waits_does_not_hold_back_the_rows_of_others(self, place: Place) -> None:
+        medians = ev.WindowAggregator(
+            ev.rows(4, every=2), {"m": ev.median("v")}, **TIMES, key="k", retain={"rows": 4}, store=place()
+        )
+        medians.add_message(message(0, "9:00:00", k="slow", v=0.0), now=0)
+        for i in range(1, 41):
+            medians.add_message(message(i, "9:00:00", k="fast", v=float(i)), now=0)
+        # Of 40 rows, those up to 37 are out of retention; the window from 35 to 38 is not, and needs its rows.
+        assert medians.get_messages()["offset"].to_list() == [0, *range(35, 41)]
+
     def test_every_kind_of_fixed_window_will_do(self, place: Place) -> None:
         for window in (ev.calendar("day"), ev.cumulate("6 hours", "1 day"), ev.global_window()):
             operator = ev.JoinWindow(window, **TIMES, retain={"time": "1 hour"}, store=place())
@@ -385,6 +404,12 @@ class TestRefusals:
             per_minute.add_message(pl.DataFrame({"offset": [2], "time": ["x"]}), now=10)
         with pytest.raises(DataError, match="went back"):
             per_minute.timeout(now=9)
+
+    def test_a_duration_is_no_key(self) -> None:
+        with pytest.raises(PlanError, match="'k' is a duration"):
+            counting(ev.tumbling("1 minute"), key="k").add_message(
+                {"offset": 1, "time": 0, "k": timedelta(seconds=1)}, now=0
+            )
 
     def test_nested_keys_are_refused(self) -> None:
         with pytest.raises(PlanError, match="plain value"):

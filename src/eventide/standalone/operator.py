@@ -252,6 +252,8 @@ class WindowOperator:
             return
         if self._design.layout.session:
             self._store.messages.retire(windows)
+        elif self._design.course.per_key:  # one key's row numbers say nothing about another's
+            self._store.messages.retire(self._design.unneeded(self._progress.beside(windows)))
         else:
             self._store.messages.expire(self._design.needed_from(self._progress.lowest_floor()))
 

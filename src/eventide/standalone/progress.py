@@ -86,9 +86,8 @@ class Progress:
         return replace(self, floor=max(self.floor, self.course.retention.floor(windows, self.front)))
 
     def lowest_floor(self) -> int:
-        """No window that ends here, or before, is kept for any key."""
-        slowest = self.counts[s.FRONT].min() if self.course.per_key else self.front
-        return self._floor(slowest if isinstance(slowest, int) else MIN)
+        """No window that ends here, or before, is kept, where all keys share one axis."""
+        return self._floor(self.front)
 
     def saved(self) -> dict[str, Any]:
         """As it is saved."""
