@@ -192,7 +192,10 @@ class WindowOperator:
             self._restoring = self._restoring.after(self._store.messages, replays)
         fresh = before.numbered(fresh)
         after = before.after(fresh)
-        _, unusable = self._parted(unusable)
+        again, unusable = self._parted(unusable)
+        if self._restoring is None:
+            replays = pl.concat([replays, again])
+            self._bury({"gap_forgotten": replays.filter(pl.Series(before.seen.doubtful(replays[s.OFFSET])))}, now)
         taken = pl.concat([fresh[s.OFFSET], unusable[s.OFFSET].drop_nulls()])
         windows = self._store.windows.all()
         placed = self._design.placing.placed(before.beside(fresh), windows)
@@ -212,7 +215,9 @@ class WindowOperator:
             self._restoring = None
         if fresh.height == placed.expired.height and not restored:  # nothing but replays and dead letters
             return False
-        return self._judge(entered.windows, before, now) or entered.opened
+        # After a crash nobody asks for what lies below the checkpoint.
+        overtaken = before.seen.reaches_beyond(taken)
+        return self._judge(entered.windows, before, now) or entered.opened or overtaken
 
     def _parted(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Replays, and what is new."""

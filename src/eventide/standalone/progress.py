@@ -91,12 +91,15 @@ class Progress:
 
     def saved(self) -> dict[str, Any]:
         """As it is saved."""
-        return {"seen": self.seen.frame(), "front": self.front, "counts": self.counts, "floor": self.floor}
+        seen = {"seen": self.seen.frame(), "forgotten": self.seen.forgotten}
+        return seen | {"front": self.front, "counts": self.counts, "floor": self.floor}
 
     def resumed(self, saved: dict[str, Any]) -> Progress:
         """As it was saved."""
         own = {name: saved[name] for name in ("front", "counts", "floor")}
-        return replace(self, seen=Offsets.of(saved["seen"]), **own)
+        forgotten = saved.get("forgotten")
+        seen = Offsets.of(saved["seen"], None if forgotten is None else (forgotten[0], forgotten[1]))
+        return replace(self, seen=seen, **own)
 
     def _floor(self, front: int) -> int:
         """Rows expire by rows, time by time."""
