@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import polars as pl
@@ -167,6 +167,61 @@ class TestMessages:
         )
         orders.add_message(message(1, "9:00:00", id=None), now=0)
         assert orders.get_messages().height == 1
+
+
+class TestTypes:
+    @pytest.mark.parametrize(
+        ("first", "then"),
+        [(5, 5.9), (5, "5"), (5, True), ("5", 5), (True, 1), (0.5, 2**53 + 1), ({"a": 5}, {"a": 5.9}), ([5], [5.9])],
+    )
+    def test_a_value_of_another_type_is_refused_and_changes_nothing(self, place: Place, first: Any, then: Any) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), store=place())
+        per_minute.add_message(message(1, "9:00:00", v=first), now=0)
+        with pytest.raises(DataError, match=r"'v' has a value of type .* Cast the messages"):
+            per_minute.add_message([message(2, "9:00:00", v=first), message(3, "9:00:00", v=then)], now=0)
+        assert per_minute.checkpoint == 1
+
+    def test_an_offset_is_not_rounded(self) -> None:
+        per_minute = counting(ev.tumbling("1 minute"))
+        per_minute.add_message(message(1, "9:00:00"), now=0)
+        with pytest.raises(DataError, match="'offset' has a value of type Float64"):
+            per_minute.add_message({"offset": 3.7, "time": at("9:00:00")}, now=0)
+
+    def test_values_that_no_type_holds_together_are_refused_with_the_first_messages(self) -> None:
+        with pytest.raises(DataError, match="'v' has a value of type Int64"):
+            counting(ev.tumbling("1 minute")).add_message(
+                [message(1, "9:00:00", v=5), message(2, "9:00:00", v="five")], now=0
+            )
+
+    def test_a_type_takes_the_values_that_it_holds_exactly(self, place: Place) -> None:
+        sums = ev.WindowAggregator(
+            ev.tumbling("1 minute"),
+            {"sum": ev.sum("v"), "short": ev.sum("short")},
+            **TIMES,
+            store=place(),
+            schema={"offset": pl.Int64, "time": pl.Datetime("us", "UTC"), "v": pl.Float64, "short": pl.Int8},
+        )
+        nine = datetime(2026, 3, 1, 10, tzinfo=timezone(timedelta(hours=1)))
+        sums.add_message([{"offset": i, "time": nine, "v": v, "short": 5} for i, v in enumerate([1, 2.5, None])], now=0)
+        with pytest.raises(DataError, match="'short' has a value of type Int64, but in this operator it is Int8"):
+            sums.add_message({"offset": 9, "time": nine, "v": 1, "short": 300}, now=0)
+        assert sums.get_windows().select("sum", "short").rows() == [(3.5, 15)]
+
+    @pytest.mark.parametrize("as_frame", [False, True])
+    def test_a_column_that_was_null_takes_the_type_of_its_first_value(self, place: Place, as_frame: bool) -> None:
+        per_minute = ev.WindowAggregator(ev.tumbling("1 minute"), {"n": ev.count("note")}, **TIMES, store=place())
+        for offset, note in enumerate([None, "a", None, "b"]):
+            one = message(offset, "9:00:00", note=note)
+            per_minute.add_message(pl.DataFrame([one]) if as_frame else one, now=0)
+        assert per_minute.get_windows()["n"].to_list() == [2]
+        with pytest.raises(DataError, match="'note' has a value of type Int64, but in this operator it is String"):
+            per_minute.add_message(message(9, "9:00:00", note=5), now=0)
+
+    def test_a_column_that_was_null_where_it_is_kept_needs_a_schema(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        orders.add_message(message(1, "9:00:00", note=None), now=0)
+        with pytest.raises(DataError, match=r"'note' .* was null in all messages before.* schema="):
+            orders.add_message(message(2, "9:00:00", note="a"), now=0)
 
 
 class TestReplays:

@@ -62,7 +62,7 @@ class WindowOperator:
         try:
             saved = self._store.state()
             last = 0 if saved is None else self._resume(load(saved), str(store))
-            if schema is not None:
+            if schema is not None and self._schema is None:
                 self._bind(pl.Schema(schema))
         except BaseException:
             self._store.close()
@@ -147,7 +147,7 @@ class WindowOperator:
     @property
     def dead(self) -> pl.DataFrame:
         """The messages that could not be used so far, with a reason; none where ``dead=`` takes them."""
-        return pl.concat(self._unusable) if self._unusable else pl.DataFrame()
+        return pl.concat(self._unusable, how="vertical_relaxed") if self._unusable else pl.DataFrame()
 
     @property
     def checkpoint(self) -> int | None:
@@ -301,13 +301,16 @@ class WindowOperator:
         return pl.DataFrame(schema=self._windowing.schema)
 
     def _bind(self, schema: pl.Schema) -> None:
-        if self._windowing is not None:
+        if schema == self._schema:
             return
-        self._design.roles.check(schema)
-        self._content = self._design.content(schema)
-        self._schema = schema
         design = self._design
-        self._windowing = Windowing(design.placing, design.policies, self._content, design.roles.window_key, schema)
+        design.roles.check(schema)
+        content = design.content(schema)
+        windowing = Windowing(design.placing, design.policies, content, design.roles.window_key, schema)
+        if self._windowing is not None and (content.needs_messages or windowing.schema != self._windowing.schema):
+            name = next(name for name, dtype in schema.items() if dtype != self._columns[name])
+            raise errors.column_was_null(name, schema[name])
+        self._schema, self._content, self._windowing = schema, content, windowing
 
     def _commit(self) -> None:
         schema = None if self._schema is None else pl.DataFrame(schema=self._schema)
