@@ -165,6 +165,18 @@ class TestRestart:
         with open_() as counts:
             assert counts.recover_from() == 2
 
+    def test_a_message_that_others_overtook_is_durable_at_once(self, tmp_path: Path) -> None:
+        def open_() -> ev.WindowAggregator:
+            return ev.WindowAggregator(WINDOW, {"sum": ev.sum("offset")}, **TIMES, store=tmp_path / "s.db")
+
+        with open_() as sums:
+            sums.add_message([message(1), message(5)], now=1)
+            sums.flush()
+            sums.add_message(message(3), now=2)  # opens nothing and tells nothing
+        with open_() as sums:
+            assert sums.recover_from() == 6
+            assert sums.get_windows()["sum"].to_list() == [9]
+
     def test_lost_messages_are_read_again_from_the_start_of_the_earliest_window(self, tmp_path: Path) -> None:
         def open_() -> ev.WindowAggregator:
             aggregates = {"x": ev.median("x"), "n": ev.count()}

@@ -126,6 +126,15 @@ class TestMessages:
         assert offsets(store.read()) == [1, 3]
         assert store.count() == 2
 
+    def test_many_sessions_retire_at_once(self, open_store: Open, layout: Layout) -> None:
+        store = open_store(layout).messages
+        store.put(messages(*((i, i, f"s{i % 20}", "a") for i in range(100))))
+        # Of the first ten sessions what lies before 50, in two ranges that overlap.
+        ended = [(f"s{i}", start, end) for i in range(10) for start, end in ((0, 30), (20, 50))]
+        gone = pl.DataFrame(ended, schema=["__session", "__start", "__end"], orient="row")
+        assert store.retire(gone) == 30
+        assert sorted(offsets(store.read())) == [i for i in range(100) if i >= 50 or i % 20 >= 10]
+
     def test_an_empty_store_has_nothing_to_say(self, open_store: Open, layout: Layout) -> None:
         store = open_store(layout).messages
         assert store.read() is None

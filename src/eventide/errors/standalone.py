@@ -48,6 +48,13 @@ def bad_key_type(column: str, dtype: object) -> PlanError:
     )
 
 
+def duration_key(column: str) -> PlanError:
+    """A key that is a length of time."""
+    return PlanError(
+        f"key: the column {column!r} is a duration, which cannot be a key. Turn it into a number, such as microseconds."
+    )
+
+
 def unknown_retention(name: str) -> PlanError:
     """A retention in an unknown measure."""
     return PlanError(f"retain: there is no {name!r}. {did_you_mean(name, ['time', 'rows'])}")
@@ -85,7 +92,23 @@ def columns_differ(expected: Iterable[str], found: Iterable[str]) -> DataError:
 
 def types_differ(column: str, expected: object, found: object) -> DataError:
     """Messages with another type than the first."""
-    return DataError(f"The column {column!r} is {found}, but this operator began with {expected}. Cast the messages.")
+    return DataError(
+        f"The column {column!r} has a value of type {found}, but in this operator it is {expected}. "
+        "Cast the messages, or make the operator with a schema=… that holds all values."
+    )
+
+
+def column_was_null(column: str, found: object) -> DataError:
+    """A column that gets its first value when what is kept depends on its type."""
+    return DataError(
+        f"The column {column!r} has a value of type {found}, but was null in all messages before, and what this "
+        "operator keeps depends on its type. Make it anew, with schema=…, and with a new store if it has one."
+    )
+
+
+def no_common_type(cause: str) -> DataError:
+    """Values of one column that do not go together."""
+    return DataError(f"These messages cannot be columns: {cause}. Give the values of a column one type.")
 
 
 def no_schema() -> PlanError:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide.errors import standalone as errors
+from eventide.operators import columns as c
+from eventide.standalone import columns as s
 from eventide.standalone.contents import Content
 from eventide.standalone.intake import Roles
 from eventide.standalone.placing import FixedWindows, SessionWindows
@@ -61,6 +63,12 @@ class Design:
         """The first position of messages that a window may still need."""
         assert isinstance(self.placing, FixedWindows)
         return self.placing.needed_from(floor)
+
+    def unneeded(self, expired: pl.DataFrame) -> pl.DataFrame:
+        """For each key of these windows, the range of its messages that no window of it needs any more."""
+        assert isinstance(self.placing, FixedWindows)
+        ranges = expired.group_by(s.SESSION, maintain_order=True).agg(pl.col(c.START).min(), pl.col(s.FLOOR).first())
+        return ranges.with_columns(self.placing.needed(ranges[s.FLOOR]).alias(c.END))
 
     def facts(self) -> dict[str, str]:
         """What stored state depends on, in words."""

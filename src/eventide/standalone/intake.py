@@ -15,10 +15,10 @@ from eventide.local.query import as_frame
 from eventide.operators import columns as c
 from eventide.panes import RESERVED
 from eventide.standalone import columns as s
+from eventide.standalone.rows import Row, frame_of_rows, known
 from eventide.standalone.stores.keys import check_key, encoded
 from eventide.time import FIRST, LAST, time_column
 
-Row: TypeAlias = Mapping[str, object]
 Rows: TypeAlias = Row | Iterable[Row] | pl.DataFrame | pa.Table | pa.RecordBatch
 
 
@@ -65,18 +65,16 @@ def roles(operator: str, *, time: object, offset: object, window_key: object = N
 
 
 def frame_of(rows: Rows, schema: pl.Schema | None) -> pl.DataFrame:
-    """What a user gives, as a frame of the schema that is known."""
+    """What a user gives, as a frame of the schema that is known. Columns that were null so far take its types."""
     if isinstance(rows, (pl.DataFrame, pa.Table, pa.RecordBatch)):
         return _checked(as_frame(rows), schema)
     several: list[Row] = [rows] if isinstance(rows, Mapping) else list(_iterable(rows))
     if not all(isinstance(row, Mapping) for row in several):
         raise errors.not_messages(next(row for row in several if not isinstance(row, Mapping)))
-    if schema is None:
-        return pl.DataFrame(several, infer_schema_length=None)
     for row in several:
-        if row.keys() != schema.keys():
+        if schema is not None and row.keys() != schema.keys():
             raise errors.columns_differ(schema, row)
-    return pl.DataFrame(several, schema=schema)
+    return frame_of_rows(several, schema)
 
 
 def admitted(frame: pl.DataFrame, roles: Roles) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -119,9 +117,9 @@ def _checked(frame: pl.DataFrame, schema: pl.Schema | None) -> pl.DataFrame:
     if set(frame.columns) != set(schema):
         raise errors.columns_differ(schema, frame.columns)
     for name, dtype in schema.items():
-        if frame.schema[name] != dtype:
+        if frame.schema[name] not in (dtype, pl.Null) and dtype != pl.Null:
             raise errors.types_differ(name, dtype, frame.schema[name])
-    return frame.select(schema.names())
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in known(schema, frame.schema).items())
 
 
 def _iterable(rows: object) -> Iterable[Row]:

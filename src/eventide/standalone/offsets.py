@@ -9,7 +9,7 @@ import polars as pl
 
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints, contains, join_runs
 
-# Beyond so many, the oldest gaps are taken for messages that do not exist.
+# Beyond so many, the oldest gaps are forgotten: their offsets count as taken, but not for certain.
 MOST_GAPS = 10_000
 
 
@@ -24,16 +24,28 @@ class Offsets:
 
     start: Ints = field(default_factory=lambda: NO_INTS)
     end: Ints = field(default_factory=lambda: NO_INTS)
+    forgotten: tuple[int, int] | None = None
+    """The first and the last offset of the gaps that were forgotten. What lies between was taken, or never came."""
 
     @property
     def last(self) -> int | None:
         """The greatest of them."""
         return int(self.end[-1]) if len(self.end) else None
 
+    def reaches_beyond(self, offsets: pl.Series) -> bool:
+        """Whether the greatest of them is beyond one of these."""
+        return self.last is not None and bool((offsets < self.last).any())
+
     def hold(self, offsets: pl.Series) -> Bools:
         """Whether each of these is among them."""
         asked = offsets.to_numpy()
         return contains(np.zeros_like(self.start), self.start, self.end, np.zeros_like(asked), asked)
+
+    def doubtful(self, offsets: pl.Series) -> Bools:
+        """Whether each of these may lie in a gap that was forgotten."""
+        asked = offsets.to_numpy()
+        first, last = (1, 0) if self.forgotten is None else self.forgotten
+        return (asked >= first) & (asked <= last)
 
     def including(self, offsets: pl.Series) -> Offsets:
         """With these as well."""
@@ -44,13 +56,17 @@ class Offsets:
             return self
         start, end = start[order][heads], np.maximum.reduceat(end[order], heads)
         spare = max(0, len(start) - 1 - MOST_GAPS)
-        return Offsets(np.concatenate((start[:1], start[1 + spare :])), end[spare:])
+        forgotten = self.forgotten
+        if spare:
+            first, last = int(end[0]) + 1, int(start[spare]) - 1
+            forgotten = (first, last) if forgotten is None else (min(first, forgotten[0]), max(last, forgotten[1]))
+        return Offsets(np.concatenate((start[:1], start[1 + spare :])), end[spare:], forgotten)
 
     def frame(self) -> pl.DataFrame:
-        """As it is saved."""
+        """The intervals, as they are saved."""
         return pl.DataFrame({"start": self.start, "end": self.end})
 
     @staticmethod
-    def of(saved: pl.DataFrame) -> Offsets:
+    def of(saved: pl.DataFrame, forgotten: tuple[int, int] | None) -> Offsets:
         """As it was saved."""
-        return Offsets(saved["start"].to_numpy(), saved["end"].to_numpy())
+        return Offsets(saved["start"].to_numpy(), saved["end"].to_numpy(), forgotten)

@@ -62,7 +62,7 @@ class WindowOperator:
         try:
             saved = self._store.state()
             last = 0 if saved is None else self._resume(load(saved), str(store))
-            if schema is not None:
+            if schema is not None and self._schema is None:
                 self._bind(pl.Schema(schema))
         except BaseException:
             self._store.close()
@@ -147,7 +147,7 @@ class WindowOperator:
     @property
     def dead(self) -> pl.DataFrame:
         """The messages that could not be used so far, with a reason; none where ``dead=`` takes them."""
-        return pl.concat(self._unusable) if self._unusable else pl.DataFrame()
+        return pl.concat(self._unusable, how="vertical_relaxed") if self._unusable else pl.DataFrame()
 
     @property
     def checkpoint(self) -> int | None:
@@ -192,7 +192,10 @@ class WindowOperator:
             self._restoring = self._restoring.after(self._store.messages, replays)
         fresh = before.numbered(fresh)
         after = before.after(fresh)
-        _, unusable = self._parted(unusable)
+        again, unusable = self._parted(unusable)
+        if self._restoring is None:
+            replays = pl.concat([replays, again])
+            self._bury({"gap_forgotten": replays.filter(pl.Series(before.seen.doubtful(replays[s.OFFSET])))}, now)
         taken = pl.concat([fresh[s.OFFSET], unusable[s.OFFSET].drop_nulls()])
         windows = self._store.windows.all()
         placed = self._design.placing.placed(before.beside(fresh), windows)
@@ -212,7 +215,9 @@ class WindowOperator:
             self._restoring = None
         if fresh.height == placed.expired.height and not restored:  # nothing but replays and dead letters
             return False
-        return self._judge(entered.windows, before, now) or entered.opened
+        # After a crash nobody asks for what lies below the checkpoint.
+        overtaken = before.seen.reaches_beyond(taken)
+        return self._judge(entered.windows, before, now) or entered.opened or overtaken
 
     def _parted(self, messages: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Replays, and what is new."""
@@ -252,6 +257,8 @@ class WindowOperator:
             return
         if self._design.layout.session:
             self._store.messages.retire(windows)
+        elif self._design.course.per_key:  # one key's row numbers say nothing about another's
+            self._store.messages.retire(self._design.unneeded(self._progress.beside(windows)))
         else:
             self._store.messages.expire(self._design.needed_from(self._progress.lowest_floor()))
 
@@ -294,13 +301,16 @@ class WindowOperator:
         return pl.DataFrame(schema=self._windowing.schema)
 
     def _bind(self, schema: pl.Schema) -> None:
-        if self._windowing is not None:
+        if schema == self._schema:
             return
-        self._design.roles.check(schema)
-        self._content = self._design.content(schema)
-        self._schema = schema
         design = self._design
-        self._windowing = Windowing(design.placing, design.policies, self._content, design.roles.window_key, schema)
+        design.roles.check(schema)
+        content = design.content(schema)
+        windowing = Windowing(design.placing, design.policies, content, design.roles.window_key, schema)
+        if self._windowing is not None and (content.needs_messages or windowing.schema != self._windowing.schema):
+            name = next(name for name, dtype in schema.items() if dtype != self._columns[name])
+            raise errors.column_was_null(name, schema[name])
+        self._schema, self._content, self._windowing = schema, content, windowing
 
     def _commit(self) -> None:
         schema = None if self._schema is None else pl.DataFrame(schema=self._schema)

@@ -60,9 +60,16 @@ class FixedWindows:
         """The first position that a window holds which is not out of retention."""
         if floor < FIRST:
             return MIN
-        slices = pl.DataFrame({c.AT: [floor]}).select(self.kind.slice_of(pl.col(c.AT))).to_series().drop_nulls()
-        start = self.kind.windows_of(slices)["start"].min()
-        return start if isinstance(start, int) else floor
+        needed: int = self.needed(pl.Series([floor])).item()
+        return needed
+
+    def needed(self, floors: pl.Series) -> pl.Series:
+        """The same for several floors, each within the axis."""
+        asked = pl.DataFrame({c.AT: floors}).with_columns(self.kind.slice_of(pl.col(c.AT)).alias(c.SLICE))
+        holding = self.kind.windows_of(asked[c.SLICE].drop_nulls().unique())
+        first = holding.group_by(pl.col("slice").alias(c.SLICE)).agg(pl.col("start").min())
+        found = asked.join(first, on=c.SLICE, how="left", maintain_order="left")
+        return found.select(pl.col("start").fill_null(pl.col(c.AT))).to_series()
 
 
 @dataclass(frozen=True)

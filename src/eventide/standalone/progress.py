@@ -86,18 +86,20 @@ class Progress:
         return replace(self, floor=max(self.floor, self.course.retention.floor(windows, self.front)))
 
     def lowest_floor(self) -> int:
-        """No window that ends here, or before, is kept for any key."""
-        slowest = self.counts[s.FRONT].min() if self.course.per_key else self.front
-        return self._floor(slowest if isinstance(slowest, int) else MIN)
+        """No window that ends here, or before, is kept, where all keys share one axis."""
+        return self._floor(self.front)
 
     def saved(self) -> dict[str, Any]:
         """As it is saved."""
-        return {"seen": self.seen.frame(), "front": self.front, "counts": self.counts, "floor": self.floor}
+        seen = {"seen": self.seen.frame(), "forgotten": self.seen.forgotten}
+        return seen | {"front": self.front, "counts": self.counts, "floor": self.floor}
 
     def resumed(self, saved: dict[str, Any]) -> Progress:
         """As it was saved."""
         own = {name: saved[name] for name in ("front", "counts", "floor")}
-        return replace(self, seen=Offsets.of(saved["seen"]), **own)
+        forgotten = saved.get("forgotten")
+        seen = Offsets.of(saved["seen"], None if forgotten is None else (forgotten[0], forgotten[1]))
+        return replace(self, seen=seen, **own)
 
     def _floor(self, front: int) -> int:
         """Rows expire by rows, time by time."""

@@ -38,6 +38,8 @@ def check_key(columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> None
     for name in columns:
         if schema[name].is_nested() or schema[name] == pl.Object:
             raise errors.bad_key_type(name, schema[name])
+        if schema[name] == pl.Duration:
+            raise errors.duration_key(name)
 
 
 def _part(name: str, dtype: pl.DataType) -> pl.Expr:

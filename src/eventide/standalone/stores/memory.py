@@ -16,7 +16,9 @@ from eventide.standalone.stores.windows import MemoryWindows
 from eventide.state.layouts import Layout
 from eventide.time import MIN
 
+MANY_RANGES = 8  # from so many on, one pass over all messages costs less than a search for each range
 _NAME = [s.ORIGIN, s.OFFSET]
+_ROW = "__row"
 
 
 @dataclass
@@ -79,6 +81,15 @@ class _Run:
         """What is left."""
         keep = (~gone).to_numpy()
         return _Run(self.frame.filter(~gone), {name: level[keep] for name, level in self.levels.items()})
+
+    def inside(self, ranges: pl.DataFrame) -> pl.Series:
+        """Whether each message lies in one of these ranges of sessions."""
+        rows = self.frame.lazy().select(s.SESSION, c.AT).with_row_index(_ROW)
+        within = pl.col(c.AT).is_between(c.START, c.END, closed="left")
+        found = rows.join(ranges.lazy(), on=s.SESSION).filter(within).select(_ROW).collect()[_ROW]
+        mask = np.zeros(self.frame.height, np.bool_)
+        mask[found.to_numpy()] = True
+        return pl.Series(mask)
 
     def bounds(self, within: Range, exact: dict[str, str]) -> tuple[int, int]:
         """Where in the run what is asked for lies: all of it, and perhaps some more."""
@@ -148,8 +159,13 @@ class MemoryMessages:
 
     def retire(self, ranges: pl.DataFrame) -> int:
         """Drop ranges of sessions."""
-        rows = ranges.select(s.SESSION, c.START, c.END).iter_rows()
-        return sum(self._delete(Range(start, end), {s.SESSION: session}) for session, start, end in rows)
+        asked = ranges.select(s.SESSION, c.START, c.END)
+        if asked.height < MANY_RANGES:
+            return sum(self._delete(Range(start, end), {s.SESSION: key}) for key, start, end in asked.iter_rows())
+        before = self.count()
+        left = (run.without(run.inside(asked)) for run in self._runs)
+        self._runs = [run for run in left if run.frame.height]
+        return before - self.count()
 
     def count(self) -> int:
         """How many are there."""
