@@ -44,16 +44,16 @@ def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
 def test_joins_and_row_windows_go_on_after_a_kill(
     tmp_path: Path, plan: str, inputs: Sequence[str], columns: str
 ) -> None:
-    prepare(tmp_path, 8, inputs)
+    prepare(tmp_path, 5, inputs)
     job = start(tmp_path, die="before:1" if plan == "join" else "after:2", plan=plan)
     job.communicate()
     assert job.returncode == -signal.SIGKILL, _log(tmp_path)
     rng = Random(plan)
-    for _ in range(KILLS if plan == "join" else KILLS - 1):
+    for _ in range(KILLS - 1):
         _killed_somewhere(start(tmp_path, plan=plan), after=rng.randint(1, 3), delay=rng.random())
     out, _ = start(tmp_path, plan=plan).communicate()
     assert "done" in out, _log(tmp_path)
-    assert found_rows(tmp_path, columns) == expected_rows(plan, 8)
+    assert found_rows(tmp_path, columns) == expected_rows(plan, 5)
 
 
 def _killed_somewhere(job: subprocess.Popen[str], *, after: int, delay: float) -> None:
@@ -86,13 +86,13 @@ def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> Non
 
 
 def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> None:
-    prepare(tmp_path, 8)
+    prepare(tmp_path, 5)
     with standalone(tmp_path / "cluster", workers=2) as cluster:
         job = start(tmp_path, master=cluster.url)
         assert job.stdout is not None
         killed = 0
         while line := job.stdout.readline():
-            if line.split()[:2] in (["batch", "1"], ["batch", "4"]):
+            if line.split()[:2] == ["batch", "1"]:
                 running = (one for session in cluster.sessions for one in _processes(session))
                 killed += _kill(next(pid for pid, command, _ in running if _EXECUTOR in command))
         job.communicate()
@@ -100,7 +100,7 @@ def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> 
         if job.returncode:  # a busy machine may not start Python workers in the ten seconds that Spark gives them
             (again := start(tmp_path, master=cluster.url)).communicate()
             assert again.returncode == 0, _log(tmp_path)
-    assert found(tmp_path) == expected(8)
+    assert found(tmp_path) == expected(5)
 
 
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
