@@ -23,6 +23,10 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "is not a stream. Give it what ev.stream"),
     (lambda: ev.union(LEFT, "orders"), "'orders' is not a stream"),  # type: ignore[arg-type]
     (lambda: ev.union(LEFT.retain(rows=5), RIGHT), "say .retain(…) after ev.union(…)"),
+    (
+        lambda: ev.process({"a": LEFT.retain(rows=5), "b": RIGHT}, ev.Processor(), output={"x": pl.Int64}),
+        "process: .retain(…)",
+    ),
     (lambda: ev.window_join(LEFT, TWO, window=MINUTE), "or name the columns with on="),
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, on=5), "window_join: on=5 is not a column name"),  # type: ignore[arg-type]
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, how="outer"), "how='outer' is not known"),  # type: ignore[arg-type]

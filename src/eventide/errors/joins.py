@@ -74,8 +74,11 @@ def discarding_sessions() -> PlanError:
 
 def retained_apart(what: str) -> PlanError:
     """One of several inputs has a retention, but what is kept is kept of all of them together."""
-    mend = "say .retain(…) after ev.union(…)" if what == "union" else "bound the windows with lateness="
-    return PlanError(f"{what}: .retain(…) of one input has no effect, because windows hold the rows of all: {mend}.")
+    mend = {
+        "union": "windows hold the rows of all: say .retain(…) after ev.union(…)",
+        "process": "a processor keeps what it puts into its state: remove it there, with a timer",
+    }.get(what, "windows hold the rows of all: bound them with lateness=")
+    return PlanError(f"{what}: .retain(…) of one input has no effect. {mend[0].upper()}{mend[1:]}.")
 
 
 def unequal_key_counts(what: str, left: Sequence[str], right: Sequence[str]) -> PlanError:

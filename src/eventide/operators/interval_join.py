@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import polars as pl
 
@@ -26,10 +26,10 @@ from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.operators.outcome import Stamped
 from eventide.operators.pairing import pair_columns
 from eventide.operators.repeats import without_repeats
-from eventide.operators.saving import Saving, State, opened, schemas_in
+from eventide.operators.saved import Saved
+from eventide.operators.saving import Saving, State
 from eventide.operators.windowed import check_columns
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
-from eventide.state.paging import Ledger, Pages
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
@@ -43,7 +43,7 @@ _NO_HASHES = pl.Series([], dtype=pl.UInt64)
 _DIFF = pl.lit(1, pl.Int8).alias("diff")
 
 
-class IntervalJoin:
+class IntervalJoin(Saved):
     """A join bound to the columns of its sides."""
 
     judges_when_stamping = False
@@ -130,33 +130,6 @@ class IntervalJoin:
         state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
         aside = self._late(late, was, now), self._dead(stamps, was, now)
         return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
-
-    def save(self, state: State) -> bytes:
-        """The state as bytes; ``load`` goes on from there, in this process or another."""
-        return self._saving.save(state)
-
-    @classmethod
-    def load(cls, plan: JoinPlan, saved: bytes) -> tuple[Self, State]:
-        """The operator and the state that were saved. Another plan is refused, with what has changed."""
-        content = opened(saved)
-        operator = cls(plan, *schemas_in(content))
-        return operator, operator._saving.load(content)
-
-    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
-        """Put what is new since ``ledger`` into pages, drop what is gone; gives the head and the new ledger."""
-        return self._saving.write(state, pages, ledger)
-
-    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
-        """The state that was written; from ``near``, a state some writes before, only what is new is fetched."""
-        return self._saving.read(head, pages, near)
-
-    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
-        """Rows may meet others at any time, so they stay."""
-        return self._saving.let_go(state, ledger, keep)
-
-    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
-        """How many rows are kept, and how large they are."""
-        return self._saving.sizes(state, ledger)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """The rows that are kept, of the left side and of the right."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import polars as pl
 
@@ -23,7 +23,8 @@ from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
-from eventide.operators.saving import Saving, State, opened, schemas_in
+from eventide.operators.saved import Saved
+from eventide.operators.saving import Saving, State
 from eventide.operators.windowed import check_columns
 from eventide.panes import INSTANT
 from eventide.plan.process_plan import ProcessPlan, fingerprint
@@ -34,7 +35,7 @@ from eventide.processors.processor import Processor
 from eventide.processors.running import Running
 from eventide.processors.timers import Reach, Timers
 from eventide.state.keys import as_grouped
-from eventide.state.paging import Form, Ledger, Pages
+from eventide.state.paging import Form
 from eventide.state.panes import EMPTY, PaneTable
 from eventide.state.small import SmallForm
 from eventide.time import MAX, MIN, format_instant
@@ -50,7 +51,7 @@ class Store:
     sent: tuple[tuple[int, int], ...] = ()
 
 
-class Processing:
+class Processing(Saved):
     """A plan of a processor, bound to the columns of its inputs."""
 
     def __init__(self, plan: ProcessPlan, *schemas: Mapping[str, pl.DataType]) -> None:
@@ -126,33 +127,6 @@ class Processing:
         store = Store(context.state.kept(), context.timers.kept(), tuple(sorted(sent.items())))
         after = State(tracker, watermark, now, store)
         return Step(after, self._output(after, stamps, context, rows, late, was))
-
-    def save(self, state: State) -> bytes:
-        """The state as bytes; ``load`` goes on from there, in this process or another."""
-        return self._saving.save(state)
-
-    @classmethod
-    def load(cls, plan: ProcessPlan, saved: bytes) -> tuple[Self, State]:
-        """The operator and the state that were saved. Another plan is refused, with what has changed."""
-        content = opened(saved)
-        operator = cls(plan, *schemas_in(content))
-        return operator, operator._saving.load(content)
-
-    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
-        """Put what is new since ``ledger`` into pages; gives the head and the new ledger."""
-        return self._saving.write(state, pages, ledger)
-
-    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
-        """The state that was written."""
-        return self._saving.read(head, pages, near)
-
-    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
-        """The state; all of it can be touched at any time, so it stays."""
-        return self._saving.let_go(state, ledger, keep)
-
-    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
-        """How large the state is."""
-        return self._saving.sizes(state, ledger)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """The state and the timers of keys, for inspection."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import polars as pl
 
@@ -34,10 +34,10 @@ from eventide.operators.repeats import without_repeats
 from eventide.operators.retain_sessions import RetainSessions
 from eventide.operators.retain_windows import RetainWindows
 from eventide.operators.retaining import split_late
-from eventide.operators.saving import Saving, State, opened, schemas_in
+from eventide.operators.saved import Saved
+from eventide.operators.saving import Saving, State
 from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
 from eventide.state.keys import as_grouped
-from eventide.state.paging import Ledger, Pages
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
 from eventide.windows import Inherit, Sessions
@@ -48,7 +48,7 @@ _OUTLIVED = "out_of_retention", "its window was kept for as long as .retain(time
 __all__ = ["State", "WindowedAggregate"]
 
 
-class WindowedAggregate:
+class WindowedAggregate(Saved):
     """A plan bound to the schema of its rows."""
 
     def __init__(self, plan: Plan, *schemas: Mapping[str, pl.DataType]) -> None:
@@ -153,42 +153,6 @@ class WindowedAggregate:
         outcome = self._inner.absorb(state.store, stamped, moment)
         state = State(tracker, watermark, now, outcome.store, position)
         return Step(state, self._output(state, stamps, dead, outcome, was, behind))
-
-    def save(self, state: State) -> bytes:
-        """The state as bytes; ``load`` goes on from there, in this process or another."""
-        return self._saving.save(state)
-
-    @classmethod
-    def load(cls, plan: Plan, saved: bytes) -> tuple[Self, State]:
-        """The operator and the state that were saved. Another plan is refused, with what has changed."""
-        content = opened(saved)
-        operator = cls(plan, *schemas_in(content))
-        return operator, operator._saving.load(content)
-
-    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
-        """Put what is new since ``ledger`` into pages, drop what is gone; gives the head (small) and the new ledger.
-
-        ``ledger`` came with the state that the bundle began with (None: nothing was written yet). It stays as it is,
-        so a write that failed can be made again.
-        """
-        return self._saving.write(state, pages, ledger)
-
-    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
-        """The state that was written. Another plan or format is refused with what has changed.
-
-        ``near`` is a state of the same pages some writes before, with its ledger: then only what is new is fetched.
-
-        Run steps on it inside ``with ledger.open(pages)``: cells stay in their pages until they are needed.
-        """
-        return self._saving.read(head, pages, near)
-
-    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
-        """The state as it was written with ``ledger``, with about ``keep`` bytes of its cells in memory."""
-        return self._saving.let_go(state, ledger, keep)
-
-    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
-        """Open ``rows``, ``runs`` in memory, ``pages`` and their ``bytes``, and what the last write has ``written``."""
-        return self._saving.sizes(state, ledger)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""

@@ -152,7 +152,7 @@ def _checked(what: str, streams: Mapping[str, Any]) -> list[Input]:
         said = {"trigger": one._trigger, "lateness": one._lateness, one._mode or "": one._mode}
         for setting in (name for name, value in said.items() if value is not None):
             raise errors.said_too_early(what, setting)
-        if "retain" in one._options and what not in ("join", "process"):
+        if "retain" in one._options and what != "join":
             raise errors.retained_apart(what)
     return [Input(name, one._time, one._key, one._watermark, one._calls) for name, one in streams.items()]
 
