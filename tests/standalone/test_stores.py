@@ -317,7 +317,9 @@ def test_reads_are_what_a_scan_of_all_messages_gives(
 ) -> None:
     stores = [MemoryStore(layout), SqliteStore(":memory:", layout)]
     kept: dict[int, tuple[int, int, str, str]] = {}
-    for number, bundle in enumerate(bundles):
+    first: dict[int, tuple[int, int, str, str]] = {}
+    for number, drawn in enumerate(bundles):
+        bundle = [first.setdefault(row[0], row) for row in drawn]  # what comes again says the same
         if number == 3:
             kept = {offset: row for offset, row in kept.items() if row[1] >= floor}
         for row in bundle:
