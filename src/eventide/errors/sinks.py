@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 
 _KNOWN = (
@@ -24,7 +25,7 @@ def unknown_sink(name: str) -> PlanError:
         hint = f"For files say sinks.files({name!r})."
     else:
         hint = did_you_mean(name, ["console", "noop"])
-    return PlanError(f"There is no sink {_without_password(name)!r}. {hint}")
+    return PlanError(f"There is no sink {without_password(name)!r}. {hint}")
 
 
 def not_called(name: str) -> PlanError:
@@ -68,7 +69,7 @@ def unknown_database(url: str) -> PlanError:
     else:
         hint = ""
     return PlanError(
-        f"sinks.table({_without_password(url)!r}): tables are kept in PostgreSQL (postgresql://user:password@host:5432/"
+        f"sinks.table({without_password(url)!r}): tables are kept in PostgreSQL (postgresql://user:password@host:5432/"
         f"database) or SQLite (sqlite:///path.db).{hint}"
     )
 
@@ -214,14 +215,3 @@ def _first_line(cause: BaseException) -> str:
     """
     lines = str(cause).strip().splitlines()
     return (lines[0] if lines else type(cause).__name__).rstrip(".")
-
-
-def _without_password(url: str) -> str:
-    """A URL that may be shown.
-
-    >>> _without_password("mysql://me:secret@db/shop")
-    'mysql://me:…@db/shop'
-    """
-    scheme, slashes, rest = url.partition("://")
-    login, at, place = rest.rpartition("@")
-    return f"{scheme}{slashes}{login.partition(':')[0]}:…@{place}" if at and ":" in login else url

@@ -12,10 +12,10 @@ import polars as pl
 import polars.selectors as cs
 
 from eventide.errors import sinks as errors
+from eventide.errors.addresses import without_password
 from eventide.sinks.tables.database import Found
 from eventide.sinks.tables.statements import index_name, listed, parts
 from eventide.sinks.tables.types import Dialect
-from eventide.sinks.tables.url import without_password
 
 if TYPE_CHECKING:
     import psycopg

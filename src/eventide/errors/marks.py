@@ -1,0 +1,176 @@
+"""Messages about marks: streams, writers, controllers and readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from eventide.errors.addresses import without_password
+from eventide.errors.kinds import DataError, EventideError, PlanError, did_you_mean
+from eventide.time import format_instant
+
+
+class SegmentSealedError(EventideError):
+    """An append met a segment that was sealed meanwhile. Nothing was appended; route the events again."""
+
+
+class SeatTakenError(EventideError):
+    """Another writer of the same id has taken over."""
+
+
+class LeaseLostError(EventideError):
+    """Another controller makes the marks of this stream now."""
+
+
+def unknown_stream(name: str, known: Iterable[str]) -> PlanError:
+    """A name that no stream has."""
+    return PlanError(f"There is no stream {name!r}. {did_you_mean(name, known)} marks.create_stream() makes one.")
+
+
+def stream_exists(name: str) -> PlanError:
+    """A stream that is there already."""
+    return PlanError(f"There is a stream {name!r} already. Open it with marks.open_stream(), or choose another name.")
+
+
+def unknown_segment(number: int, known: Sequence[int]) -> PlanError:
+    """A number that no segment has."""
+    return PlanError(f"There is no segment {number}. Open are: {', '.join(map(str, known))}.")
+
+
+def segment_is_sealed(number: int, known: Sequence[int]) -> PlanError:
+    """A segment that cannot be scaled any more."""
+    return PlanError(f"Segment {number} is sealed already. Open are: {', '.join(map(str, known))}.")
+
+
+def not_a_range(low: float, high: float) -> PlanError:
+    """A range outside of the key space, or an empty one."""
+    return PlanError(f"({low}, {high}) is not a range of keys. It must hold that 0 <= low < high <= 1.")
+
+
+def ranges_overlap(one: tuple[float, float]) -> PlanError:
+    """Two ranges that share keys."""
+    return PlanError(f"The range {one} overlaps another one. Each key belongs to one segment only.")
+
+
+def ranges_differ(olds: Sequence[tuple[float, float]], news: Sequence[tuple[float, float]]) -> PlanError:
+    """New segments over other keys than the old ones."""
+    return PlanError(
+        f"The new ranges {list(news)} do not cover the same keys as the segments to seal {list(olds)}. They must."
+    )
+
+
+def unknown_columns(names: Sequence[str], known: Sequence[str]) -> PlanError:
+    """Events with columns that the stream does not have."""
+    return PlanError(f"The stream has no column {names[0]!r}. {did_you_mean(names[0], known)}")
+
+
+def not_the_schema(schema: Any, cause: object) -> PlanError:
+    """Events that do not fit the columns of their stream."""
+    columns = ", ".join(f"{field.name} {field.type}" for field in schema)
+    return PlanError(f"The events do not fit the stream's columns ({columns}): {cause}")
+
+
+def segment_sealed(stream: str, number: int) -> SegmentSealedError:
+    """An append that came after a scale event."""
+    return SegmentSealedError(f"Segment {number} of stream {stream!r} is sealed. Route the events again.")
+
+
+def stream_sealed(stream: str) -> PlanError:
+    """An append to a stream that has ended."""
+    return PlanError(f"Stream {stream!r} has ended; nothing can be written to it any more.")
+
+
+def seat_taken(stream: str, writer: str) -> SeatTakenError:
+    """A writer that another one of its id has replaced."""
+    return SeatTakenError(
+        f"Another writer {writer!r} has taken over at stream {stream!r}. This one must stop; each id belongs to one."
+    )
+
+
+def writer_in_use(stream: str, writer: str, until: int) -> PlanError:
+    """An id that another writer holds."""
+    return PlanError(
+        f"A writer {writer!r} is at work on stream {stream!r} (until {format_instant(until)}, if it is dead). Choose "
+        "another writer_id, or, if you know that it is gone, say take_over=True."
+    )
+
+
+def truncated(stream: str, segment: int, offset: int, start: int) -> DataError:
+    """Events that are gone."""
+    return DataError(
+        f"Segment {segment} of stream {stream!r} was truncated: it begins at offset {start} now, and {offset} was "
+        "asked for. Begin at the start of the stream, or at a later position."
+    )
+
+
+def lease_lost(stream: str, owner: str) -> LeaseLostError:
+    """A controller that is too late."""
+    return LeaseLostError(f"Another controller than {owner!r} makes the marks of stream {stream!r} now.")
+
+
+def time_goes_back(stream: str, writer: str, before: int, time: int) -> PlanError:
+    """A note of a time before the last one."""
+    return PlanError(
+        f"Writer {writer!r} noted {format_instant(before)} at stream {stream!r} already; {format_instant(time)} is "
+        "before that, and noted time does not go back."
+    )
+
+
+def position_goes_back(stream: str, writer: str, segment: int, before: int, offset: int) -> PlanError:
+    """A note at a position before the last one."""
+    return PlanError(
+        f"Writer {writer!r} had come to offset {before} in segment {segment} of stream {stream!r} already; {offset} "
+        "is before that, and positions do not go back."
+    )
+
+
+def position_beyond(stream: str, segment: int, offset: int, length: int) -> PlanError:
+    """A position where nothing is yet."""
+    return PlanError(
+        f"Segment {segment} of stream {stream!r} has {length} events; a position at offset {offset} is beyond them."
+    )
+
+
+def transaction_over(id_: str, status: str) -> DataError:
+    """A transaction that cannot be committed, or aborted, any more."""
+    ends = {
+        "aborted": "was aborted",
+        "committed": "was committed",
+        "expired": "was not committed in time and has been aborted",
+        "unknown": "is not known",
+    }
+    return DataError(f"Transaction {id_} {ends[status]}. Its events must be written again in a new one.")
+
+
+def not_a_cut(stream: str, position: Any) -> PlanError:
+    """A position that does not cover the key space."""
+    return PlanError(f"{dict(position)} is not a cut of stream {stream!r}: it must cover all keys, each once.")
+
+
+def other_format(url: str, found: object, known: int) -> DataError:
+    """A store that another version wrote."""
+    return DataError(
+        f"{url} was written by another version of Eventide (format {found}; this one knows {known}). Use that version, "
+        "or another store."
+    )
+
+
+def bad_segments(value: object) -> PlanError:
+    """No number of segments."""
+    return PlanError(f"create_stream(segments={value!r}): it must be a whole number, 1 or more.")
+
+
+def not_an_address(address: str) -> PlanError:
+    """An address without a stream's name."""
+    return PlanError(
+        f"{without_password(address)!r} is not the address of a stream. Write the store, #, and the name: "
+        "sqlite:///shop.db#orders."
+    )
+
+
+def unknown_store(url: str) -> PlanError:
+    """An address of another kind."""
+    return PlanError(
+        f"{without_password(url)!r} is not a store for marks. Use sqlite:///file.db, postgresql://user@host/database, "
+        "or the address of a controller (https://…)."
+    )

@@ -1,0 +1,1 @@
+"""Marks: writers that declare time, and the watermark that is made of it."""

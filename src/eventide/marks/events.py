@@ -1,0 +1,78 @@
+"""Events as they are stored and sent: Arrow, with the columns of their stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from eventide.errors import marks as errors
+from eventide.marks.segments import Segments
+from eventide.marks.stores.store import Part
+from eventide.state.hashing import hashed
+
+POINT = "__point"
+"""Where a row of a transaction lies in the key space, until its segment is known."""
+
+Rows: TypeAlias = "pl.DataFrame | pa.Table | Sequence[Mapping[str, Any]]"
+
+_WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
+    """Rows as users have them, with exactly the columns of the stream; a column that is missing is null."""
+    try:
+        if isinstance(rows, pl.DataFrame):
+            rows = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+        if not isinstance(rows, pa.Table):
+            strange = {name for row in rows for name in row} - set(schema.names)
+            if strange:
+                raise errors.unknown_columns(sorted(strange), schema.names)
+            return pa.Table.from_pylist(list(rows), schema)
+        strange = set(rows.column_names) - set(schema.names)
+        if strange:
+            raise errors.unknown_columns(sorted(strange), schema.names)
+        columns = [
+            rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+            for field in schema
+        ]
+        return pa.table(columns, schema=schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as cause:
+        raise errors.not_the_schema(schema, cause) from cause
+
+
+def encode(table: pa.Table) -> bytes:
+    """Events as an Arrow IPC stream."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema, options=_WRITE) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
+
+
+def decode(body: bytes) -> pa.Table:
+    """The events of ``encode``."""
+    return pa.ipc.open_stream(body).read_all()
+
+
+def points(keys: Iterable[Any] | pl.Series) -> npt.NDArray[np.float64]:
+    """Where routing keys lie in the key space. No version may change it.
+
+    >>> points(["kiel", "bonn", "kiel"]).round(3).tolist()
+    [0.164, 0.055, 0.164]
+    """
+    series = keys if isinstance(keys, pl.Series) else pl.Series(list(keys))
+    return np.ldexp((hashed(series.to_frame("key"), ["key"]) >> np.uint64(11)).astype(np.float64), -53)
+
+
+def parted(table: pa.Table, where: npt.NDArray[np.float64], segments: Segments) -> list[Part]:
+    """Events split over the open segments; those of one segment stay in their order."""
+    numbers = segments.route(where)
+    found: list[Part] = []
+    for number in np.unique(numbers).tolist():
+        own = table if len(segments.open) == 1 else table.filter(pa.array(numbers == number))
+        found.append(Part(number, len(own), encode(own)))
+    return found

@@ -1,0 +1,30 @@
+"""What a writer may say of time after what it said before."""
+
+from __future__ import annotations
+
+from eventide.errors import marks as errors
+from eventide.marks.mark import Note
+from eventide.marks.segments import Position, Segments
+
+
+def advanced(stream: str, before: Note | None, note: Note, segments: Segments, lengths: Position) -> Note:
+    """The note that stands afterwards: neither its time nor its position may go back, nor be where nothing is.
+
+    Segments that the writer had written to, and does not name any more, stay where they were.
+    """
+    for number, offset in note.position.items():
+        if number not in segments:
+            raise errors.unknown_segment(number, [one.number for one in segments.open])
+        if not 0 <= offset <= lengths[number]:
+            raise errors.position_beyond(stream, number, offset, lengths[number])
+    if before is None:
+        return note
+    if note.time < before.time:
+        raise errors.time_goes_back(stream, note.writer, before.time, note.time)
+    for number, offset in note.position.items():
+        if offset < before.position.get(number, 0):
+            raise errors.position_goes_back(stream, note.writer, number, before.position[number], offset)
+    position = {**before.position, **note.position}
+    past = segments.ancestors(position)  # of which all is before the position anyway
+    kept = {number: offset for number, offset in position.items() if number not in past}
+    return Note(note.writer, note.time, kept, note.at, note.closed)
