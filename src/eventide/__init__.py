@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         clock_lag,
         lag,
         none,
+        noted,
         punctuated,
     )
     from eventide.windows import (
@@ -167,6 +168,7 @@ __all__ = [
     "mode",
     "never",
     "none",
+    "noted",
     "or_finally",
     "policies",
     "process",

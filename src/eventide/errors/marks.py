@@ -174,3 +174,20 @@ def unknown_store(url: str) -> PlanError:
         f"{without_password(url)!r} is not a store for marks. Use sqlite:///file.db, postgresql://user@host/database, "
         "or the address of a controller (https://…)."
     )
+
+
+def reserved_column(stream: str, name: str) -> PlanError:
+    """A column of the events that the source adds itself."""
+    return PlanError(
+        f"The events of stream {stream!r} have a column {name!r}, which Spark's source adds itself. Rename it."
+    )
+
+
+def bad_start(text: str) -> PlanError:
+    """No place in a stream."""
+    return PlanError(f"option('start', {text!r}): it must be 'earliest', 'latest', or a cut as JSON: '{{\"0\": 100}}'.")
+
+
+def bad_source_option(name: str, text: str) -> PlanError:
+    """An option of the source that is out of its range."""
+    return PlanError(f"option({name!r}, {text!r}): it must be a whole number, 1 or more.")

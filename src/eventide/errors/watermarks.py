@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 from eventide.time import format_instant
 
@@ -159,4 +160,13 @@ def async_map_full(capacity: int) -> DataError:
     return DataError(
         f"The async map already holds {capacity} calls, its capacity. Wait until one of them is done "
         "(see .full), or raise capacity."
+    )
+
+
+def not_a_stream(value: object) -> PlanError:
+    """Something that is no address of a stream."""
+    shown = without_password(value) if isinstance(value, str) else value
+    return PlanError(
+        f"noted({shown!r}): it takes the address of the stream that the rows come from: its store, #, and its name, "
+        "such as noted('sqlite:///shop.db#orders')."
     )

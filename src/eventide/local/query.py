@@ -18,7 +18,7 @@ from eventide.operators.bundle import Bundle, Counts, Output
 from eventide.operators.operator import StreamOperator, drained
 from eventide.operators.saving import State
 from eventide.time import MAX, MIN, instant
-from eventide.watermarks import AnyTracker, Metrics, Watermark
+from eventide.watermarks import AnyTracker, Metrics, Note, Watermark
 
 if TYPE_CHECKING:
     from eventide.plan.pipeline import Pipeline
@@ -109,7 +109,7 @@ class LocalQuery:
         self,
         rows: Frame | Mapping[str, Frame] | None,
         now: int | str | datetime | None,
-        notes: Sequence[Watermark],
+        notes: Sequence[Note],
         polled: bool,
     ) -> Output:
         frames = self._frames(rows)

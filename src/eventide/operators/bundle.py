@@ -10,7 +10,7 @@ import polars as pl
 
 from eventide.operators.outcome import Stamped
 from eventide.time import MIN
-from eventide.watermarks import Watermark
+from eventide.watermarks import Note
 
 S = TypeVar("S")
 
@@ -21,7 +21,7 @@ class Bundle:
 
     rows: pl.DataFrame | Sequence[pl.DataFrame]  # of several inputs: one frame each
     now: int
-    notes: Sequence[Watermark] = ()  # watermarks that reach the operator in band
+    notes: Sequence[Note] = ()  # watermarks that reach the operator in band
     polled: bool = True  # whether the source was asked for rows: idleness counts only then
 
     @property

@@ -33,7 +33,7 @@ from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
-from eventide.watermarks import Trackers, Watermark
+from eventide.watermarks import Note, Trackers
 
 Store = tuple[PaneTable, PaneTable]  # the rows that are kept of each side
 Places = Mapping[int, Positions]  # of rows in a table, by the number of their run
@@ -109,7 +109,7 @@ class IntervalJoin(Saved):
         stamps: Sequence[Stamp],
         now: int,
         *,
-        notes: Sequence[Watermark] = (),
+        notes: Sequence[Note] = (),
         polled: bool = True,
     ) -> Step[State]:
         """A bundle's stamps, in order: the watermarks advance, rows meet, and those that none can meet any more go."""

@@ -14,7 +14,7 @@ import polars as pl
 from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.saving import State
 from eventide.state.paging import Ledger, Pages
-from eventide.watermarks import Watermark
+from eventide.watermarks import Note, Watermark
 
 
 class StreamOperator(Protocol):
@@ -58,7 +58,7 @@ class StreamOperator(Protocol):
         stamps: Sequence[Stamp],
         now: int,
         *,
-        notes: Sequence[Watermark] = (),
+        notes: Sequence[Note] = (),
         polled: bool = True,
     ) -> Step[State]:
         """A bundle's stamps, in order."""

@@ -39,7 +39,7 @@ from eventide.state.paging import Form
 from eventide.state.panes import EMPTY, PaneTable
 from eventide.state.small import SmallForm
 from eventide.time import MAX, MIN, format_instant
-from eventide.watermarks import AnyTracker, Trackers, Watermark
+from eventide.watermarks import AnyTracker, Note, Trackers, Watermark
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Processing(Saved):
         stamps: Sequence[Stamp],
         now: int,
         *,
-        notes: Sequence[Watermark] = (),
+        notes: Sequence[Note] = (),
         polled: bool = True,
     ) -> Step[State]:
         """A bundle's stamps, in order: the watermark advances, and the processor is told."""

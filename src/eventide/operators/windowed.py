@@ -39,7 +39,7 @@ from eventide.operators.saving import Saving, State
 from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
 from eventide.state.keys import as_grouped
 from eventide.time import MAX, MIN, format_instant
-from eventide.watermarks import Watermark
+from eventide.watermarks import Note
 from eventide.windows import Inherit, Sessions
 
 _BEYOND = "out_of_retention", "its window is full, or was closed to make room"
@@ -125,7 +125,7 @@ class WindowedAggregate(Saved):
         stamps: Sequence[Stamp],
         now: int,
         *,
-        notes: Sequence[Watermark] = (),
+        notes: Sequence[Note] = (),
         polled: bool = True,
     ) -> Step[State]:
         """A bundle's stamps, in order: the watermark advances, cells are merged, triggers are evaluated once."""

@@ -21,7 +21,7 @@ from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.state import snapshot
 from eventide.state.paging import Ledger, Pages
-from eventide.watermarks import Watermark
+from eventide.watermarks import Note
 from eventide.windows import global_window
 
 
@@ -81,7 +81,7 @@ class WithCalls:
         stamps: Sequence[Stamp],
         now: int,
         *,
-        notes: Sequence[Watermark] = (),
+        notes: Sequence[Note] = (),
         polled: bool = True,
     ) -> Step[State]:
         """A bundle's stamps, in order."""

@@ -18,6 +18,7 @@ from eventide.spark import page
 from eventide.spark.stage import Stage
 from eventide.spark.ticks import for_all_buckets
 from eventide.time import instant
+from eventide.watermarks.rules import Noted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -105,6 +106,17 @@ def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:
 
     lines = spark.readStream.format("text").load(place)
     return lines.select(*for_all_buckets(stage, page.CONTROL, F.col("value")))
+
+
+def marks_of(spark: SparkSession, stage: Stage) -> list[DataFrame]:
+    """What the writers of streams have noted, for every bucket: one source for each stream that a watermark follows."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    addresses = dict.fromkeys(
+        one.watermark.rule.address for one in stage.plan.edges if isinstance(one.watermark.rule, Noted)
+    )
+    sources = [spark.readStream.format("eventide").option("only", "marks").load(one) for one in addresses]
+    return [source.select(*for_all_buckets(stage, page.CONTROL, F.col("value"))) for source in sources]
 
 
 def _name(origin: object) -> str | None:

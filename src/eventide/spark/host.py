@@ -11,7 +11,7 @@ from eventide.columns import expressions
 from eventide.errors import joins as join_errors
 from eventide.operators.binding import operator_of
 from eventide.spark import page
-from eventide.spark.control import commands
+from eventide.spark.control import commands, marks_of
 from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.metrics import observation, observed_columns
 from eventide.spark.stage import Stage
@@ -85,6 +85,9 @@ def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
     """The first operator of a query."""
     if control is not None:
         pages = pages.union(commands(pages.sparkSession, control, stage))
+    if stage.streaming:
+        for marks in marks_of(pages.sparkSession, stage):
+            pages = pages.union(marks)
     return _operated(pages, (stage,), ticking=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -24,7 +24,7 @@ from eventide.spark.stamping import unstamped
 from eventide.spark.tasks import this_task
 from eventide.spark.types import arrow_schema, to_spark
 from eventide.time import MIN
-from eventide.watermarks import Watermark
+from eventide.watermarks import Cut, Note, Watermark
 
 _PANES = 500_000  # panes in one page, so that a page stays below what a row of Spark can hold
 
@@ -56,7 +56,7 @@ def absorb(
     """A bundle: all pages of a batch for one bucket, in order."""
     operator = stage.operator()
     stamps: list[Stamp] = []
-    notes: list[Watermark] = []
+    notes: list[Note] = []
     promises = dict(promises)
     now = MIN
     for one in pages:
@@ -82,7 +82,7 @@ def absorb(
     return operator.absorb(state, stamps, now, notes=notes), promises
 
 
-def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> tuple[State, list[Watermark]]:
+def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> tuple[State, Sequence[Note]]:
     """A command of the control stream, and the watermarks that it brings."""
     key = operator.plan.watermark.options.watermark_key
     tracker = state.tracker.copy()
@@ -91,6 +91,8 @@ def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> t
             return state, drained(operator.plan)
         case "note":
             return state, [Watermark(command.get("key", key), command["watermark"])]
+        case "cut":
+            return state, [Cut(command["stream"], command["number"], command["time"], command["reached"])]
         case "skip":
             tracker.skip(command.get("origin"), up_to=command.get("up_to"))
         case "retire":

@@ -9,22 +9,24 @@ from eventide.watermarks.coalescer import Coalescer, Marks
 from eventide.watermarks.options import Options
 from eventide.watermarks.progress import Gap, Progress
 from eventide.watermarks.standing import Metrics, OriginGap, Standing
-from eventide.watermarks.strategies import Strategy, ascending, clock_lag, lag, none, punctuated
+from eventide.watermarks.strategies import Strategy, ascending, clock_lag, lag, none, noted, punctuated
 from eventide.watermarks.summaries import SUMMARY, empty_summary
 from eventide.watermarks.tracker import Tracker
 from eventide.watermarks.trackers import AnyTracker, Trackers
-from eventide.watermarks.watermark import Done, Idle, Message, Watermark
+from eventide.watermarks.watermark import Cut, Done, Idle, Message, Note, Watermark
 
 __all__ = [
     "SUMMARY",
     "AnyTracker",
     "Coalescer",
+    "Cut",
     "Done",
     "Gap",
     "Idle",
     "Marks",
     "Message",
     "Metrics",
+    "Note",
     "Options",
     "OriginGap",
     "Progress",
@@ -38,5 +40,6 @@ __all__ = [
     "empty_summary",
     "lag",
     "none",
+    "noted",
     "punctuated",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import polars as pl
@@ -130,6 +130,40 @@ class ClockLag:
     def at(self, now: int) -> int | None:
         """The batch's time less the delay."""
         return behind(now, self.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Cuts of the stream bring the watermark; rows say how far its segments have been read."""
+
+    stream: str
+    """Its name, as cuts have it."""
+    address: str = field(repr=False, compare=False)  # where hosts find the cuts; may hold a password
+    segment: str = "_segment"
+    offset: str = "_offset"
+    passed: str = "_mark"
+    name = "noted"
+    declared = False
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns that say where in the stream a row was."""
+        return (self.segment, self.offset, self.passed)
+
+    def describe(self) -> str:
+        """The stream."""
+        return f"as noted by the writers of {self.stream!r}"
+
+    def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Rows declare nothing."""
+        return None
+
+    def marks(self, rows: pl.DataFrame, times: pl.Series, future: pl.Series | None) -> RowMarks | None:
+        """Rows say nothing of time, only that the stream is not silent."""
+        return RowMarks(pl.Series([None], dtype=pl.Int64).new_from_index(0, rows.height), alive=times.is_not_null())
+
+    def at(self, now: int) -> int | None:
+        """The clock says nothing."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

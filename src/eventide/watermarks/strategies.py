@@ -25,8 +25,8 @@ from eventide.watermarks.options import (
     check_type,
     read_options,
 )
-from eventide.watermarks.rules import ClockLag, Lag, NoWatermark, Punctuated, Rule
-from eventide.watermarks.summaries import empty_summary, highest_offsets, summarise, unusable
+from eventide.watermarks.rules import ClockLag, Lag, Noted, NoWatermark, Punctuated, Rule
+from eventide.watermarks.summaries import empty_summary, highest_offsets, places, summarise, unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,8 @@ class Strategy:
         times, _ = time_column(rows, time)
         marks = self.rule.marks(rows, times, self.future(rows, time, now))
         summary = empty_summary() if marks is None else summarise(rows, marks, self.options)
+        if isinstance(self.rule, Noted):
+            summary = pl.concat([summary, places(rows, *self.rule.columns())])
         if self.options.offset in (None, self.options.sequence):  # sequences are summarised anyway
             return summary
         return pl.concat([summary, highest_offsets(rows, self.options)])
@@ -111,7 +113,7 @@ class Strategy:
         [False, True]
         """
         late_times = self._ahead(time_column(rows, time)[0], now)
-        declared = [self._ahead(time_column(rows, name)[0], now) for name in self.rule.columns()]
+        declared = [self._ahead(time_column(rows, name)[0], now) for name in self._declared()]
         ahead = [mask for mask in (late_times, *declared) if mask is not None]
         return None if not ahead else ahead[0] if len(ahead) == 1 else ahead[0] | ahead[1]
 
@@ -122,6 +124,10 @@ class Strategy:
         "lag 30s, per 'partition', idle after 2m"
         """
         return ", ".join((self.rule.describe(), *self.options.describe()))
+
+    def _declared(self) -> tuple[str, ...]:
+        """The columns in which rows declare time."""
+        return self.rule.columns() if self.rule.declared else ()
 
     def _ahead(self, times: pl.Series, now: int) -> pl.Series | None:
         if self.options.max_future_skew is None:
@@ -163,6 +169,21 @@ def punctuated(column: str, **options: Unpack[OriginOptions]) -> Strategy:
     if not isinstance(column, str) or not column:
         raise errors.not_a_column("punctuated", "column", column)
     return Strategy(Punctuated(column), read_options("punctuated", options, allowed=ORIGIN_OPTIONS))
+
+
+def noted(stream: str, **options: Unpack[ClockOptions]) -> Strategy:
+    """The watermark is what the stream's writers have noted (see ``eventide.marks``), once all before it has been read.
+
+    ``stream`` is the address of the stream that the rows are read from. On Spark its marks come along with the rows
+    of ``spark.readStream.format("eventide").load(stream)``; no row that its writer noted in time is ever late.
+
+    >>> noted("sqlite:///shop.db#orders").describe()
+    "as noted by the writers of 'orders'"
+    """
+    name = stream.rpartition("#")[2] if isinstance(stream, str) and "#" in stream else ""
+    if not name:
+        raise errors.not_a_stream(stream)
+    return Strategy(Noted(name, stream), read_options("noted", options, allowed=CLOCK_OPTIONS))
 
 
 def clock_lag(delay: str | timedelta, **options: Unpack[ClockOptions]) -> Strategy:

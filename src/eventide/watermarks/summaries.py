@@ -2,10 +2,12 @@
 
 Summaries of tasks are combined by ``pl.concat`` and nothing else, in any order.
 
-A row is one of four things. *Origin* rows (``sequence`` is null): how many live rows an origin sent, its highest
+A row is one of five things. *Origin* rows (``sequence`` is null): how many live rows an origin sent, its highest
 watermark and, where watermarks are declared, its lowest. *Run* rows: sequences ``sequence`` to ``until`` are
 complete. *Chunk* rows: of an incomplete sequence, chunks ``chunk`` to ``chunk_until`` were seen, and its last
 chunk is number ``last_chunk``, if known. *Offset* rows (``until`` alone is given): the highest offset of an origin.
+*Place* rows (``chunk_until`` is given without a chunk): how far a segment, named as origin, has been read, and in
+``last_chunk`` the highest cut that the source says it has passed.
 """
 
 from __future__ import annotations
@@ -85,6 +87,18 @@ def highest_offsets(rows: pl.DataFrame, options: Options) -> pl.DataFrame:
     usable = rows.select(origin.alias("origin"), offset).filter(pl.col("until").is_between(-HIGHEST, HIGHEST))
     found = usable.group_by("origin").agg(pl.col("until").max())
     return _frame(found.height, origin=found["origin"], until=found["until"], rows=[0] * found.height)
+
+
+def places(rows: pl.DataFrame, segment: str, offset: str, passed: str) -> pl.DataFrame:
+    """How far each segment of a stream has been read."""
+    found = rows.group_by(pl.col(segment).cast(pl.String).alias("origin")).agg(
+        (pl.col(offset).max() + 1).cast(pl.Int64).alias("read"), pl.col(passed).max().cast(pl.Int64).alias("passed")
+    )
+    found = found.filter(pl.col("origin").is_not_null() & pl.col("read").is_not_null())
+    zeros = [0] * found.height
+    return _frame(
+        found.height, origin=found["origin"], chunk_until=found["read"], last_chunk=found["passed"], rows=zeros
+    )
 
 
 def _single(marks: RowMarks, key: int) -> pl.DataFrame:

@@ -18,11 +18,13 @@ from eventide.watermarks.clock import PolledClock
 from eventide.watermarks.coalescer import ABSENT, IDLE, Coalescer, Marks, OnBack
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints
 from eventide.watermarks.origins import SOURCE, Origins
+from eventide.watermarks.passing import Passing
 from eventide.watermarks.progress import Progress
+from eventide.watermarks.rules import Noted
 from eventide.watermarks.runs import Chunks, Runs, take
 from eventide.watermarks.standing import Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
-from eventide.watermarks.watermark import Watermark
+from eventide.watermarks.watermark import Cut, Note, Watermark
 
 FORMAT = 1
 """The version of ``Tracker.snapshot``."""
@@ -54,20 +56,20 @@ class Tracker:
         self._seen = Progress(first_chunk=options.first_chunk) if options.deduplicate else None
         # For windows by offset: the first one of each origin that is still to come, as of the last batch.
         self._offsets: Ints = np.array([MIN])
+        # For writers that declare time: how far each segment was read, and the cuts ahead.
+        self._passing = Passing() if isinstance(strategy.rule, Noted) else None
         self._active_at: Ints = np.array([MIN])
         self._clock: PolledClock | None = None
         self._started = 0
         self._held = options.expect_origins is not None
         self._excused: frozenset[str | None] = frozenset()
 
-    def advance(
-        self, summary: pl.DataFrame, now: int, *, polled: bool = True, notes: Sequence[Watermark] = ()
-    ) -> Standing:
+    def advance(self, summary: pl.DataFrame, now: int, *, polled: bool = True, notes: Sequence[Note] = ()) -> Standing:
         """Take in what a batch saw at time ``now``.
 
         ``polled=False`` says that the source was not read since the last batch (it waited, or the query was stopped):
-        that time makes nobody idle. ``notes`` are watermarks from outside, which raise the result directly;
-        those of other keys are not for this stream.
+        that time makes nobody idle. ``notes`` are watermarks from outside, which raise the result directly (a cut does
+        so once it is passed); those of other keys, and cuts of other streams, are not for this one.
         """
         clock = self._tick(now, polled)
         alive, marks = self._read(summary, clock)
@@ -80,8 +82,11 @@ class Tracker:
         self._held = self._held and self._waits(alive, clock)
         messages = self._coalescer.step(events=alive, marks=marks, idle=self._silent(clock), held=self._held)
         for note in notes:
-            if note.key == self.key:
+            if isinstance(note, Watermark) and note.key == self.key:
                 messages += self._coalescer.raise_to(note)
+        passed = self._pass(summary, notes)
+        if passed is not None:
+            messages += self._coalescer.raise_to(Watermark(self.key, passed))
         return Standing(self.time, self.idle, tuple(messages))
 
     @property
@@ -167,6 +172,7 @@ class Tracker:
         twin._coalescer = self._coalescer.copy(name=twin._origins.label)
         twin._progress = self._progress.copy(name=twin._origins.label)
         twin._seen = self._seen and self._seen.copy()
+        twin._passing = self._passing and self._passing.copy()
         twin._offsets = self._offsets.copy()
         twin._active_at = self._active_at.copy()
         return twin
@@ -199,6 +205,8 @@ class Tracker:
         own: dict[str, Any] = {} if self._seen is None else {"seen": _saved(self._seen)}
         if self.strategy.options.offset is not None:
             own["offsets"] = pl.Series("offsets", self._offsets)
+        if self._passing is not None:
+            own["passing"] = self._passing.snapshot()
         return own | {
             "format": FORMAT,
             "origins": self._origins.names(np.arange(len(self._coalescer))),
@@ -226,6 +234,8 @@ class Tracker:
             _restore(tracker._seen, snapshot["seen"])
         if strategy.options.offset is not None:
             tracker._offsets = snapshot["offsets"].to_numpy().copy()
+        if tracker._passing is not None:
+            tracker._passing = Passing.restore(snapshot["passing"])
         tracker._clock = PolledClock(*snapshot["clock"]) if snapshot["clock"] else None
         tracker._started = snapshot["started"]
         tracker._held = snapshot["held"]
@@ -264,6 +274,20 @@ class Tracker:
         if more > 0:
             self._offsets = np.append(self._offsets, np.full(more, MIN))
         np.maximum.at(self._offsets, origins, highest + 1)
+
+    def _pass(self, summary: pl.DataFrame, notes: Sequence[Note]) -> int | None:
+        """The time of the last cut that has been passed with these rows."""
+        if self._passing is None:
+            return None
+        assert isinstance(self.strategy.rule, Noted)
+        stream = self.strategy.rule.stream
+        self._passing.add(note for note in notes if isinstance(note, Cut) and note.stream == stream)
+        told = summary.filter(pl.col("chunk").is_null() & pl.col("chunk_until").is_not_null())
+        if told.height:
+            places = told.group_by("origin").agg(pl.col("chunk_until").max())
+            passed: Any = told["last_chunk"].max()
+            self._passing.read(dict(places.iter_rows()), passed=passed or 0)
+        return self._passing.time()
 
     def _read_single(self, summary: pl.DataFrame) -> tuple[Ints, list[Marks]]:
         source = np.array([SOURCE])

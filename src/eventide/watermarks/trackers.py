@@ -16,7 +16,7 @@ from eventide.watermarks.coalescer import Coalescer, Marks
 from eventide.watermarks.standing import Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
 from eventide.watermarks.tracker import Tracker
-from eventide.watermarks.watermark import Watermark
+from eventide.watermarks.watermark import Note, Watermark
 
 
 class Trackers:
@@ -37,7 +37,7 @@ class Trackers:
         self._all = Coalescer(len(self._inputs), on_back="clamp", name=self.names.__getitem__)
 
     def advance(
-        self, summaries: Sequence[pl.DataFrame], now: int, *, polled: bool = True, notes: Sequence[Watermark] = ()
+        self, summaries: Sequence[pl.DataFrame], now: int, *, polled: bool = True, notes: Sequence[Note] = ()
     ) -> Standing:
         """Take in what a batch saw of each input at time ``now``."""
         standings = [
@@ -53,7 +53,7 @@ class Trackers:
         ]
         messages = self._all.step(events=awake, marks=marks, idle=idle)
         for note in notes:  # also where an input has no watermark of this key at all
-            messages += self._all.raise_to(note)
+            messages += self._all.raise_to(note) if isinstance(note, Watermark) else []
         return Standing(self.time, self.idle, tuple(messages))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,6 +35,20 @@ class Watermark:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """A watermark that counts once a place in the stream has been passed: all rows before ``time`` lie before it.
+
+    ``reached`` has, for each segment of ``stream``, the first offset beyond. Cuts of a stream are numbered from 1 and
+    neither their times nor their places go back.
+    """
+
+    stream: str
+    number: int
+    time: int
+    reached: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """The input is silent: others need not wait for it. It has no key, because silence is of all keys alike."""
 
@@ -44,6 +59,8 @@ class Done:
 
 
 Message: TypeAlias = Watermark | Idle | Done
+Note: TypeAlias = Watermark | Cut
+"""What reaches a stream from outside of its rows."""
 
 
 def check_key(key: object) -> None:

@@ -1,0 +1,1 @@
+"""Streams as a source and a sink of Spark: ``format("eventide")``."""

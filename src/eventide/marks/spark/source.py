@@ -1,0 +1,262 @@
+"""``spark.readStream.format("eventide").load("sqlite:///shop.db#orders")``: a stream's events as rows.
+
+One partition for each segment, as Arrow; a segment's successors come in a later batch than its end. Beside its own
+columns a row has ``_segment``, ``_offset``, and ``_mark``: the last mark that has been passed at the end of its batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from eventide.errors import marks as errors
+from eventide.marks.events import decode
+from eventide.marks.segments import Position, Segments
+from eventide.marks.spark.planning import last_passed, onward, parts, released, thinned
+from eventide.marks.streams import Stream, open_stream
+
+PLACE = (("_segment", pa.int64()), ("_offset", pa.int64()), ("_mark", pa.int64()))
+_ROWS = 100_000  # rows that are decoded and sent together
+_MARKS = 1_000  # marks that come in one batch, of those that wait
+
+
+@dataclass(frozen=True)
+class Part(InputPartition):
+    """A stretch of one segment."""
+
+    segment: int
+    start: int
+    end: int
+    mark: int
+
+
+class EventideSource(DataSource):
+    """Streams of ``eventide.marks``. Options: ``rows_per_batch``, ``start``, ``token``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in ``format("eventide")``."""
+        return "eventide"
+
+    def schema(self) -> StructType:
+        """The columns of the stream's events, and where in the stream they were."""
+        if self.options.get("only") == "marks":
+            return StructType().add("value", "string")
+        stream = self._stream()
+        schema = stream.schema
+        for name, _ in PLACE:
+            if name in schema.names:
+                raise errors.reserved_column(stream.name, name)
+        return from_arrow_schema(pa.schema([*schema, *PLACE]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """All that is there now."""
+        return Snapshot(self._address(), self.options.get("token"), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """What is there, and what will come."""
+        if self.options.get("only") == "marks":
+            return Marks(self._address(), self.options.get("token"))
+        return Events(self._address(), self.options.get("token"), schema, dict(self.options))
+
+    def _address(self) -> str:
+        return self.options.get("path") or ""
+
+    def _stream(self) -> Stream:
+        return open_stream(self._address(), token=self.options.get("token"))
+
+
+class Pieces:
+    """Reads stretches of segments, in tasks."""
+
+    def __init__(self, address: str, token: str | None, schema: StructType) -> None:
+        self._address, self._token = address, token
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of a stretch, some at a time."""
+        assert isinstance(partition, Part)
+        stream = open_stream(self._address, token=self._token)
+        place = partition.start
+        while place < partition.end:
+            rows = min(_ROWS, partition.end - place)
+            blobs = stream.store.read(stream.name, partition.segment, place, rows=rows, until=partition.end)
+            if not blobs:
+                raise errors.truncated(stream.name, partition.segment, place, partition.end)
+            events = pa.concat_tables(decode(blob.body) for blob in blobs)
+            first = blobs[0].offset
+            events = events.slice(place - first, min(first + len(events), partition.end) - place)
+            yield from self._placed(events, partition, place).to_batches()
+            place += len(events)
+
+    def _placed(self, events: pa.Table, part: Part, first: int) -> pa.Table:
+        """With the columns that say where the events were."""
+        count = len(events)
+        where = (pa.repeat(part.segment, count), pa.array(range(first, first + count)), pa.repeat(part.mark, count))
+        for (name, dtype), values in zip(PLACE, where, strict=True):
+            events = events.append_column(name, values.cast(dtype))
+        return events.cast(self._schema).combine_chunks()
+
+    def _found(self) -> Stream:
+        return open_stream(self._address, token=self._token)
+
+
+class Snapshot(Pieces, DataSourceReader):
+    """All events that are there, once."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each segment, those of all epochs; what comes first in the stream has lower numbers."""
+        stream = self._found()
+        info = stream.info()
+        starts, lengths = info.starts, stream.store.lengths(stream.name)
+        mark = stream.store.last_mark(stream.name)
+        number = 0 if mark is None else mark.number
+        ranges = [(one.number, starts.get(one.number, 0), lengths[one.number]) for one in info.segments.all]
+        return [Part(segment, start, end, number) for segment, start, end in ranges if end > start]
+
+
+class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The events of a stream, as they come."""
+
+    def __init__(self, address: str, token: str | None, schema: StructType, options: Mapping[str, str]) -> None:
+        super().__init__(address, token, schema)
+        self._rows = _whole_number(options, "rows_per_batch")
+        self._start = options.get("start", "earliest")
+        self._until: tuple[Segments, Position] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new query begins."""
+        stream = self._found()
+        info = stream.info()
+        lengths = stream.store.lengths(stream.name)
+        if self._start == "earliest":
+            begun = {number: info.starts.get(number, 0) for number in info.segments.first}
+            position = _truncated(released(begun, info.segments, lengths), info.starts)
+        elif self._start == "latest":
+            position = {one.number: lengths[one.number] for one in info.segments.open}
+        else:
+            position = _read_cut(self._start)
+            if not info.segments.is_cut(position):
+                raise errors.not_a_cut(stream.name, position)
+        return _offset(position, 0)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends."""
+        stream = self._found()
+        segments, lengths = self._until or _there(stream)
+        position = _position(start)
+        end = onward(position, segments, lengths, rows=limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        return start if end == position else _offset(end, self._passed(stream, start["mark"], end, segments))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the option says."""
+        return ReadAllAvailable() if self._rows is None else ReadMaxRows(self._rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read what is there now, and not what comes meanwhile."""
+        self._until = _there(self._found())
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """How far the stream goes."""
+        stream = self._found()
+        segments, lengths = _there(stream)
+        return _offset({one.number: lengths[one.number] for one in segments.open}, 0)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What lies between two offsets, a part for each segment."""
+        return [Part(*part, end["mark"]) for part in parts(_position(start), _position(end))]
+
+    def _passed(self, stream: Stream, known: int, position: Position, segments: Segments) -> int:
+        """The last mark that a position has passed."""
+        while True:
+            marks = stream.store.marks(stream.name, after=known, limit=_MARKS)
+            passed = last_passed(marks, position, segments) or known
+            if not marks or passed != marks[-1].number:
+                return passed
+            known = passed
+
+
+class Marks(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The marks of a stream, as commands to the operators that follow it."""
+
+    def __init__(self, address: str, token: str | None) -> None:
+        self._address, self._token = address, token
+        self._until: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Before all marks."""
+        return {"mark": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The newest mark."""
+        return {"mark": max(start["mark"], self._newest() if self._until is None else self._until)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """The marks that are there now."""
+        self._until = self._newest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """All in one."""
+        return [Part(0, start["mark"], end["mark"], 0)] if end["mark"] > start["mark"] else []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        """Each mark as a command. What an earlier one asked to be read is not said again: they are passed in order."""
+        assert isinstance(partition, Part)
+        stream = open_stream(self._address, token=self._token)
+        segments, lengths = _there(stream)
+        count = partition.end - partition.start
+        before = stream.store.marks(stream.name, after=partition.start - 1, limit=1) if partition.start else []
+        asked = segments.ancestors(before[0].cut) if before else set()
+        for mark in thinned(stream.store.marks(stream.name, after=partition.start, limit=count), _MARKS):
+            reached = segments.must_be_read(mark.cut, lengths)
+            news = {str(number): offset for number, offset in reached.items() if number not in asked and offset}
+            asked = segments.ancestors(mark.cut)
+            command = {"do": "cut", "stream": stream.name, "number": mark.number, "time": mark.lower, "reached": news}
+            yield (json.dumps({"sent": f"{mark.number:020d}", **command}),)
+
+    def _newest(self) -> int:
+        stream = open_stream(self._address, token=self._token)
+        mark = stream.store.last_mark(stream.name)
+        return 0 if mark is None else mark.number
+
+
+def _there(stream: Stream) -> tuple[Segments, Position]:
+    """Segments and their lengths. In this order: what is sealed does not grow any more."""
+    segments = stream.segments
+    return segments, stream.store.lengths(stream.name)
+
+
+def _truncated(position: Position, starts: Position) -> dict[int, int]:
+    return {number: max(offset, starts.get(number, 0)) for number, offset in position.items()}
+
+
+def _offset(position: Position, mark: int) -> dict[str, Any]:
+    return {"segments": {str(number): offset for number, offset in position.items()}, "mark": mark}
+
+
+def _position(offset: Mapping[str, Any]) -> dict[int, int]:
+    return {int(number): int(place) for number, place in offset["segments"].items()}
+
+
+def _read_cut(text: str) -> dict[int, int]:
+    try:
+        return {int(number): int(offset) for number, offset in json.loads(text).items()}
+    except (ValueError, AttributeError, TypeError) as cause:
+        raise errors.bad_start(text) from cause
+
+
+def _whole_number(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise errors.bad_source_option(name, text)
+    return int(text)

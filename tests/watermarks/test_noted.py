@@ -1,0 +1,139 @@
+"""Cuts: a watermark that counts once everything before it has been read."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eventide as ev
+from eventide.errors import PlanError
+from eventide.time import MAX, MIN
+from eventide.watermarks import Cut, Tracker
+from eventide.watermarks.passing import Passing
+
+STREAM = "sqlite:///shop.db#orders"
+
+
+def rows(*places: tuple[int, int], mark: int = 0) -> pl.DataFrame:
+    """Rows at (segment, offset)."""
+    table = {"ts": [0 for _ in places], "_segment": [one for one, _ in places], "_offset": [one for _, one in places]}
+    schema = {"ts": pl.Int64, "_segment": pl.Int64, "_offset": pl.Int64, "_mark": pl.Int64}
+    return pl.DataFrame({**table, "_mark": [mark for _ in places]}, schema)
+
+
+def cut(number: int, time: int, **reached: int) -> Cut:
+    return Cut("orders", number, time, {name.removeprefix("s"): offset for name, offset in reached.items()})
+
+
+def tell(tracker: Tracker, *places: tuple[int, int], mark: int = 0, cuts: tuple[Cut, ...] = ()) -> int:
+    summary = tracker.strategy.summarise(rows(*places, mark=mark), "ts", now=0)
+    return tracker.advance(summary, 0, notes=cuts).time
+
+
+@pytest.fixture
+def tracker() -> Tracker:
+    return Tracker(ev.noted(STREAM))
+
+
+def test_rows_alone_move_no_watermark(tracker: Tracker) -> None:
+    assert tell(tracker, (0, 5)) == MIN
+
+
+def test_exactly_at_a_cut_counts_as_passed(tracker: Tracker) -> None:
+    assert tell(tracker, (0, 4), cuts=(cut(1, 100, s0=6),)) == MIN
+    assert tell(tracker, (0, 5)) == 100
+
+
+def test_a_cut_is_passed_when_every_segment_is(tracker: Tracker) -> None:
+    assert tell(tracker, (0, 9), cuts=(cut(1, 100, s0=6, s1=1),)) == MIN
+    assert tell(tracker, (1, 0)) == 100
+
+
+def test_a_cut_that_comes_after_its_rows_is_passed_at_once(tracker: Tracker) -> None:
+    tell(tracker, (0, 5), (1, 3))
+    assert tell(tracker, cuts=(cut(1, 100, s0=6, s1=4),)) == 100
+
+
+def test_the_last_of_the_passed_cuts_counts(tracker: Tracker) -> None:
+    cuts = (cut(1, 100, s0=2), cut(2, 200, s0=4), cut(3, 300, s0=9))
+    assert tell(tracker, (0, 5), cuts=cuts) == 200
+
+
+def test_the_source_knows_of_segments_whose_rows_were_filtered_out(tracker: Tracker) -> None:
+    tell(tracker, cuts=(cut(1, 100, s0=2, s1=7), cut(2, 200, s0=50)))
+    assert tell(tracker, (0, 0), mark=1) == 100
+
+
+def test_cuts_of_another_stream_are_not_for_this_one(tracker: Tracker) -> None:
+    assert tell(tracker, (0, 5), cuts=(Cut("returns", 1, 100, {"0": 1}),)) == MIN
+
+
+def test_a_cut_that_comes_again_changes_nothing(tracker: Tracker) -> None:
+    one = cut(1, 100, s0=2)
+    assert tell(tracker, (0, 5), cuts=(one,)) == 100
+    assert tell(tracker, (0, 6), cuts=(one,)) == 100
+
+
+def test_the_end_of_a_stream_ends_event_time(tracker: Tracker) -> None:
+    assert tell(tracker, (0, 5), cuts=(cut(1, MAX, s0=6),)) == MAX
+
+
+def test_a_tracker_goes_on_where_it_was_saved(tracker: Tracker) -> None:
+    tell(tracker, (0, 3), cuts=(cut(1, 100, s0=2), cut(2, 200, s0=5, s1=1)))
+    restored = Tracker.restore(tracker.strategy, tracker.snapshot())
+    assert restored.time == 100
+    assert tell(restored, (0, 4), (1, 0)) == 200
+
+
+def test_a_copy_does_not_share_what_was_read(tracker: Tracker) -> None:
+    twin = tracker.copy()
+    tell(twin, (0, 9))
+    assert tell(tracker, cuts=(cut(1, 100, s0=5),)) == MIN
+
+
+def test_what_is_no_stream_is_refused() -> None:
+    with pytest.raises(PlanError, match="its store, #, and its name"):
+        ev.noted("orders")
+
+
+def test_a_password_is_not_shown() -> None:
+    strategy = ev.noted("postgresql://me:secret@db/shop#orders")
+    assert "secret" not in repr(strategy) + strategy.describe()
+
+
+def test_rows_that_do_not_come_from_a_stream_are_refused() -> None:
+    with pytest.raises(PlanError, match=r"noted\(\): there is no column '_segment'"):
+        ev.noted(STREAM).check({"ts": pl.Int64()})
+
+
+@given(
+    lengths=st.lists(st.integers(0, 6), min_size=1, max_size=3),
+    places=st.data(),
+)
+def test_a_cut_is_passed_exactly_when_all_before_it_has_been_read(lengths: list[int], places: st.DataObject) -> None:
+    """Whatever the order in which segments are read, and wherever batches and cuts come."""
+    events = [(segment, offset) for segment, length in enumerate(lengths) for offset in range(length)]
+    turns = places.draw(st.permutations([segment for segment, _ in events]))
+    reached = [0] * len(lengths)
+    cuts = []
+    for number in range(1, places.draw(st.integers(1, 4)) + 1):
+        reached = [places.draw(st.integers(low, high)) for low, high in zip(reached, lengths, strict=True)]
+        cuts.append(Cut("orders", number, number * 10, {str(i): offset for i, offset in enumerate(reached)}))
+    tracker, read, waiting, known = Tracker(ev.noted(STREAM)), [0] * len(lengths), list(cuts), []
+    for segment in [*turns, None]:
+        if waiting and (segment is None or places.draw(st.booleans())):
+            known.append(waiting.pop(0))
+        if segment is not None:
+            read[segment] += 1
+        time = tell(tracker, *([] if segment is None else [(segment, read[segment] - 1)]), cuts=tuple(known))
+        passed = [one.time for one in known if all(read[int(s)] >= offset for s, offset in one.reached.items())]
+        assert time == max(passed, default=MIN)
+
+
+def test_how_many_cuts_are_ahead_is_known() -> None:
+    passing = Passing()
+    passing.add([cut(1, 100, s0=2), cut(2, 200, s0=3)])
+    passing.read({"0": 2}, passed=0)
+    assert (passing.time(), passing.ahead()) == (100, 1)
