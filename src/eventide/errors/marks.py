@@ -191,3 +191,13 @@ def bad_start(text: str) -> PlanError:
 def bad_source_option(name: str, text: str) -> PlanError:
     """An option of the source that is out of its range."""
     return PlanError(f"option({name!r}, {text!r}): it must be a whole number, 1 or more.")
+
+
+def no_writer_id() -> PlanError:
+    """A writer that nothing names, so that a restart would not be the same one."""
+    return PlanError("Writing to a stream needs a name that stays the same: option('writer_id', 'orders-job').")
+
+
+def no_overwriting() -> PlanError:
+    """Events cannot be replaced."""
+    return PlanError("Events of a stream are not overwritten. Say mode('append').")

@@ -8,7 +8,8 @@ from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 
 _KNOWN = (
-    "Use one of eventide.sinks (table, files, spark_format, console, memory, noop), or a function (batch, batch_id)"
+    "Use one of eventide.sinks (table, files, stream, spark_format, console, memory, noop), or a function "
+    "(batch, batch_id)"
 )
 
 

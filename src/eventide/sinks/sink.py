@@ -49,6 +49,15 @@ class Sink(Protocol):
         ...
 
 
+@runtime_checkable
+class Advancing(Protocol):
+    """A sink that also wants to know how far the query has come."""
+
+    def advance(self, promise: int, about: About) -> None:
+        """No pane with an earlier time will come. Called after a batch was written; a replay says the same again."""
+        ...
+
+
 @dataclass(frozen=True)
 class FunctionSink:
     """A function of the user's, called with every batch."""
@@ -87,7 +96,7 @@ def as_sink(value: Any) -> Sink:
         return value
     if not callable(value):
         raise errors.not_a_sink(value)
-    for maker in (sinks.console, sinks.files, sinks.memory, sinks.noop, sinks.spark_format, sinks.table):
+    for maker in (sinks.console, sinks.files, sinks.memory, sinks.noop, sinks.spark_format, sinks.stream, sinks.table):
         if value is maker:
             raise errors.not_called(maker.__name__)
     if not _takes_two(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from eventide import sinks
 from eventide.errors import spark as errors
 from eventide.plan.pipeline import Pipeline
 from eventide.sinks import About, Sink
+from eventide.sinks.sink import Advancing
 from eventide.spark import page
 from eventide.spark.control import Control
 from eventide.spark.feeding import Source, sources
@@ -19,6 +21,7 @@ from eventide.spark.host import Applied, apply, follow, observed
 from eventide.spark.metrics import BatchMetrics, read_metrics
 from eventide.spark.query import Query
 from eventide.spark.session import check_session
+from eventide.spark.stamping import promised
 from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
@@ -122,8 +125,6 @@ class Outputs:
 
     def write(self, pages: DataFrame, batch_id: int) -> None:
         """One batch into all sinks."""
-        from dataclasses import replace
-
         pages.persist()  # the sinks, and the counts, come from one computation
         try:
             told = pages.select("kind", "counts", "now", "detail").collect()
@@ -133,6 +134,7 @@ class Outputs:
                 if page.at_depth(about.output, stage.depth) in kinds:
                     about = replace(about, query=self._query_id(pages))
                     sink.write(self._rows(about.output, depth, pages), batch_id, about)
+            self._advance(pages, told)
         finally:
             pages.unpersist()
         metrics = read_metrics(batch_id, told, self._keys)
@@ -141,6 +143,16 @@ class Outputs:
         for one in metrics:
             if self._on_batch is not None:
                 self._on_batch(one)
+
+    def _advance(self, pages: DataFrame, told: list[Any]) -> None:
+        """Tell the sink of the panes, if it wants to know, what the last operator promises."""
+        about, depth, sink = self._sinks[0]
+        stage = self._applied.stages[depth]
+        progress = page.at_depth(page.PROGRESS, stage.depth)
+        key = stage.plan.watermark.options.watermark_key
+        promises = [promised(one["counts"], key) for one in told if one["kind"] == progress]
+        if isinstance(sink, Advancing) and len(promises) == stage.buckets:
+            sink.advance(min(promises), replace(about, query=self._query_id(pages)))
 
     def close(self) -> None:
         """Let go of connections, once."""

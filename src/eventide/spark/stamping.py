@@ -85,12 +85,12 @@ def passed_on(stage: Stage, pages: list[dict[str, Any]], task: int, was: int | N
             continue
         yield _passing(stage, one, sequence)
         if one["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
-            promise = {str(one["bucket"]): _promised(one["counts"], key)}
+            promise = {str(one["bucket"]): promised(one["counts"], key)}
             for label in labels(stage.buckets):
                 yield page.Page(label, page.PROMISE, sequence, one["now"], counts=promise)
 
 
-def _promised(counts: Mapping[str, int], key: int) -> int:
+def promised(counts: Mapping[str, int], key: int) -> int:
     """As ``Output.promise_of`` has it."""
     several = any(name.startswith("promise.") for name in counts)
     return counts.get(f"promise.{key}", MIN) if several else counts["promise"]

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -65,7 +72,21 @@ class EventideSource(DataSource):
         """What is there, and what will come."""
         if self.options.get("only") == "marks":
             return Marks(self._address(), self.options.get("token"))
-        return Events(self._address(), self.options.get("token"), schema, dict(self.options))
+        return Events(self._address(), self.options.get("token"), schema, self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Rows of a table as events."""
+        from eventide.marks.spark.sink import BatchWriter
+
+        if overwrite:
+            raise errors.no_overwriting()
+        return BatchWriter(self._address(), schema, self.options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Rows of a query as events."""
+        from eventide.marks.spark.sink import StreamWriter
+
+        return StreamWriter(self._address(), schema, self.options)
 
     def _address(self) -> str:
         return self.options.get("path") or ""

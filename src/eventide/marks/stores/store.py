@@ -175,6 +175,16 @@ class Log(Protocol):
         """
         ...
 
+    def commit_batch(
+        self, seat: Seat, sequence: int, transactions: Sequence[str], *, note: int | None = None
+    ) -> dict[int, int]:
+        """Commit several transactions in one step, under a sequence: where they end in each segment.
+
+        If that sequence was appended before, nothing of them becomes visible: they are aborted, and the answer is
+        ``{}``; the note, if given, is still taken unless it goes back.
+        """
+        ...
+
     def abort(self, seat: Seat, transaction: str) -> None:
         """Forget a transaction's events. Again is harmless; after the commit it is refused."""
         ...

@@ -1,0 +1,81 @@
+"""A stream of ``eventide.marks`` as a sink, so that pipelines chain through streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from eventide.errors.addresses import without_password
+from eventide.sinks.sink import About, Sink
+from eventide.time import LAST, MIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+def stream(
+    address: str, *, routing_key: str | None = None, writer_id: str | None = None, token: str | None = None
+) -> Sink:
+    """Events of a stream, exactly once: a batch is one transaction under its number, so a replay changes nothing.
+
+    After each batch the query's own promise is noted: no pane with an earlier time will come. So a query that reads
+    the stream with ``ev.noted(address)`` knows when its windows are complete. A stream that does not exist is made,
+    with the columns of the rows. ``routing_key`` is a column whose rows stay in order; ``writer_id`` is what the query
+    is called at the stream (default: Spark's id of the query).
+
+    >>> stream("sqlite:///shop.db#revenue", routing_key="shop")
+    stream('sqlite:///shop.db#revenue', routing_key='shop')
+    """
+    return StreamSink(address, routing_key, writer_id, token)
+
+
+@dataclass
+class StreamSink:
+    """A transaction per batch, and a note of the query's promise."""
+
+    address: str
+    routing_key: str | None
+    writer_id: str | None
+    token: str | None
+    _noted: int = field(default=MIN, repr=False)
+
+    def __repr__(self) -> str:
+        key = "" if self.routing_key is None else f", routing_key={self.routing_key!r}"
+        return f"stream({without_password(self.address)!r}{key})"
+
+    def open(self, schema: StructType, about: About) -> None:
+        """Make the stream if there is none."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from eventide.errors import PlanError
+        from eventide.marks.streams import create_stream, open_stream
+
+        try:
+            open_stream(self.address, token=self.token)
+        except PlanError:
+            create_stream(self.address, schema=to_arrow_schema(schema, timezone="UTC"), token=self.token)
+
+    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+        """All rows at once, under the batch's number."""
+        options: dict[str, Any] = {"writer_id": self._writer(about), "sequence": batch_id + 1}
+        given = {"routing_key": self.routing_key, "token": self.token}
+        options |= {name: value for name, value in given.items() if value is not None}
+        batch.write.format("eventide").mode("append").options(**options).save(self.address)
+
+    def advance(self, promise: int, about: About) -> None:
+        """Note what the query promises of the panes to come."""
+        from eventide.marks.streams import open_stream
+
+        time = min(promise, LAST)
+        if time > self._noted:
+            stream = open_stream(self.address, token=self.token)
+            seat = stream.store.open_writer(stream.name, self._writer(about), take_over=True)
+            stream.store.note(seat, time, seat.position)
+            self._noted = time
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _writer(self, about: About) -> str:
+        return self.writer_id or f"{about.query}-{about.output}"
