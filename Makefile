@@ -10,7 +10,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 PIP := $(RUN) -m pip --quiet --disable-pip-version-check
-ON_SPARK := tests/spark tests/sinks
+ON_SPARK := tests/spark
 PINNED := --constraint constraints.txt
 
 .DEFAULT_GOAL := help
