@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from eventide.marks.group import ReaderGroup
 from eventide.marks.mark import Mark, TimeWindow
+from eventide.marks.reader import Batch, Reader
 from eventide.marks.streams import Stream, create_stream, list_streams, open_stream
 from eventide.marks.transaction import Transaction
 from eventide.marks.writer import Writer
@@ -13,8 +15,11 @@ if TYPE_CHECKING:
     from eventide.marks.controller import Controller
 
 __all__ = [
+    "Batch",
     "Controller",
     "Mark",
+    "Reader",
+    "ReaderGroup",
     "Stream",
     "TimeWindow",
     "Transaction",
