@@ -1,0 +1,67 @@
+"""A writer's place at a stream: what it holds there, and how far it has come."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+
+from eventide.errors import marks as errors
+from eventide.errors.marks import SegmentSealedError
+from eventide.marks.events import POINT, encode, parted
+from eventide.marks.outgoing import Batch
+from eventide.marks.stores.store import Seat, Store
+
+
+class Desk:
+    """A seat at a stream, with the segments and the position that go with it. Calls must hold ``lock``."""
+
+    def __init__(self, store: Store, seat: Seat) -> None:
+        self.store = store
+        self.seat = seat
+        self.lock = threading.RLock()
+        self.sequence = seat.sequence
+        """The highest sequence that was stored."""
+        self.position = dict(seat.position)
+        """Where the last event in each segment ended."""
+        self._segments = store.stream(seat.stream).segments
+
+    def append(self, batch: Batch, time: int | None) -> None:
+        """Store a batch, and note a time with it, in one step. If its segments were sealed meanwhile, those that
+        follow them take it: all of it, under the same number, so nothing is lost or repeated.
+        """
+        while True:
+            parts = parted(batch.table, batch.where, self._segments) if len(batch.table) else []
+            try:
+                ends = self.store.append(self.seat, batch.number, parts, note=time)
+                break
+            except SegmentSealedError:
+                self._look_again()
+        self.sequence = max(self.sequence, batch.number)
+        self._come_to(ends)
+
+    def note(self, time: int) -> None:
+        """Note a time at the position of all that was stored."""
+        self.store.note(self.seat, time, self.position)
+
+    def add(self, transaction: str, batch: Batch) -> None:
+        """Put a batch into a transaction."""
+        table = batch.table.append_column(POINT, pa.array(batch.where))
+        self.store.add(self.seat, transaction, batch.number, len(table), encode(table))
+
+    def commit(self, transaction: str, time: int | None) -> None:
+        """Store the events of a transaction, and note a time with it, in one step."""
+        self._come_to(self.store.commit(self.seat, transaction, note=time))
+
+    def _come_to(self, ends: dict[int, int]) -> None:
+        if any(number not in self._segments for number in ends):
+            self._segments = self.store.stream(self.seat.stream).segments
+        for number, end in ends.items():
+            self.position[number] = max(end, self.position.get(number, 0))
+        for number in self._segments.ancestors(ends) & self.position.keys():
+            del self.position[number]  # all of it is before its successors
+
+    def _look_again(self) -> None:
+        self._segments = self.store.stream(self.seat.stream).segments
+        if self._segments.has_ended:
+            raise errors.stream_sealed(self.seat.stream)

@@ -1,0 +1,45 @@
+"""A segment in the hands of a reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from eventide.marks.events import decode
+from eventide.marks.streams import Stream
+
+
+@dataclass
+class Held:
+    """How far a reader has come with a segment, and what of it is decoded already."""
+
+    segment: int
+    position: int
+    committed: int = -1
+    leaving: bool = False
+    """It is to be given up after the next commit: nothing more is read of it."""
+    ahead: pa.Table | None = None
+
+    def __post_init__(self) -> None:
+        self.committed = self.position if self.committed < 0 else self.committed
+
+    @property
+    def dirty(self) -> bool:
+        """Whether more was read than committed."""
+        return self.position != self.committed
+
+    def take(self, stream: Stream, rows: int) -> pa.Table:
+        """The next events, at most ``rows``. What a blob has beyond them is kept, not decoded again."""
+        if self.ahead is None or not len(self.ahead):
+            self.ahead = self._fetched(stream, rows)
+        taken, self.ahead = self.ahead.slice(0, rows), self.ahead.slice(rows)
+        self.position += len(taken)
+        return taken
+
+    def _fetched(self, stream: Stream, rows: int) -> pa.Table:
+        blobs = stream.store.read(stream.name, self.segment, self.position, rows=rows)
+        if not blobs:
+            return pa.table({})
+        table = pa.concat_tables([decode(blob.body) for blob in blobs])
+        return table.slice(self.position - blobs[0].offset)

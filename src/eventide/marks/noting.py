@@ -1,0 +1,102 @@
+"""Time that is noted: as users give it, or by the clock."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TypeAlias
+
+from eventide.errors.marks import SeatTakenError
+from eventide.time import instant
+
+Time: TypeAlias = int | str | datetime
+"""An instant as users give it: microseconds, ISO-8601, or a datetime."""
+
+Clock = Callable[[], int]
+"""The time now, in microseconds."""
+
+_log = logging.getLogger("eventide.marks")
+
+
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+def micros(time: Time) -> int:
+    """A time that a user notes, in microseconds since the epoch."""
+    if isinstance(time, int) and not isinstance(time, bool):
+        return time
+    return instant(time, what="time to note")
+
+
+class ClockNotes:
+    """Which time a writer may note by the clock, and whether it should.
+
+    >>> notes = ClockNotes(every=5, clock=lambda: 100)
+    >>> notes.due()
+    100
+    >>> notes.due(began=[70])
+    70
+    >>> notes.noted(70)
+    >>> notes.due() is None
+    True
+    """
+
+    def __init__(self, every: int, clock: Clock, last: int | None = None) -> None:
+        self._every = every
+        self._clock = clock
+        self._last = last
+        self._at: int | None = None
+
+    def due(self, *, began: Iterable[int] = ()) -> int | None:
+        """The time to note now; None if the last note is not old enough."""
+        if self._at is not None and self._at <= self._clock() < self._at + self._every:
+            return None
+        return self.time(began=began)
+
+    def time(self, *, began: Iterable[int] = ()) -> int:
+        """Now; but not beyond the beginning of a transaction that may still bring events, and never back.
+
+        A clock that is set back makes time stand still until it has caught up.
+        """
+        now = min((self._clock(), *began))
+        return now if self._last is None else max(self._last, now)
+
+    def noted(self, time: int) -> None:
+        """A time was noted."""
+        self._last, self._at = time, self._clock()
+
+
+class Ticker:
+    """A thread that calls a method every so often, until it is stopped, or its object is gone."""
+
+    def __init__(self, every: int, tick: Callable[[], None], name: str) -> None:
+        self._tick = weakref.WeakMethod(tick)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(every / 1e6,), name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and wait until a call that is under way has ended."""
+        self._stopped.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self, seconds: float) -> None:
+        while not self._stopped.wait(seconds):
+            tick = self._tick()
+            if tick is None:
+                return
+            try:
+                tick()
+            except SeatTakenError as reason:
+                _log.warning("%s stops noting time: %s", self._thread.name, reason)
+                return
+            except Exception:  # what is wrong may be over next time; whoever writes is told, too
+                _log.warning("%s could not note the time", self._thread.name, exc_info=True)
+            del tick

@@ -1,0 +1,300 @@
+"""Writers: events into a stream, and what their producer knows of time."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Literal
+
+from eventide.errors import PlanError
+from eventide.errors import marks as stream_errors
+from eventide.errors import writers as errors
+from eventide.errors.marks import SeatTakenError
+from eventide.marks.desk import Desk
+from eventide.marks.events import Rows
+from eventide.marks.noting import Clock, ClockNotes, Ticker, Time, micros, wall_clock
+from eventide.marks.outgoing import Outgoing
+from eventide.marks.streams import Stream, open_stream
+from eventide.marks.transaction import Status, Transaction, status_of
+from eventide.time import duration
+
+
+class Writer:
+    """Writes events to a stream, in order for each routing key, and says how far its time has come.
+
+    ``writer_id`` names the producer, and stays the same when it is restarted; each id belongs to one writer at a time
+    (``take_over=True`` ends the one that was there). Without an id a writer cannot note time.
+
+    ``routing_key`` names the column that decides the segment. Events without a key go to the segments by whole
+    batches, and are in order within a batch only.
+
+    Events are sent when there are ``batch_rows`` of them, with ``flush()``, with a note, and at the end; they are
+    durable then. If sending fails, the events are kept (``unsent``) and sent again with the next call: nothing is
+    lost, and nothing is stored twice. At the end of a ``with`` block all that was written is sent, whether or not
+    there was an exception; use a transaction where all or nothing is wanted.
+
+    With ``note_time="auto"`` the wall clock is noted, at most ``note_every`` so often, by a thread and whenever
+    something is sent: right for events that have the time at which they are written. With a ``clock`` of your own
+    there is no thread: call ``tick()``. All methods may be called from several threads.
+
+    >>> import pyarrow as pa
+    >>> from eventide.marks.stores.memory import MemoryStore
+    >>> from eventide.marks.stores.store import Config
+    >>> store = MemoryStore()
+    >>> _ = store.create_stream("orders", Config(schema=pa.schema({"shop": pa.string(), "price": pa.int64()})))
+    >>> with Writer(Stream(store, "orders"), "till-1", routing_key="shop") as till:
+    ...     till.write({"shop": "kiel", "price": 3})
+    ...     till.write({"shop": "bonn", "price": 4})
+    ...     till.note_time("2026-01-01T12:00:00Z")
+    >>> store.lengths("orders")
+    {0: 2}
+    """
+
+    def __init__(
+        self,
+        stream: str | Stream,
+        writer_id: str | None = None,
+        *,
+        note_time: Literal["manual", "auto"] = "manual",
+        routing_key: str | None = None,
+        batch_rows: int = 1000,
+        note_every: str | timedelta = "5 seconds",
+        take_over: bool = False,
+        token: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        _check(writer_id, note_time, batch_rows)
+        every = duration(note_every, what="note_every of Writer()")
+        found = stream if isinstance(stream, Stream) else open_stream(stream, token=token)
+        schema = found.schema
+        if routing_key is not None and routing_key not in schema.names:
+            raise errors.unknown_routing_column(routing_key, schema.names)
+        self.stream = found
+        self.writer_id = writer_id or f"writer-{uuid.uuid4().hex}"
+        self._named = writer_id is not None
+        self._schema, self._column, self._rows = schema, routing_key, batch_rows
+        self._desk = Desk(found.store, found.store.open_writer(found.name, self.writer_id, take_over=take_over))
+        self._out = Outgoing(schema, routing_key, self.writer_id, self._desk.sequence)
+        self._own_numbers: bool | None = None
+        self._closed = False
+        self._clock = clock or wall_clock
+        self._began: dict[str, tuple[int, int]] = {}
+        """Transactions that may still bring events: when each began, and when it ends, on our clock."""
+        self._notes: ClockNotes | None = None
+        self._ticker: Ticker | None = None
+        if note_time == "auto":
+            own = (note.time for note in found.store.notes(found.name) if note.writer == self.writer_id)
+            self._notes = ClockNotes(every, self._clock, next(own, None))
+            if clock is None:
+                self._ticker = Ticker(every, self.tick, f"writer {self.writer_id!r}")
+
+    @property
+    def last_sequence(self) -> int:
+        """The highest sequence that is stored under this id, also by writers before this one; 0 if none is."""
+        return self._desk.sequence
+
+    @property
+    def unsent(self) -> list[Mapping[str, Any]]:
+        """The events that are not known to be stored, in order. They stay readable when the writer was replaced."""
+        with self._desk.lock:
+            return self._out.events
+
+    def write(self, event: Mapping[str, Any], routing_key: str | None = None) -> None:
+        """One event; a column that it lacks is null. ``routing_key`` goes before the column of the writer."""
+        with self._working():
+            self._number_by(own=False)
+            self._out.add(event, routing_key)
+            if self._out.loose >= self._rows:
+                self._flush()
+
+    def append(self, rows: Rows, *, sequence: int | None = None, time: Time | None = None) -> bool:
+        """Many events at once, stored together or not at all, and durable afterwards.
+
+        With a ``sequence`` (numbers of your own, from 1, that grow) a batch can be sent again at any time, also by
+        another process: if it, or a later one, is stored under this id already, nothing happens and False is
+        returned. Rows with a sequence are not kept if sending fails: send them again under the same one.
+
+        ``time`` is noted in the same step, as by ``note_time``.
+        """
+        with self._working():
+            if sequence is not None and (isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 1):
+                raise errors.bad_sequence(sequence)
+            self._number_by(own=sequence is not None)
+            noted = self._due() if time is None else self._given(time)
+            if sequence is None:
+                self._out.gather()
+                self._out.take(rows)
+                self._send(noted)
+                return True
+            if sequence <= self._desk.sequence:
+                return False
+            self._desk.append(self._out.batch(sequence, rows), noted)
+            self._noted(noted)
+            return True
+
+    def flush(self) -> None:
+        """Send everything. It is durable when this returns."""
+        with self._working():
+            self._flush()
+
+    def note_time(self, time: Time, *, nothing_written: bool = False) -> None:
+        """Say that everything of this producer before ``time`` is written (microseconds, ISO-8601, or a datetime).
+
+        Sends what was written first, in the same step. ``nothing_written=True`` is for a producer that has no event
+        before ``time``, and never wrote any. A time before the last one is refused; what was written is sent anyway.
+        """
+        with self._working():
+            self._note(self._given(time), nothing_written=nothing_written)
+
+    def tick(self) -> None:
+        """With ``note_time="auto"``: note the clock if it is time to. The writer's thread does it, where it has one."""
+        with self._working():
+            time = self._due()
+            if time is not None and (len(self._out) or self._desk.position):
+                self._note(time)
+
+    def begin(self, *, timeout: str | timedelta = "30 seconds") -> Transaction:
+        """A transaction: events that become visible all at once, at its commit, or never. It is aborted when it is not
+        committed within ``timeout``. There may be several at once.
+        """
+        length = duration(timeout, what="timeout of begin()")
+        with self._working():
+            now = self._clock()
+            begun = self._desk.store.begin(self._desk.seat, timeout=length)
+            self._began[begun.id] = now, now + length
+            out = Outgoing(self._schema, self._column, begun.id)
+            return Transaction(begun.id, self._desk, out, self._rows, self._commit, self._ended)
+
+    def transaction_status(self, id_: str) -> Status:
+        """What has become of a transaction, also of a writer before this one: of one that was open when its writer
+        died nothing will ever be seen.
+        """
+        return status_of(self._desk, id_)
+
+    def close(self) -> None:
+        """Send everything, and give the id back. Open transactions are aborted. Again is harmless."""
+        if self._ticker is not None:
+            self._ticker.stop()
+        with self._desk.lock:
+            if self._closed:
+                return
+            with self._working():
+                self._close()
+
+    def _close(self) -> None:
+        try:
+            if self._notes is not None and (len(self._out) or self._desk.position):
+                self._note(self._notes.time(began=self._open_since()))
+            else:
+                self._flush()
+            self._desk.store.close_writer(self._desk.seat)
+        except SeatTakenError:
+            if len(self._out):
+                raise  # else the other one can have the seat
+        self._closed = True
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """One call at a time; whoever fails says what became of the events."""
+        with self._desk.lock:
+            if self._closed:
+                raise errors.writer_closed(self.stream.name, self.writer_id)
+            try:
+                yield
+            except SeatTakenError as cause:
+                raise errors.replaced(cause, len(self._out)) from cause
+            except Exception as cause:
+                if self._out.batches:
+                    cause.add_note(errors.unsent(self.writer_id, len(self._out)))
+                raise
+
+    def _flush(self) -> None:
+        self._out.gather()
+        if self._out.batches:
+            self._send(self._due())
+
+    def _send(self, time: int | None) -> None:
+        """Batches in order; the time goes with the last one, in one step."""
+        while self._out.batches:
+            last = len(self._out.batches) == 1
+            self._desk.append(self._out.batches[0], time if last else None)
+            self._out.batches.popleft()
+        self._noted(time)
+
+    def _note(self, time: int, *, nothing_written: bool = False) -> None:
+        self._out.gather()
+        if not (self._out.batches or self._desk.position or nothing_written):
+            raise errors.note_without_write(self.stream.name, self.writer_id)
+        if not self._out.batches:
+            self._desk.note(time)
+            self._noted(time)
+            return
+        try:
+            self._send(time)
+        except PlanError:
+            self._send(None)  # it is the time that was refused
+            raise
+
+    def _noted(self, time: int | None) -> None:
+        if self._notes is not None and time is not None:
+            self._notes.noted(time)
+
+    def _due(self) -> int | None:
+        return None if self._notes is None else self._notes.due(began=self._open_since())
+
+    def _open_since(self) -> list[int]:
+        now = self._clock()
+        self._began = {id_: times for id_, times in self._began.items() if now < times[1]}
+        return [began for began, _ in self._began.values()]
+
+    def _commit(self, id_: str, time: Time | None, *, empty: bool) -> None:
+        """For a transaction: the time that it gives is true of all that this writer has written."""
+        with self._working():
+            noted = None if time is None else self._given(time)
+            if self._notes is not None:
+                if id_ not in self._began:  # time went on without it
+                    raise stream_errors.transaction_over(id_, "expired")
+                others = [began for other, (began, _) in self._began.items() if other != id_]
+                noted = self._notes.time(began=others)
+            if noted is not None:
+                self._flush()
+            if empty and not self._desk.position:  # nothing was ever written that a time could belong to
+                if time is not None:
+                    raise errors.note_without_write(self.stream.name, self.writer_id)
+                noted = None
+            self._desk.commit(id_, noted)
+            self._noted(noted)
+
+    def _ended(self, id_: str) -> None:
+        self._began.pop(id_, None)
+
+    def _given(self, time: Time) -> int:
+        if self._notes is not None:
+            raise errors.note_by_hand(self.writer_id)
+        if not self._named:
+            raise errors.note_without_id(self.stream.name)
+        return micros(time)
+
+    def _number_by(self, *, own: bool) -> None:
+        if self._own_numbers is not None and self._own_numbers != own:
+            raise errors.mixed_numbering(self.writer_id, self._own_numbers)
+        self._own_numbers = own
+
+
+def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
+    if writer_id is not None and (not isinstance(writer_id, str) or not writer_id):
+        raise errors.not_a_writer_id(writer_id)
+    if note_time not in ("manual", "auto"):
+        raise errors.unknown_noting(note_time)
+    if note_time == "auto" and writer_id is None:
+        raise errors.auto_without_id()
+    if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
+        raise errors.bad_batch_rows(batch_rows)
