@@ -37,8 +37,11 @@ def histories(draw: st.DrawFn, most: int = 7) -> Segments:
     return segments
 
 
-def before(segments: Segments, position: Position) -> set[tuple[int, int]]:
-    """All events (segment and offset) before a position. Older segments over the same keys are before newer ones."""
+def before(segments: Segments, position: Position, length: int = 9) -> set[tuple[int, int]]:
+    """All events (segment and offset) before a position, if no segment has more than ``length``.
+
+    Older segments over the same keys are before newer ones.
+    """
     found: set[tuple[int, int]] = set()
     for number, offset in position.items():
         found |= {(number, place) for place in range(BEGUN, offset)}
@@ -47,7 +50,7 @@ def before(segments: Segments, position: Position) -> set[tuple[int, int]]:
             newer = segments[ahead.pop()]
             for one in segments.all:
                 if one.epoch < newer.epoch and one.low < newer.high and newer.low < one.high:
-                    everything = {(one.number, place) for place in range(BEGUN, 9)}
+                    everything = {(one.number, place) for place in range(BEGUN, length)}
                     if not everything <= found:
                         found |= everything
                         ahead.append(one.number)
