@@ -153,9 +153,7 @@ class Promise(RuleBasedStateMachine):
     def write(self, data: Any, rows: int) -> None:
         name = data.draw(st.sampled_from(sorted(self.seats)))
         segment = data.draw(st.sampled_from(self.store.stream("orders").segments.open)).number
-        self.sequence += 1
-        end = self.store.append(self.seats[name], self.sequence, [Part(segment, rows, b"")])[segment]
-        self.written.setdefault(name, []).extend((segment, place) for place in range(end - rows, end))
+        self.append(name, segment, rows)
 
     @precondition(lambda self: self.seats and not self.ended)
     @rule(data=st.data(), ahead=st.integers(0, 20), wrong=st.sampled_from([0, 0, 0, 0, 100, -100]))
@@ -165,10 +163,16 @@ class Promise(RuleBasedStateMachine):
         self.say(name, self.heard(name, self.clock + wrong) + ahead)
 
     @precondition(lambda self: self.seats and not self.ended)
-    @rule(ahead=st.integers(1, 20))
-    def all_note(self, ahead: int) -> None:
+    @rule(ahead=st.integers(1, 20), place=st.integers(0, 7), passed=st.sampled_from([1, 1, PERIOD, TIMEOUT]))
+    def work(self, ahead: int, place: int, passed: int) -> None:
+        """All that are there write, note, and are merged."""
+        opened = self.store.stream("orders").segments.open
+        for name in sorted(self.seats):
+            self.append(name, opened[place % len(opened)].number, 1)
+        self.clock += passed
         for name in sorted(self.seats):
             self.say(name, self.heard(name) + ahead)
+        self.merge(1)
 
     @precondition(lambda self: len(self.seats) > 1 or (self.seats and self.marks))
     @rule(data=st.data(), closing=st.booleans())
@@ -212,6 +216,11 @@ class Promise(RuleBasedStateMachine):
         known = {note.writer: note.time for note in self.store.notes("orders")}
         return known.get(name, self.clock if otherwise is None else otherwise)
 
+    def append(self, name: str, segment: int, rows: int) -> None:
+        self.sequence += 1
+        end = self.store.append(self.seats[name], self.sequence, [Part(segment, rows, b"")])[segment]
+        self.written.setdefault(name, []).extend((segment, place) for place in range(end - rows, end))
+
     def say(self, name: str, time: int) -> None:
         self.sequence += 1
         self.store.append(self.seats[name], self.sequence, [], note=time)
@@ -246,7 +255,8 @@ class Promise(RuleBasedStateMachine):
             assert mark.number == last.number + 1
             assert mark.lower > last.lower or mark.lower == MAX
             assert mark.upper >= last.upper
-            assert before(segments, last.cut) <= before(segments, mark.cut)
+            longest = max(self.store.lengths("orders").values())
+            assert before(segments, last.cut, longest) <= before(segments, mark.cut, longest)
 
     @invariant()
     def time_stands_still_while_a_live_writer_is_behind(self) -> None:
