@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 import eventide as ev
 from eventide import marks
 from eventide.errors import PlanError
-from eventide.marks.controller import Controller
 from eventide.marks.stores.sqlite import sqlite_store
 from eventide.time import instant
 from tests.spark.running import Stream
@@ -34,7 +33,7 @@ class Shop:
         self.address = f"{url}#orders"
         created = marks.create_stream(self.address, schema=SCHEMA, segments=segments, mark_every="1 second")
         self.stream = marks.Stream(sqlite_store(url, clock=lambda: self.now), created.name)
-        self.controller = Controller(self.stream.store, "only")
+        self.controller = marks.Controller(self.stream.store, "only")
         self.now = START + MINUTE  # past the delay of a new stream
 
     def writer(self, name: str) -> marks.Writer:
@@ -118,9 +117,9 @@ def test_a_query_goes_on_where_it_stopped_across_a_scale_event(spark: SparkSessi
 
 def test_what_cannot_be_read_is_refused_with_its_cause(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
-    with pytest.raises(Exception, match="There is no stream 'order'. Did you mean 'orders'"):
+    with pytest.raises(Exception, match=r"There is no stream 'order'\. Did you mean 'orders'"):
         spark.readStream.format("eventide").load(shop.address.removesuffix("s"))
-    with pytest.raises(Exception, match="its store, #, and its name|is not the address of a stream"):
+    with pytest.raises(Exception, match="'orders' is not the address of a stream"):
         spark.readStream.format("eventide").load("orders")
     frame = (
         spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts").withColumnRenamed("value", "shop")

@@ -140,6 +140,12 @@ class MemoryStore:
         return self._found(seat.stream).commit(seat, transaction, note, self.now())
 
     @_alone
+    def commit_batch(
+        self, seat: Seat, sequence: int, ids: Sequence[str], /, *, note: int | None = None
+    ) -> dict[int, int]:
+        return self._found(seat.stream).commit_batch(seat, sequence, ids, note, self.now())
+
+    @_alone
     def abort(self, seat: Seat, transaction: str) -> None:
         self._found(seat.stream).abort(seat, transaction, self.now())
 

@@ -178,6 +178,28 @@ class MemoryStream:
             one.end("committed")
         return dict(one.ends)
 
+    def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], note: int | None, now: int) -> dict[int, int]:
+        writer = self._seated(seat)
+        all_ = [self._transaction(seat, id_, now) for id_ in ids]
+        before = self.notes.get(seat.writer)
+        note = None if note is not None and before is not None and note < before.time else note
+        if sequence <= writer.sequence:
+            for one in all_:
+                if one.status == "open":
+                    one.end("aborted")
+            self._note(seat, note, writer.position, self.lengths, now)
+            return {}
+        for one in all_:
+            if one.status != "open":
+                raise errors.transaction_over(one.id, one.status)
+        parts = [part for one in all_ for part in _routed(one.bodies, self.info.segments)]
+        writer.ends = self._write(seat, parts, note, now)
+        writer.sequence = sequence
+        for one in all_:
+            one.ends = writer.ends
+            one.end("committed")
+        return dict(writer.ends)
+
     def abort(self, seat: Seat, id_: str, now: int) -> None:
         one = self._transaction(seat, id_, now)
         if one.status == "committed":

@@ -176,7 +176,7 @@ class Log(Protocol):
         ...
 
     def commit_batch(
-        self, seat: Seat, sequence: int, transactions: Sequence[str], *, note: int | None = None
+        self, seat: Seat, sequence: int, ids: Sequence[str], /, *, note: int | None = None
     ) -> dict[int, int]:
         """Commit several transactions in one step, under a sequence: where they end in each segment.
 

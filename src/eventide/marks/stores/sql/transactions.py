@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 from eventide.errors import marks as errors
 from eventide.marks import events
@@ -11,7 +12,7 @@ from eventide.marks.stores.sql.database import Rows, Step, Values
 from eventide.marks.stores.sql.events import put, segments_question
 from eventide.marks.stores.sql.positions import packed, unpacked
 from eventide.marks.stores.sql.streams import locked, unknown
-from eventide.marks.stores.sql.writers import keep, noted, question, seated
+from eventide.marks.stores.sql.writers import Seated, keep, noted, question, seated
 from eventide.marks.stores.store import Part, Seat, Transaction, TransactionStatus
 
 REMEMBERED = 3_600_000_000
@@ -30,6 +31,8 @@ _ADD = """
     INSERT INTO eventide_additions (transaction_id, number, rows, body) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
 """
 _END = "UPDATE eventide_transactions SET status = ?, ends = ? WHERE id = ?"
+_ABORT = "UPDATE eventide_transactions SET status = 'aborted' WHERE id = ? AND status = 'open'"
+_ADDITIONS = "SELECT body FROM eventide_additions WHERE transaction_id = ? ORDER BY number"
 _EMPTY = "DELETE FROM eventide_additions WHERE transaction_id = ?"
 
 
@@ -63,24 +66,51 @@ def add(step: Step, seat: Seat, transaction: str, number: int, rows: int, body: 
 def commit(step: Step, seat: Seat, transaction: str, note: int | None) -> dict[int, int]:
     """``Log.commit``."""
     _, segments = locked(step, seat.stream, change=False)  # no scaling between here and the end
-    answer, found, additions = step.ask(
-        question(seat),
-        _one(transaction),
-        ("SELECT body FROM eventide_additions WHERE transaction_id = ? ORDER BY number", (transaction,)),
-    )
+    answer, found = step.ask(question(seat), _one(transaction))
     writer = seated(step, seat, answer)
     status, ends_before = _status(step, seat, transaction, found)
     if status == "committed":
         return unpacked(ends_before)
     if status != "open":
         raise errors.transaction_over(transaction, status)
-    parts = [part for (body,) in additions for part in _routed(body, segments)]
-    (lengths,) = step.ask(segments_question(seat.stream, {part.segment for part in parts}))
-    ends = put(step, writer, parts, lengths, segments)
+    ends = _put_all(step, writer, [transaction], segments)
     position = {**writer.position, **ends}
     keep(step, writer, writer.sequence, writer.ends, position, noted(writer, note, position, step.now, segments))
-    step.tell(_END, ("committed", packed(ends), transaction))
-    step.tell(_EMPTY, (transaction,))
+    return ends
+
+
+def commit_batch(
+    step: Step, seat: Seat, sequence: int, transactions: Sequence[str], note: int | None
+) -> dict[int, int]:
+    """``Log.commit_batch``."""
+    _, segments = locked(step, seat.stream, change=False)
+    answer, *found = step.ask(question(seat), *map(_one, transactions))
+    writer = seated(step, seat, answer)
+    for transaction, one in zip(transactions, found, strict=True):
+        status, _ = _status(step, seat, transaction, one)
+        if status != "open" and sequence > writer.sequence:
+            raise errors.transaction_over(transaction, status)
+    if sequence > writer.sequence:
+        ends = _put_all(step, writer, transactions, segments)
+        position, last, kept = {**writer.position, **ends}, sequence, packed(ends)
+    else:
+        ends, position, last, kept = {}, writer.position, writer.sequence, writer.ends
+        step.tell_each(_ABORT, [(transaction,) for transaction in transactions])
+        step.tell_each(_EMPTY, [(transaction,) for transaction in transactions])
+    if note is not None and writer.before is not None and note < writer.before.time:
+        note = None
+    keep(step, writer, last, kept, position, noted(writer, note, position, step.now, segments))
+    return ends
+
+
+def _put_all(step: Step, writer: Seated, transactions: Sequence[str], segments: Segments) -> dict[int, int]:
+    """Make the events of open transactions visible."""
+    additions = step.ask(*((_ADDITIONS, (transaction,)) for transaction in transactions))
+    parts = [part for found in additions for (body,) in found for part in _routed(body, segments)]
+    (lengths,) = step.ask(segments_question(writer.seat.stream, {part.segment for part in parts}))
+    ends = put(step, writer, parts, lengths, segments)
+    step.tell_each(_END, [("committed", packed(ends), transaction) for transaction in transactions])
+    step.tell_each(_EMPTY, [(transaction,) for transaction in transactions])
     return ends
 
 
