@@ -1,5 +1,17 @@
-"""Where Spark finds ``format("eventide")``: it looks for data sources in packages whose names begin with pyspark_."""
+"""What Spark itself looks for by name: the data source ``eventide``, and the process that forks Python workers.
 
-from eventide.marks.spark.source import EventideSource as DefaultSource
+Spark finds data sources in packages whose names begin with ``pyspark_``. Nothing is imported here before it is asked
+for: the process that forks workers must not import Polars.
+"""
 
-__all__ = ["DefaultSource"]
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DefaultSource":
+        from eventide.marks.spark.source import EventideSource
+
+        return EventideSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

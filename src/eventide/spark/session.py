@@ -7,7 +7,8 @@ import os
 import re
 import site
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,7 +95,8 @@ def session(
     cheap_files = local and running is None and _FILES not in {**settings_from_outside(), **given}
     if cheap_files:
         builder.config(_FILES, _BY_RENAMING)
-    spark = configure(builder).getOrCreate()
+    with _paths_for_java(configure(builder)):
+        spark = builder.getOrCreate()
     if cheap_files:
         _without_checksums(spark)
     return spark
@@ -170,7 +172,7 @@ def _local_profile() -> dict[str, str]:
     paths = []
     if os.name == "posix":
         paths.append(str(Path(__file__).with_name("workers")))
-        profile["spark.python.daemon.module"] = "eventide_daemon"
+        profile["spark.python.daemon.module"] = "pyspark_eventide.daemon"
     home = str(Path(__file__).parents[2])
     if home not in {*site.getsitepackages(), site.getusersitepackages()}:  # a checkout: workers must find it as well
         paths.append(home)
@@ -205,6 +207,21 @@ def _spark_session() -> type[SparkSession]:
     except ImportError as cause:
         raise errors.no_spark() from cause
     return SparkSession
+
+
+@contextmanager
+def _paths_for_java(builder: SparkSession.Builder) -> Iterator[None]:
+    """What a session tells of Python's path, Java hands on to some processes only; others get what it has itself."""
+    before = os.environ.get("PYTHONPATH")
+    paths = [str(builder._options.get(_PYTHON_PATH, "")), before or ""]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def _without_checksums(spark: SparkSession) -> None:

@@ -16,7 +16,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from eventide.errors import marks as errors
@@ -45,7 +44,7 @@ class Staging:
         stream = open_stream(address, token=self._token)
         self._schema = stream.schema
         self._key, self._note = options.get("routing_key"), options.get("note")
-        given = [name for name in to_arrow_schema(schema).names if name not in _OURS]
+        given = [name for name in schema.names if name not in _OURS]
         strange = sorted(set(given) - set(self._schema.names))
         if strange:
             raise errors.unknown_columns(strange, self._schema.names)

@@ -3,7 +3,7 @@
 Spark's own daemon imports nothing, because a thread that a package starts at import would be missing in the workers.
 So every worker imports pyspark and Arrow by itself. Here they are imported before the fork: all that they start then is
 a thread of the memory allocator, which is made for that. Polars is not: a forked Polars does not delete the files that
-it spills. That is why this file lies outside the package: ``import eventide`` would import Polars.
+it spills. That is why this file lies outside of ``eventide``, which imports it.
 """
 
 from __future__ import annotations
