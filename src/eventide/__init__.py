@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eventide import policies, sinks
+    from eventide import marks, policies, sinks
     from eventide.aggregates import (
         Accumulator,
         Aggregate,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         PlanError,
         Refused,
     )
+    from eventide.marks.spark.scanning import scan_stream
     from eventide.plan import (
         Pipeline,
         Stream,
@@ -159,6 +160,7 @@ __all__ = [
     "lag",
     "last",
     "listen",
+    "marks",
     "max",
     "max_by",
     "mean",
@@ -181,6 +183,7 @@ __all__ = [
     "rows",
     "run",
     "scan_parquet",
+    "scan_stream",
     "session",
     "sessions",
     "sinks",
@@ -214,7 +217,9 @@ _ON_SPARK = {
 
 
 def __getattr__(name: str) -> object:
-    if name in ("policies", "sinks"):
+    if name == "scan_stream":
+        return import_module("eventide.marks.spark.scanning").scan_stream
+    if name in ("marks", "policies", "sinks"):
         return import_module(f"eventide.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'eventide' has no attribute {name!r}", name=name, obj=import_module(__name__))

@@ -20,7 +20,9 @@ POINT = "__point"
 
 Rows: TypeAlias = "pl.DataFrame | pa.Table | Sequence[Mapping[str, Any]]"
 
-_WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
+# Batches are small: threads would cost five times as much as they save.
+_WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
@@ -55,7 +57,7 @@ def encode(table: pa.Table) -> bytes:
 
 def decode(body: bytes) -> pa.Table:
     """The events of ``encode``."""
-    return pa.ipc.open_stream(body).read_all()
+    return pa.ipc.open_stream(body, options=_READ).read_all()
 
 
 def points(keys: Iterable[Any] | pl.Series) -> npt.NDArray[np.float64]:

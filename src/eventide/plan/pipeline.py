@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from eventide.local import Clock, LocalQuery, LocalResult, Rows
     from eventide.spark.feeding import Source
-    from eventide.spark.scanning import Scan
+    from eventide.spark.scan import Scan
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How an input's rows reach the first stage: a DataFrame through the JVM, or files straight from disk."""
+"""How an input's rows reach the first stage: a DataFrame through the JVM, or a scan past it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eventide.columns import expressions
 from eventide.errors import joins as join_errors
 from eventide.errors import spark as errors
 from eventide.spark import page
-from eventide.spark.scanning import Scan, stamp_files
+from eventide.spark.scan import Scan, stamp_pieces
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import NOW, stamp_needs_now, stamp_rows
 from eventide.spark.types import polars_schema
@@ -51,7 +51,7 @@ class Feed:
     def stamped(self, stage: Stage, edge: int) -> DataFrame:
         """The rows as pages of an operator's input."""
         if isinstance(self.rows, Scan):
-            return self.rows.files().mapInArrow(stamp_files(stage, self.rows.parts, edge), page.SCHEMA)
+            return self.rows.pieces().mapInArrow(stamp_pieces(stage, edge, self.rows.reading()), page.SCHEMA)
         from pyspark.sql import functions as F  # noqa: N812
 
         now = F.unix_micros(F.current_timestamp())

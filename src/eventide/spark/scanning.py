@@ -1,7 +1,5 @@
-"""A fused scan: files that are read and stamped in the same worker, so that their rows never cross the JVM.
-
-Spark finds the files and logs which batch has which, as it does for any file source; it never opens them. A task gets
-the names of its files, reads them with Polars, and sends on what the stamp makes of them.
+"""Files that are read and stamped in the same worker. Spark finds them and logs which batch has which, but never opens
+them; the tasks do, with Polars.
 """
 
 from __future__ import annotations
@@ -9,26 +7,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
-import pyarrow as pa
 
 from eventide.errors import spark as errors
-from eventide.spark import page
 from eventide.spark.buckets import labels
 from eventide.spark.control import on_disk
-from eventide.spark.settling import settle
-from eventide.spark.stage import Stage
-from eventide.spark.stamping import NOW, StampBatches, as_batch, stamped_pages, watermark_known
-from eventide.spark.tasks import this_task
+from eventide.spark.scan import Scan
+from eventide.spark.stamping import NOW
 from eventide.spark.types import as_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
-    from eventide.plan.pipeline import Pipeline
+    from eventide.spark.scan import Read
 
 _SCHEMES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://", "az://", "http://", "https://")  # that Polars opens
 _FILE = "path string, modificationTime timestamp, length bigint, content binary"  # the content is never asked for
@@ -36,28 +29,15 @@ _ROWS = 2_000_000  # rows read at a time
 
 
 @dataclass(frozen=True)
-class Scan:
-    """Files that become a stream. ``scan.transform(pipeline)`` gives panes; ``ev.run`` takes it, too."""
+class Files(Scan):
+    """Files that become a stream."""
 
     path: str
     format: Literal["parquet", "arrow"]
-    schema: StructType
-    spark: SparkSession
     files_per_batch: int | None = None
     parts: int = 1  # of each file, each read by a task of its own
 
-    isStreaming = True  # noqa: N815  # as a DataFrame says it
-
-    @property
-    def sparkSession(self) -> SparkSession:  # noqa: N802  # as a DataFrame says it
-        """The session that it runs in."""
-        return self.spark
-
-    def transform(self, pipeline: Pipeline) -> DataFrame:
-        """The panes of a pipeline over the files."""
-        return pipeline(self)
-
-    def files(self) -> DataFrame:
+    def pieces(self) -> DataFrame:
         """A row for each part of a file: its name, and which of its parts."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -72,10 +52,19 @@ class Scan:
         every = F.explode(F.array(*[F.lit(label) for label in labels(self.parts)])).alias("part")
         return names.select("path", NOW, every).repartition(self.parts, "part")
 
+    def reading(self) -> Read:
+        """Reads a part of a file."""
+        parts = self.parts
+
+        def read(piece: dict[str, Any], schema: Mapping[str, pl.DataType]) -> Iterator[pl.DataFrame]:
+            return _read(_path(piece["path"]), schema, labels(parts).index(piece["part"]), parts)
+
+        return read
+
 
 def scan_parquet(
     path: str, *, files_per_batch: int | None = None, parts: int | None = None, spark: SparkSession | None = None
-) -> Scan:
+) -> Files:
     """Parquet files, those that are there and those to come, as the fastest source for a pipeline.
 
     In place of ``spark.readStream.parquet(path)``. ``files_per_batch`` limits a micro-batch; each file is read in
@@ -99,25 +88,7 @@ def scan_parquet(
     if parts is None:
         cores = int(active.conf.get("spark.sql.shuffle.partitions", "1") or 1)
         parts = -(-cores // files_per_batch) if files_per_batch else 1
-    return Scan(path, "parquet", schema, active, files_per_batch, parts)
-
-
-def stamp_files(stage: Stage, parts: int, edge: int = 0) -> StampBatches:
-    """Names of files to pages."""
-
-    def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
-        task = this_task()
-        was = watermark_known(stage, task)
-        number = 0
-        for one in (one for batch in batches for one in batch.to_pylist()):
-            part = labels(parts).index(one["part"])
-            for rows in _read(_path(one["path"]), stage.schemas[edge], part, parts):
-                sequence = page.sequence(task.number, number)
-                yield as_batch(stamped_pages(stage, rows, one[NOW], sequence, was, edge))
-                number += 1
-
-    return stamped
+    return Files(schema, active, path, "parquet", files_per_batch, parts)
 
 
 def _read(path: str, schema: Mapping[str, pl.DataType], part: int, parts: int) -> Iterator[pl.DataFrame]:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from eventide.errors import marks as errors
 from eventide.marks.events import POINT, encode, points, table_of
-from eventide.marks.spark.source import PLACE
+from eventide.marks.spark.reading import PLACE
 from eventide.marks.streams import open_stream
 from eventide.time import LAST
 

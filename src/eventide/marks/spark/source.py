@@ -1,7 +1,7 @@
 """``spark.readStream.format("eventide").load("sqlite:///shop.db#orders")``: a stream's events as rows.
 
 One partition for each segment, as Arrow; a segment's successors come in a later batch than its end. Beside its own
-columns a row has ``_segment``, ``_offset``, and ``_mark``: the last mark that has been passed at the end of its batch.
+columns a row has those of ``PLACE``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -25,13 +26,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from eventide.errors import marks as errors
-from eventide.marks.events import decode
 from eventide.marks.segments import Position, Segments
 from eventide.marks.spark.planning import last_passed, onward, parts, released, thinned
+from eventide.marks.spark.reading import PLACE, pieces_of
 from eventide.marks.streams import Stream, open_stream
 
-PLACE = (("_segment", pa.int64()), ("_offset", pa.int64()), ("_mark", pa.int64()))
-_ROWS = 100_000  # rows that are decoded and sent together
 _MARKS = 1_000  # marks that come in one batch, of those that wait
 
 
@@ -57,6 +56,8 @@ class EventideSource(DataSource):
         """The columns of the stream's events, and where in the stream they were."""
         if self.options.get("only") == "marks":
             return StructType().add("value", "string")
+        if self.options.get("only") == "parts":
+            return StructType().add("segment", "long").add("start", "long").add("end", "long").add("mark", "long")
         stream = self._stream()
         schema = stream.schema
         for name, _ in PLACE:
@@ -72,7 +73,8 @@ class EventideSource(DataSource):
         """What is there, and what will come."""
         if self.options.get("only") == "marks":
             return Marks(self._address(), self.options.get("token"))
-        return Events(self._address(), self.options.get("token"), schema, self.options)
+        kind = Parts if self.options.get("only") == "parts" else Events
+        return kind(self._address(), self.options.get("token"), schema, self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Rows of a table as events."""
@@ -105,26 +107,18 @@ class Pieces:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a stretch, some at a time."""
         assert isinstance(partition, Part)
-        stream = open_stream(self._address, token=self._token)
-        place = partition.start
-        while place < partition.end:
-            rows = min(_ROWS, partition.end - place)
-            blobs = stream.store.read(stream.name, partition.segment, place, rows=rows, until=partition.end)
-            if not blobs:
-                raise errors.truncated(stream.name, partition.segment, place, partition.end)
-            events = pa.concat_tables(decode(blob.body) for blob in blobs)
-            first = blobs[0].offset
-            events = events.slice(place - first, min(first + len(events), partition.end) - place)
+        for place, events in pieces_of(self._found(), partition.segment, partition.start, partition.end):
             yield from self._placed(events, partition, place).to_batches()
-            place += len(events)
 
     def _placed(self, events: pa.Table, part: Part, first: int) -> pa.Table:
         """With the columns that say where the events were."""
         count = len(events)
-        where = (pa.repeat(part.segment, count), pa.array(range(first, first + count)), pa.repeat(part.mark, count))
-        for (name, dtype), values in zip(PLACE, where, strict=True):
-            events = events.append_column(name, values.cast(dtype))
-        return events.cast(self._schema).combine_chunks()
+        offsets = pa.array(np.arange(first, first + count))
+        where = (pa.repeat(pa.scalar(part.segment, pa.int64()), count), offsets, pa.repeat(pa.scalar(part.mark), count))
+        events = events.combine_chunks()
+        for (name, _), values in zip(PLACE, where, strict=True):
+            events = events.append_column(name, values)
+        return events.cast(self._schema)
 
     def _found(self) -> Stream:
         return open_stream(self._address, token=self._token)
@@ -203,6 +197,15 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not marks or passed != marks[-1].number:
                 return passed
             known = passed
+
+
+class Parts(Events):
+    """Only where the events are: who asks for it reads them itself."""
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The stretch, as a row."""
+        assert isinstance(partition, Part)
+        yield (partition.segment, partition.start, partition.end, partition.mark)
 
 
 class Marks(DataSourceStreamReader, SupportsTriggerAvailableNow):
