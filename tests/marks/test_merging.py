@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eventide.marks.mark import Mark, Note
-from eventide.marks.merging import Merge, NoteColumns, merged
+from eventide.marks.mark import Mark, Note, NoteColumns
+from eventide.marks.merging import Merge, merged
 from eventide.marks.segments import Segments
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config, Part, Seat, StreamInfo
@@ -200,7 +200,7 @@ class Promise(RuleBasedStateMachine):
     def merge(self, passed: int) -> None:
         self.clock += passed
         last = self.marks[-1] if self.marks else None
-        notes, info = NoteColumns.of(self.store.notes("orders")), self.store.stream("orders")
+        notes, info = self.store.note_columns("orders"), self.store.stream("orders")
         made = merged(info, last, notes, self.store.lengths("orders"), self.clock)
         lease = self.store.acquire("orders", "controller", self.clock + 10**6)
         assert lease is not None
@@ -262,7 +262,7 @@ class Promise(RuleBasedStateMachine):
     def time_stands_still_while_a_live_writer_is_behind(self) -> None:
         """What the next merge would do, were it now."""
         if self.marks and not self.ended and any(self.noted[name][1] <= self.marks[-1].lower for name in self.live):
-            notes = NoteColumns.of(self.store.notes("orders"))
+            notes = self.store.note_columns("orders")
             info, lengths = self.store.stream("orders"), self.store.lengths("orders")
             assert merged(info, self.marks[-1], notes, lengths, self.clock).mark is None
 

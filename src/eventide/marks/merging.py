@@ -6,59 +6,17 @@ its cut is the first one that is not before anybody's position. Nothing of it ev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from eventide.marks.mark import Mark, Note
+from eventide.marks.mark import Mark, NoteColumns
 from eventide.marks.segments import Position, Segments
 from eventide.marks.stores.store import StreamInfo
 from eventide.time import MAX
 
-Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class NoteColumns:
-    """Notes as columns: one row per writer, and one per writer and segment for their positions.
-
-    >>> notes = NoteColumns.of([Note("till", 7, {0: 3, 1: 4}, at=9), Note("web", 8, {1: 5}, at=9)])
-    >>> notes.owners.tolist(), notes.segments.tolist(), notes.offsets.tolist()
-    ([0, 0, 1], [0, 1, 1], [3, 4, 5])
-    """
-
-    writers: Sequence[str]
-    times: Ints
-    ats: Ints
-    closed: Bools
-    owners: Ints
-    """Whose position it is: a row of ``writers``."""
-    segments: Ints
-    offsets: Ints
-
-    @classmethod
-    def of(cls, notes: Sequence[Note]) -> NoteColumns:
-        """The columns of notes."""
-        positions = [note.position for note in notes]
-        sizes = [len(position) for position in positions]
-        return cls(
-            [note.writer for note in notes],
-            np.array([note.time for note in notes], np.int64),
-            np.array([note.at for note in notes], np.int64),
-            np.array([note.closed for note in notes], np.bool_),
-            np.repeat(np.arange(len(notes)), sizes),
-            np.fromiter(chain.from_iterable(positions), np.int64, sum(sizes)),
-            np.fromiter(chain.from_iterable(position.values() for position in positions), np.int64, sum(sizes)),
-        )
-
-    def live(self, now: int, timeout: int) -> Bools:
-        """Which writers count: neither closed nor silent for ``timeout``."""
-        return ~self.closed & (now - self.ats < timeout)
 
 
 class Merge(NamedTuple):
@@ -70,20 +28,26 @@ class Merge(NamedTuple):
     """The notes that are of no more use (writer and ``Note.at``)."""
 
 
+def alive(notes: NoteColumns, timeout: int, now: int) -> Bools:
+    """Which writers count: neither closed nor silent for ``timeout``."""
+    return ~notes.closed & (now - notes.at < timeout)
+
+
 def merged(info: StreamInfo, last: Mark | None, notes: NoteColumns, lengths: Position, now: int) -> Merge:
     """The mark that follows ``last``, and the notes that can be forgotten then.
 
     Notes must have been read before ``info``, and that before ``lengths``: else a writer could be in a segment, or at
     an offset, that is not known yet.
 
-    >>> from eventide.marks.stores.store import Config
     >>> import pyarrow as pa
+    >>> from eventide.marks.mark import Note
+    >>> from eventide.marks.stores.store import Config
     >>> info = StreamInfo("orders", 0, Config(schema=pa.schema({}), segments=2), Segments.even(2))
     >>> notes = NoteColumns.of([Note("till", 7, {0: 3}, at=6_000_000), Note("web", 8, {0: 5}, at=6_000_000)])
     >>> merged(info, None, notes, {0: 9, 1: 9}, now=6_000_001).mark
     Mark(number=1, lower=7, upper=8, cut={0: 5, 1: 0}, at=6000001)
     """
-    live = notes.live(now, info.config.writer_timeout)
+    live = alive(notes, info.config.writer_timeout, now)
     if info.segments.has_ended:
         mark = _last_of_all(info.segments, last, lengths, now)
         return Merge(mark, _listed(notes, np.ones_like(live)))
@@ -121,7 +85,7 @@ def _lower(last: Mark | None, notes: NoteColumns, live: Bools) -> int | None:
 def _cut(segments: Segments, last: Mark | None, notes: NoteColumns, lengths: Position) -> Position:
     """The first cut that is neither before the last one nor before any position, live or not."""
     reached = np.full(len(segments.all), -1, np.int64)
-    np.maximum.at(reached, notes.segments, notes.offsets)
+    np.maximum.at(reached, notes.segment, notes.offset)
     if last is not None:
         numbers = np.fromiter(last.cut, np.int64, len(last.cut))
         np.maximum.at(reached, numbers, np.fromiter(last.cut.values(), np.int64, len(last.cut)))
@@ -139,7 +103,7 @@ def _covered(notes: NoteColumns, mark: Mark | None, segments: Segments) -> Bools
     bound = np.full(len(segments.all), -1, np.int64)
     bound[list(segments.ancestors(mark.cut))] = MAX
     bound[list(mark.cut)] = list(mark.cut.values())
-    beyond = notes.owners[notes.offsets > bound[notes.segments]]
+    beyond = notes.who[notes.offset > bound[notes.segment]]
     found: Bools = notes.times <= np.where(notes.closed, mark.lower, mark.upper)
     found[beyond] = False
     return found
@@ -158,4 +122,4 @@ def _number(last: Mark | None) -> int:
 
 
 def _listed(notes: NoteColumns, which: Bools) -> list[tuple[str, int]]:
-    return [(notes.writers[row], int(notes.ats[row])) for row in np.flatnonzero(which).tolist()]
+    return [(notes.writers[row], int(notes.at[row])) for row in np.flatnonzero(which).tolist()]
