@@ -172,7 +172,8 @@ class Reader:
         if not self._closed:
             self._closed = True
             self._held = {}
-            self.group.change(lambda group: group.without([self._number]))
+            if self.stream.store.group(self.stream.name, self.group.name) is not None:
+                self.group.change(lambda group: group.without([self._number]))
 
     def __enter__(self) -> Reader:
         return self
