@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
 from eventide.marks.stores.store import Store
 from tests.marks.stores.parts import Clock
 
-Opened: TypeAlias = Callable[[], Store]
-
 
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def opened(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Opened]:
-    """Opens a store that others can open, too; always the same."""
-    made: list[Store] = []
-    if request.param == "sqlite":
-        from eventide.marks.stores.sqlite import sqlite_store
-
-        def open_() -> Store:
-            made.append(sqlite_store(f"sqlite:///{tmp_path}/marks.db", clock=clock))
-            return made[-1]
-    else:
-        url = request.getfixturevalue("postgres_url")
-        from eventide.marks.stores.postgres import postgres_store
-
-        def open_() -> Store:
-            made.append(postgres_store(url, clock=clock))
-            return made[-1]
-
-    yield open_
-    for one in made:
-        one.close()
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
