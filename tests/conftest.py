@@ -1,13 +1,18 @@
-"""How random tests run: never against the clock, and in CI always with the same examples. And the one Spark session."""
+"""How random tests run: never against the clock, and in CI always with the same examples. And what tests share: one
+Spark session, one PostgreSQL.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.postgres import UnavailableError, cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,6 +20,32 @@ if TYPE_CHECKING:
 settings.register_profile("here", deadline=None, max_examples=60)
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+_schemas = count()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """A PostgreSQL for all tests."""
+    running = cluster()
+    try:
+        url = running.__enter__()
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    yield url
+    running.__exit__(None, None, None)
+
+
+@pytest.fixture
+def postgres_url(server: str) -> str:
+    """An empty schema of PostgreSQL."""
+    import psycopg
+
+    schema = f"test_{next(_schemas)}"
+    with psycopg.connect(server) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+    return f"{server}&options=-csearch_path%3D{schema}"
 
 
 @pytest.fixture(scope="session")

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.sinks.places import Place
-from tests.sinks.postgres import UnavailableError, cluster
-
-_schemas = count()
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """A PostgreSQL for all tests."""
-    running = cluster()
-    try:
-        url = running.__enter__()
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
-    yield url
-    running.__exit__(None, None, None)
 
 
 @pytest.fixture
-def postgres(server: str) -> Place:
+def postgres(postgres_url: str) -> Place:
     """An empty schema of PostgreSQL."""
-    schema = f"test_{next(_schemas)}"
-    with psycopg.connect(server) as connection:
-        connection.execute(f"CREATE SCHEMA {schema}")
-    return Place("postgres", f"{server}&options=-csearch_path%3D{schema}")
+    return Place("postgres", postgres_url)
 
 
 @pytest.fixture

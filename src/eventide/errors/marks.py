@@ -174,3 +174,22 @@ def unknown_store(url: str) -> PlanError:
         f"{without_password(url)!r} is not a store for marks. Use sqlite:///file.db, postgresql://user@host/database, "
         "or the address of a controller (https://…)."
     )
+
+
+def store_failed(url: str, cause: BaseException) -> DataError:
+    """The database of a store did not do what it was asked."""
+    reason = str(cause).strip().partition("\n")[0].removesuffix(".") or type(cause).__name__
+    return DataError(
+        f"The store {without_password(url)} failed: {without_password(reason)}. What was under way was done "
+        "completely or not at all. Check that the database is up, that its disk is not full, and what its log says."
+    )
+
+
+def old_sqlite(found: str, needed: str) -> PlanError:
+    """SQLite without RETURNING."""
+    return PlanError(f"This Python has SQLite {found}; marks need {needed} or newer. Use a newer Python.")
+
+
+def no_postgres_driver() -> PlanError:
+    """The optional package is not installed."""
+    return PlanError("A store for marks in PostgreSQL needs psycopg 3: pip install 'eventide[postgres]'")

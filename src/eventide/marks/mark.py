@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from eventide.marks.segments import Position
 
@@ -28,6 +32,40 @@ class Note:
     """When it was said, on the clock of the store."""
     closed: bool = False
     """The writer is done and will write nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteColumns:
+    """The notes of a stream as columns, for merging those of many writers at many segments.
+
+    >>> found = NoteColumns.of([Note("till", 5, {0: 7, 1: 2}, at=9), Note("web", 6, {1: 4}, at=9)])
+    >>> found.times.tolist(), found.who.tolist(), found.segment.tolist(), found.offset.tolist()
+    ([5, 6], [0, 0, 1], [0, 1, 1], [7, 2, 4])
+    """
+
+    writers: Sequence[str]
+    times: npt.NDArray[np.int64]
+    at: npt.NDArray[np.int64]
+    closed: npt.NDArray[np.bool_]
+    who: npt.NDArray[np.int64]
+    """Whose place (as an index into ``writers``) the rows of ``segment`` and ``offset`` are."""
+    segment: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, notes: Sequence[Note]) -> NoteColumns:
+        """The same as columns."""
+        places = [(who, *place) for who, note in enumerate(notes) for place in note.position.items()]
+        who, segment, offset = np.array(places, dtype=np.int64).reshape(-1, 3).T
+        return cls(
+            [note.writer for note in notes],
+            np.array([note.time for note in notes], dtype=np.int64),
+            np.array([note.at for note in notes], dtype=np.int64),
+            np.array([note.closed for note in notes], dtype=np.bool_),
+            who,
+            segment,
+            offset,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from eventide.marks.mark import Mark, Note
+from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
 
 
@@ -205,6 +205,10 @@ class TimeKeeping(Protocol):
 
     def notes(self, stream: str) -> list[Note]:
         """The last note of each writer that is not forgotten."""
+        ...
+
+    def note_columns(self, stream: str) -> NoteColumns:
+        """The same as ``notes``, as columns. ``NoteColumns.of(notes)`` will do where few writers are expected."""
         ...
 
     def put_mark(self, lease: Lease, mark: Mark, *, forget: Collection[tuple[str, int]] = ()) -> None:

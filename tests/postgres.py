@@ -1,4 +1,4 @@
-"""A PostgreSQL of one's own for the tests: found or installed, started in a temporary directory, thrown away."""
+"""A PostgreSQL of one's own: found or installed, started in a temporary directory, thrown away."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UnavailableError(Exception):
 
 
 @contextmanager
-def cluster() -> Iterator[str]:
+def cluster(*, durable: bool = False) -> Iterator[str]:
     """The URL of a running server, as its superuser. It listens on a socket in its directory, so no port is taken."""
     programs = find() or install()
     home = Path(tempfile.mkdtemp(prefix="eventide-pg-"))
@@ -28,7 +28,9 @@ def cluster() -> Iterator[str]:
         os.chown(home, owner.pw_uid, owner.pw_gid)
     data = home / "data"
     # Tests lose nothing if the machine goes down.
-    options = f"-k {home} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=20"
+    options = f"-k {home} -c listen_addresses='' -c max_connections=30" + (
+        "" if durable else " -c fsync=off -c full_page_writes=off"
+    )
     try:
         run(
             programs / "initdb",

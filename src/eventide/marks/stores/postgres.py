@@ -1,0 +1,134 @@
+"""Marks in PostgreSQL, 12 or newer, through psycopg 3: shared by any number of machines, on the server's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from eventide.errors import marks as errors
+from eventide.errors.addresses import without_password
+from eventide.marks.stores.sql.database import Database, Rows, Values
+from eventide.marks.stores.sql.store import SqlStore
+from eventide.marks.stores.sql.tables import TABLES, prepare
+
+if TYPE_CHECKING:
+    import psycopg
+
+# A dead peer is noticed in half a minute. What the URL says comes first.
+_PATIENCE = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+_CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_THERE = "SELECT 1 WHERE to_regclass('eventide_format') IS NOT NULL"
+_ALONE = "SELECT 1 FROM (SELECT pg_advisory_xact_lock(hashtext('eventide tables'))) AS locked"
+# Durable when it returns, whatever the server does for others; and a client that is stuck does not hold its locks.
+_SETTINGS = """
+    SELECT set_config('idle_in_transaction_session_timeout', '60s', false), CASE
+        WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END
+"""
+# Bodies are compressed already.
+_AS_THEY_ARE = [
+    f"ALTER TABLE eventide_{table} ALTER COLUMN body SET STORAGE EXTERNAL" for table in ("blobs", "additions")
+]
+
+
+def postgres_store(url: str, *, clock: Callable[[], int] | None = None) -> SqlStore:
+    """The store in ``postgresql://user@host/database``; its tables are made if they are not there."""
+    connected = partial(PostgresConnection, url, clock)
+    database = Database(without_password(url), connected, _driver().Error)
+    prepare(database, there=_THERE, alone=_ALONE, tables=[*TABLES, *_AS_THEY_ARE])
+    return SqlStore(database)
+
+
+class PostgresConnection:
+    """A connection to PostgreSQL. A step is one pipeline: what need not be answered is not waited for."""
+
+    def __init__(self, url: str, clock: Callable[[], int] | None) -> None:
+        driver = _driver()
+        given = driver.conninfo.conninfo_to_dict(url)
+        options = {name: value for name, value in _PATIENCE.items() if name not in given}
+        options |= {"client_encoding": "utf8", "application_name": str(given.get("application_name", "eventide"))}
+        # Statements are not prepared: a pooler may give each transaction another server.
+        self._raw: psycopg.Connection[tuple[Any, ...]] = driver.connect(
+            url, autocommit=True, prepare_threshold=None, **cast("Any", options)
+        )
+        self._raw.execute(_SETTINGS)
+        self._clock = clock
+        self._now: int | None = None
+        self._in_step = False
+        self.unsure = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the server has hung up."""
+        return bool(self._raw.closed)
+
+    @property
+    def now(self) -> int:
+        """The server's clock, unless another one was given."""
+        if self._clock is not None:
+            return self._clock()
+        if self._now is None:
+            ((now,),) = self._raw.execute(_CLOCK).fetchall()
+            return int(now)
+        return self._now
+
+    def ask(self, *questions: tuple[str, Values]) -> list[Rows]:
+        """The answers; within a step also the time after them."""
+        asked = [self._raw.execute(_percent(question), values) for question, values in questions]
+        time = self._raw.execute(_CLOCK) if self._in_step and self._clock is None else None
+        answers = [one.fetchall() for one in asked]
+        if time is not None:
+            ((self._now,),) = time.fetchall()
+        return answers
+
+    def tell(self, order: str, values: Values = ()) -> None:
+        """A statement."""
+        self._raw.execute(_percent(order), values)
+
+    def tell_each(self, order: str, rows: Sequence[Values]) -> None:
+        """The same statement with many values."""
+        for values in rows:
+            self._raw.execute(_percent(order), values)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """All or nothing. Each statement sees what others have done before it; rows are held by locks."""
+        self.unsure, self._in_step = False, True
+        try:
+            with self._raw.pipeline():
+                self._raw.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+                yield
+                self.unsure = True
+                self._raw.execute("COMMIT")
+            self.unsure = False
+        except BaseException:
+            if not self.lost:
+                self._raw.rollback()
+            raise
+        finally:
+            self._in_step, self._now = False, None
+
+    def close(self) -> None:
+        """Hang up."""
+        self._raw.close()
+
+
+@lru_cache
+def _percent(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+def _driver() -> ModuleType:
+    try:
+        import psycopg.conninfo
+    except ImportError as cause:
+        raise errors.no_postgres_driver() from cause
+    return psycopg
