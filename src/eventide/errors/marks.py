@@ -10,6 +10,14 @@ from eventide.errors.kinds import DataError, EventideError, PlanError, did_you_m
 from eventide.time import format_instant
 
 
+class UnknownStreamError(PlanError):
+    """There is no stream of that name."""
+
+
+class ConflictError(PlanError):
+    """The name belongs to another one already."""
+
+
 class SegmentSealedError(EventideError):
     """An append met a segment that was sealed meanwhile. Nothing was appended; route the events again."""
 
@@ -22,14 +30,18 @@ class LeaseLostError(EventideError):
     """Another controller makes the marks of this stream now."""
 
 
-def unknown_stream(name: str, known: Iterable[str]) -> PlanError:
+def unknown_stream(name: str, known: Iterable[str]) -> UnknownStreamError:
     """A name that no stream has."""
-    return PlanError(f"There is no stream {name!r}. {did_you_mean(name, known)} marks.create_stream() makes one.")
+    return UnknownStreamError(
+        f"There is no stream {name!r}. {did_you_mean(name, known)} marks.create_stream() makes one."
+    )
 
 
-def stream_exists(name: str) -> PlanError:
+def stream_exists(name: str) -> ConflictError:
     """A stream that is there already."""
-    return PlanError(f"There is a stream {name!r} already. Open it with marks.open_stream(), or choose another name.")
+    return ConflictError(
+        f"There is a stream {name!r} already. Open it with marks.open_stream(), or choose another name."
+    )
 
 
 def unknown_segment(number: int, known: Sequence[int]) -> PlanError:
@@ -87,9 +99,9 @@ def seat_taken(stream: str, writer: str) -> SeatTakenError:
     )
 
 
-def writer_in_use(stream: str, writer: str, until: int) -> PlanError:
+def writer_in_use(stream: str, writer: str, until: int) -> ConflictError:
     """An id that another writer holds."""
-    return PlanError(
+    return ConflictError(
         f"A writer {writer!r} is at work on stream {stream!r} (until {format_instant(until)}, if it is dead). Choose "
         "another writer_id, or, if you know that it is gone, say take_over=True."
     )

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from eventide.errors import marks as errors
-from eventide.marks.mark import Mark, Note
+from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
 from eventide.marks.stores.memory_stream import MemoryStream
 from eventide.marks.stores.store import Blob, Config, Lease, Part, Seat, StreamInfo, Transaction
@@ -160,6 +160,9 @@ class MemoryStore:
     @_alone
     def notes(self, stream: str) -> list[Note]:
         return list(self._found(stream).notes.values())
+
+    def note_columns(self, stream: str) -> NoteColumns:
+        return NoteColumns.of(self.notes(stream))
 
     @_alone
     def put_mark(self, lease: Lease, mark: Mark, *, forget: Collection[tuple[str, int]] = ()) -> None:
