@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from bench import local, spark, stores
+from bench import local, marks_log, spark, stores
 from bench.measure import Line
 
 Run = Callable[[Sequence[str]], list[Line]]
@@ -17,8 +17,10 @@ def _alone(run: Callable[[], Line]) -> Run:
     return lambda names: [run()]
 
 
-BENCHMARKS: dict[str, Run] = {run.__name__: _alone(run) for run in (*local.ALL, *stores.ALL)} | spark.BENCHMARKS
-TARGETS = local.TARGETS | stores.TARGETS | spark.TARGETS
+BENCHMARKS: dict[str, Run] = {
+    run.__name__: _alone(run) for run in (*local.ALL, *stores.ALL, *marks_log.ALL)
+} | spark.BENCHMARKS
+TARGETS = local.TARGETS | stores.TARGETS | marks_log.TARGETS | spark.TARGETS
 
 
 def main(names: list[str]) -> int:

@@ -29,17 +29,19 @@ class Held:
         """Whether more was read than committed."""
         return self.position != self.committed
 
-    def take(self, stream: Stream, rows: int) -> pa.Table:
+    def take(self, stream: Stream, rows: int) -> pa.Table | None:
         """The next events, at most ``rows``. What a blob has beyond them is kept, not decoded again."""
         if self.ahead is None or not len(self.ahead):
             self.ahead = self._fetched(stream, rows)
+        if self.ahead is None:
+            return None
         taken, self.ahead = self.ahead.slice(0, rows), self.ahead.slice(rows)
         self.position += len(taken)
         return taken
 
-    def _fetched(self, stream: Stream, rows: int) -> pa.Table:
+    def _fetched(self, stream: Stream, rows: int) -> pa.Table | None:
         blobs = stream.store.read(stream.name, self.segment, self.position, rows=rows)
         if not blobs:
-            return pa.table({})
+            return None
         table = pa.concat_tables([decode(blob.body) for blob in blobs])
         return table.slice(self.position - blobs[0].offset)

@@ -144,6 +144,7 @@ class Reader:
         """Make durable how far this reader has come with all that ``read()`` gave. If it has lost segments meanwhile,
         the others are committed, and ``SegmentsLostError`` names those.
         """
+        self._look()  # what was read to its end may be followed by others
         self._sync(commit=True)
         lost, self._lost = sorted(self._lost), set()
         if lost:
@@ -172,7 +173,8 @@ class Reader:
         if not self._closed:
             self._closed = True
             self._held = {}
-            self.group.change(lambda group: group.without([self._number]))
+            if self.stream.store.group(self.stream.name, self.group.name) is not None:
+                self.group.change(lambda group: group.without([self._number]))
 
     def __enter__(self) -> Reader:
         return self
@@ -200,7 +202,7 @@ class Reader:
             if missing == 0:
                 break
             first, table = held.position, held.take(self.stream, missing)
-            if len(table):
+            if table is not None:
                 tables.append(_placed(table, number, first))
                 self._next = number + 1
         if not tables:

@@ -1,0 +1,252 @@
+"""Notes, marks, leases, controllers, groups of readers."""
+
+from __future__ import annotations
+
+import pytest
+
+from eventide.errors import PlanError
+from eventide.errors.marks import LeaseLostError
+from eventide.marks.mark import Mark, Note
+from eventide.marks.stores.store import Lease, Seat, Store
+from tests.marks.stores.parts import SECOND, Clock, config, part
+
+
+@pytest.fixture
+def seat(store: Store) -> Seat:
+    store.create_stream("orders", config(2))
+    seat = store.open_writer("orders", "till")
+    store.append(seat, 1, [part(0, 1, 2, 3), part(1, 4)])
+    return seat
+
+
+@pytest.fixture
+def lease(store: Store, seat: Seat, clock: Clock) -> Lease:
+    found = store.acquire("orders", "c1", clock.time + 10 * SECOND)
+    assert found is not None
+    return found
+
+
+def test_the_store_has_the_time_of_its_clock(store: Store, clock: Clock) -> None:
+    clock.time += 5
+    assert store.now() == clock.time
+
+
+def test_the_last_note_of_each_writer_counts(store: Store, seat: Seat, clock: Clock) -> None:
+    other = store.open_writer("orders", "web")
+    store.note(seat, 100, {0: 1})
+    clock.time += 1
+    store.note(other, 50, {})
+    store.note(seat, 200, {0: 3, 1: 1})
+    assert sorted(store.notes("orders"), key=lambda one: one.writer) == [
+        Note("till", 200, {0: 3, 1: 1}, clock.time),
+        Note("web", 50, {}, clock.time),
+    ]
+
+
+def test_notes_as_columns_are_the_same(store: Store, seat: Seat) -> None:
+    if not hasattr(store, "note_columns"):
+        pytest.skip("not yet")
+    other = store.open_writer("orders", "web")
+    store.note(seat, 200, {0: 3, 1: 1})
+    store.note(other, 50, {1: 1})
+    store.close_writer(other)
+    found = store.note_columns("orders")
+    notes = [
+        Note(
+            writer,
+            int(found.times[who]),
+            dict(zip(found.segment[found.who == who].tolist(), found.offset[found.who == who].tolist(), strict=True)),
+            int(found.at[who]),
+            bool(found.closed[who]),
+        )
+        for who, writer in enumerate(found.writers)
+    ]
+    assert sorted(notes, key=lambda one: one.writer) == sorted(store.notes("orders"), key=lambda one: one.writer)
+    assert len(notes) == 2
+
+
+def test_columns_of_no_notes_are_empty(store: Store, seat: Seat) -> None:
+    if not hasattr(store, "note_columns"):
+        pytest.skip("not yet")
+    found = store.note_columns("orders")
+    assert (list(found.writers), found.times.size, found.segment.size) == ([], 0, 0)
+
+
+def test_a_time_that_goes_back_is_refused_and_the_note_stays(store: Store, seat: Seat) -> None:
+    store.note(seat, 200, {0: 1})
+    with pytest.raises(PlanError, match="noted time does not go back"):
+        store.note(seat, 199, {0: 2})
+    with pytest.raises(PlanError, match="noted time does not go back"):
+        store.append(seat, 2, [part(0, 9)], note=199)
+    assert store.lengths("orders") == {0: 3, 1: 1}
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 1})]
+
+
+def test_a_position_that_goes_back_or_is_beyond_the_end_is_refused(store: Store, seat: Seat) -> None:
+    store.note(seat, 200, {0: 2})
+    with pytest.raises(PlanError, match="positions do not go back"):
+        store.note(seat, 300, {0: 1})
+    with pytest.raises(PlanError, match="Segment 0 of stream 'orders' has 3 events"):
+        store.note(seat, 300, {0: 4})
+    with pytest.raises(PlanError, match="There is no segment 7"):
+        store.note(seat, 300, {7: 0})
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 2})]
+
+
+def test_an_append_notes_at_the_position_that_results(store: Store, seat: Seat, clock: Clock) -> None:
+    store.append(seat, 2, [part(0, 5)], note=700)
+    assert store.notes("orders") == [Note("till", 700, {0: 4, 1: 1}, clock.time)]
+
+
+def test_an_append_without_events_can_note(store: Store, seat: Seat, clock: Clock) -> None:
+    assert store.append(seat, 2, [], note=700) == {}
+    assert store.notes("orders") == [Note("till", 700, {0: 3, 1: 1}, clock.time)]
+
+
+def test_a_note_after_scaling_leaves_predecessors_behind(store: Store, seat: Seat) -> None:
+    store.note(seat, 100, {0: 3, 1: 1})
+    store.scale("orders", [0], [(0.0, 0.5)])
+    store.append(seat, 2, [part(2, 5)], note=200)
+    assert [dict(one.position) for one in store.notes("orders")] == [{1: 1, 2: 1}]
+
+
+def test_closing_marks_the_note_and_a_new_note_opens_it(store: Store, seat: Seat) -> None:
+    store.note(seat, 100, {0: 3})
+    store.close_writer(seat)
+    assert [one.closed for one in store.notes("orders")] == [True]
+    store.note(store.open_writer("orders", "till"), 200, {0: 3})
+    assert [one.closed for one in store.notes("orders")] == [False]
+
+
+def test_closing_without_a_note_leaves_none(store: Store, seat: Seat) -> None:
+    store.close_writer(seat)
+    assert store.notes("orders") == []
+
+
+def mark(number: int, time: int = 5) -> Mark:
+    return Mark(number, time, time + 1, {0: number, 1: 1}, 77)
+
+
+def test_marks_are_kept_in_order(store: Store, lease: Lease) -> None:
+    assert store.last_mark("orders") is None and store.marks("orders") == []
+    for number in range(1, 13):
+        store.put_mark(lease, mark(number))
+    assert store.last_mark("orders") == mark(12)
+    assert store.marks("orders") == [mark(number) for number in range(1, 13)]
+    assert store.marks("orders", after=8, limit=3) == [mark(9), mark(10), mark(11)]
+    assert store.marks("orders", after=12) == [] == store.marks("orders", limit=0)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_mark_with_another_number_than_the_next_is_refused(store: Store, lease: Lease, number: int) -> None:
+    store.put_mark(lease, mark(1))
+    with pytest.raises(LeaseLostError):
+        store.put_mark(lease, mark(number), forget=[("till", 1 << 60)])
+    assert store.marks("orders") == [mark(1)]
+
+
+def test_a_mark_and_what_it_forgets_are_one_step(store: Store, seat: Seat, lease: Lease, clock: Clock) -> None:
+    store.note(seat, 100, {0: 3})
+    store.put_mark(lease, mark(1), forget=[("till", clock.time), ("nobody", clock.time)])
+    assert store.notes("orders") == [] and store.marks("orders") == [mark(1)]
+
+
+def test_a_note_that_is_newer_is_not_forgotten(store: Store, seat: Seat, lease: Lease, clock: Clock) -> None:
+    store.note(seat, 100, {0: 3})
+    seen = clock.time
+    clock.time += 1
+    store.note(seat, 100, {0: 3})
+    store.forget(lease, [("till", seen)])
+    assert len(store.notes("orders")) == 1
+    store.forget(lease, [("till", clock.time)])
+    assert store.notes("orders") == []
+
+
+def test_a_forgotten_writer_may_note_again(store: Store, seat: Seat, lease: Lease, clock: Clock) -> None:
+    store.note(seat, 100, {0: 3})
+    store.forget(lease, [("till", clock.time)])
+    store.note(seat, 300, {0: 3})
+    assert [one.time for one in store.notes("orders")] == [300]
+
+
+def test_a_lease_belongs_to_one_until_it_ends(store: Store, lease: Lease, clock: Clock) -> None:
+    assert store.acquire("orders", "c2", clock.time + 99 * SECOND) is None
+    assert store.leases() == [lease]
+    clock.time = lease.until
+    assert store.leases() == []
+    taken = store.acquire("orders", "c2", clock.time + SECOND)
+    assert taken is not None and taken.fence > lease.fence and store.leases() == [taken]
+
+
+def test_a_lease_is_prolonged_by_its_owner(store: Store, lease: Lease, clock: Clock) -> None:
+    clock.time += 9 * SECOND
+    longer = store.acquire("orders", "c1", clock.time + 10 * SECOND)
+    assert longer == lease._replace(until=clock.time + 10 * SECOND)
+    clock.time += 9 * SECOND
+    assert store.acquire("orders", "c2", clock.time + SECOND) is None
+
+
+def test_a_controller_that_lost_its_lease_writes_nothing(store: Store, seat: Seat, lease: Lease, clock: Clock) -> None:
+    store.note(seat, 100, {0: 3})
+    clock.time = lease.until
+    taken = store.acquire("orders", "c2", clock.time + SECOND)
+    assert taken is not None
+    with pytest.raises(LeaseLostError, match="Another controller than 'c1'"):
+        store.put_mark(lease, mark(1))
+    with pytest.raises(LeaseLostError):
+        store.forget(lease, [("till", clock.time)])
+    store.release(lease)  # harmless
+    assert store.leases() == [taken] and store.marks("orders") == [] and len(store.notes("orders")) == 1
+    store.put_mark(taken, mark(1))
+
+
+def test_a_released_lease_is_free_and_its_fence_is_over(store: Store, lease: Lease, clock: Clock) -> None:
+    store.release(lease)
+    assert store.leases() == []
+    with pytest.raises(LeaseLostError):
+        store.put_mark(lease, mark(1))
+    again = store.acquire("orders", "c1", clock.time + SECOND)
+    assert again is not None and again.fence > lease.fence
+    with pytest.raises(LeaseLostError):
+        store.put_mark(lease, mark(1))
+
+
+def test_controllers_are_alive_until_they_said(store: Store, clock: Clock) -> None:
+    store.beat("b", clock.time + 2)
+    store.beat("a", clock.time + 1)
+    assert store.controllers() == ["a", "b"]
+    clock.time += 1
+    assert store.controllers() == ["b"]
+    store.beat("a", clock.time + 5)
+    assert store.controllers() == ["a", "b"]
+
+
+def test_a_controller_that_leaves_gives_its_leases_back(store: Store, lease: Lease, clock: Clock) -> None:
+    store.create_stream("other", config())
+    kept = store.acquire("other", "c2", clock.time + SECOND)
+    store.beat("c1", clock.time + SECOND)
+    store.beat("c2", clock.time + SECOND)
+    store.leave("c1")
+    store.leave("c1")
+    assert store.controllers() == ["c2"] and store.leases() == [kept]
+    assert store.acquire("orders", "c2", clock.time + SECOND) is not None
+
+
+def test_a_group_changes_only_from_the_version_that_was_seen(store: Store, seat: Seat) -> None:
+    assert store.group("orders", "g") is None
+    assert not store.put_group("orders", "g", 1, b"too early")
+    assert store.put_group("orders", "g", 0, b"one")
+    assert not store.put_group("orders", "g", 0, b"again")
+    assert store.group("orders", "g") == (1, b"one")
+    assert store.put_group("orders", "g", 1, b"two")
+    assert not store.put_group("orders", "g", 1, b"late")
+    assert store.group("orders", "g") == (2, b"two")
+    assert store.group("orders", "h") is None
+
+
+def test_a_deleted_group_is_gone(store: Store, seat: Seat) -> None:
+    store.put_group("orders", "g", 0, b"one")
+    store.delete_group("orders", "g")
+    store.delete_group("orders", "g")
+    assert store.group("orders", "g") is None
+    assert store.put_group("orders", "g", 0, b"new")

@@ -1,0 +1,168 @@
+"""Transactions: nothing before the commit, all of it afterwards."""
+
+from __future__ import annotations
+
+import pytest
+
+from eventide.errors import DataError, PlanError
+from eventide.marks.mark import Note
+from eventide.marks.stores.store import Seat, Store, Transaction
+from tests.marks.stores.parts import SECOND, Clock, addition, config, numbers_in, part
+
+
+@pytest.fixture
+def seat(store: Store) -> Seat:
+    store.create_stream("orders", config(2))
+    return store.open_writer("orders", "till")
+
+
+@pytest.fixture
+def begun(store: Store, seat: Seat) -> Transaction:
+    return store.begin(seat, timeout=10 * SECOND)
+
+
+def test_a_new_transaction_is_open_until_its_deadline(store: Store, begun: Transaction, clock: Clock) -> None:
+    assert begun == Transaction("orders", begun.id, "till", "open", clock.time + 10 * SECOND)
+    assert store.transactions("orders") == [begun]
+
+
+def test_nothing_is_visible_before_the_commit_and_all_after(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.append(seat, 1, [part(0, 100)])
+    store.add(seat, begun.id, 1, *addition((1, 0.1), (2, 0.9), (3, 0.2)))
+    store.add(seat, begun.id, 2, *addition((4, 0.3)))
+    assert store.lengths("orders") == {0: 1, 1: 0}
+    assert store.commit(seat, begun.id) == {0: 4, 1: 1}
+    assert numbers_in(store, "orders", 0) == [100, 1, 3, 4] and numbers_in(store, "orders", 1) == [2]
+    assert [one.status for one in store.transactions("orders")] == ["committed"]
+
+
+def test_parts_come_in_the_order_of_their_numbers_and_once(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.add(seat, begun.id, 11, *addition((2, 0.0)))
+    store.add(seat, begun.id, 2, *addition((1, 0.0)))
+    store.add(seat, begun.id, 2, *addition((9, 0.0)))
+    store.commit(seat, begun.id)
+    assert numbers_in(store, "orders", 0) == [1, 2]
+
+
+def test_events_are_routed_by_the_segments_of_the_commit(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.add(seat, begun.id, 1, *addition((1, 0.1), (2, 0.4)))
+    store.scale("orders", [0], [(0.0, 0.25), (0.25, 0.5)])
+    assert store.commit(seat, begun.id) == {2: 1, 3: 1}
+    assert numbers_in(store, "orders", 2) == [1] and numbers_in(store, "orders", 3) == [2]
+
+
+def test_committed_events_have_the_columns_of_the_stream_only(store: Store, seat: Seat, begun: Transaction) -> None:
+    from eventide.marks import events
+
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    store.commit(seat, begun.id)
+    (blob,) = store.read("orders", 0, 0, rows=1)
+    assert events.decode(blob.body).column_names == ["n"] and blob.writer == "till"
+
+
+def test_committing_again_gives_the_same_answer(store: Store, seat: Seat, begun: Transaction, clock: Clock) -> None:
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    first = store.commit(seat, begun.id, note=5)
+    store.append(seat, 1, [part(0, 2)])
+    clock.time += 11 * SECOND  # beyond its deadline, which no longer matters
+    assert store.commit(seat, begun.id, note=5) == first == {0: 1}
+    assert store.lengths("orders") == {0: 2, 1: 0}
+
+
+def test_a_commit_notes_a_time_at_the_position_that_results(
+    store: Store, seat: Seat, begun: Transaction, clock: Clock
+) -> None:
+    store.append(seat, 1, [part(1, 7)])
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    store.commit(seat, begun.id, note=500)
+    assert store.notes("orders") == [Note("till", 500, {0: 1, 1: 1}, clock.time)]
+
+
+def test_a_note_that_is_refused_leaves_the_transaction_open(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.note(seat, 900, {})
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    with pytest.raises(PlanError, match="noted time does not go back"):
+        store.commit(seat, begun.id, note=500)
+    assert store.lengths("orders") == {0: 0, 1: 0}
+    assert store.commit(seat, begun.id, note=900) == {0: 1}
+
+
+def test_an_empty_transaction_can_be_committed(store: Store, seat: Seat, begun: Transaction) -> None:
+    assert store.commit(seat, begun.id, note=5) == {}
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(5, {})]
+
+
+def test_positions_of_commits_are_the_writers_own(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    store.commit(seat, begun.id)
+    assert dict(store.open_writer("orders", "till", take_over=True).position) == {0: 1}
+
+
+def test_an_aborted_transaction_is_forgotten(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    store.abort(seat, begun.id)
+    store.abort(seat, begun.id)
+    with pytest.raises(DataError, match="was aborted"):
+        store.commit(seat, begun.id)
+    with pytest.raises(DataError, match="was aborted"):
+        store.add(seat, begun.id, 2, *addition((1, 0.1)))
+    assert store.lengths("orders") == {0: 0, 1: 0}
+    assert [one.status for one in store.transactions("orders")] == ["aborted"]
+
+
+def test_a_committed_transaction_cannot_be_aborted(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.commit(seat, begun.id)
+    with pytest.raises(DataError, match="was committed"):
+        store.abort(seat, begun.id)
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_commit_after_the_deadline_is_refused(
+    store: Store, seat: Seat, begun: Transaction, clock: Clock, swept: bool
+) -> None:
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    clock.time = begun.deadline
+    if swept:
+        assert store.expire_transactions() == 1
+    with pytest.raises(DataError, match="was not committed in time"):
+        store.commit(seat, begun.id)
+    with pytest.raises(DataError, match="was not committed in time"):
+        store.add(seat, begun.id, 2, *addition((1, 0.1)))
+    store.abort(seat, begun.id)
+    assert store.lengths("orders") == {0: 0, 1: 0}
+
+
+def test_only_what_is_beyond_its_deadline_expires(store: Store, seat: Seat, begun: Transaction, clock: Clock) -> None:
+    later = store.begin(seat, timeout=11 * SECOND)
+    clock.time = begun.deadline - 1
+    assert store.expire_transactions() == 0
+    clock.time = begun.deadline
+    assert store.expire_transactions() == 1
+    assert store.expire_transactions() == 0
+    assert {one.id: one.status for one in store.transactions("orders")} == {begun.id: "aborted", later.id: "open"}
+    assert store.commit(seat, later.id) == {}
+
+
+def test_what_ended_long_ago_is_forgotten(store: Store, seat: Seat, begun: Transaction, clock: Clock) -> None:
+    store.commit(seat, begun.id)
+    clock.time = begun.deadline + 3600 * SECOND
+    store.expire_transactions()
+    assert store.transactions("orders") == []
+    with pytest.raises(DataError, match="is not known"):
+        store.commit(seat, begun.id)
+
+
+def test_a_transaction_of_another_writer_is_not_known(store: Store, begun: Transaction) -> None:
+    other = store.open_writer("orders", "web")
+    for step in (store.commit, store.abort):
+        with pytest.raises(DataError, match="is not known"):
+            step(other, begun.id)
+    with pytest.raises(DataError, match="is not known"):
+        store.add(other, "no such thing", 1, *addition((1, 0.1)))
+
+
+def test_closing_a_writer_aborts_its_transactions_only(store: Store, seat: Seat, begun: Transaction) -> None:
+    other = store.open_writer("orders", "web")
+    kept = store.begin(other, timeout=SECOND)
+    store.close_writer(seat)
+    assert {one.id: one.status for one in store.transactions("orders")} == {begun.id: "aborted", kept.id: "open"}

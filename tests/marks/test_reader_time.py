@@ -1,0 +1,142 @@
+"""A reader knows between which times it stands."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventide.marks import Reader, ReaderGroup, TimeWindow, Writer
+from tests.marks.orders import mark, order, orders
+
+
+def test_nothing_is_known_before_the_first_mark() -> None:
+    assert Reader(orders()).time_window() == TimeWindow(None, None)
+
+
+def test_before_the_first_cut_only_the_upper_time_is_known() -> None:
+    stream = orders()
+    Writer(stream, "till").append([order(n) for n in range(4)])
+    mark(stream, 10, 15, {0: 2})
+    assert Reader(stream).time_window() == TimeWindow(None, 15)
+
+
+def test_exactly_at_a_cut_counts_as_passed() -> None:
+    stream = orders()
+    Writer(stream, "till").append([order(n) for n in range(4)])
+    mark(stream, 10, 15, {0: 2})
+    mark(stream, 20, 25, {0: 4})
+    reader = Reader(stream)
+    reader.read(1)
+    assert reader.time_window() == TimeWindow(None, 15)
+    reader.read(1)
+    assert reader.time_window() == TimeWindow(10, 25)
+    reader.read(2)
+    assert reader.time_window() == TimeWindow(20, None)
+
+
+def test_a_cut_is_passed_when_it_is_passed_in_every_segment_of_the_group() -> None:
+    stream = orders(segments=2)
+    with Writer(stream, "till", routing_key="shop") as writer:
+        writer.append([order(n) for n in range(16)])
+    mark(stream, 10, 15, dict(stream.store.lengths("orders")))
+    one, two = Reader(stream, reader_id="one"), Reader(stream, reader_id="two")
+    one.read(), two.read()
+    assert one.time_window() == TimeWindow(None, 15)  # the other one may yet lose what it has not committed
+    two.commit()
+    assert one.time_window() == TimeWindow(10, None)
+
+
+def test_a_reader_that_is_ahead_in_one_segment_takes_its_upper_time_from_a_later_mark() -> None:
+    stream = orders(segments=2)
+    with Writer(stream, "till", routing_key="shop") as writer:
+        writer.append([order(n) for n in range(16)])
+    mark(stream, 10, 15, {0: 1, 1: 1})
+    mark(stream, 20, 25, {0: 2, 1: 2})
+    reader = Reader(stream)
+    reader.read(2)
+    assert reader.time_window() == TimeWindow(None, 25)
+
+
+def test_a_mark_after_a_scale_event_is_passed_when_all_before_it_is_committed() -> None:
+    stream = orders()
+    Writer(stream, "till").append([order(1)])
+    reader = Reader(stream)
+    stream.split(0)
+    mark(stream, 10, 15, {1: 0, 2: 0})
+    reader.read()
+    assert reader.time_window() == TimeWindow(None, 15)
+    reader.commit()
+    assert reader.time_window() == TimeWindow(10, None)
+
+
+def test_another_reader_begins_with_the_time_that_the_group_had_reached() -> None:
+    stream = orders()
+    Writer(stream, "till").append([order(n) for n in range(4)])
+    for n in range(1, 5):
+        mark(stream, 10 * n, 10 * n + 5, {0: n})
+    with Reader(stream) as reader:
+        reader.read(3)
+        reader.time_window()
+        reader.commit()
+    assert ReaderGroup(stream).state().passed == 3
+    assert Reader(stream).time_window() == TimeWindow(30, 45)
+
+
+def test_many_marks_are_passed_at_once() -> None:
+    stream = orders()
+    Writer(stream, "till").append([order(1)])
+    for n in range(250):
+        mark(stream, n, n + 5, {0: 0})
+    mark(stream, 1000, 2000, {0: 1})
+    assert Reader(stream).time_window() == TimeWindow(249, 2000)
+
+
+def test_time_does_not_go_back_when_the_group_does() -> None:
+    stream = orders()
+    Writer(stream, "till").append([order(n) for n in range(4)])
+    mark(stream, 10, 15, {0: 2})
+    mark(stream, 20, 25, {0: 4})
+    reader = Reader(stream)
+    reader.read(3)
+    assert reader.time_window() == TimeWindow(10, 25)
+    ReaderGroup(stream).reset("earliest")
+    assert reader.time_window() == TimeWindow(10, 25)
+    assert Reader(stream).time_window() == TimeWindow(None, 15)
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["write", "mark", "read", "commit", "other", "split"]), st.integers(1, 5)),
+        max_size=40,
+    )
+)
+def test_both_times_hold_and_never_go_back(steps: list[tuple[str, int]]) -> None:
+    """The time of event n is n, and every mark is true: all before its lower time lies before its cut."""
+    stream = orders(segments=3)
+    writer = Writer(stream, "till", routing_key="shop")
+    readers = [Reader(stream, reader_id="one"), Reader(stream, reader_id="two")]
+    count, seen, before = 0, (set[int](), set[int]()), [TimeWindow(None, None)] * 2
+    for step, size in steps:
+        if step == "write":
+            writer.append([order(n) for n in range(count, count + size)])
+            count += size
+        elif step == "mark":
+            cut = stream.segments.least_cut(stream.store.lengths("orders"))
+            mark(stream, count, count, cut)
+        elif step == "commit":
+            readers[size % 2].commit()
+        elif step == "split":
+            stream.split(stream.segments.open[size % len(stream.segments.open)].number)
+        else:
+            batch = readers[step == "other"].read(size)
+            seen[step == "other"].update([] if batch is None else batch.table["n"].to_pylist())
+        for place, reader in enumerate(readers):
+            window = reader.time_window()
+            if window.lower is not None:
+                assert seen[0] | seen[1] >= set(range(window.lower))
+            if window.upper is not None:
+                assert all(n < window.upper for n in seen[place])
+            for was, now in zip(before[place], window, strict=True):
+                assert was is None or now is None or now >= was
+            assert window.lower is not None or before[place].lower is None
+            before[place] = window
