@@ -10,13 +10,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 import eventide as ev
 from eventide import marks
 from eventide.errors import PlanError
 from eventide.marks.stores.sqlite import sqlite_store
+from eventide.marks.stores.store import Config
 from eventide.time import instant
-from tests.spark.running import Stream
+from tests.spark.running import Stream, told
 
 MINUTE = 60_000_000
 START = instant("2026-03-01T12:00:00Z")
@@ -31,8 +33,8 @@ class Shop:
         self.now = START
         url = f"sqlite:///{place}/shop.db"
         self.address = f"{url}#orders"
-        created = marks.create_stream(self.address, schema=SCHEMA, segments=segments, mark_every="1 second")
-        self.stream = marks.Stream(sqlite_store(url, clock=lambda: self.now), created.name)
+        self.stream = marks.Stream(sqlite_store(url, clock=lambda: self.now), "orders")
+        self.stream.store.create_stream("orders", Config(schema=SCHEMA, segments=segments, mark_every=1_000_000))
         self.controller = marks.Controller(self.stream.store, "only")
         self.now = START + MINUTE  # past the delay of a new stream
 
@@ -141,7 +143,7 @@ def test_windows_fire_exactly_when_the_writers_say_so(spark: SparkSession, tmp_p
         kiel.append(orders(1, 5))
         shop.merge()
         run.run(shop.per_minute(), rows=shop.rows(spark))
-        assert run.all("panes")["n"].sum() == 60
+        assert run.all("panes")["n"].sum() == 55
         assert run.metrics[-1].watermark == START + MINUTE
         # All of it was read before; only the mark is new.
         kiel.note_time(START + 2 * MINUTE)
@@ -149,6 +151,23 @@ def test_windows_fire_exactly_when_the_writers_say_so(spark: SparkSession, tmp_p
         run.run(shop.per_minute(), rows=shop.rows(spark))
         assert run.all("panes")["n"].sum() == 65
     assert not run.all("late").height and not run.all("dead").height
+
+
+def test_a_fused_scan_gives_the_same_panes(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    plain, fused = Stream(spark, tmp_path / "plain"), Stream(spark, tmp_path / "fused")
+    with shop.writer("till") as till:
+        for minute in range(3):
+            till.append(orders(minute, 100, first=100 * minute), time=START + (minute + 1) * MINUTE)
+            shop.merge()
+    shop.stream.merge(0, 1)
+    with shop.writer("till") as till:
+        till.append(orders(3, 10))
+    plain.run(shop.per_minute(), rows=shop.rows(spark, rows_per_batch=70))
+    fused.run(shop.per_minute(), rows=ev.scan_stream(shop.address, rows_per_batch=70, spark=spark))
+    assert told(fused.all("panes")) == told(plain.all("panes"))
+    assert fused.all("panes")["n"].sum() == 300
+    assert [one.rows for one in fused.metrics if one.rows] == [one.rows for one in plain.metrics if one.rows]
 
 
 def test_a_filter_before_the_pipeline_does_not_hold_time_back(spark: SparkSession, tmp_path: Path) -> None:
@@ -198,7 +217,7 @@ def test_no_row_is_late_where_a_lag_loses_some(spark: SparkSession, tmp_path: Pa
         lagging.run(by_lag, rows=rows)
         for reader in readers:
             while (batch := reader.read()) is not None:
-                read += batch.events["price"].to_pylist()
+                read += batch.table["price"].to_pylist()
                 reader.commit()
     windows = [reader.time_window() for reader in readers]
     shop.stream.seal()
@@ -219,6 +238,9 @@ def test_a_stream_is_written_once_and_a_second_query_reads_its_time(spark: Spark
     shop = Shop(tmp_path)
     revenue = shop.address.replace("#orders", "#revenue")
     first, second = Stream(spark, tmp_path / "first"), Stream(spark, tmp_path / "second")
+    panes = shop.rows(spark).transform(shop.per_minute()).schema
+    config = Config(schema=to_arrow_schema(panes, timezone="UTC"), mark_every=1_000_000)
+    shop.stream.store.create_stream("revenue", config)
     with shop.writer("till") as till:
         for minute in range(4):
             till.append(orders(minute, 50, first=minute * 50), time=START + (minute + 1) * MINUTE)
@@ -227,8 +249,8 @@ def test_a_stream_is_written_once_and_a_second_query_reads_its_time(spark: Spark
             first.run(shop.per_minute(), rows=shop.rows(spark), panes=sink)
     shop.now += MINUTE
     shop.controller.step()
-    panes = ev.stream(time="pane.time", watermark=ev.noted(revenue))
-    both = panes.window(ev.tumbling("2 minutes")).agg(orders=ev.sum("n"))
+    revenues = ev.stream(time="pane.time", watermark=ev.noted(revenue))
+    both = revenues.window(ev.tumbling("2 minutes")).agg(orders=ev.sum("n"))
     second.run(both, rows=spark.readStream.format("eventide").load(revenue))
     assert second.all("panes")["orders"].to_list() == [100, 100]
     assert not second.all("late").height
