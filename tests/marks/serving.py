@@ -10,6 +10,8 @@ from typing import Any
 from eventide.marks.controller.app import app
 from eventide.marks.controller.server import Server, Settings
 from eventide.marks.controller.status import Status
+from eventide.marks.remote import RemoteStore
+from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Store
 
 
@@ -28,3 +30,14 @@ def serving(store: Store, *, status: Callable[[], Status] | None = None, **setti
     finally:
         server.stop()
         thread.join(30)
+
+
+@contextmanager
+def remote(clock: Callable[[], int]) -> Iterator[RemoteStore]:
+    """An empty store in memory, behind a real server: for all suites that a store must pass."""
+    with serving(MemoryStore(clock)) as url:
+        store = RemoteStore(url)
+        try:
+            yield store
+        finally:
+            store.close()
