@@ -1,13 +1,11 @@
-"""The programs of the crash test: ``python -m tests.marks.killed ROLE ADDRESS SINK NAME DIRECTORY``.
-
-Each says when it is ready, waits for the word to begin, and can be killed and started again at any point.
-"""
+"""The programs of the crash test. Each can be killed and started again at any point."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import sys
+import time
 from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ import pyarrow as pa
 from eventide.errors.readers import SegmentsLostError
 from eventide.marks import Controller, Reader, Writer
 from eventide.marks.stores import connect
+from eventide.time import MAX
 
 SCHEMA = pa.schema({"writer": pa.string(), "n": pa.int64(), "shop": pa.string(), "at": pa.int64()})
 WRITERS = ("till", "web")
@@ -65,7 +64,7 @@ def in_transaction(writer: Writer, rows: list[dict[str, Any]], note: int, known:
     transaction.flush()
     unfinished = known.with_suffix(".new")
     unfinished.write_text(transaction.id)
-    os.replace(unfinished, known)
+    unfinished.replace(known)
     given_up.abort()
     transaction.commit(note)
 
@@ -92,9 +91,13 @@ def read(address: str, sink: Sink, name: str) -> None:
             before = now
 
 
-def control(url: str, name: str) -> None:
-    with Controller(connect(url), name, lease="500 ms", every="10 ms"):
-        sys.stdin.readline()
+def control(address: str, name: str) -> None:
+    """Until time has ended."""
+    url, _, stream = address.rpartition("#")
+    store = connect(url)
+    with Controller(store, name, lease="500 ms", every="10 ms"):
+        while (last := store.last_mark(stream)) is None or last.lower != MAX:
+            time.sleep(0.02)
 
 
 class Sink:
@@ -134,16 +137,13 @@ class Sink:
         self._raw.close()
 
 
-def main(role: str, address: str, sink: str, name: str, place: str) -> None:
+def main(role: str, address: str, sink: str, name: str, place: Path) -> None:
+    """One program. What it has to say when it fails is in its log."""
+    with (place / f"{name}.log").open("a") as log:
+        os.dup2(log.fileno(), sys.stderr.fileno())
     works: dict[str, Callable[[], None]] = {
-        "writer": lambda: write(address, name, Path(place)),
+        "writer": lambda: write(address, name, place),
         "reader": lambda: read(address, Sink(sink), name),
-        "controller": lambda: control(address.rpartition("#")[0], name),
+        "controller": lambda: control(address, name),
     }
-    print("ready", flush=True)
-    sys.stdin.readline()
     works[role]()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -5,88 +5,67 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
 
 from eventide.marks import Mark, Stream, Writer, create_stream
-from tests.marks.killed import BEGIN, END, ROWS, SCHEMA, STEPS, WRITERS, Sink, events
+from tests.marks.killed import BEGIN, END, ROWS, SCHEMA, STEPS, WRITERS, Sink, events, main
 
 ROUNDS = int(os.environ.get("EVENTIDE_MARK_KILLS", "5"))
-ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 """Seconds that anything may take; it is far less, unless something stands still."""
 
 Row = tuple[int, int, str, int, str, int]
 
 
+NURSERY = get_context("forkserver")  # which has imported all that they need: it takes longer than what they do
+NURSERY.set_forkserver_preload(["tests.marks.killed"])
+
+
 class Programs:
     """Processes of our own, by role and name."""
 
     def __init__(self, address: str, sink: str, place: Path) -> None:
-        self._arguments = address, sink, place
-        self._running: dict[tuple[str, str], subprocess.Popen[str]] = {}
+        self._arguments = address, sink
+        self._place = place
+        self._running: dict[tuple[str, str], ForkServerProcess] = {}
 
     def start(self, role: str, name: str) -> None:
-        address, sink, place = self._arguments
-        with (place / f"{name}.log").open("a") as log:
-            self._running[role, name] = subprocess.Popen(
-                [sys.executable, "-m", "tests.marks.killed", role, address, sink, name, str(place)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-            )
-
-    def go(self, role: str, name: str) -> None:
-        """Say the word, when the program is ready for it."""
-        process = self._running[role, name]
-        assert process.stdin is not None and process.stdout is not None
-        assert process.stdout.readline() == "ready\n", self.log(name)
-        process.stdin.write("go\n")
-        process.stdin.flush()
+        address, sink = self._arguments
+        process = NURSERY.Process(target=main, args=(role, address, sink, name, self._place), daemon=True)
+        process.start()
+        self._running[role, name] = process
 
     def alive(self, role: str) -> list[str]:
-        return [name for (of, name), one in self._running.items() if of == role and one.poll() is None]
+        return [name for (of, name), one in self._running.items() if of == role and one.is_alive()]
 
     def kill(self, role: str, name: str) -> None:
         process = self._running.pop((role, name))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait(PATIENCE) == -signal.SIGKILL
-        _close(process)
+        process.kill()
+        process.join(PATIENCE)
+        assert process.exitcode in (-signal.SIGKILL, 0), self._log(name)  # it may have been faster
 
     def end(self, role: str) -> None:
         """Wait until all of a role have done their work, and done it well."""
         for (of, name), process in self._running.items():
             if of == role:
-                assert process.stdin is not None
-                if role == "controller":
-                    process.stdin.close()
-                assert process.wait(PATIENCE) == 0, self.log(name)
-
-    def log(self, name: str) -> str:
-        return (self._arguments[2] / f"{name}.log").read_text()
+                process.join(PATIENCE)
+                assert process.exitcode == 0, f"{name}: {process.exitcode}\n{self._log(name)}"
 
     def stop(self) -> None:
         for process in self._running.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait(PATIENCE)
-            _close(process)
+            process.kill()
+            process.join(PATIENCE)
 
-
-def _close(process: subprocess.Popen[str]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None and not pipe.closed:
-            pipe.close()
+    def _log(self, name: str) -> str:
+        return (self._place / f"{name}.log").read_text()
 
 
 @contextmanager
@@ -132,8 +111,6 @@ def go_through(running: Programs, stream: Stream, chance: random.Random) -> None
     everyone = [(role, name) for role, names in roles.items() for name in names]
     for role, name in everyone:
         running.start(role, name)
-    for role, name in everyone:
-        running.go(role, name)
     total = len(WRITERS) * STEPS * ROWS
     what = [*roles, "scale"]
     chance.shuffle(what)
@@ -146,7 +123,6 @@ def go_through(running: Programs, stream: Stream, chance: random.Random) -> None
             name = owner(stream) if one == "controller" else chance.choice(running.alive(one))
             running.kill(one, name)
             running.start(one, name)
-            running.go(one, name)
     running.end("writer")
     until(lambda: reached(stream) == END, f"time {END}, and it is {reached(stream)}")
     stream.seal()
@@ -188,7 +164,5 @@ def check_marks(stream: Stream, rows: list[Row]) -> None:
 def kept(mark: Mark, rows: list[Row], passed: set[int]) -> bool:
     """The promise: everything before its time lies before its cut."""
     return all(
-        segment in passed or place < mark.cut.get(segment, 0)
-        for segment, place, _, _, _, at in rows
-        if at < mark.lower
+        segment in passed or place < mark.cut.get(segment, 0) for segment, place, _, _, _, at in rows if at < mark.lower
     )
