@@ -4,6 +4,7 @@
 PYTHON ?= python3
 EVENTIDE_HISTORIES ?= 100000
 EVENTIDE_KILLS ?= 40
+EVENTIDE_MARK_KILLS ?= 50
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -38,8 +39,9 @@ bench: $(READY) ## Run all benchmarks and print the table
 soak: $(READY) ## Run the oracle over many random histories
 	@EVENTIDE_HISTORIES=$(EVENTIDE_HISTORIES) $(RUN) -m pytest tests/oracle -n 2 --dist worksteal
 
-chaos: $(READY) ## Kill drivers and workers many times, and compare the sink
+chaos: $(READY) ## Kill drivers, workers, writers and readers many times, and compare the sink
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
+	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_killed.py
 
 docs: $(DOCS_READY) ## Build the documentation into site/
 	@$(RUN) -m zensical build --strict --config-file mkdocs.yml

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,7 +109,7 @@ def histories(draw: st.DrawFn) -> Segments:
         chosen = segments.open[first : first + draw(st.integers(1, 3))]
         low, high = chosen[0].low, chosen[-1].high
         bounds = [low, *sorted({low + (high - low) * draw(st.sampled_from([0.25, 0.5, 0.75]))}), high]
-        ranges = list(zip(bounds, bounds[1:], strict=False)) if draw(st.booleans()) else [(low, high)]
+        ranges = list(pairwise(bounds)) if draw(st.booleans()) else [(low, high)]
         segments = segments.scaled([one.number for one in chosen], ranges)
     return segments
 

@@ -32,7 +32,7 @@ def test_nothing_is_visible_after_an_abort() -> None:
     transaction.abort()
     transaction.abort()
     assert (numbers(stream), transaction.status) == ([], "aborted")
-    with pytest.raises(DataError, match="was aborted already. Begin a new one"):
+    with pytest.raises(DataError, match="was aborted already"):
         transaction.commit()
 
 

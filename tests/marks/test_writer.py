@@ -47,7 +47,7 @@ def test_a_column_that_an_event_lacks_is_null() -> None:
 
 def test_an_unknown_column_is_refused_when_it_is_written() -> None:
     writer = Writer(orders(), "till")
-    with pytest.raises(PlanError, match="no column 'shp'. Did you mean 'shop'?"):
+    with pytest.raises(PlanError, match="Did you mean 'shop'"):
         writer.write({"shp": "kiel"})
     assert writer.unsent == []
 
