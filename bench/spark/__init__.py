@@ -64,6 +64,12 @@ def _small_batches(names: Sequence[str]) -> list[Line]:
     return [small_batches()]
 
 
+def _source(names: Sequence[str]) -> list[Line]:
+    from bench.spark.source import source
+
+    return source(names)
+
+
 def _first_result(names: Sequence[str]) -> list[Line]:
     from bench.spark.first_result import first_result
 
@@ -109,6 +115,9 @@ BENCHMARKS: dict[str, Group] = {
     "interval_join_many_keys": _interval_join_many,
     "interval_join_few_keys": _interval_join_few,
     "long_join": _long_join,
+    "source": _source,
+    "source_windows": _source,
+    "source_fused": _source,
 }
 TARGETS = {
     "tumbling_many_keys": "at least 3",
@@ -130,4 +139,7 @@ TARGETS = {
     "interval_join_many_keys": "at least 2",
     "interval_join_few_keys": "at least 2",
     "long_join": "about 1",
+    "source": "at least 0.7",
+    "source_windows": "at least 0.7",
+    "source_fused": "at least 0.7",
 }

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from eventide.spark.scan import Read
 
 
+_ROWS = 1_000_000  # rows that are stamped together
+
+
 @dataclass(frozen=True)
 class Events(Scan):
     """The events of a stream."""
@@ -43,7 +46,7 @@ class Events(Scan):
         def read(piece: dict[str, Any], schema: Mapping[str, pl.DataType]) -> Iterator[pl.DataFrame]:
             stream = open_stream(address, token=token)
             own = [name for name in schema if name not in dict(PLACE)]
-            for first, events in pieces_of(stream, piece["segment"], piece["start"], piece["end"]):
+            for first, events in pieces_of(stream, piece["segment"], piece["start"], piece["end"], rows=_ROWS):
                 yield _rows(events.select(own), piece["segment"], first, piece["mark"], schema)
 
         return read

@@ -33,6 +33,7 @@ from eventide.marks.spark.planning import last_passed, onward, parts, released, 
 from eventide.marks.spark.reading import PLACE, pieces_of
 from eventide.marks.streams import Stream, open_stream
 
+_ROWS = 100_000  # rows that are sent together
 _MARKS = 1_000  # marks that come in one batch, of those that wait
 
 
@@ -109,7 +110,7 @@ class Pieces:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a stretch, some at a time."""
         assert isinstance(partition, Part)
-        for place, events in pieces_of(self._found(), partition.segment, partition.start, partition.end):
+        for place, events in pieces_of(self._found(), partition.segment, partition.start, partition.end, rows=_ROWS):
             yield from self._placed(events, partition, place).to_batches()
 
     def _placed(self, events: pa.Table, part: Part, first: int) -> pa.Table:
