@@ -198,6 +198,6 @@ def no_postgres_driver() -> PlanError:
 def no_file(url: str) -> PlanError:
     """An SQLite database that no one else can see."""
     return PlanError(
-        f"{url!r} names no file, and a database in memory is gone with its connection. Name a file: sqlite:///shop.db is "
-        "relative, sqlite:////var/lib/shop.db absolute."
+        f"{url!r} names no file, and a database in memory is gone with its connection. Name a file: sqlite:///shop.db "
+        "is relative, sqlite:////var/lib/shop.db absolute."
     )
