@@ -282,6 +282,17 @@ def test_health_needs_no_token_and_the_status_does(behind: MemoryStore, clock: C
         connection.close()
 
 
+def test_a_client_that_goes_in_the_middle_of_a_request_harms_nobody(
+    behind: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(behind) as url:
+        parts = urlsplit(url)
+        with socket.create_connection((str(parts.hostname), parts.port)) as rude:
+            rude.sendall(b"POST /v1/streams HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{}")
+        assert RemoteStore(url).streams() == []
+    assert caplog.records == []
+
+
 def test_threads_do_not_share_a_connection(store: RemoteStore) -> None:
     store.create_stream("orders", CONFIG)
     seats = [store.open_writer("orders", f"till {number}") for number in range(4)]

@@ -32,6 +32,15 @@ def behind() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """What the program does to them is undone."""
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGTERM, before[0])
+    signal.signal(signal.SIGINT, before[1])
+
+
 def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("EVENTIDE_")}
 
@@ -96,19 +105,31 @@ def test_an_empty_or_missing_token_file_is_refused(tmp_path: Path) -> None:
         token_from(tmp_path / "missing")
 
 
+@pytest.mark.parametrize("token", ["", "two\nlines", "sésame", " sesame"])
+def test_a_token_that_cannot_be_sent_is_refused(token: str) -> None:
+    with pytest.raises(PlanError, match="printable ASCII"):
+        Settings(token=token)
+    with pytest.raises(PlanError, match="printable ASCII"):
+        RemoteStore("https://marks.shop", token=token)
+
+
+def test_without_the_packages_of_a_server_it_says_how_to_get_them(
+    behind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, signals: None
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "eventide.marks.controller.server")
+    assert main(["--store", behind]) == 2
+    assert "pip install 'eventide[marks]'" in capsys.readouterr().err
+
+
 def test_what_cannot_be_is_told_in_one_line_and_ends_it(
-    behind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    behind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, signals: None
 ) -> None:
     monkeypatch.delenv("EVENTIDE_TOKEN", raising=False)
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    try:
-        assert main(["--store", behind, "--host", "0.0.0.0"]) == 2
-        assert "needs a token and a certificate" in capsys.readouterr().err
-        assert main(["--store", "mongodb://here"]) == 2
-        assert "is not a store for marks" in capsys.readouterr().err
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            assert main(["--store", behind, "--port", str(taken.getsockname()[1])]) == 2
-        assert "Choose another --port" in capsys.readouterr().err
-    finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGINT, before[1])
+    assert main(["--store", behind, "--host", "0.0.0.0"]) == 2
+    assert "needs a token and a certificate" in capsys.readouterr().err
+    assert main(["--store", "mongodb://here"]) == 2
+    assert "is not a store for marks" in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["--store", behind, "--port", str(taken.getsockname()[1])]) == 2
+    assert "Choose another --port" in capsys.readouterr().err

@@ -134,6 +134,16 @@ def empty_token(path: object) -> PlanError:
     return PlanError(f"The token in {path} is empty. Put a long random text into it.")
 
 
+def unusable_token() -> PlanError:
+    """A token that a header cannot hold."""
+    return PlanError("A token must be printable ASCII, without spaces around it. Make one: openssl rand -hex 32.")
+
+
+def no_server(package: object) -> PlanError:
+    """A controller without the packages that make it a server."""
+    return PlanError(f"A controller as a program needs the package {package!r}. Say: pip install 'eventide[marks]'")
+
+
 def token_in_the_clear(url: str) -> PlanError:
     """A token that anybody on the way could read."""
     return PlanError(f"{without_password(url)} is not encrypted, so the token would be readable on the way. Use https.")

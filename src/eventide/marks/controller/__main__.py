@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from eventide.errors import EventideError
-from eventide.marks.controller.app import MAX_BODY, app
+from eventide.errors import controller as errors
 from eventide.marks.controller.controller import Controller
-from eventide.marks.controller.server import Server, Settings, token_from
+from eventide.marks.controller.wire import MAX_BODY
 from eventide.marks.stores import connect
 
 
@@ -31,6 +31,11 @@ def main(words: list[str]) -> int:
 
 
 def _serve(given: argparse.Namespace) -> None:
+    try:
+        from eventide.marks.controller.app import app
+        from eventide.marks.controller.server import Server, Settings, token_from
+    except ImportError as missing:
+        raise errors.no_server(missing.name) from missing
     settings = Settings(
         host=given.host,
         port=given.port,

@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -26,7 +26,6 @@ from eventide.marks.controller import wire
 from eventide.marks.controller.status import Status
 from eventide.marks.stores.store import Store
 
-MAX_BODY = 64 * 1024 * 1024
 _log = logging.getLogger("eventide.marks")
 
 
@@ -34,7 +33,7 @@ def app(
     store: Store,
     *,
     token: str | None = None,
-    max_body: int = MAX_BODY,
+    max_body: int = wire.MAX_BODY,
     status: Callable[[], Status] | None = None,
 ) -> Starlette:
     """The application. With a ``token`` every request must bear it, but for ``/health``."""
@@ -67,9 +66,12 @@ class _Face:
 
     async def call(self, request: Request) -> Response:
         call = request.path_params["call"]
-        # A body is read even if it is refused: who still sends one does not hear the answer.
-        body = await self._body(request)
-        if not self._knows(request):
+        known = self._knows(request)
+        try:
+            body = await self._body(request, keep=known)
+        except ClientDisconnect:
+            return Response(status_code=400)  # to nobody
+        if not known:
             return _refusal("wrong_token", 401, errors.wrong_token())
         if call not in wire.CALLS:
             return _refusal("unknown_call", 404, errors.unknown_call(call, wire.CALLS))
@@ -94,14 +96,14 @@ class _Face:
         given = request.headers.get("authorization", "").encode()
         return hmac.compare_digest(given, f"Bearer {self._token}".encode())
 
-    async def _body(self, request: Request) -> bytes | None:
-        """None if it is too large; no more of it than may be is ever kept."""
+    async def _body(self, request: Request, *, keep: bool) -> bytes | None:
+        """None if it is too large. It is read even if it is not kept: who still sends one does not hear the answer."""
         kept = bytearray()
         size = 0
         async for chunk in request.stream():
             size += len(chunk)
             if size <= self._max_body:
-                kept += chunk
+                kept += chunk if keep else b""
             elif size > 4 * self._max_body:
                 break
         return bytes(kept) if size <= self._max_body else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import os
 import ssl
 import threading
 import time
@@ -37,6 +38,7 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise unknown_store(url)
+        check_token(token)
         if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise errors.token_in_the_clear(url)
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
@@ -93,8 +95,9 @@ class Client:
 
     def _connection(self) -> http.client.HTTPConnection:
         found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if found is None:
-            found = self._own.connection = self._connect()
+        if found is None or self._own.process != os.getpid():  # a fork must not speak on its parent's
+            found, self._own.process = self._connect(), os.getpid()
+            self._own.connection = found
             with self._lock:
                 self._all.add(found)
         return found
@@ -106,6 +109,12 @@ class Client:
             self._own.connection = None
             with self._lock:
                 self._all.discard(found)
+
+
+def check_token(token: str | None) -> None:
+    """Refuse what cannot be sent as a token."""
+    if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
+        raise errors.unusable_token()
 
 
 def is_loopback(host: str) -> bool:

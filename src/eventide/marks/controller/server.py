@@ -13,8 +13,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from eventide.errors import controller as errors
-from eventide.marks.controller.app import MAX_BODY
-from eventide.marks.controller.client import is_loopback
+from eventide.marks.controller.client import check_token, is_loopback
+from eventide.marks.controller.wire import MAX_BODY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +31,7 @@ class Settings:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise errors.certificate_without_key()
+        check_token(self.token)
         missing = [
             name
             for name, value in (("--token-file or EVENTIDE_TOKEN", self.token), ("--certificate", self.certificate))
@@ -68,6 +69,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 lifespan="off",
+                log_config=None,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

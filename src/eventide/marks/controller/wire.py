@@ -28,6 +28,8 @@ CALLS = tuple(
     )
 )
 """The names of all calls of a store that travel."""
+MAX_BODY = 64 * 1024 * 1024
+"""How large a request may be, unless the controller was started with another limit."""
 
 
 def packed(value: Any) -> bytes:
