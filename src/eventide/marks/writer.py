@@ -77,7 +77,6 @@ class Writer:
         self._schema, self._column, self._rows = schema, routing_key, batch_rows
         self._desk = Desk(found.store, found.store.open_writer(found.name, self.writer_id, take_over=take_over))
         self._out = Outgoing(schema, routing_key, self.writer_id, self._desk.sequence)
-        self._own_numbers: bool | None = None
         self._closed = False
         self._own_store = isinstance(stream, str)
         self._clock = clock or wall_clock
@@ -102,11 +101,12 @@ class Writer:
 
     def write(self, event: Mapping[str, Any], routing_key: str | None = None) -> None:
         """One event; a column that it lacks is null. ``routing_key`` goes before the column of the writer."""
-        with self._working():
-            self._number_by(own=False)
+        with self._desk.lock:
+            self._must_be_open()
+            self._out.number_by(own=False)
             self._out.add(event, routing_key)
             if self._out.loose >= self._rows:
-                self._flush()
+                self.flush()
 
     def append(self, rows: Rows, *, sequence: int | None = None, time: Time | None = None) -> bool:
         """Many events at once, stored together or not at all, and durable afterwards.
@@ -120,7 +120,7 @@ class Writer:
         with self._working():
             if sequence is not None and (isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 1):
                 raise errors.bad_sequence(sequence)
-            self._number_by(own=sequence is not None)
+            self._out.number_by(own=sequence is not None)
             noted = self._due() if time is None else self._given(time)
             if sequence is None:
                 self._out.gather()
@@ -207,8 +207,7 @@ class Writer:
     def _working(self) -> Iterator[None]:
         """One call at a time; whoever fails says what became of the events."""
         with self._desk.lock:
-            if self._closed:
-                raise errors.writer_closed(self.stream.name, self.writer_id)
+            self._must_be_open()
             try:
                 yield
             except SeatTakenError as cause:
@@ -217,6 +216,10 @@ class Writer:
                 if self._out.batches:
                     cause.add_note(errors.unsent(self.writer_id, len(self._out)))
                 raise
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise errors.writer_closed(self.stream.name, self.writer_id)
 
     def _flush(self) -> None:
         self._out.gather()
@@ -280,11 +283,6 @@ class Writer:
         if not self._named:
             raise errors.note_without_id(self.stream.name)
         return micros(time)
-
-    def _number_by(self, *, own: bool) -> None:
-        if self._own_numbers is not None and self._own_numbers != own:
-            raise errors.mixed_numbering(self.writer_id, self._own_numbers)
-        self._own_numbers = own
 
 
 def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
