@@ -72,9 +72,12 @@ class Histories(RuleBasedStateMachine):
             return
         transaction, rows = self.open.popitem()
         self.clock.now += timed
-        while transaction.status != "committed":
+        done = False
+        while not done:
             with suppress(ConnectionError):
-                transaction.commit(self.clock.now if timed else None)
+                if transaction.status != "committed":
+                    transaction.commit(self.clock.now if timed else None)
+                done = True
         self.wanted += rows
         self.committed |= dict.fromkeys(rows, rows)
         if timed:

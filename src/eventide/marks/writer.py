@@ -185,10 +185,9 @@ class Writer:
 
     def _close(self) -> None:
         try:
-            if self._notes is not None and (len(self._out) or self._desk.position):
+            self._flush()
+            if self._notes is not None and self._desk.position and not self._desk.settle():
                 self._note(self._notes.time())
-            else:
-                self._flush()
             self._desk.store.close_writer(self._desk.seat)
         except SeatTakenError:
             if len(self._out):
@@ -254,12 +253,14 @@ class Writer:
             self._notes.noted(time)
 
     def _due(self) -> int | None:
-        return None if self._notes is None else self._notes.due()
+        if self._notes is None or self._desk.settle():
+            return None
+        return self._notes.due()
 
     def _commit(self, id_: str, time: Time | None, *, empty: bool) -> None:
         """For a transaction: the time that it gives is true of all that this writer has written."""
         with self._working():
-            noted = None if time is None else self._given(time)
+            noted = None if time is None else self._given(time, without=id_)
             if self._notes is not None:
                 if not self._notes.waits_for(id_):  # time went on without it
                     raise stream_errors.transaction_over(id_, "expired")
@@ -277,11 +278,13 @@ class Writer:
         if self._notes is not None:
             self._notes.ended(id_)
 
-    def _given(self, time: Time) -> int:
+    def _given(self, time: Time, *, without: str | None = None) -> int:
         if self._notes is not None:
             raise errors.note_by_hand(self.writer_id)
         if not self._named:
             raise errors.note_without_id(self.stream.name)
+        for unsure in self._desk.settle(without=without):
+            raise errors.unsure_commit(self.writer_id, unsure)
         return micros(time)
 
 
