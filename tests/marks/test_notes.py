@@ -57,5 +57,9 @@ def test_a_segment_whose_successor_has_been_reached_is_dropped() -> None:
     assert next_note(said(5, {0: 3}), said(6, {2: 1})).position == {2: 1}
 
 
+def test_even_a_first_note_names_no_segment_whose_successor_has_been_reached() -> None:
+    assert next_note(None, said(6, {0: 3, 2: 1})).position == {2: 1}
+
+
 def test_a_closed_writer_that_notes_again_is_open() -> None:
     assert not next_note(said(5, {1: 3}, closed=True), said(6, {1: 3})).closed

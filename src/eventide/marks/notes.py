@@ -17,14 +17,14 @@ def advanced(stream: str, before: Note | None, note: Note, segments: Segments, l
             raise errors.unknown_segment(number, [one.number for one in segments.open])
         if not 0 <= offset <= lengths[number]:
             raise errors.position_beyond(stream, number, offset, lengths[number])
-    if before is None:
-        return note
-    if note.time < before.time:
-        raise errors.time_goes_back(stream, note.writer, before.time, note.time)
-    for number, offset in note.position.items():
-        if offset < before.position.get(number, 0):
-            raise errors.position_goes_back(stream, note.writer, number, before.position[number], offset)
-    position = {**before.position, **note.position}
+    position = dict(note.position)
+    if before is not None:
+        if note.time < before.time:
+            raise errors.time_goes_back(stream, note.writer, before.time, note.time)
+        for number, offset in note.position.items():
+            if offset < before.position.get(number, 0):
+                raise errors.position_goes_back(stream, note.writer, number, before.position[number], offset)
+        position = {**before.position, **position}
     past = segments.ancestors(position)  # of which all is before the position anyway
     kept = {number: offset for number, offset in position.items() if number not in past}
     return Note(note.writer, note.time, kept, note.at, note.closed)

@@ -44,7 +44,7 @@ def stream_status(store: Store, stream: str, failure: str | None) -> StreamStatu
     return StreamStatus(
         stream,
         mark,
-        None if mark is None else now - mark.lower,
+        None if mark is None else max(0, now - mark.lower),
         _named(notes, live),
         _named(notes, ~live & ~notes.closed),
         _named(notes, notes.closed),

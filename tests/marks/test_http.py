@@ -1,0 +1,432 @@
+"""A store over HTTP: real sockets, and every refusal as it was."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pytest
+
+from eventide.errors import DataError, EventideError, PlanError
+from eventide.errors.controller import UnreachableError
+from eventide.errors.marks import LeaseLostError, SeatTakenError, SegmentSealedError, UnknownStreamError
+from eventide.marks import events
+from eventide.marks.controller import Controller
+from eventide.marks.mark import Mark, Note
+from eventide.marks.remote import RemoteStore, remote_store
+from eventide.marks.stores import connect
+from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.store import Blob, Config, Part, Store
+from tests.marks.serving import serving
+
+SCHEMA = pa.schema({"n": pa.int64()}, metadata={"of": "orders"})
+CONFIG = Config(schema=SCHEMA, segments=2, writer_timeout=7)
+
+
+class Clock:
+    now = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def behind(clock: Clock) -> MemoryStore:
+    return MemoryStore(clock)
+
+
+@pytest.fixture
+def url(behind: MemoryStore) -> Iterator[str]:
+    with serving(behind) as url:
+        yield url
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[RemoteStore]:
+    found = RemoteStore(url, patience=0)
+    yield found
+    found.close()
+
+
+def post(url: str, path: str, body: bytes, **headers: str) -> tuple[int, Any]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
+    connection.request("POST", path, body, headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found[0], json.loads(found[1].partition(b"\n")[0])
+
+
+def test_a_stream_is_the_same_on_both_sides(store: RemoteStore, behind: MemoryStore) -> None:
+    made = store.create_stream("orders", CONFIG)
+    store.scale("orders", [1], [(0.5, 0.75), (0.75, 1.0)])
+    assert made.config == CONFIG
+    assert store.stream("orders") == behind.stream("orders")
+    assert store.stream("orders").config.schema.metadata == {b"of": b"orders"}
+    assert store.streams() == ["orders"]
+
+
+def test_events_come_back_as_they_were_written(store: RemoteStore) -> None:
+    store.create_stream("orders", CONFIG)
+    seat = store.open_writer("orders", "till")
+    bodies = [events.encode(pa.table({"n": [1, 2]}, schema=SCHEMA)), b"\n\x00\n"]
+    assert store.append(seat, 1, [Part(0, 2, bodies[0]), Part(1, 1, bodies[1])], note=5) == {0: 2, 1: 1}
+    assert store.read("orders", 0, 0, rows=10) == [Blob(0, 2, bodies[0], "till")]
+    assert store.read("orders", 1, 0, rows=10) == [Blob(0, 1, bodies[1], "till")]
+    assert store.notes("orders") == [Note("till", 5, {0: 2, 1: 1}, 1_000_000)]
+    assert store.note_columns("orders").offset.tolist() == [2, 1]
+    assert store.lengths("orders") == {0: 2, 1: 1}
+
+
+def test_an_append_that_is_sent_again_changes_nothing(store: RemoteStore) -> None:
+    store.create_stream("orders", CONFIG)
+    seat = store.open_writer("orders", "till")
+    assert store.append(seat, 1, [Part(0, 2, b"")]) == store.append(seat, 1, [Part(0, 2, b"")]) == {0: 2}
+
+
+def test_transactions_are_committed_over_http(store: RemoteStore) -> None:
+    store.create_stream("orders", CONFIG)
+    seat = store.open_writer("orders", "till")
+    transaction = store.begin(seat, timeout=10_000_000)
+    table = pa.table({"n": [1, 2, 3], events.POINT: [0.1, 0.9, 0.2]})
+    store.add(seat, transaction.id, 1, 3, events.encode(table))
+    assert store.lengths("orders") == {0: 0, 1: 0}
+    assert store.commit(seat, transaction.id, note=9) == {0: 2, 1: 1}
+    assert [one.status for one in store.transactions("orders")] == ["committed"]
+    store.close_writer(seat)
+    assert [note.closed for note in store.notes("orders")] == [True]
+
+
+def test_marks_leases_and_groups_travel(store: RemoteStore) -> None:
+    store.create_stream("orders", CONFIG)
+    lease = store.acquire("orders", "here", 2_000_000)
+    assert lease is not None
+    assert store.leases() == [lease]
+    mark = Mark(1, -5, 7, {0: 0, 1: 0}, 1_000_000)
+    store.put_mark(lease, mark, forget=[("till", 5)])
+    assert store.last_mark("orders") == mark
+    assert store.marks("orders", limit=5) == [mark]
+    assert store.put_group("orders", "night", 0, b"\nstate")
+    assert not store.put_group("orders", "night", 0, b"other")
+    assert store.group("orders", "night") == (1, b"\nstate")
+    assert store.group("orders", "day") is None
+    store.beat("here", 2_000_000)
+    assert store.controllers() == ["here"]
+
+
+def test_a_controller_can_work_over_http(store: RemoteStore, clock: Clock) -> None:
+    store.create_stream("orders", CONFIG)
+    store.append(store.open_writer("orders", "till"), 1, [Part(0, 2, b"")], note=5)
+    clock.now += 5_000_000
+    store.note(store.open_writer("orders", "web"), 9, {0: 2})
+    Controller(store).step()
+    assert [mark.lower for mark in store.marks("orders")] == [9]  # the other one was silent
+
+
+def refusals(store: Store) -> dict[str, EventideError]:
+    """What a store says to things that cannot be."""
+    store.create_stream("orders", CONFIG)
+    old = store.open_writer("orders", "till")
+    seat = store.open_writer("orders", "till", take_over=True)
+    store.append(seat, 1, [Part(0, 2, b"")], note=5)
+    store.scale("orders", [0], [(0.0, 0.5)])
+    first = store.acquire("orders", "first", 1_500_000)
+    assert first is not None
+    store.release(first)
+    found: dict[str, EventideError] = {}
+    for name, call in {
+        "exists": lambda: store.create_stream("orders", CONFIG),
+        "unknown": lambda: store.stream("odrers"),
+        "in use": lambda: store.open_writer("orders", "till"),
+        "taken": lambda: store.append(old, 2, []),
+        "sealed": lambda: store.append(seat, 2, [Part(0, 1, b"")]),
+        "back": lambda: store.note(seat, 4, {2: 0}),
+        "beyond": lambda: store.note(seat, 6, {1: 10}),
+        "lost": lambda: store.put_mark(first, Mark(1, 5, 5, {1: 0, 2: 0}, 9)),
+        "over": lambda: store.commit(seat, "no transaction"),
+        "no cut": lambda: store.truncate("orders", {1: 0}),
+    }.items():
+        with pytest.raises(EventideError) as caught:
+            call()
+        found[name] = caught.value
+    return found
+
+
+def test_refusals_are_the_same_exceptions_with_the_same_words(store: RemoteStore, clock: Clock) -> None:
+    here, there = refusals(MemoryStore(clock)), refusals(store)
+    assert {name: (type(error), str(error)) for name, error in there.items()} == {
+        name: (type(error), str(error)) for name, error in here.items()
+    }
+    kinds = {UnknownStreamError, SeatTakenError, SegmentSealedError, LeaseLostError, DataError, PlanError}
+    assert kinds < {type(error) for error in there.values()}
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "status", "code"),
+    [
+        ("stream", b'{"name":"nowhere"}', 404, "unknown_stream"),
+        ("create_stream", None, 409, "conflict"),
+        ("stream", b"not json", 422, "refused"),
+        ("stream", b"", 422, "refused"),
+        ("stream", b"[]", 422, "refused"),
+        ("stream", b'{"name":7}', 422, "refused"),
+        ("stream", b'{"nmae":"orders"}', 422, "refused"),
+        ("stream", b"{}", 422, "refused"),
+        ("marks", b'{"stream":"orders","after":true}', 422, "refused"),
+        ("marks", b'{"stream":"orders","after":9223372036854775808}', 422, "refused"),
+        ("truncate", b'{"name":"orders","cut":{"x":1}}', 422, "refused"),
+        ("scale", b'{"name":"orders","seal":[0],"ranges":[[0]]}', 422, "refused"),
+        ("put_group", b'{"stream":"orders","name":"g","version":0,"state":[0,9]}\nabc', 422, "refused"),
+        ("put_group", b'{"stream":"orders","name":"g","version":0,"state":[-1,1]}\nabc', 422, "refused"),
+        ("open_writer", b'{"stream":"orders","writer":"w","take_over":1}', 422, "refused"),
+        ("create_stream", b'{"name":"new","config":{"schema":[0,3]}}\nabc', 422, "refused"),
+        ("create_stream", b'{"name":"new","config":{}}', 422, "refused"),
+        ("release", b'{"lease":{"stream":"orders"}}', 422, "refused"),
+        ("release", b'{"lease":{"strange":1}}', 422, "refused"),
+        ("close", b"{}", 404, "unknown_call"),
+        ("_found", b'{"name":"orders"}', 404, "unknown_call"),
+    ],
+)
+def test_bad_requests_are_refused(
+    url: str, behind: MemoryStore, call: str, body: bytes | None, status: int, code: str
+) -> None:
+    behind.create_stream("orders", CONFIG)
+    schema = SCHEMA.serialize().to_pybytes()
+    body = body if body is not None else b'{"name":"orders","config":{"schema":[0,%d]}}\n' % len(schema) + schema
+    found, said = post(url, f"/v1/{call}", body)
+    assert (found, said["code"]) == (status, code)
+    assert said["message"].endswith(("?", "."))
+
+
+@pytest.mark.parametrize("rows", [-1, -(2**40)])
+def test_negative_rows_are_refused(store: RemoteStore, rows: int) -> None:
+    store.create_stream("orders", CONFIG)
+    seat = store.open_writer("orders", "till")
+    with pytest.raises(PlanError, match="rows"):
+        store.append(seat, 1, [Part(0, rows, b"")])
+    assert store.lengths("orders") == {0: 0, 1: 0}
+
+
+def test_a_stream_has_a_segment(store: RemoteStore) -> None:
+    with pytest.raises(PlanError, match="1 or more"):
+        store.create_stream("orders", Config(schema=SCHEMA, segments=0))
+
+
+def test_a_fault_inside_is_not_told(store: RemoteStore, behind: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> list[str]:
+        raise OSError("/secret/path is full")
+
+    monkeypatch.setattr(behind, "streams", broken)
+    with pytest.raises(EventideError, match="The controller failed") as caught:
+        store.streams()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_body_that_is_too_large_is_refused_and_nothing_is_kept(behind: MemoryStore) -> None:
+    with serving(behind, max_body=1000) as url:
+        store = RemoteStore(url)
+        store.create_stream("orders", CONFIG)
+        seat = store.open_writer("orders", "till")
+        with pytest.raises(PlanError, match="larger than the 1,000 bytes"):
+            store.append(seat, 1, [Part(0, 1, bytes(3000))])
+        assert store.append(seat, 1, [Part(0, 1, bytes(500))]) == {0: 1}
+        assert post(url, "/v1/streams", bytes(1001))[0] == 413
+        store.close()
+
+
+def test_a_wrong_token_is_refused(behind: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENTIDE_TOKEN", raising=False)
+    with serving(behind, token="sesame") as url:
+        for token in (None, "open", "sesame2"):
+            with pytest.raises(PlanError, match="token is missing or wrong"):
+                connect(url, token=token).streams()
+        assert post(url, "/v1/streams", b"{}")[0] == 401
+        assert post(url, "/v1/streams", b"{}", Authorization="sesame")[0] == 401
+        assert post(url, "/v1/streams", b"{}", Authorization="Bearer sésame")[0] == 401
+        assert post(url, "/v1/nothing", b"{}")[0] == 401
+        assert connect(url, token="sesame").streams() == []
+        monkeypatch.setenv("EVENTIDE_TOKEN", "sesame")
+        assert remote_store(url).streams() == []
+
+
+def test_health_needs_no_token_and_the_status_does(behind: MemoryStore, clock: Clock) -> None:
+    controller = Controller(behind, "here")
+    behind.create_stream("orders", CONFIG)
+    controller.step()
+    with serving(behind, token="sesame", status=controller.status) as url:
+        parts = urlsplit(url)
+        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
+        connection.request("GET", "/health")
+        assert json.loads(connection.getresponse().read()) == {"status": "ok"}
+        connection.request("GET", "/v1/status")
+        refused = connection.getresponse()
+        assert (refused.status, json.loads(refused.read())["code"]) == (401, "wrong_token")
+        connection.request("GET", "/v1/status", headers={"Authorization": "Bearer sesame"})
+        status = json.loads(connection.getresponse().read())
+        assert (status["controller"], status["streams"][0]["stream"]) == ("here", "orders")
+        connection.close()
+
+
+def test_a_client_that_goes_in_the_middle_of_a_request_harms_nobody(
+    behind: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(behind) as url:
+        parts = urlsplit(url)
+        with socket.create_connection((str(parts.hostname), parts.port)) as rude:
+            rude.sendall(b"POST /v1/streams HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{}")
+        assert RemoteStore(url).streams() == []
+    assert caplog.records == []
+
+
+def test_threads_do_not_share_a_connection(store: RemoteStore) -> None:
+    store.create_stream("orders", CONFIG)
+    seats = [store.open_writer("orders", f"till {number}") for number in range(4)]
+
+    def write(place: int) -> None:
+        for sequence in range(1, 21):
+            store.append(seats[place], sequence, [Part(0, 1, b"x")])
+
+    threads = [threading.Thread(target=write, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.lengths("orders") == {0: 80, 1: 0}
+
+
+class Unreliable:
+    """Lies between a client and a server, and breaks connections after the request or before it."""
+
+    def __init__(self, url: str, breaks: list[str]) -> None:
+        parts = urlsplit(url)
+        self._target = (str(parts.hostname), int(parts.port or 0))
+        self._breaks = breaks
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._socket.accept()
+                self._serve(client, self._breaks.pop(0) if self._breaks else "never")
+
+    def _serve(self, client: socket.socket, breaks: str) -> None:
+        with client, socket.create_connection(self._target) as server:
+            while breaks != "before" and (request := _message(client)):
+                server.sendall(request)
+                answer = _message(server)
+                if breaks == "after":
+                    return
+                client.sendall(answer)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _message(sender: socket.socket) -> bytes:
+    """A whole request or answer."""
+    found = b""
+    while (more := sender.recv(1 << 20)) != b"":
+        found += more
+        head, end, body = found.partition(b"\r\n\r\n")
+        size = [int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+        if end and len(body) == size[0]:
+            break
+    return found
+
+
+@pytest.mark.parametrize("breaks", ["before", "after"])
+def test_an_append_over_a_connection_that_breaks_is_done_once(url: str, behind: MemoryStore, breaks: str) -> None:
+    behind.create_stream("orders", CONFIG)
+    seat = behind.open_writer("orders", "till")
+    between = Unreliable(url, [breaks] * 3)
+    waits: list[float] = []
+    store = RemoteStore(between.url, pause=waits.append)
+    assert store.append(seat, 1, [Part(0, 2, b"two")], note=5) == {0: 2}
+    assert behind.lengths("orders") == {0: 2, 1: 0}
+    assert waits == [0.0, 0.05, 0.1]
+    store.close()
+    between.close()
+
+
+def test_a_call_that_cannot_be_repeated_is_not(url: str, behind: MemoryStore) -> None:
+    between = Unreliable(url, ["after"])
+    store = RemoteStore(between.url)
+    with pytest.raises(UnreachableError, match="does not answer"):
+        store.create_stream("orders", CONFIG)
+    assert behind.streams() == ["orders"]
+    store.close()
+    between.close()
+
+
+def test_nobody_there_is_told_when_patience_is_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    waits: list[float] = []
+    store = RemoteStore(f"http://127.0.0.1:{port}", patience=0, pause=waits.append)
+    with pytest.raises(UnreachableError, match="Is it running"):
+        store.streams()
+    assert waits == [0.0]
+
+
+def test_a_server_of_another_kind_is_told() -> None:
+    with serving(MemoryStore()) as url, pytest.raises(EventideError, match="not as a controller does"):
+        RemoteStore(f"{url}/elsewhere", patience=0).streams()
+
+
+@pytest.mark.parametrize("url", ["ftp://here", "http://", "nowhere"])
+def test_an_address_of_another_kind_is_refused(url: str) -> None:
+    with pytest.raises(PlanError, match="not a store"):
+        RemoteStore(url)
+
+
+def test_a_token_is_not_sent_in_the_clear() -> None:
+    with pytest.raises(PlanError, match="Use https"):
+        RemoteStore("http://marks.shop:8787", token="sesame")
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    place = tmp_path_factory.mktemp("tls")
+    made = (place / "certificate.pem", place / "key.pem")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(made[0]), "-keyout", str(made[1])]
+    try:
+        subprocess.run(words, check=True, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("the program openssl, which makes the certificate, is not installed")
+    return made
+
+
+def test_calls_are_encrypted(
+    certificate: tuple[Path, Path], behind: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind.create_stream("orders", CONFIG)
+    with serving(behind, token="sesame", certificate=certificate[0], key=certificate[1]) as url:
+        assert url.startswith("https://")
+        monkeypatch.setenv("EVENTIDE_CA", str(certificate[0]))
+        assert connect(url, token="sesame").streams() == ["orders"]
+        monkeypatch.delenv("EVENTIDE_CA")
+        with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+            connect(url, token="sesame").streams()
+
+
+def test_a_file_of_certificates_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="EVENTIDE_CA"):
+        RemoteStore("https://here", ca=str(tmp_path / "missing.pem"))
