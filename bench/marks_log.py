@@ -17,9 +17,9 @@ from eventide.marks.stores import connect
 from eventide.marks.stores.store import Config, Part, Seat, Store
 
 BATCH = 1_000
-BATCHES = 300
-NOTES = 500
-ROUNDS = 5
+BATCHES = 100
+NOTES = 200
+ROUNDS = 12
 
 
 class Bare(Protocol):

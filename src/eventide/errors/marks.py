@@ -205,3 +205,11 @@ def old_sqlite(found: str, needed: str) -> PlanError:
 def no_postgres_driver() -> PlanError:
     """The optional package is not installed."""
     return PlanError("A store for marks in PostgreSQL needs psycopg 3: pip install 'eventide[postgres]'")
+
+
+def no_file(url: str) -> PlanError:
+    """An SQLite database that no one else can see."""
+    return PlanError(
+        f"{url!r} names no file, and a database in memory is gone with its connection. Name a file: sqlite:///shop.db "
+        "is relative, sqlite:////var/lib/shop.db absolute."
+    )

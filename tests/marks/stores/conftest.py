@@ -33,3 +33,12 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
         found = postgres_store(request.getfixturevalue("postgres_url"), clock=clock)
     yield found
     found.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place for a store that many can open; its clock is the real one."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/marks.db"
+    found: str = request.getfixturevalue("postgres_url")
+    return found

@@ -58,9 +58,10 @@ def test_what_is_no_database(tmp_path: Path, path: str, cause: str) -> None:
         sqlite_store(f"sqlite:///{tmp_path}/{path}")
 
 
-def test_a_store_in_memory_of_sqlite_is_refused() -> None:
-    with pytest.raises(PlanError):
-        sqlite_store("sqlite://")
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
+def test_an_address_without_a_file_is_refused(url: str) -> None:
+    with pytest.raises(PlanError, match=f"^'{url}' names no file"):
+        connect(url)
 
 
 def test_sqlite_waits_for_the_disk(tmp_path: Path) -> None:

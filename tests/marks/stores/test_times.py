@@ -44,8 +44,6 @@ def test_the_last_note_of_each_writer_counts(store: Store, seat: Seat, clock: Cl
 
 
 def test_notes_as_columns_are_the_same(store: Store, seat: Seat) -> None:
-    if not hasattr(store, "note_columns"):
-        pytest.skip("not yet")
     other = store.open_writer("orders", "web")
     store.note(seat, 200, {0: 3, 1: 1})
     store.note(other, 50, {1: 1})
@@ -66,8 +64,6 @@ def test_notes_as_columns_are_the_same(store: Store, seat: Seat) -> None:
 
 
 def test_columns_of_no_notes_are_empty(store: Store, seat: Seat) -> None:
-    if not hasattr(store, "note_columns"):
-        pytest.skip("not yet")
     found = store.note_columns("orders")
     assert (list(found.writers), found.times.size, found.segment.size) == ([], 0, 0)
 

@@ -6,13 +6,9 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
-
-import pytest
 
 from eventide.errors import DataError
 from eventide.marks.segments import Segments
@@ -20,19 +16,11 @@ from eventide.marks.stores import connect
 from eventide.marks.stores.postgres import postgres_store
 from eventide.marks.stores.sqlite import sqlite_store
 from eventide.marks.stores.store import Store
+from tests.marks.stores.at_once import at_once
 from tests.marks.stores.parts import addition, config, numbers_in, part
 from tests.marks.stores.working import BATCH, work
 
-T = TypeVar("T")
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/marks.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
 
 
 def contents(store: Store, stream: str) -> dict[int, list[int]]:
@@ -161,25 +149,14 @@ def _append_in_child(store: Store) -> None:
         store.append(seat, sequence, [part(0, 100 + sequence)])
 
 
-def _at_once(count: int, do: Callable[[int], T]) -> list[T]:
-    barrier = threading.Barrier(count)
-
-    def one(number: int) -> T:
-        barrier.wait()
-        return do(number)
-
-    with ThreadPoolExecutor(count) as threads:
-        return list(threads.map(one, range(count)))
-
-
-def test_a_new_store_can_be_opened_by_many_at_once(url: str) -> None:
-    stores = _at_once(6, lambda _: connect(url))
+def test_a_new_store_can_be_opened_by_manyat_once(url: str) -> None:
+    stores = at_once(6, lambda _: connect(url))
     for number, store in enumerate(stores):
         store.create_stream(f"stream {number}", config())
     assert len(connect(url).streams()) == 6
 
 
-def test_of_many_that_scale_at_once_one_does(url: str) -> None:
+def test_of_many_that_scaleat_once_one_does(url: str) -> None:
     store = connect(url)
     store.create_stream("orders", config())
 
@@ -190,7 +167,7 @@ def test_of_many_that_scale_at_once_one_does(url: str) -> None:
             return False
         return True
 
-    assert sorted(_at_once(5, scale)) == [False] * 4 + [True]
+    assert sorted(at_once(5, scale)) == [False] * 4 + [True]
     assert store.stream("orders").segments == Segments.even(1).scaled([0], [(0.0, 0.5), (0.5, 1.0)])
 
 
@@ -204,14 +181,14 @@ def test_of_many_that_want_one_id_one_gets_it(url: str) -> None:
         except ValueError:
             return 0
 
-    assert sorted(_at_once(5, open_)) == [0, 0, 0, 0, 1]
+    assert sorted(at_once(5, open_)) == [0, 0, 0, 0, 1]
 
 
 def test_of_many_that_want_a_lease_one_gets_it(url: str) -> None:
     store = connect(url)
     store.create_stream("orders", config())
     until = store.now() + 60_000_000
-    found = _at_once(5, lambda number: store.acquire("orders", f"c{number}", until))
+    found = at_once(5, lambda number: store.acquire("orders", f"c{number}", until))
     assert [one for one in found if one is not None] == store.leases()
     assert len(store.leases()) == 1
 
@@ -220,7 +197,7 @@ def test_of_many_that_change_a_group_one_does(url: str) -> None:
     store = connect(url)
     store.create_stream("orders", config())
     for version in range(3):
-        done = _at_once(5, lambda number, seen=version: store.put_group("orders", "g", seen, bytes([number])))
+        done = at_once(5, lambda number, seen=version: store.put_group("orders", "g", seen, bytes([number])))
         assert sorted(done) == [False] * 4 + [True]
     found = store.group("orders", "g")
     assert found is not None and found[0] == 3
@@ -243,7 +220,7 @@ def test_of_a_commit_and_a_sweep_at_the_same_time_one_wins(url: str) -> None:
             except DataError:
                 return 0
 
-        committed, swept = _at_once(2, commit_or_sweep)
+        committed, swept = at_once(2, commit_or_sweep)
         length += committed
         assert committed + swept == 1 and before.lengths("orders") == {0: length}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -37,6 +38,9 @@ _SETTINGS = """
 _AS_THEY_ARE = [
     f"ALTER TABLE eventide_{table} ALTER COLUMN body SET STORAGE EXTERNAL" for table in ("blobs", "additions")
 ]
+
+_VALUES = re.compile(r"VALUES (\([^)]*\))")
+_AT_ONCE = 1_000  # rows of an INSERT
 
 
 def postgres_store(url: str, *, clock: Callable[[], int] | None = None) -> SqlStore:
@@ -95,8 +99,12 @@ class PostgresConnection:
 
     def tell_each(self, order: str, rows: Sequence[Values]) -> None:
         """The same statement with many values."""
-        for values in rows:
-            self._raw.execute(_percent(order), values)
+        for start in range(0, len(rows), _AT_ONCE):
+            some = rows[start : start + _AT_ONCE]
+            if _VALUES.search(order):
+                self._raw.execute(_of_many(order, len(some)), [value for row in some for value in row])
+            else:
+                self._raw.cursor().executemany(_percent(order), some)
 
     @contextmanager
     def changing(self) -> Iterator[None]:
@@ -124,6 +132,12 @@ class PostgresConnection:
 @lru_cache
 def _percent(statement: str) -> str:
     return statement.replace("?", "%s")
+
+
+@lru_cache
+def _of_many(order: str, rows: int) -> str:
+    """An INSERT of so many rows."""
+    return _percent(_VALUES.sub(lambda one: "VALUES " + ", ".join([one[1]] * rows), order))
 
 
 def _driver() -> ModuleType:

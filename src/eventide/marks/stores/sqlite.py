@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 
+from eventide.errors import PlanError
 from eventide.errors import marks as errors
 from eventide.marks.stores.sql.database import Database, Rows, Values
 from eventide.marks.stores.sql.store import SqlStore
@@ -46,7 +47,10 @@ def sqlite_store(url: str, *, clock: Callable[[], int] = wall_clock) -> SqlStore
     """
     if sqlite3.sqlite_version_info < _OLDEST:
         raise errors.old_sqlite(sqlite3.sqlite_version, ".".join(map(str, _OLDEST)))
-    path = sqlite_path(url)
+    try:
+        path = sqlite_path(url)
+    except PlanError as cause:
+        raise errors.no_file(url) from cause
     database = Database(f"sqlite:///{path}", partial(SqliteConnection, path, clock), sqlite3.Error, one_writes=True)
     prepare(database, there=_THERE, alone=None, tables=[_table(one) for one in TABLES])
     return SqlStore(database)

@@ -13,7 +13,11 @@ from eventide.marks.stores.sql.writers import EPOCH, KnownSegments, Seated, keep
 from eventide.marks.stores.store import Blob, Part, Seat
 
 _BLOB = "INSERT INTO eventide_blobs (stream, segment, begins, rows, writer, body) VALUES (?, ?, ?, ?, ?, ?)"
-_LENGTH = "UPDATE eventide_segments SET length = ? WHERE stream = ? AND number = ?"
+# The segments are there, and held; this way many are changed in one statement.
+_LENGTH = """
+    INSERT INTO eventide_segments (stream, number, length, sealed) VALUES (?, ?, ?, 0)
+    ON CONFLICT (stream, number) DO UPDATE SET length = excluded.length
+"""
 # The offsets of a segment have no holes, so that those of the blobs tell which rows they hold.
 _READ = """
     SELECT s.starts, b.begins, b.rows, b.body, b.writer
@@ -75,7 +79,7 @@ def put(step: Step, writer: Seated, parts: Sequence[Part], answer: Rows, segment
         if part.rows:
             blobs.append((writer.stream, part.segment, begins, part.rows, writer.seat.writer, part.body))
     step.tell_each(_BLOB, blobs)
-    step.tell_each(_LENGTH, [(length, writer.stream, number) for number, length in sorted(lengths.items())])
+    step.tell_each(_LENGTH, [(writer.stream, number, length) for number, length in sorted(lengths.items())])
     return {part.segment: lengths[part.segment] for part in parts}
 
 

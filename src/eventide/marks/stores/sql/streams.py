@@ -38,7 +38,7 @@ def create(step: Step, name: str, config: Config) -> StreamInfo:
     durations = (config.writer_timeout, config.mark_every, config.writer_lease)
     schema = bytes(config.schema.serialize())
     values = (name, created, schema, config.segments, *durations, json.dumps(as_json(segments)), b"")
-    ((inserted,),) = (step.ask((_INSERT, values)),)
+    (inserted,) = step.ask((_INSERT, values))
     if not inserted:
         raise errors.stream_exists(name)
     step.tell_each(_NEW_SEGMENT, [(inserted[0][0], one.number) for one in segments.all])

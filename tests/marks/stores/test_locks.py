@@ -1,0 +1,67 @@
+"""Steps that need the same rows take them in one order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+from eventide.errors import EventideError
+from eventide.marks.stores import connect
+from eventide.marks.stores.store import Store
+from tests.marks.stores.at_once import at_once
+from tests.marks.stores.parts import addition, config, part
+
+
+def test_steps_of_all_kindsat_once_never_fail_for_each_other(url: str) -> None:
+    """Each may be refused, but none waits for another that waits for it."""
+    store = connect(url)
+    for stream in ("a", "b"):
+        store.create_stream(stream, config(4))
+
+    def anything(number: int) -> int:
+        chance = random.Random(number)
+        return sum(done(partial(some_steps, store, chance, number)) for _ in range(30))
+
+    assert sum(at_once(6, anything)) > 6 * 30 / 3  # most, but on a slow machine
+
+
+def done(step: Callable[[], object]) -> bool:
+    try:
+        step()
+    except EventideError as refusal:
+        assert "failed" not in str(refusal), refusal
+        return False
+    return True
+
+
+def some_steps(store: Store, chance: random.Random, number: int) -> None:
+    """Whatever writers, controllers and operators do, on one of two streams."""
+    stream = chance.choice("ab")
+    if chance.random() < 0.03:
+        store.delete_stream(stream)
+        store.create_stream(stream, config(4))
+    writer = number if chance.random() < 0.9 else number + 1  # which is another's
+    seat = store.open_writer(stream, f"writer {writer}", take_over=True)
+    lease = store.acquire(stream, f"c{number % 2}", store.now() + 1_000)
+    begun = store.begin(seat, timeout=20_000 if chance.random() < 0.1 else 60_000_000)
+    store.add(seat, begun.id, 1, *addition((1, 0.1), (2, 0.6), (3, 0.9)))
+    segments = store.stream(stream).segments.open
+    parts = [part(one.number, 1) for one in segments]
+    chance.shuffle(parts)
+    for step in chance.sample(
+        [
+            lambda: store.append(seat, seat.sequence + 1, parts, note=store.now()),
+            lambda: store.append(seat, seat.sequence + 1, parts[:2]),
+            lambda: store.commit(seat, begun.id, note=store.now()),
+            lambda: store.abort(seat, begun.id),
+            lambda: store.scale(stream, [segments[0].number], [(segments[0].low, segments[0].high)]),
+            lambda: store.truncate(stream, {one.number: 0 for one in segments}),
+            lambda: lease and store.forget(lease, [(f"writer {other}", store.now()) for other in range(6)]),
+            lambda: store.leave(f"c{number % 2}"),
+            lambda: store.close_writer(seat),
+            store.expire_transactions,
+        ],
+        4,
+    ):
+        done(step)
