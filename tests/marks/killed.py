@@ -95,7 +95,7 @@ def control(address: str, name: str) -> None:
     """Until time has ended."""
     url, _, stream = address.rpartition("#")
     store = connect(url)
-    with Controller(store, name, lease="500 ms", every="10 ms"):
+    with Controller(store, name, lease="500 ms", every="30 ms"):
         while (last := store.last_mark(stream)) is None or last.lower != MAX:
             time.sleep(0.02)
 

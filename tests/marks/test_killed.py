@@ -81,7 +81,7 @@ def until(happened: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not happened():
         assert time.monotonic() < end, f"in vain: {what}"
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("round_", range(ROUNDS))
@@ -92,7 +92,7 @@ def test_nothing_is_lost_or_doubled_and_time_goes_on(
         url = sink = request.getfixturevalue("postgres_url")
     else:
         url, sink = f"sqlite:///{tmp_path}/marks.db", f"{tmp_path}/sink.db"
-    stream = create_stream(f"{url}#orders", schema=SCHEMA, segments=2, mark_every="20 ms", writer_timeout="10 minutes")
+    stream = create_stream(f"{url}#orders", schema=SCHEMA, segments=2, mark_every="30 ms", writer_timeout="10 minutes")
     table = Sink(sink)
     table.create()
     for name in WRITERS:  # all are known from the beginning: time waits for each of them

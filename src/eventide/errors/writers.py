@@ -111,3 +111,11 @@ def replaced(cause: SeatTakenError, count: int) -> SeatTakenError:
 def transaction_used(id_: str, status: str) -> DataError:
     """A call to a transaction that is over."""
     return DataError(f"Transaction {id_} was {status} already. Begin a new one: writer.begin().")
+
+
+def unsure_commit(writer: str, id_: str) -> DataError:
+    """A time that may, or may not, cover a transaction."""
+    return DataError(
+        f"Writer {writer!r} cannot note time now: the commit of transaction {id_} was not answered, so nobody knows "
+        "whether its events are written. commit() it again, or abort() it, first."
+    )

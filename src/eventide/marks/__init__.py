@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from eventide.errors.marks import SeatTakenError
+from eventide.errors.readers import ReaderReplacedError, SegmentsLostError
 from eventide.marks.group import ReaderGroup
 from eventide.marks.mark import Mark, TimeWindow
 from eventide.marks.reader import Batch, Reader
@@ -20,6 +22,9 @@ __all__ = [
     "Mark",
     "Reader",
     "ReaderGroup",
+    "ReaderReplacedError",
+    "SeatTakenError",
+    "SegmentsLostError",
     "Stream",
     "TimeWindow",
     "Transaction",

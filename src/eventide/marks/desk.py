@@ -6,6 +6,7 @@ import threading
 
 import pyarrow as pa
 
+from eventide.errors import EventideError
 from eventide.errors import marks as errors
 from eventide.errors.marks import SegmentSealedError
 from eventide.marks.events import POINT, encode, parted
@@ -24,6 +25,8 @@ class Desk:
         """The highest sequence that was stored."""
         self.position = dict(seat.position)
         """Where the last event in each segment ended."""
+        self.unsure: set[str] = set()
+        """Transactions whose commit was not answered: nobody knows where their events are, if anywhere."""
         self._segments = store.stream(seat.stream).segments
 
     def append(self, batch: Batch, time: int | None) -> None:
@@ -50,8 +53,34 @@ class Desk:
         self.store.add(self.seat, transaction, batch.number, len(table), encode(table))
 
     def commit(self, transaction: str, time: int | None) -> None:
-        """Store the events of a transaction, and note a time with it, in one step."""
-        self._come_to(self.store.commit(self.seat, transaction, note=time))
+        """Store the events of a transaction, and note a time with it, in one step. Again is harmless."""
+        again = transaction in self.unsure
+        self.unsure.add(transaction)
+        try:
+            ends = self.store.commit(self.seat, transaction, note=time)
+        except EventideError:  # that is an answer
+            self.unsure.discard(transaction)
+            raise
+        self.unsure.discard(transaction)
+        self._come_to(ends)
+        if again and time is not None:  # it may have been committed without that time before
+            self.note(time)
+
+    def abort(self, transaction: str) -> None:
+        """Forget the events of a transaction."""
+        self.store.abort(self.seat, transaction)
+        self.unsure.discard(transaction)
+
+    def settle(self, *, without: str | None = None) -> set[str]:
+        """Learn what became of commits that were not answered, but for one; which of them are still open."""
+        asked = self.unsure - {without}
+        known = {one.id: one for one in self.store.transactions(self.seat.stream)} if asked else {}
+        for id_ in asked:
+            if id_ in known and known[id_].status == "committed":
+                self.commit(id_, None)
+            elif id_ not in known or known[id_].status == "aborted" or known[id_].deadline <= self.store.now():
+                self.unsure.discard(id_)
+        return asked & self.unsure
 
     def _come_to(self, ends: dict[int, int]) -> None:
         if any(number not in self._segments for number in ends):

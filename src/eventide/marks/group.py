@@ -34,6 +34,12 @@ class ReaderGroup:
             raise errors.not_a_name("group", name)
         self.stream = stream if isinstance(stream, Stream) else open_stream(stream, token=token)
         self.name = name
+        self._own_store = isinstance(stream, str)
+
+    def close(self) -> None:
+        """Let go of the store, if it was opened for this group."""
+        if self._own_store:
+            self.stream.store.close()
 
     def checkpoint(self) -> dict[int, int]:
         """What the whole group has read and committed: a cut, for ``reset()`` or ``Reader(start=)``."""

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import TypeAlias
 
@@ -40,9 +40,7 @@ class ClockNotes:
     >>> notes = ClockNotes(every=5, clock=lambda: 100)
     >>> notes.due()
     100
-    >>> notes.due(began=[70])
-    70
-    >>> notes.noted(70)
+    >>> notes.noted(100)
     >>> notes.due() is None
     True
     """
@@ -52,24 +50,40 @@ class ClockNotes:
         self._clock = clock
         self._last = last
         self._at: int | None = None
+        self._open: dict[str, tuple[int, int]] = {}
+        """Transactions that may still bring events: when each began, and when it ends."""
 
-    def due(self, *, began: Iterable[int] = ()) -> int | None:
+    def due(self) -> int | None:
         """The time to note now; None if the last note is not old enough."""
         if self._at is not None and self._at <= self._clock() < self._at + self._every:
             return None
-        return self.time(began=began)
+        return self.time()
 
-    def time(self, *, began: Iterable[int] = ()) -> int:
+    def time(self, *, without: str | None = None) -> int:
         """Now; but not beyond the beginning of a transaction that may still bring events, and never back.
 
         A clock that is set back makes time stand still until it has caught up.
         """
-        now = min((self._clock(), *began))
-        return now if self._last is None else max(self._last, now)
+        now = self._clock()
+        self._open = {id_: times for id_, times in self._open.items() if now < times[1]}
+        time = min([now, *(began for id_, (began, _) in self._open.items() if id_ != without)])
+        return time if self._last is None else max(self._last, time)
 
     def noted(self, time: int) -> None:
         """A time was noted."""
         self._last, self._at = time, self._clock()
+
+    def began(self, transaction: str, at: int, timeout: int) -> None:
+        """A transaction began, and holds time up until it ends."""
+        self._open[transaction] = at, at + timeout
+
+    def waits_for(self, transaction: str) -> bool:
+        """Whether time was held up for a transaction until now."""
+        return transaction in self._open
+
+    def ended(self, transaction: str) -> None:
+        """A transaction was committed or aborted."""
+        self._open.pop(transaction, None)
 
 
 class Ticker:

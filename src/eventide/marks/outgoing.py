@@ -45,6 +45,7 @@ class Outgoing:
         self._name = name
         self._events: list[Mapping[str, Any]] = []
         self._keys: list[str | None] = []
+        self._own_numbers: bool | None = None
 
     def __len__(self) -> int:
         return len(self._events) + sum(len(batch.table) for batch in self.batches)
@@ -59,9 +60,15 @@ class Outgoing:
         """All of them, in the order in which they were written."""
         return [event for batch in self.batches for event in batch.table.to_pylist()] + list(self._events)
 
+    def number_by(self, *, own: bool) -> None:
+        """Refuse batches with numbers of the user's own beside others: they would be taken for one another."""
+        if self._own_numbers is not None and self._own_numbers != own:
+            raise errors.mixed_numbering(self._name, self._own_numbers)
+        self._own_numbers = own
+
     def add(self, event: Mapping[str, Any], key: str | None) -> None:
         """One more event. Refused if it, or its key, is none."""
-        if not isinstance(event, Mapping):
+        if not isinstance(event, dict | Mapping):  # a dict is known at once, any other mapping is looked up
             raise errors.not_an_event(event)
         if key is not None and not isinstance(key, str):
             raise errors.not_a_routing_key(key)

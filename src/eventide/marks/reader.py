@@ -58,7 +58,8 @@ class Reader:
     ``start`` is where a new group begins. A reader holds its segments for ``reader_lease`` from each call; then others
     take them, and go on at its last ``commit()``. So after a crash events may come again: do with them what may be
     done twice, or keep what was done under ``_segment`` and ``_offset``. A reader that is opened again under its
-    ``reader_id`` takes over at once. Segments that follow others are read when these were read *and committed*.
+    ``reader_id`` takes over at once. Commit regularly: segments change hands at commits, and those that follow others
+    are read when these were read *and committed*.
 
     Call it from one thread. ``close()`` (or the end of a ``with`` block) gives the segments back; it does not commit.
 
@@ -175,6 +176,7 @@ class Reader:
             self._held = {}
             if self.stream.store.group(self.stream.name, self.group.name) is not None:
                 self.group.change(lambda group: group.without([self._number]))
+            self.group.close()
 
     def __enter__(self) -> Reader:
         return self

@@ -58,7 +58,14 @@ class Transaction:
     @property
     def status(self) -> Status:
         """Whether it is ``open``, ``committed`` or ``aborted`` (also because its time ran out)."""
-        return status_of(self._desk, self.id) if self._status == "open" else self._status
+        if self._status != "open":
+            return self._status
+        with self._desk.lock:
+            found = status_of(self._desk, self.id)
+            if found == "committed":  # by a call whose answer was lost: the writer must learn where the events are
+                self._desk.commit(self.id, None)
+                self._end("committed")
+            return found
 
     def write(self, event: Mapping[str, Any], routing_key: str | None = None) -> None:
         """One event, as with ``Writer.write``."""
@@ -83,7 +90,8 @@ class Transaction:
             self._flush()
 
     def commit(self, time: Time | None = None) -> None:
-        """Make all events visible at once. Again is harmless, also when it is not known whether it succeeded.
+        """Make all events visible at once. Again is harmless; if it is not known whether it succeeded, it is necessary:
+        until then the writer notes no time.
 
         With a ``time`` it also says, in the same step, that everything of this writer before it is written: what the
         writer itself still holds is sent first; transactions with earlier events should be committed before. Refused
@@ -103,7 +111,7 @@ class Transaction:
             if self._status == "aborted":
                 return
             self._must_be_open()
-            self._desk.store.abort(self._desk.seat, self.id)
+            self._desk.abort(self.id)
             self._end("aborted")
 
     def __enter__(self) -> Transaction:

@@ -77,11 +77,9 @@ class Writer:
         self._schema, self._column, self._rows = schema, routing_key, batch_rows
         self._desk = Desk(found.store, found.store.open_writer(found.name, self.writer_id, take_over=take_over))
         self._out = Outgoing(schema, routing_key, self.writer_id, self._desk.sequence)
-        self._own_numbers: bool | None = None
         self._closed = False
+        self._own_store = isinstance(stream, str)
         self._clock = clock or wall_clock
-        self._began: dict[str, tuple[int, int]] = {}
-        """Transactions that may still bring events: when each began, and when it ends, on our clock."""
         self._notes: ClockNotes | None = None
         self._ticker: Ticker | None = None
         if note_time == "auto":
@@ -103,11 +101,12 @@ class Writer:
 
     def write(self, event: Mapping[str, Any], routing_key: str | None = None) -> None:
         """One event; a column that it lacks is null. ``routing_key`` goes before the column of the writer."""
-        with self._working():
-            self._number_by(own=False)
+        with self._desk.lock:
+            self._must_be_open()
+            self._out.number_by(own=False)
             self._out.add(event, routing_key)
             if self._out.loose >= self._rows:
-                self._flush()
+                self.flush()
 
     def append(self, rows: Rows, *, sequence: int | None = None, time: Time | None = None) -> bool:
         """Many events at once, stored together or not at all, and durable afterwards.
@@ -121,7 +120,7 @@ class Writer:
         with self._working():
             if sequence is not None and (isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 1):
                 raise errors.bad_sequence(sequence)
-            self._number_by(own=sequence is not None)
+            self._out.number_by(own=sequence is not None)
             noted = self._due() if time is None else self._given(time)
             if sequence is None:
                 self._out.gather()
@@ -163,7 +162,8 @@ class Writer:
         with self._working():
             now = self._clock()
             begun = self._desk.store.begin(self._desk.seat, timeout=length)
-            self._began[begun.id] = now, now + length
+            if self._notes is not None:
+                self._notes.began(begun.id, now, length)
             out = Outgoing(self._schema, self._column, begun.id)
             return Transaction(begun.id, self._desk, out, self._rows, self._commit, self._ended)
 
@@ -185,15 +185,16 @@ class Writer:
 
     def _close(self) -> None:
         try:
-            if self._notes is not None and (len(self._out) or self._desk.position):
-                self._note(self._notes.time(began=self._open_since()))
-            else:
-                self._flush()
+            self._flush()
+            if self._notes is not None and self._desk.position and not self._desk.settle():
+                self._note(self._notes.time())
             self._desk.store.close_writer(self._desk.seat)
         except SeatTakenError:
             if len(self._out):
                 raise  # else the other one can have the seat
         self._closed = True
+        if self._own_store:
+            self.stream.store.close()
 
     def __enter__(self) -> Writer:
         return self
@@ -205,8 +206,7 @@ class Writer:
     def _working(self) -> Iterator[None]:
         """One call at a time; whoever fails says what became of the events."""
         with self._desk.lock:
-            if self._closed:
-                raise errors.writer_closed(self.stream.name, self.writer_id)
+            self._must_be_open()
             try:
                 yield
             except SeatTakenError as cause:
@@ -216,54 +216,55 @@ class Writer:
                     cause.add_note(errors.unsent(self.writer_id, len(self._out)))
                 raise
 
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise errors.writer_closed(self.stream.name, self.writer_id)
+
     def _flush(self) -> None:
         self._out.gather()
         if self._out.batches:
             self._send(self._due())
 
     def _send(self, time: int | None) -> None:
-        """Batches in order; the time goes with the last one, in one step."""
-        while self._out.batches:
-            last = len(self._out.batches) == 1
-            self._desk.append(self._out.batches[0], time if last else None)
-            self._out.batches.popleft()
+        """Batches in order; the time goes with the last one, in one step. If it is refused, they are sent without."""
+        try:
+            while self._out.batches:
+                last = len(self._out.batches) == 1
+                self._desk.append(self._out.batches[0], time if last else None)
+                self._out.batches.popleft()
+        except PlanError:
+            if time is not None:
+                self._send(None)
+            raise
         self._noted(time)
 
     def _note(self, time: int, *, nothing_written: bool = False) -> None:
         self._out.gather()
         if not (self._out.batches or self._desk.position or nothing_written):
             raise errors.note_without_write(self.stream.name, self.writer_id)
-        if not self._out.batches:
+        if self._out.batches:
+            self._send(time)
+        else:
             self._desk.note(time)
             self._noted(time)
-            return
-        try:
-            self._send(time)
-        except PlanError:
-            self._send(None)  # it is the time that was refused
-            raise
 
     def _noted(self, time: int | None) -> None:
         if self._notes is not None and time is not None:
             self._notes.noted(time)
 
     def _due(self) -> int | None:
-        return None if self._notes is None else self._notes.due(began=self._open_since())
-
-    def _open_since(self) -> list[int]:
-        now = self._clock()
-        self._began = {id_: times for id_, times in self._began.items() if now < times[1]}
-        return [began for began, _ in self._began.values()]
+        if self._notes is None or self._desk.settle():
+            return None
+        return self._notes.due()
 
     def _commit(self, id_: str, time: Time | None, *, empty: bool) -> None:
         """For a transaction: the time that it gives is true of all that this writer has written."""
         with self._working():
-            noted = None if time is None else self._given(time)
+            noted = None if time is None else self._given(time, without=id_)
             if self._notes is not None:
-                if id_ not in self._began:  # time went on without it
+                if not self._notes.waits_for(id_):  # time went on without it
                     raise stream_errors.transaction_over(id_, "expired")
-                others = [began for other, (began, _) in self._began.items() if other != id_]
-                noted = self._notes.time(began=others)
+                noted = self._notes.time(without=id_)
             if noted is not None:
                 self._flush()
             if empty and not self._desk.position:  # nothing was ever written that a time could belong to
@@ -274,19 +275,17 @@ class Writer:
             self._noted(noted)
 
     def _ended(self, id_: str) -> None:
-        self._began.pop(id_, None)
+        if self._notes is not None:
+            self._notes.ended(id_)
 
-    def _given(self, time: Time) -> int:
+    def _given(self, time: Time, *, without: str | None = None) -> int:
         if self._notes is not None:
             raise errors.note_by_hand(self.writer_id)
         if not self._named:
             raise errors.note_without_id(self.stream.name)
+        for unsure in self._desk.settle(without=without):
+            raise errors.unsure_commit(self.writer_id, unsure)
         return micros(time)
-
-    def _number_by(self, *, own: bool) -> None:
-        if self._own_numbers is not None and self._own_numbers != own:
-            raise errors.mixed_numbering(self.writer_id, self._own_numbers)
-        self._own_numbers = own
 
 
 def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
