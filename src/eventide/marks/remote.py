@@ -92,6 +92,9 @@ class RemoteStore:
     def commit(self, seat: Seat, transaction: str, *, note: int | None = None) -> dict[int, int]:
         return self._call("commit", seat=seat, transaction=transaction, note=note)
 
+    def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], *, note: int | None = None) -> dict[int, int]:
+        return self._call("commit_batch", seat=seat, sequence=sequence, ids=ids, note=note)
+
     def abort(self, seat: Seat, transaction: str) -> None:
         self._call("abort", seat=seat, transaction=transaction)
 

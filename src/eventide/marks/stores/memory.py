@@ -140,9 +140,7 @@ class MemoryStore:
         return self._found(seat.stream).commit(seat, transaction, note, self.now())
 
     @_alone
-    def commit_batch(
-        self, seat: Seat, sequence: int, ids: Sequence[str], /, *, note: int | None = None
-    ) -> dict[int, int]:
+    def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], *, note: int | None = None) -> dict[int, int]:
         return self._found(seat.stream).commit_batch(seat, sequence, ids, note, self.now())
 
     @_alone

@@ -175,9 +175,7 @@ class Log(Protocol):
         """
         ...
 
-    def commit_batch(
-        self, seat: Seat, sequence: int, ids: Sequence[str], /, *, note: int | None = None
-    ) -> dict[int, int]:
+    def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], *, note: int | None = None) -> dict[int, int]:
         """Commit several transactions in one step, under a sequence: where they end in each segment.
 
         If that sequence was appended before, nothing of them becomes visible: they are aborted, and the answer is

@@ -85,9 +85,7 @@ class SqlStore:
     def commit(self, seat: Seat, transaction: str, *, note: int | None = None) -> dict[int, int]:
         return self._change(transactions.commit, seat, transaction, note)
 
-    def commit_batch(
-        self, seat: Seat, sequence: int, ids: Sequence[str], /, *, note: int | None = None
-    ) -> dict[int, int]:
+    def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], *, note: int | None = None) -> dict[int, int]:
         return self._change(transactions.commit_batch, seat, sequence, ids, note)
 
     def abort(self, seat: Seat, transaction: str) -> None:
