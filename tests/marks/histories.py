@@ -58,11 +58,14 @@ def before(segments: Segments, position: Position, length: int = 9) -> set[tuple
 
 
 def cuts(segments: Segments, offsets: int) -> Iterator[dict[int, int]]:
-    """Every cut there is, with offsets below ``offsets``."""
+    """Every cut there is, with offsets below ``offsets``: all keys once, and nothing behind anything else."""
     for size in range(1, len(segments.all) + 1):
         for chosen in combinations(segments.all, size):
             ordered = sorted(chosen, key=lambda one: one.low)
             meet = all(one.high == other.low for one, other in pairwise(ordered))
-            if meet and ordered[0].low == 0.0 and ordered[-1].high == 1.0:
+            whole = meet and ordered[0].low == 0.0 and ordered[-1].high == 1.0
+            # Ranges alone are not enough: a merge in between may put a segment behind one that it shares no key with.
+            begun = before(segments, {one.number: 0 for one in chosen}, 1)
+            if whole and not any((one.number, 0) in begun for one in chosen):
                 for places in product(range(offsets), repeat=size):
                     yield {one.number: place for one, place in zip(chosen, places, strict=True)}

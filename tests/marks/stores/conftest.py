@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.postgres import postgres_store
+from eventide.marks.stores.sqlite import sqlite_store
 from eventide.marks.stores.store import Store
+from tests.marks.serving import remote
 from tests.marks.stores.parts import Clock
 
 
@@ -16,20 +20,19 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "remote", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Iterator[Store]:
-    """Each of the stores, empty."""
-    if request.param == "memory":
-        memory = pytest.importorskip("eventide.marks.stores.memory")
-        yield memory.MemoryStore(clock=clock)
+    """Each of the stores, empty; ``remote`` is one behind a real server."""
+    if request.param == "remote":
+        with remote(clock) as far:
+            yield far
         return
-    if request.param == "sqlite":
-        from eventide.marks.stores.sqlite import sqlite_store
-
-        found: Store = sqlite_store(f"sqlite:///{tmp_path}/marks.db", clock=clock)
+    found: Store
+    if request.param == "memory":
+        found = MemoryStore(clock=clock)
+    elif request.param == "sqlite":
+        found = sqlite_store(f"sqlite:///{tmp_path}/marks.db", clock=clock)
     else:
-        from eventide.marks.stores.postgres import postgres_store
-
         found = postgres_store(request.getfixturevalue("postgres_url"), clock=clock)
     yield found
     found.close()

@@ -166,3 +166,43 @@ def test_closing_a_writer_aborts_its_transactions_only(store: Store, seat: Seat,
     kept = store.begin(other, timeout=SECOND)
     store.close_writer(seat)
     assert {one.id: one.status for one in store.transactions("orders")} == {begun.id: "aborted", kept.id: "open"}
+
+
+def batch(store: Store, seat: Seat, *contents: tuple[int, float]) -> list[str]:
+    """Transactions with one event each."""
+    begun = [store.begin(seat, timeout=10 * SECOND) for _ in contents]
+    for one, content in zip(begun, contents, strict=True):
+        store.add(seat, one.id, 1, *addition(content))
+    return [one.id for one in begun]
+
+
+def test_a_batch_of_transactions_becomes_visible_at_once(store: Store, seat: Seat) -> None:
+    ids = batch(store, seat, (1, 0.1), (2, 0.9), (3, 0.2))
+    assert store.commit_batch(seat, 5, ids, note=40) == {0: 2, 1: 1}
+    assert numbers_in(store, "orders", 0) == [1, 3] and numbers_in(store, "orders", 1) == [2]
+    assert {one.status for one in store.transactions("orders")} == {"committed"}
+    (note,) = store.notes("orders")
+    assert (note.time, note.position) == (40, {0: 2, 1: 1})
+    assert store.open_writer("orders", "till", take_over=True).sequence == 5
+
+
+def test_a_batch_that_comes_again_changes_nothing(store: Store, seat: Seat) -> None:
+    store.commit_batch(seat, 5, batch(store, seat, (1, 0.1)), note=40)
+    again = batch(store, seat, (1, 0.1))
+    assert store.commit_batch(seat, 5, again, note=30) == {}
+    assert numbers_in(store, "orders", 0) == [1]
+    assert [one.status for one in store.transactions("orders") if one.id in again] == ["aborted"]
+    assert [note.time for note in store.notes("orders")] == [40]
+
+
+def test_of_a_batch_with_a_transaction_that_is_over_nothing_becomes_visible(store: Store, seat: Seat) -> None:
+    ids = batch(store, seat, (1, 0.1), (2, 0.2))
+    store.abort(seat, ids[1])
+    with pytest.raises(DataError, match="was aborted"):
+        store.commit_batch(seat, 1, ids)
+    assert store.lengths("orders") == {0: 0, 1: 0}
+
+
+def test_an_empty_batch_can_be_committed_with_a_note(store: Store, seat: Seat) -> None:
+    assert store.commit_batch(seat, 1, [], note=40) == {}
+    assert [note.time for note in store.notes("orders")] == [40]
