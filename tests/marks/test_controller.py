@@ -162,6 +162,17 @@ def test_a_controller_that_stops_is_replaced_at_once(store: MemoryStore, clock: 
     assert (first.streams, second.streams) == ((), ("orders",))
 
 
+def test_it_stops_even_if_its_store_is_gone(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone(controller: str) -> None:
+        raise OSError("the server hung up")
+
+    monkeypatch.setattr(store, "leave", gone)
+    Controller(store, "here").stop()
+    assert caplog.messages == ["The controller here could not tell its store that it stops: the server hung up"]
+
+
 def test_an_owner_keeps_its_streams_for_as_long_as_it_lives(store: MemoryStore, clock: Clock, till: Seat) -> None:
     controller = Controller(store, "only")
     controller.step()

@@ -67,7 +67,7 @@ class Watched(MemoryStore):
 class Controllers(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.clock = 10**9
+        self.clock = self.latest = 10**9
         self.store = Watched(lambda: self.clock)
         self.controllers: dict[str, Controller] = {}
         self.born = 0
@@ -120,7 +120,7 @@ class Controllers(RuleBasedStateMachine):
         others = [other for other in self.controllers.values() if other is not controller]
 
         def others_go_on() -> None:
-            self.clock += asleep * SECOND
+            self.advance(asleep)
             self.write()
             for other in others:
                 other.step()
@@ -137,18 +137,18 @@ class Controllers(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 1, 4, 11, -1, -30]))
     def pass_time(self, seconds: int) -> None:
-        self.clock += seconds * SECOND
+        self.advance(seconds)
 
     @precondition(lambda self: self.controllers)
     @rule()
     def settle(self) -> None:
         """After a while without trouble each stream has one owner that lives, and time has come to the last note."""
         self.write()
-        self.clock = max([self.clock, *(mark.at for mark in self.last_marks())]) + 100 * SECOND
+        self.clock = self.latest + 100 * SECOND  # leases that were given then are over, too
         for _ in range(3):
             for controller in self.controllers.values():
                 controller.step()
-            self.clock += SECOND
+            self.advance(1)
         owners = [(stream, one.name) for one in self.controllers.values() for stream in one.streams]
         assert sorted(stream for stream, _ in owners) == list(STREAMS)
         assert sorted((lease.stream, lease.owner) for lease in self.store.leases()) == sorted(owners)
@@ -171,6 +171,10 @@ class Controllers(RuleBasedStateMachine):
         if not self.controllers:
             self.come()
         self.settle()
+
+    def advance(self, seconds: int) -> None:
+        self.clock += seconds * SECOND
+        self.latest = max(self.latest, self.clock)
 
     def last_marks(self) -> list[Mark]:
         return [mark for name in STREAMS if (mark := self.store.last_mark(name)) is not None]

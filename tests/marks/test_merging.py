@@ -42,6 +42,10 @@ def test_a_new_stream_waits_for_its_writers() -> None:
     assert merge(notes, now=PERIOD).mark is not None
 
 
+def test_a_stream_that_is_older_than_the_clock_says_does_not_wait() -> None:
+    assert merge([Note("a", 7, {0: 5}, 1)], now=-1).mark is not None
+
+
 def test_a_live_writer_at_the_time_of_the_last_mark_holds_the_next_one_back() -> None:
     last = Mark(1, 7, 9, {0: 5, 1: 2}, 10)
     ahead = Note("b", 20, {1: 9}, 10)

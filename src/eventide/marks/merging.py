@@ -59,8 +59,9 @@ def _next(
     info: StreamInfo, last: Mark | None, notes: NoteColumns, live: Bools, lengths: Position, now: int
 ) -> Mark | None:
     lower = _lower(last, notes, live)
-    # The writers of a new stream do not all come at once: its first mark waits for them.
-    if lower is None or (last is None and now - info.created < info.config.mark_every):
+    # The writers of a new stream do not all come at once: its first mark waits for them. One that is from the future
+    # was made before the clock was set back, and is not new.
+    if lower is None or (last is None and 0 <= now - info.created < info.config.mark_every):
         return None
     upper = int(notes.times.max())
     if last is not None:

@@ -104,7 +104,10 @@ class Controller:
             self._thread = None
         with self._stepping:
             self._owned.clear()
-            self.store.leave(self.name)
+            try:
+                self.store.leave(self.name)
+            except Exception as cause:  # its leases end by themselves
+                _log.warning("The controller %s could not tell its store that it stops: %s", self.name, cause)
 
     def __enter__(self) -> Self:
         return self.start()
