@@ -120,9 +120,10 @@ def go_through(running: Programs, stream: Stream, chance: random.Random) -> None
         if one == "scale":
             stream.split(chance.choice(stream.segments.open).number, into=chance.choice([2, 3]))
         else:
-            name = owner(stream) if one == "controller" else chance.choice(running.alive(one))
-            running.kill(one, name)
-            running.start(one, name)
+            name = owner(stream) if one == "controller" else chance.choice(running.alive(one) or [None])
+            if name is not None:  # writers may be done before anybody comes to kill them
+                running.kill(one, name)
+                running.start(one, name)
     running.end("writer")
     until(lambda: reached(stream) == END, f"time {END}, and it is {reached(stream)}")
     stream.seal()
