@@ -191,7 +191,7 @@ def unknown_store(url: str) -> PlanError:
 def reserved_column(stream: str, name: str) -> PlanError:
     """A column of the events that the source adds itself."""
     return PlanError(
-        f"The events of stream {stream!r} have a column {name!r}, which Spark's source adds itself. Rename it."
+        f"The events of stream {stream!r} have a column {name!r}, which readers add themselves. Rename it."
     )
 
 

@@ -15,6 +15,8 @@ from eventide.marks.segments import Segments
 from eventide.marks.stores.store import Part
 from eventide.state.hashing import hashed
 
+PLACES = ("_segment", "_offset", "_mark")
+"""What readers put beside the columns of an event: where it was, and (on Spark) the last mark passed with its batch."""
 POINT = "__point"
 """Where a row of a transaction lies in the key space, until its segment is known."""
 

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide.errors import marks as errors
+from eventide.marks.events import PLACES
 from eventide.marks.mark import Mark
 from eventide.marks.segments import Position, Ranges, Segments
 from eventide.marks.stores import connect
@@ -112,6 +113,9 @@ def create_stream(
         mark_every=duration(mark_every, what="mark_every of create_stream()"),
         writer_lease=duration(writer_lease, what="writer_lease of create_stream()"),
     )
+    for reserved in PLACES:
+        if reserved in config.schema.names:
+            raise errors.reserved_column(name, reserved)
     if isinstance(segments, bool) or not isinstance(segments, int) or segments < 1:
         raise errors.bad_segments(segments)
     store.create_stream(name, config)

@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
-    DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -47,57 +44,13 @@ class Part(InputPartition):
     mark: int
 
 
-class EventideSource(DataSource):
-    """Streams of ``eventide.marks``. Options: ``rows_per_batch``, ``start``, ``token``."""
-
-    @classmethod
-    def name(cls) -> str:
-        """As in ``format("eventide")``."""
-        return "eventide"
-
-    def schema(self) -> StructType:
-        """The columns of the stream's events, and where in the stream they were."""
-        if self.options.get("only") == "marks":
-            return StructType().add("value", "string")
-        if self.options.get("only") == "parts":
-            return StructType().add("segment", "long").add("start", "long").add("end", "long").add("mark", "long")
-        stream = self._stream()
-        schema = stream.schema
-        for name, _ in PLACE:
-            if name in schema.names:
-                raise errors.reserved_column(stream.name, name)
-        return from_arrow_schema(pa.schema([*schema, *PLACE]))
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """All that is there now."""
-        return Snapshot(self._address(), self.options.get("token"), schema)
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """What is there, and what will come."""
-        if self.options.get("only") == "marks":
-            return Marks(self._address(), self.options.get("token"))
-        kind = Parts if self.options.get("only") == "parts" else Events
-        return kind(self._address(), self.options.get("token"), schema, self.options)
-
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Rows of a table as events."""
-        from eventide.marks.spark.sink import BatchWriter
-
-        if overwrite:
-            raise errors.no_overwriting()
-        return BatchWriter(self._address(), schema, self.options)
-
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Rows of a query as events."""
-        from eventide.marks.spark.sink import StreamWriter
-
-        return StreamWriter(self._address(), schema, self.options)
-
-    def _address(self) -> str:
-        return self.options.get("path") or ""
-
-    def _stream(self) -> Stream:
-        return open_stream(self._address(), token=self.options.get("token"))
+def schema_of(address: str, token: str | None) -> StructType:
+    """The columns of the stream's events, and where in the stream they were."""
+    stream = open_stream(address, token=token)
+    for name, _ in PLACE:
+        if name in stream.schema.names:
+            raise errors.reserved_column(stream.name, name)
+    return from_arrow_schema(pa.schema([*stream.schema, *PLACE]))
 
 
 class Pieces:
