@@ -1,0 +1,111 @@
+"""Jobs: what a user's file says. ``job.py`` defines ``pipeline`` (or ``pipelines``), and perhaps ``rows(spark)``."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eventide.errors import EventideError
+from eventide.errors import cli as errors
+
+if TYPE_CHECKING:
+    from eventide.plan.pipeline import Pipeline
+
+_NAME = "eventide_job"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pipeline, or a chain of them, and where its rows come from, if the file says so."""
+
+    path: str
+    pipelines: tuple[Pipeline, ...]
+    rows: Callable[[Any], Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return Path(self.path).stem
+
+    @property
+    def folder(self) -> str:
+        """Where the modules that it imports may lie."""
+        return str(Path(self.path).resolve().parent)
+
+
+def load(path: str) -> Job:
+    """The job of a file with Python or SQL."""
+    file = Path(path)
+    if file.suffix not in (".py", ".sql"):
+        raise errors.not_a_job(path)
+    if not file.is_file():
+        raise errors.no_job(path)
+    text = file.read_text(encoding="utf-8")
+    return of_sql(text, path) if file.suffix == ".sql" else _of_python(path, text)
+
+
+def of_sql(text: str, path: str = "query") -> Job:
+    """The job of a statement."""
+    import eventide
+
+    try:
+        read: Any = eventide.sql_pipeline
+    except (AttributeError, ImportError) as cause:
+        raise errors.no_sql() from cause
+    return Job(path, (read(text),))
+
+
+def _of_python(path: str, text: str) -> Job:
+    names = _run(path, text)
+    several = "pipelines" in names and "pipeline" not in names
+    name = "pipelines" if several else "pipeline"
+    if name not in names:
+        raise errors.no_pipeline(path, [own for own in names if not own.startswith("_")])
+    return Job(path, _checked(path, name, names[name], several=several), names.get("rows"))
+
+
+def _run(path: str, text: str) -> dict[str, Any]:
+    """What the file defines.
+
+    While it runs it is a module, which dataclasses ask for. Afterwards it is none: what it defines is then sent to
+    Spark's workers as a whole, and they need not find the file.
+    """
+    module = types.ModuleType(_NAME)
+    module.__file__ = path
+    sys.path.insert(0, str(Path(path).resolve().parent))  # as python itself does
+    sys.modules[_NAME] = module
+    try:
+        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
+    except (Exception, SystemExit) as cause:
+        said = str(cause) if isinstance(cause, EventideError) else str(cause) or "no message"
+        kind = "PlanError" if isinstance(cause, EventideError) else type(cause).__name__
+        raise errors.job_failed(path, _line(cause, path), kind, said) from cause
+    finally:
+        del sys.modules[_NAME]
+    return module.__dict__
+
+
+def _line(cause: BaseException, path: str) -> int | None:
+    """The last line of the file that had a part in it."""
+    if isinstance(cause, SyntaxError) and cause.filename == path:
+        return cause.lineno
+    lines = []
+    at = cause.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code.co_filename == path:
+            lines.append(at.tb_lineno)
+        at = at.tb_next
+    return lines[-1] if lines else None
+
+
+def _checked(path: str, name: str, value: Any, *, several: bool) -> tuple[Pipeline, ...]:
+    from eventide.plan.pipeline import Pipeline
+
+    chain = list(value) if several and isinstance(value, list | tuple) else [value]
+    if not chain or not all(isinstance(one, Pipeline) for one in chain):
+        raise errors.not_a_pipeline(path, name, value)
+    return tuple(chain)
