@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
 import sys
+import tempfile
 import traceback
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -22,15 +26,38 @@ FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 _OURS = (typer.Exit, typer.Abort, TyperException)  # typer tells of these itself
 _MISTAKES = frozenset({"AnalysisException", "ParseException", "IllegalArgumentException"})  # of Spark's errors
 _STACK = re.compile(r"\n\s*at |\n=== |\nJVM stacktrace|\n\s*== SQL|;\n'|\n\s*SQLSTATE|\nDriver stacktrace")
+_TRACE = "Traceback (most recent call last):\n"
 _LONGEST = 2_000
 
 _traces = False
+_log: Path | None = None
 
 
 def show_traces(wanted: bool) -> None:
     """Whether stack traces are shown."""
     global _traces
     _traces = wanted
+
+
+def traces() -> bool:
+    """Whether stack traces are shown."""
+    return _traces
+
+
+def spark_log() -> Path:
+    """The file for what Spark and its workers say; it goes with this process, unless something has failed."""
+    global _log
+    if _log is None:
+        handle, name = tempfile.mkstemp(prefix="eventide-spark-", suffix=".log")
+        os.close(handle)
+        _log = Path(name)
+        atexit.register(_forget_log)
+    return _log
+
+
+def _forget_log() -> None:
+    if _log is not None:
+        _log.unlink(missing_ok=True)
 
 
 class Commands(TyperGroup):
@@ -61,10 +88,20 @@ def failed(cause: Exception, code: int | None = None) -> typer.Exit:
         traceback.print_exception(cause, file=sys.stderr)
     else:
         typer.echo(f"Error: {told(cause)}", err=True)
+        _keep_log(cause)
     if code is not None:
         return typer.Exit(code)
     mistake = isinstance(cause, EventideError | OSError | ImportError) or type(cause).__name__ in _MISTAKES
     return typer.Exit(MISTAKE if mistake else FAILED)
+
+
+def _keep_log(cause: Exception) -> None:
+    """Name the log where Spark has failed: it may say more."""
+    global _log
+    if _log is not None and type(cause).__module__.startswith(("pyspark", "py4j")) and _log.stat().st_size:
+        typer.echo(f"Spark's own log: {_log}", err=True)
+        atexit.unregister(_forget_log)
+        _log = None
 
 
 def told(cause: Exception) -> str:
@@ -84,5 +121,7 @@ def told(cause: Exception) -> str:
 
 
 def _shortened(text: str) -> str:
+    """Without Java's stack; where a function of the user's failed, where that was, and no more."""
     found = _STACK.search(text)
-    return (text if found is None else text[: found.start()])[:_LONGEST].strip()
+    ours = (text if found is None else text[: found.start()]).rpartition(_TRACE)[2]
+    return ours[:_LONGEST].strip()

@@ -124,7 +124,7 @@ def _batch(told: Mapping[str, Any]) -> BatchMetrics:
     own = {name: value for name, value in told.items() if name in known}
     own |= {"at": instant(told["at"]), "watermark": _instant(told["watermark"])}
     own["idle_origins"] = tuple(told["idle_origins"])
-    own["slowest"] = tuple((one["origin"], _instant(one["watermark"]) or MIN) for one in told["slowest"])
+    own["slowest"] = tuple((one["origin"], _instant(one["watermark"], MIN)) for one in told["slowest"])
     return BatchMetrics(**own)
 
 
@@ -136,5 +136,5 @@ def _text(time: int | None) -> str | None:
     return None if time is None or time in (MIN, MAX) else format_instant(time)
 
 
-def _instant(text: str | None) -> int | None:
-    return None if text is None else instant(text)
+def _instant(text: str | None, unknown: int | None = None) -> int | None:
+    return unknown if text is None else instant(text)

@@ -93,7 +93,9 @@ def show(console: Console, one: OperatorState) -> None:
     if one.gaps:
         gaps = [(str(gap.origin), gap.first, gap.last) for gap in one.gaps]
         console.print(screen.table("gap of", "first", "last", rows=gaps))
-    if one.windows is not None:
+    if one.windows is not None and one.windows.is_empty():
+        console.print("  windows    none are open")
+    elif one.windows is not None:
         shown = [(_bound(one, a), _bound(one, b), keys, rows) for a, b, keys, rows in one.windows.head(_MOST).rows()]
         console.print(screen.table("from", "to", "keys", "rows", rows=shown))
         if one.windows.height > _MOST:

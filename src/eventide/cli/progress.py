@@ -11,8 +11,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from eventide.demo.telling import COLOURS
-from eventide.time import MAX, MIN, format_duration, format_instant
+from eventide.demo.telling import COLOURS, behind
+from eventide.time import MAX, MIN, format_instant
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -60,7 +60,7 @@ class Progress:
         if not self._arrived:
             return 0.0
         since = max(self._began, self._clock() - _RECENT)
-        return sum(rows for at, rows in self._arrived if at >= since) / max(self._clock() - since, 0.001)
+        return sum(rows for at, rows in self._arrived if at >= since) / max(self._clock() - since, 1.0)
 
     @property
     def batch(self) -> int | None:
@@ -94,12 +94,12 @@ class Progress:
         shown = [
             ("rows", Text(f"{self.rows:,}   {self.rate:,.0f}/s   batch {self.batch}")),
             ("watermark", Text(watermark_text(first), style="cyan")),
-            ("behind", Text(f"{behind(first)}   {sparkline(self.lags)}")),
-            ("panes", _counts(self.panes, COLOURS)),
+            ("behind", Text(f"{behind(first) if first.lag else 'not known'}   {sparkline(self.lags)}")),
+            ("panes", _counts({timing.replace("_", " ").lower(): n for timing, n in self.panes.items()})),
         ]
         if self.late or self.dead:
             dead = {f"dead ({reason})": count for reason, count in self.dead.items()}
-            shown.append(("set aside", _counts(({"late": self.late} if self.late else {}) | dead, {})))
+            shown.append(("set aside", _counts(({"late": self.late} if self.late else {}) | dead)))
         if first.idle_origins:
             idle = ", ".join(map(str, first.idle_origins[:8]))
             shown.append(("not waited for", Text(idle, style="yellow")))
@@ -113,15 +113,6 @@ def watermark_text(one: BatchMetrics) -> str:
     if one.drained:
         return "drained"
     return "nothing known yet" if one.watermark is None else format_instant(one.watermark)
-
-
-def behind(one: BatchMetrics) -> str:
-    """How far the watermark is behind the batch's time."""
-    if one.watermark is None:
-        return ""
-    lag = one.at - one.watermark
-    step = 100_000 if abs(lag) < 60_000_000 else 1_000_000
-    return format_duration(lag // step * step)
 
 
 def origin_lines(one: BatchMetrics, width: int = _WIDTH) -> list[Text]:
@@ -165,9 +156,9 @@ def sparkline(values: Sequence[float] | deque[float]) -> str:
     return "".join(_BARS[round((value - least) * scale)] for value in values)
 
 
-def _counts(counts: Mapping[str, int], colours: dict[str, str]) -> Text:
-    parts = [(f"{count:,} {name.replace('_', ' ').lower()}", colours.get(name, "")) for name, count in counts.items()]
+def _counts(counts: Mapping[str, int]) -> Text:
     text = Text()
-    for place, (words, style) in enumerate(parts):
-        text.append("   " if place else "").append(words, style=style)
-    return text if parts else Text("none yet", style="dim")
+    for place, (name, count) in enumerate(counts.items()):
+        style = COLOURS.get(name.replace(" ", "_").upper(), "")
+        text.append("   " if place else "").append(f"{count:,} {name}", style=style)
+    return text if counts else Text("none yet", style="dim")

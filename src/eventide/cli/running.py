@@ -154,8 +154,8 @@ def _sum_up(order: Order, progress: Progress, *, stopped: bool) -> None:
         f"{f' ({reasons})' if reasons else ''}",
         soft_wrap=True,
     )
-    for output in ("late", "dead"):
-        if output not in order.outputs and (late if output == "late" else dead):
-            console.print(f"The {output} rows are in {order.checkpoint.rstrip('/')}/eventide/{output}", soft_wrap=True)
+    for output, what, some in (("late", "late rows", late), ("dead", "dead letters", dead)):
+        if some and output not in order.outputs:
+            console.print(f"The {what} are in {order.checkpoint.rstrip('/')}/eventide/{output}", soft_wrap=True)
     if stopped:
         console.print("Stopped. The same command goes on where it was.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -40,6 +42,29 @@ def busy(what: str, *, quiet: bool = False) -> Iterator[None]:
     else:
         console.print(what, style="dim")
         yield
+
+
+@contextmanager
+def quiet_java() -> Iterator[None]:
+    """A Java that is started meanwhile writes its remarks to a file: what matters of them, exceptions tell as well.
+
+    The file is named when something fails, and with ``--debug`` there is none: all is shown.
+    """
+    from eventide.cli import failing
+
+    if failing.traces():
+        yield
+        return
+    log = failing.spark_log()
+    sys.stderr.flush()
+    own = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
 
 
 def tell_json(value: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventide.cli.screen import busy
+from eventide.cli.screen import busy, quiet_java
 from eventide.errors import cli as errors
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def started(
         from eventide.spark.session import session
 
         running = _running()
-        spark = running or session(f"eventide {name}", master=master, cores=cores, memory=memory, config=config)
+        with quiet_java():
+            spark = running or session(f"eventide {name}", master=master, cores=cores, memory=memory, config=config)
     try:
         yield spark
     finally:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from eventide.spark.metrics import BatchMetrics
-from eventide.time import format_instant
+from eventide.time import format_duration, format_instant
 
 COLOURS = {"EARLY": "yellow", "ON_TIME": "green", "LATE": "red"}
 
@@ -31,6 +31,18 @@ def pane_line(row: dict[str, Any]) -> Text:
 def progress_line(one: BatchMetrics, total: int, rate: float, *, what: str = "rows") -> Text:
     """How far a query has come; ``what`` its rows are."""
     mark = "nothing yet" if one.watermark is None else format_instant(one.watermark).split("T")[-1][:10].rstrip("Z")
-    lag = "" if one.lag is None else f", {one.lag.total_seconds():.1f} s behind the clock"
+    lag = f", {behind(one)} behind the clock" if one.lag else ""
     idle = f", not waiting for {', '.join(map(str, one.idle_origins))}" if one.idle_origins else ""
     return Text(f"      {total:,} {what} ({rate:,.0f}/s)  watermark {mark}{lag}{idle}", style="cyan")
+
+
+def behind(one: BatchMetrics) -> str:
+    """How far the watermark is behind the batch's time, as exactly as it matters.
+
+    >>> behind(BatchMetrics(batch=0, depth=0, at=5_120_000, watermark=2_000_000))
+    '3.1 s'
+    >>> behind(BatchMetrics(batch=0, depth=0, at=7_200_000_000, watermark=1_500_000))
+    '1h 59m 58s'
+    """
+    lag = 0 if one.watermark is None else one.at - one.watermark
+    return f"{lag / 1e6:.1f} s" if abs(lag) < 60_000_000 else format_duration(lag // 1_000_000 * 1_000_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 
 from eventide.errors.addresses import without_password
@@ -41,8 +42,8 @@ def job_failed(path: str, line: int | None, kind: str, text: str) -> PlanError:
 
 def no_pipeline(path: str, known: Iterable[str]) -> PlanError:
     """A job without the name that matters."""
-    near = did_you_mean("pipeline", known)
-    hint = f" {near}" if near.startswith("Did") else ""
+    near = difflib.get_close_matches("pipeline", list(known), n=1)
+    hint = f" It has the name {near[0]!r}: should that be pipeline?" if near else ""
     return PlanError(
         f"{path} defines no pipeline.{hint} Write: pipeline = ev.stream(…).window(…).agg(…), or pipelines = [first, …] "
         "for a chain."
