@@ -7,11 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from eventide.cli.jobs import load
+import eventide as ev
+from eventide.cli.jobs import Job, load
 from eventide.errors import PlanError
 from tests.cli.typed import typed
 
 PIPELINE = "ev.stream(time='ts').window(ev.tumbling('1 minute')).agg(n=ev.count())"
+
+
+class Statement:
+    """What ``ev.sql_pipeline`` gives, as far as the command line needs it."""
+
+    def __init__(self, *tables: str) -> None:
+        self.pipelines = (ev.stream(time="ts").window(ev.tumbling("7 minutes")).agg(n=ev.count()),)
+        self.tables = tables
+
+    def explain(self) -> str:
+        return self.pipelines[0].explain()
+
+    def run(self, tables: object, **options: object) -> tuple[object, dict[str, object]]:
+        return tables, options
 
 
 def job(place: Path, text: str, name: str = "job.py") -> str:
@@ -94,17 +109,22 @@ def test_a_chain_is_explained_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_sql_becomes_a_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import eventide as ev
-
-    made = ev.stream(time="ts").window(ev.tumbling("7 minutes")).agg(n=ev.count())
-    monkeypatch.setattr(ev, "sql_pipeline", {"SELECT 7": made}.__getitem__, raising=False)
+    monkeypatch.setattr(ev, "sql_pipeline", {"SELECT 7": Statement("orders")}.__getitem__, raising=False)
     assert "tumbling 7m" in typed("explain", job(tmp_path, "SELECT 7", "q.sql")).stdout
     assert "tumbling 7m" in typed("sql", "--explain", "SELECT 7").stdout
 
 
-def test_without_sql_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import eventide as ev
+def test_the_one_table_of_a_statement_needs_no_name() -> None:
+    started = Job("q.sql", (), statement=Statement("orders")).start("rows", checkpoint="c")
+    assert started == ({"orders": "rows"}, {"checkpoint": "c"})  # type: ignore[comparison-overlap]
 
+
+def test_several_tables_of_a_statement_are_named() -> None:
+    with pytest.raises(PlanError, match=r"--source orders=KIND:PLACE --source payments=KIND:PLACE"):
+        Job("q.sql", (), statement=Statement("orders", "payments")).start("rows")
+
+
+def test_without_sql_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(name: str) -> object:
         raise AttributeError(name)
 

@@ -20,4 +20,4 @@ def explain(
     """Show what a job does: windows, triggers, clocks, state, and what may be lost. Nothing is run."""
     from eventide.cli.jobs import load
 
-    typer.echo("\n".join(one.explain() for one in load(job).pipelines), nl=False)
+    typer.echo(load(job).explain(), nl=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from eventide.errors import cli as errors
 
 if TYPE_CHECKING:
     from eventide.plan.pipeline import Pipeline
+    from eventide.spark.query import Query
 
 _NAME = "eventide_job"
 
@@ -25,11 +26,36 @@ class Job:
     path: str
     pipelines: tuple[Pipeline, ...]
     rows: Callable[[Any], Any] | None = None
+    statement: Any = None  # of SQL, whose tables have names, and which selects columns of the panes
 
     @property
     def name(self) -> str:
         """What to call it."""
         return Path(self.path).stem
+
+    def explain(self) -> str:
+        """What it does, in words."""
+        if self.statement is not None:
+            return str(self.statement.explain())
+        return "\n".join(one.explain() for one in self.pipelines)
+
+    def start(self, rows: Any, **options: Any) -> Query:
+        """A query with all outputs; ``options`` are those of ``ev.run``."""
+        from eventide.spark.running import run
+
+        if self.statement is None:
+            return run(self.pipelines, rows, **options)
+        query: Query = self.statement.run(tables=self._tables(rows), **options)
+        return query
+
+    def _tables(self, rows: Any) -> Mapping[str, Any]:
+        """The tables of a statement by their names; a single one needs none."""
+        names = self.statement.tables
+        if isinstance(rows, Mapping):
+            return rows
+        if len(names) != 1:
+            raise errors.unnamed_tables(names)
+        return {names[0]: rows}
 
     @property
     def folder(self) -> str:
@@ -56,7 +82,8 @@ def of_sql(text: str, path: str = "query") -> Job:
         read: Any = eventide.sql_pipeline
     except (AttributeError, ImportError) as cause:
         raise errors.no_sql() from cause
-    return Job(path, (read(text),))
+    statement = read(text)
+    return Job(path, tuple(statement.pipelines), statement=statement)
 
 
 def _of_python(path: str, text: str) -> Job:

@@ -46,6 +46,8 @@ def replayed(
     spark: SparkSession, job: Job, sources: Mapping[str | None, Address], sink: Address, stretch: Stretch
 ) -> Comparison:
     """The windows of a stretch, computed again and compared with a table."""
+    if job.statement is not None:
+        raise errors.replays_python()
     for pipeline in job.pipelines:
         _check(pipeline)
     rows = _narrowed(_rows(spark, job, sources), job, stretch)

@@ -61,15 +61,13 @@ def execute(order: Order, spark: SparkSession) -> None:
 
 def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]], asked: threading.Event) -> None:
     from eventide.spark.control import Control
-    from eventide.spark.running import run
 
     def tell(one: BatchMetrics) -> None:
         for listener in listeners:
             listener(one)
 
     def once() -> None:
-        query = run(
-            order.job.pipelines,
+        query = order.job.start(
             rows,
             **_sinks(order),
             checkpoint=order.checkpoint,

@@ -41,7 +41,7 @@ def sql(
 
     job = of_sql(statement)
     if explain:
-        typer.echo(job.pipelines[0].explain(), nl=False)
+        typer.echo(job.explain(), nl=False)
         return
     ends, inputs = outputs(sink, "noop", None), read_sources(source or [])
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}

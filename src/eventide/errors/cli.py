@@ -67,11 +67,21 @@ def no_rows(path: str) -> PlanError:
 
 
 def no_sql() -> PlanError:
-    """A version without SQL."""
+    """The extra is not installed."""
     return PlanError(
-        "SQL needs the package sqlglot and a version of Eventide that has eventide.sql. Say: pip install "
-        "'eventide[sql]'. Or write the pipeline in Python."
+        "SQL needs the package sqlglot. Say: pip install 'eventide[sql]'. Or write the pipeline in Python (job.py)."
     )
+
+
+def unnamed_tables(names: Sequence[str]) -> PlanError:
+    """A statement over several tables, and rows without a name."""
+    sources = " ".join(f"--source {name}=KIND:PLACE" for name in names)
+    return PlanError(f"The statement reads {', '.join(map(repr, names))}. Give each its source: {sources}.")
+
+
+def replays_python() -> PlanError:
+    """A statement, where a pipeline of Python is needed."""
+    return PlanError("replay compares what a pipeline in Python (job.py) gives. Write the statement as one.")
 
 
 def no_part(what: str, module: str) -> PlanError:
