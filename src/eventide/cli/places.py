@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from eventide.sinks import Sink
-    from eventide.spark.scanning import Scan
+    from eventide.spark.scan import Scan
 
 
 def source(spark: SparkSession, address: Address, *, streaming: bool = True) -> DataFrame | Scan:
