@@ -133,3 +133,9 @@ def test_without_sql_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pyt
     told = typed("explain", job(tmp_path, "SELECT 7", "q.sql"))
     assert told.exit_code == 2
     assert "pip install 'eventide[sql]'" in told.stderr
+
+
+def test_a_job_says_whether_spark_computes_before_it(tmp_path: Path) -> None:
+    plain = load(job(tmp_path, f"import eventide as ev\npipeline = {PIPELINE}"))
+    assert not plain.computes
+    assert Job("q.sql", plain.pipelines, statement=Statement("orders")).computes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -10,7 +12,7 @@ from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config, Part
 from tests.cli.typed import lines, typed
 
-ORDERS = "sqlite:///shop.db#orders"
+ORDERS = "postgresql://db/shop#orders"
 SECOND = 1_000_000
 
 
@@ -38,11 +40,11 @@ def test_streams_are_listed(store: MemoryStore) -> None:
         "marks": 2,
         "time": "1970-01-01T00:16:20Z",
     }
-    assert lines(typed("marks", "streams", "sqlite:///shop.db", "--json")) == [expected]
+    assert lines(typed("marks", "streams", "postgresql://db/shop", "--json")) == [expected]
 
 
 def test_people_get_a_table(store: MemoryStore) -> None:
-    shown = typed("marks", "streams", "sqlite:///shop.db").stdout
+    shown = typed("marks", "streams", "postgresql://db/shop").stdout
     assert "stream" in shown and "orders" in shown and "{" not in shown
 
 
@@ -59,7 +61,7 @@ def test_the_newest_marks_are_told(store: MemoryStore) -> None:
 
 def test_a_stream_is_made_with_its_columns(store: MemoryStore) -> None:
     done = typed(
-        "marks", "create", "sqlite:///shop.db#clicks", "-c", "ts:timestamp", "-c", "n:int64", "--segments", "3"
+        "marks", "create", "postgresql://db/shop#clicks", "-c", "ts:timestamp", "-c", "n:int64", "--segments", "3"
     )
     assert done.exit_code == 0
     info = store.stream("clicks")
@@ -68,7 +70,7 @@ def test_a_stream_is_made_with_its_columns(store: MemoryStore) -> None:
 
 
 def test_a_column_of_an_unknown_type_is_refused(store: MemoryStore) -> None:
-    told = typed("marks", "create", "sqlite:///shop.db#clicks", "-c", "ts:tmestamp")
+    told = typed("marks", "create", "postgresql://db/shop#clicks", "-c", "ts:tmestamp")
     assert told.exit_code == 2 and "write NAME:TYPE" in told.stderr
     assert store.streams() == ["orders"]
 
@@ -123,12 +125,12 @@ def test_a_stream_is_deleted(store: MemoryStore) -> None:
 
 
 def test_an_unknown_stream_is_named(store: MemoryStore) -> None:
-    told = typed("marks", "marks", "sqlite:///shop.db#order")
+    told = typed("marks", "marks", "postgresql://db/shop#order")
     assert told.exit_code == 2 and "Did you mean 'orders'?" in told.stderr
 
 
 def test_an_address_without_a_name_is_refused(store: MemoryStore) -> None:
-    assert typed("marks", "writers", "sqlite:///shop.db").exit_code == 2
+    assert typed("marks", "writers", "postgresql://db/shop").exit_code == 2
 
 
 def test_the_controller_is_started_with_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +144,15 @@ def test_the_controller_is_started_with_its_own_options(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "argv", ["eventide"])
     typed("marks", "controller", "--store", "sqlite:///shop.db", "--help")
     assert started == [["eventide.marks.controller", "--store", "sqlite:///shop.db", "--help"]]
+
+
+def test_a_store_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
+    told = typed("marks", "streams", f"sqlite:///{tmp_path}/shp.db")
+    assert told.exit_code == 2 and "There is no store" in told.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_streams_of_a_file_are_made_and_found(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/shop.db"
+    assert typed("marks", "create", f"{store}#orders", "-c", "ts:timestamp").exit_code == 0
+    assert [one["stream"] for one in lines(typed("marks", "streams", store, "--json"))] == ["orders"]

@@ -33,6 +33,14 @@ class Job:
         """What to call it."""
         return Path(self.path).stem
 
+    @property
+    def computes(self) -> bool:
+        """Whether Spark computes columns of the rows before the first pipeline sees them."""
+        from eventide.columns import expressions
+
+        plan = self.pipelines[0].plan
+        return self.statement is not None or any(expressions(plan.at(edge)) for edge in range(len(plan.edges)))
+
     def explain(self) -> str:
         """What it does, in words."""
         if self.statement is not None:

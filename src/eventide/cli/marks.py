@@ -33,9 +33,10 @@ def streams(
     json: Json = False,
 ) -> None:
     """Show all streams of a store."""
-    from eventide.marks.streams import list_streams, open_stream
+    from eventide.marks.streams import list_streams
 
-    rows = [_stream(open_stream(f"{store}#{name}", token=token)) for name in list_streams(store, token=token)]
+    _check_store(store)
+    rows = [_stream(_opened(f"{store}#{name}", token)) for name in list_streams(store, token=token)]
     _tell(rows, ("stream", "segments", "events", "writers", "marks", "time"), json=json)
 
 
@@ -65,10 +66,9 @@ def create(
 @app.command(epilog="Example: eventide marks writers sqlite:///shop.db#orders")
 def writers(address: Address, token: Token = None, json: Json = False) -> None:
     """Show what each writer last said of time. The one with the least time holds the next mark back."""
-    from eventide.marks.streams import open_stream
     from eventide.time import format_duration, format_instant
 
-    stream = open_stream(address, token=token)
+    stream = _opened(address, token)
     now = stream.store.now()
     rows = [
         {
@@ -91,10 +91,9 @@ def marks(
     json: Json = False,
 ) -> None:
     """Show the marks: everything before a time lies before a cut."""
-    from eventide.marks.streams import open_stream
     from eventide.time import format_instant
 
-    stream = open_stream(address, token=token)
+    stream = _opened(address, token)
     newest = stream.store.last_mark(stream.name)
     found = [] if newest is None else stream.marks(after=max(newest.number - last, 0))
     rows = [
@@ -113,9 +112,7 @@ def marks(
 @app.command(epilog="Example: eventide marks segments sqlite:///shop.db#orders")
 def segments(address: Address, token: Token = None, json: Json = False) -> None:
     """Show the segments: which keys each has, what it follows, and how many events it holds."""
-    from eventide.marks.streams import open_stream
-
-    stream = open_stream(address, token=token)
+    stream = _opened(address, token)
     _tell(_segments(stream, stream.segments), ("segment", "keys", "follows", "events", "standing"), json=json)
 
 
@@ -133,11 +130,10 @@ def scale(
 ) -> None:
     """Split a segment, or merge several. The order of each key's events stays."""
     from eventide.errors import cli as errors
-    from eventide.marks.streams import open_stream
 
     if (split is None) == (not merge):
         raise errors.scale_how()
-    stream = open_stream(address, token=token)
+    stream = _opened(address, token)
     after = stream.merge(*(merge or ())) if split is None else stream.split(split, into=into)
     _tell(_segments(stream, after), ("segment", "keys", "follows", "events", "standing"), json=json)
 
@@ -145,9 +141,7 @@ def scale(
 @app.command(epilog="Example: eventide marks seal sqlite:///shop.db#orders")
 def seal(address: Address, yes: Yes = False, token: Token = None) -> None:
     """End a stream: nothing can be written any more, and once all is read, event time has ended, too."""
-    from eventide.marks.streams import open_stream
-
-    stream = open_stream(address, token=token)
+    stream = _opened(address, token)
     _sure(f"End the stream {stream.address}? It cannot be opened again.", yes)
     stream.seal()
     typer.echo("Sealed.", err=True)
@@ -165,12 +159,11 @@ def truncate(
 ) -> None:
     """Drop the oldest events, up to the cut of a mark."""
     from eventide.errors import cli as errors
-    from eventide.marks.streams import open_stream
     from eventide.time import format_instant, instant
 
     if (mark is None) == (before is None):
         raise errors.truncate_where()
-    stream = open_stream(address, token=token)
+    stream = _opened(address, token)
     latest = None if before is None else instant(before, what="--before")
     fitting = [one for one in stream.marks() if one.number == mark or (latest is not None and one.lower <= latest)]
     if not fitting:
@@ -185,9 +178,7 @@ def truncate(
 @app.command(epilog="Example: eventide marks delete sqlite:///shop.db#orders")
 def delete(address: Address, yes: Yes = False, token: Token = None) -> None:
     """Forget a stream, and all that belongs to it."""
-    from eventide.marks.streams import open_stream
-
-    stream = open_stream(address, token=token)
+    stream = _opened(address, token)
     _sure(f"Delete the stream {stream.address} and all of its events?", yes)
     stream.delete()
     typer.echo("Deleted.", err=True)
@@ -210,6 +201,24 @@ def controller(context: typer.Context) -> None:
         raise errors.no_part("marks controller", module)
     sys.argv = [module, *context.args]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _opened(address: str, token: str | None) -> Stream:
+    from eventide.marks.streams import open_stream
+
+    _check_store(address.rpartition("#")[0])
+    return open_stream(address, token=token)
+
+
+def _check_store(url: str) -> None:
+    """Refuse a file that is not there: SQLite would make one for a name that is misspelt."""
+    from pathlib import Path
+
+    from eventide.errors import cli as errors
+    from eventide.sinks.tables.url import sqlite_path
+
+    if url.startswith("sqlite:") and not Path(sqlite_path(url)).is_file():
+        raise errors.no_store(url)
 
 
 def _stream(stream: Stream) -> dict[str, Any]:

@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from eventide.spark.scan import Scan
 
 
-def source(spark: SparkSession, address: Address, *, streaming: bool = True) -> DataFrame | Scan:
-    """The rows at an address: as a stream, or those that are there now."""
+def source(spark: SparkSession, address: Address, *, streaming: bool = True, fused: bool = False) -> DataFrame | Scan:
+    """The rows at an address: as a stream, or those that are there now.
+
+    With ``fused`` they are read by the stamp itself where that is possible, which is fastest; but then Spark cannot
+    compute anything before the pipeline.
+    """
     options = dict(address.options)
+    if fused and streaming and (scan := _scan(spark, address)) is not None:
+        return scan
     if address.kind in FILES:
         return _files(spark, address, options, streaming=streaming)
     if address.kind == "kafka":
@@ -50,34 +56,35 @@ def sink(address: Address) -> Sink:
 
 
 def by_input(
-    spark: SparkSession, addresses: Mapping[str | None, Address], *, streaming: bool = True
+    spark: SparkSession, addresses: Mapping[str | None, Address], *, streaming: bool = True, fused: bool = False
 ) -> DataFrame | Scan | dict[str, Any]:
     """The rows of one source, or those of several by the names of their inputs."""
-    rows = {name: source(spark, one, streaming=streaming) for name, one in addresses.items()}
+    rows = {name: source(spark, one, streaming=streaming, fused=fused) for name, one in addresses.items()}
     return rows[None] if list(rows) == [None] else {str(name): one for name, one in rows.items()}
 
 
-def _files(spark: SparkSession, address: Address, options: dict[str, str], *, streaming: bool) -> DataFrame | Scan:
-    if address.kind == "parquet" and streaming and not options:
-        scan = _scan(spark, address.place)
-        if scan is not None:
-            return scan
+def _files(spark: SparkSession, address: Address, options: dict[str, str], *, streaming: bool) -> DataFrame:
     schema = options.pop("schema", None) or _schema(spark, address, options)
     reader = (spark.readStream if streaming else spark.read).format(address.kind).options(**options)
     return reader.schema(schema).load(address.place)
 
 
-def _scan(spark: SparkSession, path: str) -> Scan | None:
-    """The fastest way to read Parquet, where it can be gone: plain files, without columns in the names of folders."""
+def _scan(spark: SparkSession, address: Address) -> Scan | None:
+    """The fastest way to read something, where it can be gone: without options, and plain files."""
     from pyspark.errors import AnalysisException
 
     from eventide.errors import PlanError
+
+    if address.kind == "eventide" and not address.options:
+        from eventide.marks.spark.scanning import scan_stream
+
+        return scan_stream(address.place, spark=spark)
+    if address.kind != "parquet" or address.options or any(letter in address.place for letter in "*?[{"):
+        return None
     from eventide.spark.scanning import scan_parquet
 
-    if any(letter in path for letter in "*?[{"):
-        return None
     try:
-        return scan_parquet(path, spark=spark)
+        return scan_parquet(address.place, spark=spark)
     except (PlanError, AnalysisException):
         return None
 

@@ -95,7 +95,7 @@ def _rows(order: Order, spark: SparkSession) -> Any:
     if order.sources:
         from eventide.cli.places import by_input
 
-        return by_input(spark, order.sources)
+        return by_input(spark, order.sources, fused=not order.job.computes)
     if order.job.rows is None:
         raise errors.no_rows(order.job.path)
     return order.job.rows(spark)

@@ -232,3 +232,10 @@ def no_batch(path: str) -> PlanError:
         f"What is the input of {path} as a table? Give --source (such as --source parquet:/data/orders): rows(spark) "
         "of the job gives a stream, or there is none."
     )
+
+
+def no_store(url: str) -> PlanError:
+    """A file that is not there."""
+    return PlanError(
+        f"There is no store {url!r}. Is the path right? eventide marks create makes one with its first stream."
+    )
