@@ -15,7 +15,7 @@ eventide sql "$(cat per_minute.sql)" --source orders=parquet:/data/orders
 
 eventide sql --explain "SELECT shop, count(*) FROM TUMBLE(…) GROUP BY …"
 
-All that is there is read, then every open window fires. For a query that goes on, write the statement to a file:
+All that is there is read, then every open window fires; late rows and dead letters are printed. For a query that goes on, write the statement to a file:
 eventide run pipeline.sql
 """
 
@@ -43,7 +43,7 @@ def sql(
     if explain:
         typer.echo(job.explain(), nl=False)
         return
-    ends, inputs = outputs(sink, "noop", None), read_sources(source or [])
+    ends, inputs = outputs(sink, "console", "console"), read_sources(source or [])
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
     with (
         tempfile.TemporaryDirectory(prefix="eventide-sql-") as place,
