@@ -11,15 +11,15 @@ from eventide.cli.screen import quiet_java
 from eventide.errors import DataError
 
 
-class OfSpark(Exception):
+class SparkError(Exception):
     """As Spark's errors are."""
 
 
-OfSpark.__module__ = "pyspark.errors.exceptions.captured"
+SparkError.__module__ = "pyspark.errors.exceptions.captured"
 
 
 def test_the_stack_of_java_is_left_out() -> None:
-    cause = OfSpark(
+    cause = SparkError(
         "[PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n\tat org.apache.spark.Some.thing(X.scala)"
     )
     said = failing.told(cause)
@@ -29,7 +29,9 @@ def test_the_stack_of_java_is_left_out() -> None:
 
 def test_of_a_function_that_failed_only_its_own_place_is_told() -> None:
     trace = 'Traceback (most recent call last):\n  File "py4j.py", line 1\nTraceback (most recent call last):\n'
-    said = failing.told(OfSpark(f'[STREAM_FAILED] Query {trace}  File "job.py", line 7, in boom\nValueError: no price'))
+    said = failing.told(
+        SparkError(f'[STREAM_FAILED] Query {trace}  File "job.py", line 7, in boom\nValueError: no price')
+    )
     assert said.startswith('Spark says: File "job.py", line 7, in boom\nValueError: no price\n')
 
 
@@ -43,7 +45,7 @@ def test_our_own_words_are_told_as_they_are() -> None:
         (DataError("no state"), 2),
         (FileNotFoundError(2, "No such file", "job.py"), 2),
         (ModuleNotFoundError("No module named 'psycopg'"), 2),
-        (OfSpark("the query failed"), 1),
+        (SparkError("the query failed"), 1),
         (ZeroDivisionError("division by zero"), 1),
     ],
 )
@@ -70,7 +72,7 @@ def test_where_spark_failed_its_log_is_named_and_kept(capfd: pytest.CaptureFixtu
     with quiet_java():
         os.write(2, b"ERROR: disk full\n")
     log = failing.spark_log()
-    failing.failed(OfSpark("the query failed"))
+    failing.failed(SparkError("the query failed"))
     assert f"Spark's own log: {log}" in capfd.readouterr().err
     assert failing.spark_log() != log
     log.unlink()

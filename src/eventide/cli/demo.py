@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from eventide.cli.screen import quiet_java
+
 EXAMPLES = """Examples:
 
 eventide demo            (a live stream on Spark)
@@ -39,4 +41,5 @@ def demo(
     if show is Show.story:
         story.main(console, picture)
     else:
-        live.main(console, picture)
+        with quiet_java():
+            live.main(console, picture)

@@ -31,7 +31,7 @@ def doctor(
     found = without_spark()
     ready = all(one.state != "missing" for one in found)
     if start and ready:
-        with screen.busy("Starting Spark …", quiet=json):
+        with screen.busy("Starting Spark …", quiet=json), screen.quiet_java():
             found.append(on_spark())
     if json:
         for one in found:

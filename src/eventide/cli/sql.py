@@ -15,7 +15,8 @@ eventide sql "$(cat per_minute.sql)" --source orders=parquet:/data/orders
 
 eventide sql --explain "SELECT shop, count(*) FROM TUMBLE(…) GROUP BY …"
 
-All that is there is read, then every open window fires; late rows and dead letters are printed. For a query that goes on, write the statement to a file:
+All that is there is read, then every open window fires; late rows and dead letters are printed. For a query that goes
+on, write the statement to a file:
 eventide run pipeline.sql
 """
 
