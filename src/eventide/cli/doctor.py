@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eventide.cli import screen
 from eventide.cli.failing import FAILED
+
+if TYPE_CHECKING:
+    from eventide.cli.checks import Check
 
 EXAMPLES = """Examples:
 
@@ -42,7 +45,7 @@ def doctor(
         raise typer.Exit(FAILED)
 
 
-def _show(found: list) -> None:  # type: ignore[type-arg]
+def _show(found: list[Check]) -> None:
     from rich.text import Text
 
     console = screen.results()
