@@ -151,6 +151,20 @@ def test_a_replay_against_a_table_that_is_not_there_is_refused(ran: tuple[Shop, 
     assert not (shop.place / "other.db").exists()
 
 
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_replay_knows_values_of_every_kind_in_both_databases(
+    spark: SparkSession, tmp_path: Path, database: str, request: pytest.FixtureRequest
+) -> None:
+    shop = Shop(tmp_path)
+    Path(shop.job).write_text(JOB.replace("total=", 'prices=ev.collect("price"), mean=ev.mean("price"), total='))
+    place = request.getfixturevalue("postgres_url") if database == "postgres" else f"sqlite:///{shop.database}"
+    assert shop.run("--sink", f"{place}#every_kind", "--drain").exit_code == 0
+    done = shop.replay("--sink", f"{place}#every_kind", "--from", "2026-03-01T12:01Z")
+    assert "3 windows compared; the table says the same." in done.stderr
+    told = shop.replay("--sink", f"{place}#every_kind", "--json")
+    assert [one["replay"] for one in lines(told)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
+
+
 def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     assert shop.run("--trigger", "available-now").exit_code == 0
