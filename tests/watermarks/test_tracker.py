@@ -90,6 +90,18 @@ def test_the_watermark_has_the_key_of_its_strategy():
     assert Stream(ascending(watermark_key=9)).batch(0, [("a", 1)]).messages == (Watermark(9, 1),)
 
 
+def test_the_origins_that_are_least_far_are_told_with_their_times():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [("a", 30), ("b", 10)])
+    assert stream.tracker.metrics().slowest == (("b", 10), ("a", 30))
+
+
+def test_of_many_origins_only_the_slowest_are_told():
+    stream = Stream(ascending(origin="o"))
+    stream.batch(0, [(f"o{number}", 100 - number) for number in range(40)])
+    assert [time for _, time in stream.tracker.metrics().slowest] == list(range(61, 73))
+
+
 # Idle
 
 

@@ -59,7 +59,7 @@ class Seen:
         self.metrics.append(one)
         if one.rows:
             total = sum(each.rows for each in self.metrics)
-            self._console.print(progress_line(one, total, total / (time.monotonic() - self._started)))
+            self._console.print(progress_line(one, total, total / (time.monotonic() - self._started), what="sales"))
 
     def news(self, second: Second) -> None:
         """The tills have sent something."""

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from eventide.demo.story import Chapter, Mark, Row, Tick
+from eventide.demo.telling import COLOURS
 from eventide.testing import TestStream
 from eventide.testing.day import Day
 
-_COLOURS = {"EARLY": "yellow", "ON_TIME": "green", "LATE": "red"}
 _DAY = Day()
 
 
@@ -70,7 +70,7 @@ def _came_in(step: Row | Mark | Tick) -> str:
 
 def _pane(row: dict[str, Any]) -> list[str | Text]:
     taken_back = row["diff"] < 0
-    style = "dim" if taken_back else _COLOURS[row["pane"]["timing"]]
+    style = "dim" if taken_back else COLOURS[row["pane"]["timing"]]
     total = "none" if row["total"] is None else str(row["total"])
     cells = [_window(row["window"]), f"−{total}" if taken_back else total, row["pane"]["timing"].replace("_", " ")]
     return [Text(cell, style=style) for cell in (*cells[:2], "taken back" if taken_back else cells[2])]

@@ -57,5 +57,6 @@ def told(state: State) -> str:
         "idle_origins": list(known.idle_origins[:100]),
         "idle": len(known.idle_origins),
         "gaps": len(known.gaps),
+        "slowest": known.slowest,
     }
     return json.dumps(facts)

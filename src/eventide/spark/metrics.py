@@ -46,6 +46,7 @@ class BatchMetrics:
     least_origin: str | None = None  # the one that holds the watermark back
     origins: int = 0
     idle_origins: tuple[str | None, ...] = ()
+    slowest: tuple[tuple[str | None, int], ...] = ()  # origins that are least far, and their watermarks; at most 12
     gaps: int = 0  # runs of sequence numbers that are missing
     open_windows: int = 0
     pages: int = 0
@@ -103,6 +104,7 @@ def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_ke
         least_origin=detail.get("least_origin"),
         origins=detail.get("origins", 0),
         idle_origins=tuple(detail.get("idle_origins", ())),
+        slowest=tuple((name, time) for name, time in detail.get("slowest", ())),
         gaps=detail.get("gaps", 0),
         **counts,
     )

@@ -33,7 +33,7 @@ _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 _JOINED = {_JAVA_OPTIONS: " ", _PYTHON_PATH: os.pathsep}  # lists: the user's part and ours go together
 
 # Package, least version, first version that is too new, needed by streaming queries only.
-_PACKAGES = (
+PACKAGES = (
     ("pyspark", "4.2", "", False),
     ("pyarrow", "18", "", False),
     ("pandas", "2.2", "3", True),
@@ -187,8 +187,8 @@ def check_session(spark: SparkSession, *, streaming: bool = True) -> None:
     It asks ``spark.conf`` and the installed packages only, so it works over Spark Connect too.
     """
     lacks = []
-    for package, least, too_new, for_streams in _PACKAGES:
-        if (streaming or not for_streams) and not _fits(_installed(package), least, too_new):
+    for package, least, too_new, for_streams in PACKAGES:
+        if (streaming or not for_streams) and not fits(_installed(package), least, too_new):
             needed = f">={least}" + (f",<{too_new}" if too_new else "")
             lacks.append(errors.wrong_package(package, _installed(package), needed))
     if streaming:
@@ -270,10 +270,10 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def _fits(version: str | None, least: str, too_new: str) -> bool:
+def fits(version: str | None, least: str, too_new: str) -> bool:
     """Whether a version is in ``[least, too_new)``.
 
-    >>> _fits("2.10", "2.2", "3"), _fits("3.0.0rc1", "2.2", "3"), _fits(None, "1", "")
+    >>> fits("2.10", "2.2", "3"), fits("3.0.0rc1", "2.2", "3"), fits(None, "1", "")
     (True, False, False)
     """
     return (

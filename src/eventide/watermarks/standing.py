@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from eventide.watermarks.watermark import Message
 
+SHOWN = 12
+"""So many origins are told one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -38,3 +41,5 @@ class Metrics:
     origins: int
     idle_origins: tuple[str | None, ...]
     gaps: tuple[OriginGap, ...]
+    slowest: tuple[tuple[str | None, int], ...] = ()
+    """How far each origin has come, those first that are least far; not more than ``SHOWN`` of them."""

@@ -22,7 +22,7 @@ from eventide.watermarks.passing import Passing
 from eventide.watermarks.progress import Progress
 from eventide.watermarks.rules import Noted
 from eventide.watermarks.runs import Chunks, Runs, take
-from eventide.watermarks.standing import Metrics, OriginGap, Standing
+from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
 from eventide.watermarks.watermark import Cut, Note, Watermark
 
@@ -185,6 +185,8 @@ class Tracker:
         times = self._coalescer.times(self.key)
         least = self._origins.name(int(active[np.argmin(times[active])])) if len(active) else None
         idle = np.flatnonzero(standing == IDLE)
+        named = taking_part[taking_part != SOURCE]
+        slowest = named[np.argsort(times[named], kind="stable")[:SHOWN]]
         unpolled = self._clock.unpolled if self._clock else 0
         gaps = [
             OriginGap(self._origins.name(gap.origin), gap.first, gap.last, gap.since + unpolled)
@@ -197,6 +199,7 @@ class Tracker:
             origins=int(np.count_nonzero(taking_part != SOURCE)) or int(not self.strategy.options.origin),
             idle_origins=tuple(self._origins.name(int(number)) for number in idle if number != SOURCE),
             gaps=tuple(gaps),
+            slowest=tuple((self._origins.name(int(number)), int(times[number])) for number in slowest),
         )
 
     def snapshot(self) -> dict[str, Any]:

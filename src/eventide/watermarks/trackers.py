@@ -13,7 +13,7 @@ import polars as pl
 
 from eventide.time import MIN
 from eventide.watermarks.coalescer import Coalescer, Marks
-from eventide.watermarks.standing import Metrics, OriginGap, Standing
+from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
 from eventide.watermarks.tracker import Tracker
 from eventide.watermarks.watermark import Note, Watermark
@@ -133,6 +133,7 @@ class Trackers:
                 for name, one in known.items()
                 for gap in one.gaps
             ),
+            slowest=_slowest(known),
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -156,3 +157,8 @@ AnyTracker: TypeAlias = Tracker | Trackers
 
 def _within(name: str, origin: str | None) -> str:
     return name if origin is None else f"{name}: {origin}"
+
+
+def _slowest(known: Mapping[str, Metrics]) -> tuple[tuple[str | None, int], ...]:
+    times = [(_within(name, origin), time) for name, one in known.items() for origin, time in one.slowest]
+    return tuple(sorted(times, key=lambda one: one[1])[:SHOWN])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide.errors import sinks as errors
-from eventide.sinks.flat import flat
+from eventide.sinks.flat import Field, flat
 from eventide.sinks.sink import About, Output, Sink
 from eventide.sinks.tables.database import Database
 from eventide.sinks.tables.postgres import Postgres
@@ -91,7 +91,7 @@ class TableSink:
         shape, store = self._opened[about.output]
         claim = about.query if about.output == "panes" else f"{about.query} {about.output}"  # two may share a table
         if not store.has(claim, batch_id):  # before it is computed, which may take long
-            store.put(_collected(flat(batch, shape.read)), claim, batch_id)
+            store.put(collected(batch, shape.read), claim, batch_id)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -99,9 +99,9 @@ class TableSink:
             store.close()
 
 
-def _collected(batch: DataFrame) -> pl.DataFrame:
-    """The rows on the driver. Arrow's columns are not copied, only their time zone, the session's, is forgotten."""
-    rows = batch.toArrow()
+def collected(batch: DataFrame, fields: Iterable[Field]) -> pl.DataFrame:
+    """Columns on the driver. Arrow's are not copied, only their time zone, the session's, is forgotten."""
+    rows = flat(batch, fields).toArrow()
     schema = pa.schema([(column.name, _in_utc(column.type)) for column in rows.schema])
     return pl.DataFrame(rows.cast(schema))
 

@@ -1,0 +1,155 @@
+"""What ``eventide doctor`` looks at. Nothing here fails because something is missing: it says so."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from eventide.errors import EventideError
+
+State = Literal["ok", "note", "missing"]
+
+# The extra that brings a package, and whether queries on Spark can do without it.
+_PACKAGES = {
+    "polars": ("", True),
+    "pyarrow": ("", True),
+    "numpy": ("", True),
+    "pyspark": ("spark", True),
+    "pandas": ("spark", True),
+    "protobuf": ("spark", True),
+    "psycopg": ("postgres", False),
+    "prometheus-client": ("prometheus", False),
+    "datasketches": ("sketches", False),
+    "sqlglot": ("sql", False),
+}
+_LITTLE = 2 << 30  # bytes of free disk below which state and shuffles may run out of room
+_FEW_PARTITIONS = 64
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at; ``mend`` says what to do, if something is."""
+
+    name: str
+    state: State
+    found: str
+    mend: str = ""
+
+
+def without_spark() -> list[Check]:
+    """All that can be seen without starting Spark."""
+    looks: list[Callable[[], list[Check]]] = [_python, _java, _packages, _settings, _disk]
+    return [check for look in looks for check in look()]
+
+
+def on_spark() -> Check:
+    """A session, and a small query on it."""
+    from eventide.spark.session import check_session, session
+
+    try:
+        spark = session("eventide doctor")
+    except Exception as cause:
+        return Check("session", "missing", f"Spark does not start: {_first_line(cause)}", _see_trace())
+    try:
+        check_session(spark)
+        rows = spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()
+    except EventideError as cause:
+        return Check("session", "missing", "the session lacks something", str(cause))
+    except Exception as cause:
+        return Check("session", "missing", f"a query fails: {_first_line(cause)}", _see_trace())
+    finally:
+        spark.stop()
+    return Check("session", "ok", f"Spark {spark.version} runs Python workers ({rows:,} rows through one)")
+
+
+def _python() -> list[Check]:
+    good = sys.version_info >= (3, 11)
+    mend = "" if good else "Eventide needs Python 3.11 or newer."
+    return [Check("Python", "ok" if good else "missing", f"{platform.python_version()} at {sys.executable}", mend)]
+
+
+def _java() -> list[Check]:
+    from eventide.spark.java import find_java
+
+    try:
+        java = find_java()
+    except EventideError as cause:
+        return [Check("Java", "missing", "none that Spark can run on", str(cause))]
+    return [Check("Java", "ok", f"{java.version} at {java.home} ({java.found})")]
+
+
+def _packages() -> list[Check]:
+    return [_package(name, extra, needed=needed) for name, (extra, needed) in _PACKAGES.items()]
+
+
+def _package(name: str, extra: str, *, needed: bool) -> Check:
+    version = _version(name)
+    install = f"pip install 'eventide[{extra}]'" if extra else "pip install --upgrade eventide"
+    if version is None:
+        return Check(name, "missing" if needed else "note", "not installed", f"{install}" if needed else "")
+    wrong = _wrong_version(name, version)
+    return Check(name, "missing" if wrong else "ok", version, wrong)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _wrong_version(name: str, version: str) -> str:
+    from eventide.spark.session import PACKAGES, fits
+
+    for package, least, too_new, _ in PACKAGES:
+        if package == name and not fits(version, least, too_new):
+            return f"pip install '{name}>={least}{f',<{too_new}' if too_new else ''}'"
+    return ""
+
+
+def _settings() -> list[Check]:
+    """What stands in spark-defaults.conf and PYSPARK_SUBMIT_ARGS, where it bears on us."""
+    if _version("pyspark") is None:
+        return []
+    from eventide.spark.session import safe_profile
+    from eventide.spark.surroundings import machine_cores, settings_from_outside
+
+    outside = settings_from_outside()
+    checks = [Check("cores", "ok", f"{machine_cores()} for a local session (--cores)")]
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    if provider in outside and not outside[provider].endswith("RocksDBStateStoreProvider"):
+        mend = f"Eventide's state needs RocksDB. Set {provider} to {safe_profile()[provider]}, or remove it."
+        checks.append(Check("settings", "missing", f"{provider} is {outside[provider]}", mend))
+    partitions = outside.get("spark.sql.shuffle.partitions", "")
+    if partitions.isdigit() and int(partitions) > _FEW_PARTITIONS:
+        mend = "Each partition commits its state with every batch: one per core is enough."
+        checks.append(Check("settings", "note", f"spark.sql.shuffle.partitions is {partitions}", mend))
+    named = ", ".join(name for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_PYTHON") if os.environ.get(name))
+    checks.append(Check("settings", "ok", f"{len(outside)} from outside" + (f"; set: {named}" if named else "")))
+    return checks
+
+
+def _disk() -> list[Check]:
+    """Where Spark shuffles, and where checkpoints lie by default."""
+    checks = []
+    for name, place in (("temporary files", tempfile.gettempdir()), ("this directory", os.getcwd())):  # noqa: PTH109
+        free = shutil.disk_usage(place).free
+        short = free < _LITTLE
+        mend = f"Free some space, or name another place: --conf spark.local.dir=… (less than {_LITTLE >> 30} GiB)."
+        checks.append(Check(name, "note" if short else "ok", f"{free / (1 << 30):.1f} GiB free", mend if short else ""))
+    return checks
+
+
+def _first_line(cause: Exception) -> str:
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0][:200]
+
+
+def _see_trace() -> str:
+    return "See all of it with: python -c 'import eventide as ev; ev.session()'"

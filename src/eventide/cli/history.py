@@ -1,0 +1,140 @@
+"""The history of a query: a line of JSON for each batch, as ``--json`` prints it and ``eventide plot`` draws it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from eventide.errors import EventideError
+from eventide.errors import cli as errors
+from eventide.spark.metrics import BatchMetrics
+from eventide.time import MAX, MIN, format_instant, instant
+
+_MOST = 8 << 20  # bytes of a file; then it becomes the older one, and the one before that goes
+_BESIDE = Path("eventide") / "history.jsonl"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Panes of one batch for one window: of how many keys, told when."""
+
+    batch: int
+    start: int
+    end: int
+    timing: str
+    diff: int
+    keys: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a history says, oldest first; of a batch that was repeated the last."""
+
+    batches: Sequence[BatchMetrics]
+    windows: Sequence[Windows]
+
+
+class History:
+    """Writes what batches did to a file: ``ev.run(…, on_batch=History("shop.jsonl"))``. It keeps the newest of them."""
+
+    def __init__(self, path: str | Path, *, most: int = _MOST) -> None:
+        self.path = Path(path)
+        self._most = most
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def __call__(self, one: BatchMetrics) -> None:
+        """A batch has ended."""
+        self._write(as_json(one))
+
+    def add(self, windows: Sequence[Windows]) -> None:
+        """Panes were told."""
+        for one in windows:
+            times = {name: format_instant(getattr(one, name)) for name in ("start", "end", "at")}
+            self._write({"window": asdict(one) | times})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self.path.is_file() and self.path.stat().st_size > self._most:
+            self.path.replace(_older(self.path))
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def beside(checkpoint: str) -> Path | None:
+    """Where the history of a checkpoint lies; None for one that is not on this machine."""
+    from eventide.spark.control import on_disk
+
+    local = on_disk(checkpoint)
+    return None if local is None else Path(local) / _BESIDE
+
+
+def as_json(one: BatchMetrics) -> dict[str, Any]:
+    """A batch for machines: instants are ISO-8601, and null where nothing is known.
+
+    >>> told = as_json(BatchMetrics(batch=3, depth=0, at=5_000_000, rows=2, in_windows=2, watermark=2_000_000))
+    >>> told["watermark"], told["lag_seconds"], told["rows"]
+    ('1970-01-01T00:00:02Z', 3.0, 2)
+    """
+    told = asdict(one)
+    told |= {"at": format_instant(one.at), "watermark": _text(one.watermark)}
+    told["lag_seconds"] = None if one.lag is None else one.lag.total_seconds()
+    told["slowest"] = [{"origin": name, "watermark": _text(time)} for name, time in one.slowest]
+    return told
+
+
+def read(path: str | Path) -> Told:
+    """The history in a file, or beside a checkpoint."""
+    given = Path(path)
+    file = given / _BESIDE if given.is_dir() else given
+    if not file.is_file():
+        raise errors.no_history(str(path))
+    batches: dict[tuple[int, int, int], BatchMetrics] = {}
+    windows: dict[Windows, None] = {}
+    for where, line in _lines(file):
+        try:
+            told = json.loads(line)
+            if "window" in told:
+                windows[_windows(told["window"])] = None
+            else:
+                one = _batch(told)
+                batches[one.batch, one.depth, one.at] = one
+        except (ValueError, KeyError, TypeError, AttributeError, EventideError) as cause:
+            raise errors.not_a_history(str(file), where) from cause
+    return Told(list(batches.values()), list(windows))
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    older = _older(file)
+    for one in (older, file) if older.is_file() else (file,):
+        with one.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith("\n"):  # what a crash has cut off is no line
+                    yield number, line
+
+
+def _older(file: Path) -> Path:
+    return file.with_name(f"{file.stem}.older{file.suffix}")
+
+
+def _batch(told: Mapping[str, Any]) -> BatchMetrics:
+    known = {field.name for field in fields(BatchMetrics)}
+    own = {name: value for name, value in told.items() if name in known}
+    own |= {"at": instant(told["at"]), "watermark": _instant(told["watermark"])}
+    own["idle_origins"] = tuple(told["idle_origins"])
+    own["slowest"] = tuple((one["origin"], _instant(one["watermark"], MIN)) for one in told["slowest"])
+    return BatchMetrics(**own)
+
+
+def _windows(told: Mapping[str, Any]) -> Windows:
+    return Windows(**dict(told) | {name: instant(told[name]) for name in ("start", "end", "at")})
+
+
+def _text(time: int | None) -> str | None:
+    return None if time is None or time in (MIN, MAX) else format_instant(time)
+
+
+def _instant(text: str | None, unknown: int | None = None) -> int | None:
+    return unknown if text is None else instant(text)

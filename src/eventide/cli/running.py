@@ -1,0 +1,159 @@
+"""One query from its start to its end, with all that is shown meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from eventide.cli import screen
+from eventide.cli.addresses import Address
+from eventide.cli.failing import FAILED, INTERRUPTED, failed
+from eventide.cli.jobs import Job
+from eventide.cli.stopping import stopping
+from eventide.errors import DataError
+from eventide.errors import cli as errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eventide.cli.progress import Progress
+    from eventide.spark.metrics import BatchMetrics
+
+AVAILABLE_NOW = "available_now"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run, and how."""
+
+    job: Job
+    sources: Mapping[str | None, Address]
+    outputs: Mapping[str, Address]  # panes, late, dead
+    checkpoint: str
+    trigger: str | None = None
+    drain: bool = False
+    json: bool = False
+    trace: Path | None = None
+
+
+def execute(order: Order, spark: SparkSession) -> None:
+    """Run it to its end, or until it is stopped."""
+    from eventide.cli.progress import Progress
+
+    progress = Progress(len(order.job.pipelines))
+    rows = _rows(order, spark)
+    try:
+        with stopping(spark) as asked, _shown(progress, json=order.json) as shown:
+            _run(order, rows, [progress, *_writers(order), shown], asked)
+    except DataError as cause:
+        raise failed(cause, FAILED) from None
+    if not order.json:
+        _sum_up(order, progress, stopped=asked.is_set())
+    if asked.is_set():
+        raise typer.Exit(INTERRUPTED)
+
+
+def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]], asked: threading.Event) -> None:
+    from eventide.spark.control import Control
+
+    def tell(one: BatchMetrics) -> None:
+        for listener in listeners:
+            listener(one)
+
+    def once() -> None:
+        query = order.job.start(
+            rows,
+            **_sinks(order),
+            checkpoint=order.checkpoint,
+            trigger=order.trigger,
+            name=order.job.name,
+            on_batch=tell,
+        )
+        query.await_termination()
+
+    once()
+    # Not run(drain=True): a query that was stopped before it had read everything must not be drained.
+    if order.drain and not asked.is_set():
+        Control(order.checkpoint, rows_session(rows)).drain()
+        once()
+
+
+def rows_session(rows: Any) -> SparkSession:
+    """The session of what is read."""
+    one = next(iter(rows.values())) if isinstance(rows, Mapping) else rows[0] if isinstance(rows, list) else rows
+    found: SparkSession = one.sparkSession
+    return found
+
+
+def _rows(order: Order, spark: SparkSession) -> Any:
+    if order.sources:
+        from eventide.cli.places import by_input
+
+        return by_input(spark, order.sources, fused=not order.job.computes)
+    if order.job.rows is None:
+        raise errors.no_rows(order.job.path)
+    return order.job.rows(spark)
+
+
+def _sinks(order: Order) -> dict[str, Any]:
+    from eventide.cli.history import History
+    from eventide.cli.places import sink
+    from eventide.cli.tracing import Traced
+
+    found: dict[str, Any] = {name: sink(address) for name, address in order.outputs.items()}
+    if order.trace is not None:
+        found["panes"] = Traced(found["panes"], History(order.trace, most=1 << 40))
+    return found
+
+
+def _writers(order: Order) -> list[Callable[[BatchMetrics], None]]:
+    from eventide.cli.history import History, beside
+
+    own = beside(order.checkpoint)
+    found: list[Callable[[BatchMetrics], None]] = [] if own is None else [History(own)]
+    return found if order.trace is None else [*found, History(order.trace, most=1 << 40)]
+
+
+@contextmanager
+def _shown(progress: Progress, *, json: bool) -> Iterator[Callable[[BatchMetrics], None]]:
+    """JSON for machines, a picture on a terminal, a line a batch elsewhere."""
+    console = screen.remarks()
+    if json:
+        from eventide.cli.history import as_json
+
+        yield lambda one: screen.tell_json(as_json(one))
+    elif console.is_terminal:
+        from rich.live import Live
+
+        with Live(progress, console=console, refresh_per_second=4):
+            yield lambda one: None
+    else:
+        from eventide.demo.telling import progress_line
+
+        def line(one: BatchMetrics) -> None:
+            if one.depth == 0 and one.rows:
+                console.print(progress_line(one, progress.rows, progress.rate), soft_wrap=True)
+
+        yield line
+
+
+def _sum_up(order: Order, progress: Progress, *, stopped: bool) -> None:
+    console = screen.remarks()
+    late, dead = progress.late, progress.dead
+    reasons = ", ".join(f"{count} {reason}" for reason, count in dead.items())
+    console.print(
+        f"{progress.rows:,} rows = {progress.in_windows:,} in windows + {late:,} late + {sum(dead.values()):,} dead"
+        f"{f' ({reasons})' if reasons else ''}",
+        soft_wrap=True,
+    )
+    for output, what, some in (("late", "late rows", late), ("dead", "dead letters", dead)):
+        if some and output not in order.outputs:
+            console.print(f"The {what} are in {order.checkpoint.rstrip('/')}/eventide/{output}", soft_wrap=True)
+    if stopped:
+        console.print("Stopped. The same command goes on where it was.")

@@ -1,0 +1,79 @@
+"""The Spark that a command runs on, and the options that say which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eventide.cli.screen import busy, quiet_java
+from eventide.errors import cli as errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SPARK = "Spark"
+Master = Annotated[
+    str | None,
+    typer.Option(help="Where Spark runs. Default: this machine, or spark-defaults.conf.", rich_help_panel=_SPARK),
+]
+Cores = Annotated[int | None, typer.Option(help="Tasks at once, on this machine.", min=1, rich_help_panel=_SPARK)]
+Memory = Annotated[str | None, typer.Option(help="What Java may use, such as 4g.", rich_help_panel=_SPARK)]
+Conf = Annotated[
+    list[str] | None, typer.Option(help="A setting of Spark's, NAME=VALUE; as often as needed.", rich_help_panel=_SPARK)
+]
+
+_PATH = "spark.executorEnv.PYTHONPATH"
+
+
+@contextmanager
+def started(
+    name: str,
+    *,
+    master: str | None = None,
+    cores: int | None = None,
+    memory: str | None = None,
+    conf: Sequence[str] | None = None,
+    folder: str | None = None,
+    quiet: bool = False,
+) -> Iterator[SparkSession]:
+    """A session for one command. One that runs already is used, and left as it was."""
+    config = settings(conf or ())
+    if folder is not None:  # so that workers find what the job imports
+        config[_PATH] = f"{folder}:{config[_PATH]}" if _PATH in config else folder
+    with busy("Starting Spark …", quiet=quiet):
+        from eventide.spark.session import session
+
+        running = _running()
+        with quiet_java():
+            spark = running or session(f"eventide {name}", master=master, cores=cores, memory=memory, config=config)
+    try:
+        yield spark
+    finally:
+        if running is None:
+            spark.stop()
+
+
+def settings(texts: Sequence[str]) -> dict[str, object]:
+    """Settings as they are written on a command line.
+
+    >>> settings(["spark.driver.memory=4g"])
+    {'spark.driver.memory': '4g'}
+    """
+    found: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise errors.bad_setting(text)
+        found[name.strip()] = value
+    return found
+
+
+def _running() -> SparkSession | None:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        return None
+    return SparkSession.getActiveSession() or SparkSession._instantiatedSession

@@ -1,0 +1,241 @@
+"""Messages of the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from eventide.errors.addresses import without_password
+from eventide.errors.kinds import EventideError, PlanError, did_you_mean
+
+
+def no_typer() -> PlanError:
+    """The extra is not installed."""
+    return PlanError("The command line needs the packages typer and rich. Say: pip install 'eventide[cli]'")
+
+
+def of_spark(text: str) -> EventideError:
+    """What Spark says, without its stack."""
+    return EventideError(f"Spark says: {text}\nAdd --debug to see all of it.")
+
+
+def unexpected(kind: str, text: str) -> EventideError:
+    """Something that nobody thought of."""
+    return EventideError(f"{kind}: {text}\nAdd --debug to see where it happened.")
+
+
+def no_job(path: str) -> PlanError:
+    """A job that is not there."""
+    return PlanError(f"There is no file {path!r}. Name a Python file that defines a pipeline, or a file with SQL.")
+
+
+def not_a_job(path: str) -> PlanError:
+    """A file of another kind."""
+    return PlanError(f"{path!r} is not a job. It must be a Python file (.py), or one with SQL (.sql).")
+
+
+def job_failed(path: str, line: int | None, kind: str, text: str) -> PlanError:
+    """An error while the job's own code ran."""
+    where = path if line is None else f"{path}, line {line}"
+    return PlanError(f"{where}: {text if kind in ('PlanError', 'DataError') else f'{kind}: {text}'}")
+
+
+def no_pipeline(path: str, known: Iterable[str]) -> PlanError:
+    """A job without the name that matters."""
+    near = difflib.get_close_matches("pipeline", list(known), n=1)
+    hint = f" It has the name {near[0]!r}: should that be pipeline?" if near else ""
+    return PlanError(
+        f"{path} defines no pipeline.{hint} Write: pipeline = ev.stream(…).window(…).agg(…), or pipelines = [first, …] "
+        "for a chain."
+    )
+
+
+def not_a_pipeline(path: str, name: str, value: object) -> PlanError:
+    """Something else under that name."""
+    return PlanError(
+        f"{path}: {name} is {value!r}, and not {'a list of pipelines' if name == 'pipelines' else 'a pipeline'}. "
+        "A pipeline is what .agg(…), .process(…) and the joins give."
+    )
+
+
+def no_rows(path: str) -> PlanError:
+    """Nothing to read."""
+    return PlanError(
+        f"What are the rows of {path}? Give --source (such as --source parquet:/data/orders), or define in the job: "
+        "def rows(spark): return spark.readStream…"
+    )
+
+
+def no_sql() -> PlanError:
+    """The extra is not installed."""
+    return PlanError(
+        "SQL needs the package sqlglot. Say: pip install 'eventide[sql]'. Or write the pipeline in Python (job.py)."
+    )
+
+
+def unnamed_tables(names: Sequence[str]) -> PlanError:
+    """A statement over several tables, and rows without a name."""
+    sources = " ".join(f"--source {name}=KIND:PLACE" for name in names)
+    return PlanError(f"The statement reads {', '.join(map(repr, names))}. Give each its source: {sources}.")
+
+
+def replays_python() -> PlanError:
+    """A statement, where a pipeline of Python is needed."""
+    return PlanError("replay compares what a pipeline in Python (job.py) gives. Write the statement as one.")
+
+
+def no_part(what: str, module: str) -> PlanError:
+    """A part of Eventide that this version does not have."""
+    return PlanError(f"{what} needs {module}, which this version of Eventide does not have. Install a newer one.")
+
+
+def unknown_address(text: str, kind: str, known: Sequence[str]) -> PlanError:
+    """An address that begins with nothing we know."""
+    word = text.partition(":")[0]
+    return PlanError(
+        f"--{kind} {without_password(text)!r}: there is no kind {word!r}. {did_you_mean(word, known)} "
+        f"All kinds are: {', '.join(known)}."
+    )
+
+
+def not_here(text: str, kind: str, known: Sequence[str]) -> PlanError:
+    """A kind that is known, but not for this end of a query."""
+    word = text.partition(":")[0]
+    return PlanError(f"--{kind} {without_password(text)!r}: {word} is no {kind}. Use one of: {', '.join(known)}.")
+
+
+def bad_address(text: str, kind: str, form: str) -> PlanError:
+    """An address that is not complete."""
+    return PlanError(f"--{kind} {without_password(text)!r}: write {form}.")
+
+
+def two_sources(name: str) -> PlanError:
+    """An input that is given twice."""
+    return PlanError(f"--source {name}=… is given twice. Each input has one source.")
+
+
+def unnamed_sources() -> PlanError:
+    """Several sources of which some have no name."""
+    return PlanError("With several sources each has a name: --source orders=parquet:/a --source payments=parquet:/b.")
+
+
+def no_files(path: str) -> PlanError:
+    """A directory without files: nobody knows the columns."""
+    return PlanError(
+        f"There are no files in {path!r} yet, so their columns are not known. Say what they are: "
+        "…?schema=ts timestamp, shop string, price double."
+    )
+
+
+def bad_setting(text: str) -> PlanError:
+    """Not NAME=VALUE."""
+    return PlanError(f"--conf {text!r}: write NAME=VALUE, such as --conf spark.driver.memory=4g.")
+
+
+def no_checkpoint(path: str) -> PlanError:
+    """A checkpoint that is not there."""
+    return PlanError(
+        f"{path!r} is not the checkpoint of an Eventide query: it has no directory eventide/control. Name the "
+        "directory that was given as checkpoint= or --checkpoint."
+    )
+
+
+def needs_value(action: str, what: str) -> PlanError:
+    """A command to a query that lacks what it is about."""
+    return PlanError(f"control … {action} needs {what}. Example: eventide control checkpoints/shop {action} {{…}}")
+
+
+def takes_nothing(action: str, value: str) -> PlanError:
+    """A command to a query with more than it can use."""
+    return PlanError(f"control … {action} takes no {value!r}. Say: eventide control CHECKPOINT {action}")
+
+
+def no_history(path: str) -> PlanError:
+    """Nothing was written down."""
+    return PlanError(
+        f"There is no history in {path!r}. eventide run keeps one beside the checkpoint, and --trace FILE writes one "
+        "with the windows of the panes. In Python: ev.run(…, on_batch=eventide.cli.history.History(FILE))."
+    )
+
+
+def not_a_history(path: str, line: int) -> PlanError:
+    """A file of another kind."""
+    return PlanError(f"{path!r}, line {line}, is not of a history that eventide run writes.")
+
+
+def drain_needs_end() -> PlanError:
+    """--drain for a query that goes on."""
+    return PlanError(
+        "--drain ends the stream when all that is there was read, so it needs --trigger available_now (the default "
+        "is to go on). To drain a query that runs: eventide control CHECKPOINT drain."
+    )
+
+
+def no_windows_of_time(what: str) -> PlanError:
+    """A pipeline whose results cannot be compared by time."""
+    return PlanError(f"replay compares the windows of a stretch of time, and this pipeline has {what}.")
+
+
+def parts_of_windows() -> PlanError:
+    """Discarding panes of which a window has several."""
+    return PlanError(
+        "replay cannot compare a discarding pipeline whose windows fire more than once: its table has parts of "
+        "windows. Use .accumulating() or .retracting()."
+    )
+
+
+def no_such_table(name: str, url: str) -> PlanError:
+    """A table that is not there."""
+    return PlanError(f"There is no table {name!r} in {url}. Name it behind #: sqlite:///panes.db#panes.")
+
+
+def lacks_columns(name: str, missing: Sequence[str]) -> PlanError:
+    """A table of another pipeline."""
+    return PlanError(
+        f"The table {name!r} has no column {', '.join(map(repr, missing))}: it is not the table of this pipeline."
+    )
+
+
+def empty_stretch(start: str, end: str) -> PlanError:
+    """A stretch of time that ends before it begins."""
+    return PlanError(f"--from {start} --to {end}: the end must be after the start.")
+
+
+def scale_how() -> PlanError:
+    """Nothing, or two things at once, to do."""
+    return PlanError("Say either --split SEGMENT [--into N], or --merge SEGMENT --merge SEGMENT.")
+
+
+def truncate_where() -> PlanError:
+    """No place, or two."""
+    return PlanError("Say either --mark NUMBER, or --before TIME.")
+
+
+def no_mark(stream: str, what: str) -> PlanError:
+    """No mark to cut at."""
+    return PlanError(f"Stream {stream!r} has no mark {what}. See: eventide marks marks ADDRESS")
+
+
+def bad_column(text: str, known: Sequence[str]) -> PlanError:
+    """Not NAME:TYPE."""
+    return PlanError(f"--column {text!r}: write NAME:TYPE with a type of: {', '.join(known)}.")
+
+
+def console_and_json() -> PlanError:
+    """Two things that both want stdout."""
+    return PlanError("--json prints batches on stdout, where the console sink prints rows. Name another --sink.")
+
+
+def no_batch(path: str) -> PlanError:
+    """A job that can only read a stream."""
+    return PlanError(
+        f"What is the input of {path} as a table? Give --source (such as --source parquet:/data/orders): rows(spark) "
+        "of the job gives a stream, or there is none."
+    )
+
+
+def no_store(url: str) -> PlanError:
+    """A file that is not there."""
+    return PlanError(
+        f"There is no store {url!r}. Is the path right? eventide marks create makes one with its first stream."
+    )

@@ -1,0 +1,194 @@
+"""What batches did, written down and drawn."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from eventide.cli.drawing import page
+from eventide.cli.history import History, Told, Windows, as_json, beside, read
+from eventide.cli.progress import Progress, sparkline
+from eventide.spark.metrics import BatchMetrics
+from tests.cli.typed import typed
+
+SECOND = 1_000_000
+
+
+def batch(number: int, **more: object) -> BatchMetrics:
+    told = {"batch": number, "depth": 0, "at": (100 + number) * SECOND, "watermark": (90 + number) * SECOND}
+    return BatchMetrics(**told | {"rows": 10, "in_windows": 10} | more)  # type: ignore[arg-type]
+
+
+def window(number: int, **more: object) -> Windows:
+    told = {"batch": number, "start": 60 * SECOND, "end": 120 * SECOND, "timing": "EARLY", "diff": 1, "keys": 2}
+    return Windows(**told | {"at": (100 + number) * SECOND} | more)  # type: ignore[arg-type]
+
+
+TIMES = st.integers(0, 4_000_000_000_000_000)
+NAMES = st.none() | st.text(max_size=5)
+BATCHES = st.builds(
+    BatchMetrics,
+    batch=st.integers(0, 9),
+    depth=st.integers(0, 2),
+    at=TIMES,
+    rows=st.integers(0, 99),
+    dead=st.dictionaries(st.sampled_from(["null_time", "future"]), st.integers(1, 9)),
+    panes=st.dictionaries(st.sampled_from(["EARLY", "LATE"]), st.integers(1, 9)),
+    watermark=st.none() | TIMES,
+    least_origin=NAMES,
+    idle_origins=st.lists(NAMES, max_size=2).map(tuple),
+    slowest=st.lists(st.tuples(NAMES, TIMES), max_size=3).map(tuple),
+)
+
+
+@given(BATCHES)
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, one: BatchMetrics) -> None:
+    file = tmp_path_factory.mktemp("history") / "h.jsonl"
+    History(file)(one)
+    assert read(file).batches == [one]
+
+
+def test_a_batch_that_is_repeated_counts_once(tmp_path: Path) -> None:
+    history = History(tmp_path / "h.jsonl")
+    for one in (batch(0), batch(1), batch(1)):
+        history(one)
+        history.add([window(one.batch)])
+    told = read(tmp_path / "h.jsonl")
+    assert [one.batch for one in told.batches] == [0, 1]
+    assert [one.batch for one in told.windows] == [0, 1]
+
+
+def test_a_history_does_not_grow_without_end(tmp_path: Path) -> None:
+    history = History(tmp_path / "h.jsonl", most=2_000)
+    for number in range(100):
+        history(batch(number))
+    kept = [one.batch for one in read(tmp_path / "h.jsonl").batches]
+    assert kept == list(range(kept[0], 100)) and 2 <= len(kept) < 20
+
+
+def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
+    History(tmp_path / "h.jsonl")(batch(0))
+    with (tmp_path / "h.jsonl").open("a") as file:
+        file.write('{"batch": 1, "de')
+    assert len(read(tmp_path / "h.jsonl").batches) == 1
+
+
+def test_the_history_of_a_checkpoint_is_beside_it(tmp_path: Path) -> None:
+    place = beside(str(tmp_path))
+    assert place is not None
+    History(place)(batch(3))
+    assert read(tmp_path).batches[0].batch == 3
+    assert beside("s3a://shop/checkpoint") is None
+
+
+def test_machines_get_instants_that_they_can_read() -> None:
+    told = json.loads(json.dumps(as_json(batch(0, slowest=(("a", 5 * SECOND), ("b", -(2**63)))))))
+    assert told["watermark"] == "1970-01-01T00:01:30Z"
+    assert told["lag_seconds"] == 10
+    assert told["slowest"] == [
+        {"origin": "a", "watermark": "1970-01-01T00:00:05Z"},
+        {"origin": "b", "watermark": None},
+    ]
+
+
+def test_the_picture_stands_alone(tmp_path: Path) -> None:
+    history = History(tmp_path / "shop.jsonl")
+    for number in range(5):
+        history(batch(number, slowest=(("north", 90 * SECOND), ("west", 95 * SECOND)), least_origin="north"))
+        history.add([window(number, timing="ON_TIME")])
+    done = typed("plot", str(tmp_path / "shop.jsonl"))
+    assert done.stdout == f"{tmp_path / 'shop.html'}\n"
+    html = (tmp_path / "shop.html").read_text(encoding="utf-8")
+    assert html.startswith("<!DOCTYPE html>") and "http" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert html.count("<figure>") == 3
+    assert "It held the watermark back in 5 of 5 batches." in html
+    assert 'class="pane ON_TIME"' in html and 'class="watermark"' in html
+
+
+def test_a_picture_shows_the_newest_batches() -> None:
+    told = Told([batch(number) for number in range(50)], [])
+    assert "2 batches from 1970-01-01T00:02:28Z to 1970-01-01T00:02:29Z" in page(told, title="", last=2)
+
+
+def test_a_picture_without_panes_says_how_to_have_them() -> None:
+    assert "--trace" in page(Told([batch(0)], []), title="", last=9)
+    assert "--trace" not in page(Told([batch(0)], [window(0)]), title="", last=9)
+
+
+@pytest.mark.parametrize("text", ["{}\n", "not json\n", '{"window": {"start": 1}}\n', '{"at": "never"}\n'])
+def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
+    (tmp_path / "h.jsonl").write_text(text)
+    told = typed("plot", str(tmp_path / "h.jsonl"))
+    assert told.exit_code == 2 and "line 1, is not of a history" in told.stderr
+
+
+def test_where_nothing_was_written_it_is_said_how_to(tmp_path: Path) -> None:
+    told = typed("plot", str(tmp_path))
+    assert told.exit_code == 2 and "--trace FILE" in told.stderr
+
+
+def shown(progress: Progress) -> str:
+    console = Console(file=io.StringIO(), width=100)
+    console.print(progress)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def clock(*seconds: float) -> Iterator[float]:
+    yield from seconds
+    while True:
+        yield seconds[-1]
+
+
+def test_progress_counts_rows_panes_and_what_was_set_aside() -> None:
+    progress = Progress()
+    progress(batch(0, rows=13, late=2, dead={"null_time": 1}, panes={"EARLY": 3}))
+    progress(batch(1, panes={"ON_TIME": 2}, retractions=2))
+    picture = shown(progress)
+    assert "23   " in picture and "batch 1" in picture
+    assert "3 early   2 on time   2 taken back" in picture
+    assert "2 late   1 dead (null_time)" in picture
+    assert "1970-01-01T00:01:31Z" in picture and "10.0 s" in picture
+
+
+def test_progress_of_a_chain_has_the_rows_of_the_first_and_the_panes_of_the_last() -> None:
+    progress = Progress(operators=2)
+    progress(batch(0, rows=100, panes={"ON_TIME": 7}))
+    progress(batch(0, depth=1, rows=7, panes={"ON_TIME": 1}, late=1))
+    assert (progress.rows, progress.panes, progress.late) == (100, {"ON_TIME": 1}, 1)
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    times = clock(0)
+    progress = Progress(clock=lambda: next(times))
+    times = clock(5)
+    progress(batch(0, rows=1000))
+    times = clock(100)
+    progress(batch(1, rows=50))
+    assert progress.rate == 5.0
+
+
+def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
+    progress = Progress()
+    times = (("north", 90 * SECOND), ("west", 95 * SECOND))
+    progress(batch(0, slowest=times, origins=5, idle_origins=("east",), gaps=2, least_origin="north"))
+    picture = shown(progress)
+    assert "north  ────" in picture and "west   ████" in picture
+    assert "and 3 that are further" in picture
+    assert "not waited for  east" in picture
+    assert "2 runs of numbers are missing" in picture
+
+
+def test_before_the_first_batch_progress_says_so() -> None:
+    assert "Waiting for the first batch" in shown(Progress())
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=50))
+def test_a_sparkline_has_a_bar_for_each_value(values: list[float]) -> None:
+    assert len(sparkline(values)) == len(values)

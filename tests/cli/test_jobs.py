@@ -1,0 +1,141 @@
+"""What a job's file may say, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import eventide as ev
+from eventide.cli.jobs import Job, load
+from eventide.errors import PlanError
+from tests.cli.typed import typed
+
+PIPELINE = "ev.stream(time='ts').window(ev.tumbling('1 minute')).agg(n=ev.count())"
+
+
+class Statement:
+    """What ``ev.sql_pipeline`` gives, as far as the command line needs it."""
+
+    def __init__(self, *tables: str) -> None:
+        self.pipelines = (ev.stream(time="ts").window(ev.tumbling("7 minutes")).agg(n=ev.count()),)
+        self.tables = tables
+
+    def explain(self) -> str:
+        return self.pipelines[0].explain()
+
+    def run(self, tables: object, **options: object) -> tuple[object, dict[str, object]]:
+        return tables, options
+
+
+def job(place: Path, text: str, name: str = "job.py") -> str:
+    (place / name).write_text(text, encoding="utf-8")
+    return str(place / name)
+
+
+def test_a_job_defines_a_pipeline(tmp_path: Path) -> None:
+    loaded = load(job(tmp_path, f"import eventide as ev\npipeline = {PIPELINE}"))
+    assert (loaded.name, len(loaded.pipelines), loaded.rows) == ("job", 1, None)
+
+
+def test_a_job_may_define_a_chain_and_its_rows(tmp_path: Path) -> None:
+    text = f"import eventide as ev\npipelines = [{PIPELINE}, {PIPELINE}]\ndef rows(spark): return spark"
+    loaded = load(job(tmp_path, text))
+    assert len(loaded.pipelines) == 2
+    assert loaded.rows is not None and loaded.rows("a session") == "a session"
+
+
+def test_a_job_finds_the_modules_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    job(tmp_path, "SIZE = '5 minutes'", "sizes_of_this_test.py")
+    loaded = load(
+        job(
+            tmp_path,
+            "import eventide as ev\nfrom sizes_of_this_test import SIZE\n"
+            "pipeline = ev.stream(time='ts').window(ev.tumbling(SIZE)).agg(n=ev.count())",
+        )
+    )
+    assert "tumbling 5m" in loaded.pipelines[0].explain()
+
+
+def test_a_job_may_define_dataclasses(tmp_path: Path) -> None:
+    text = "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\n"
+    assert load(job(tmp_path, f"{text}import eventide as ev\npipeline = {PIPELINE}")).pipelines
+
+
+def test_what_a_job_defines_travels_by_value(tmp_path: Path) -> None:
+    from pyspark import cloudpickle
+
+    text = f"import eventide as ev\npipeline = {PIPELINE}\ndef rows(spark): return spark + 1"
+    shipped = cloudpickle.dumps(load(job(tmp_path, text)).rows)
+    assert cloudpickle.loads(shipped)(1) == 2
+    assert "eventide_job" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "defines no pipeline"),
+        ("pipelin = 1", "It has the name 'pipelin': should that be pipeline?"),
+        ("pipeline = 5", "pipeline is 5, and not a pipeline"),
+        ("pipelines = [5]", "not a list of pipelines"),
+        ("import eventide as ev\nev.tumbling('1 mintue')", "line 2: size of tumbling()='1 mintue'"),
+        ("\n\n1 / 0", "line 3: ZeroDivisionError: division by zero"),
+        ("def f(:", "line 1: SyntaxError"),
+        ("raise SystemExit('no licence')", "SystemExit: no licence"),
+    ],
+)
+def test_a_wrong_job_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        load(job(tmp_path, text))
+    assert said in str(refused.value) and "job.py" in str(refused.value)
+
+
+def test_a_file_of_another_kind_is_no_job() -> None:
+    with pytest.raises(PlanError, match="is not a job"):
+        load("job.txt")
+
+
+def test_a_plan_is_explained(tmp_path: Path) -> None:
+    shown = typed("explain", job(tmp_path, f"import eventide as ev\npipeline = {PIPELINE}"))
+    assert shown.exit_code == 0
+    assert "windows  tumbling 1m" in shown.stdout
+
+
+def test_a_chain_is_explained_one_after_the_other(tmp_path: Path) -> None:
+    text = f"import eventide as ev\npipelines = [{PIPELINE}, {PIPELINE}]"
+    assert typed("explain", job(tmp_path, text)).stdout.count("windows  ") == 2
+
+
+def test_sql_becomes_a_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ev, "sql_pipeline", {"SELECT 7": Statement("orders")}.__getitem__, raising=False)
+    assert "tumbling 7m" in typed("explain", job(tmp_path, "SELECT 7", "q.sql")).stdout
+    assert "tumbling 7m" in typed("sql", "--explain", "SELECT 7").stdout
+
+
+def test_the_one_table_of_a_statement_needs_no_name() -> None:
+    started = Job("q.sql", (), statement=Statement("orders")).start("rows", checkpoint="c")
+    assert started == ({"orders": "rows"}, {"checkpoint": "c"})  # type: ignore[comparison-overlap]
+
+
+def test_several_tables_of_a_statement_are_named() -> None:
+    with pytest.raises(PlanError, match=r"--source orders=KIND:PLACE --source payments=KIND:PLACE"):
+        Job("q.sql", (), statement=Statement("orders", "payments")).start("rows")
+
+
+def test_without_sql_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> object:
+        raise AttributeError(name)
+
+    monkeypatch.delattr(ev, "sql_pipeline", raising=False)
+    monkeypatch.setattr(ev, "__getattr__", nothing)
+    told = typed("explain", job(tmp_path, "SELECT 7", "q.sql"))
+    assert told.exit_code == 2
+    assert "pip install 'eventide[sql]'" in told.stderr
+
+
+def test_a_job_says_whether_spark_computes_before_it(tmp_path: Path) -> None:
+    plain = load(job(tmp_path, f"import eventide as ev\npipeline = {PIPELINE}"))
+    assert not plain.computes
+    assert Job("q.sql", plain.pipelines, statement=Statement("orders")).computes

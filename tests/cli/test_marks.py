@@ -1,0 +1,158 @@
+"""Streams of marks from the command line, over a store in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from eventide.marks.mark import Mark
+from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.store import Config, Part
+from tests.cli.typed import lines, typed
+
+ORDERS = "postgresql://db/shop#orders"
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    """A store with a stream of two segments, a writer that has said something, and two marks."""
+    made = MemoryStore(clock=lambda: 1000 * SECOND)
+    monkeypatch.setattr("eventide.marks.streams.connect", lambda url, token=None: made)
+    made.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()}), segments=2))
+    seat = made.open_writer("orders", "till")
+    made.append(seat, 1, [Part(0, 3, b""), Part(1, 2, b"")], note=990 * SECOND)
+    lease = made.acquire("orders", "me", 2000 * SECOND)
+    assert lease is not None
+    made.put_mark(lease, Mark(1, 900 * SECOND, 950 * SECOND, {0: 1, 1: 0}, 995 * SECOND))
+    made.put_mark(lease, Mark(2, 980 * SECOND, 990 * SECOND, {0: 3, 1: 1}, 999 * SECOND))
+    return made
+
+
+def test_streams_are_listed(store: MemoryStore) -> None:
+    expected = {
+        "stream": "orders",
+        "segments": 2,
+        "events": 5,
+        "writers": 1,
+        "marks": 2,
+        "time": "1970-01-01T00:16:20Z",
+    }
+    assert lines(typed("marks", "streams", "postgresql://db/shop", "--json")) == [expected]
+
+
+def test_people_get_a_table(store: MemoryStore) -> None:
+    shown = typed("marks", "streams", "postgresql://db/shop").stdout
+    assert "stream" in shown and "orders" in shown and "{" not in shown
+
+
+def test_writers_are_told_with_what_they_said(store: MemoryStore) -> None:
+    (told,) = lines(typed("marks", "writers", ORDERS, "--json"))
+    assert (told["writer"], told["time"], told["position"]) == ("till", "1970-01-01T00:16:30Z", "0:3, 1:2")
+
+
+def test_the_newest_marks_are_told(store: MemoryStore) -> None:
+    assert [one["mark"] for one in lines(typed("marks", "marks", ORDERS, "--json"))] == [1, 2]
+    (told,) = lines(typed("marks", "marks", ORDERS, "--last", "1", "--json"))
+    assert (told["mark"], told["lower"], told["cut"]) == (2, "1970-01-01T00:16:20Z", "0:3, 1:1")
+
+
+def test_a_stream_is_made_with_its_columns(store: MemoryStore) -> None:
+    done = typed(
+        "marks", "create", "postgresql://db/shop#clicks", "-c", "ts:timestamp", "-c", "n:int64", "--segments", "3"
+    )
+    assert done.exit_code == 0
+    info = store.stream("clicks")
+    assert info.config.schema == pa.schema({"ts": pa.timestamp("us", "UTC"), "n": pa.int64()})
+    assert len(info.segments.open) == 3
+
+
+def test_a_column_of_an_unknown_type_is_refused(store: MemoryStore) -> None:
+    told = typed("marks", "create", "postgresql://db/shop#clicks", "-c", "ts:tmestamp")
+    assert told.exit_code == 2 and "write NAME:TYPE" in told.stderr
+    assert store.streams() == ["orders"]
+
+
+def test_a_segment_is_split(store: MemoryStore) -> None:
+    told = lines(typed("marks", "scale", ORDERS, "--split", "0", "--json"))
+    assert [(one["segment"], one["keys"], one["standing"]) for one in told] == [
+        (0, "[0, 0.5)", "sealed"),
+        (1, "[0.5, 1)", "open"),
+        (2, "[0, 0.25)", "open"),
+        (3, "[0.25, 0.5)", "open"),
+    ]
+
+
+def test_segments_are_merged(store: MemoryStore) -> None:
+    typed("marks", "scale", ORDERS, "--merge", "0", "--merge", "1")
+    assert [(one.number, one.low, one.high) for one in store.stream("orders").segments.open] == [(2, 0.0, 1.0)]
+
+
+@pytest.mark.parametrize("words", [[], ["--split", "0", "--merge", "1"]])
+def test_scaling_must_be_clear(store: MemoryStore, words: list[str]) -> None:
+    told = typed("marks", "scale", ORDERS, *words)
+    assert told.exit_code == 2 and "Say either --split" in told.stderr
+
+
+def test_what_cannot_be_undone_is_asked_first(store: MemoryStore) -> None:
+    assert typed("marks", "seal", ORDERS, answer="n\n").exit_code == 1
+    assert not any(one.sealed for one in store.stream("orders").segments.all)
+    assert typed("marks", "seal", ORDERS, answer="y\n").exit_code == 0
+    assert all(one.sealed for one in store.stream("orders").segments.all)
+
+
+def test_events_before_a_time_are_dropped_at_a_mark(store: MemoryStore) -> None:
+    done = typed("marks", "truncate", ORDERS, "--before", "1970-01-01T00:16:00Z", "--yes")
+    assert "mark 1" in done.stderr
+    assert store.stream("orders").starts.get(0, 0) < 3
+
+
+def test_events_before_a_mark_are_dropped(store: MemoryStore) -> None:
+    assert typed("marks", "truncate", ORDERS, "--mark", "2", "--yes").exit_code == 0
+    assert store.stream("orders").starts[0] == 3
+
+
+def test_a_time_before_all_marks_is_refused(store: MemoryStore) -> None:
+    told = typed("marks", "truncate", ORDERS, "--before", "1970-01-01T00:00:01Z", "--yes")
+    assert told.exit_code == 2 and "has no mark at 1970" in told.stderr
+
+
+def test_a_stream_is_deleted(store: MemoryStore) -> None:
+    assert typed("marks", "delete", ORDERS, "-y").exit_code == 0
+    assert store.streams() == []
+
+
+def test_an_unknown_stream_is_named(store: MemoryStore) -> None:
+    told = typed("marks", "marks", "postgresql://db/shop#order")
+    assert told.exit_code == 2 and "Did you mean 'orders'?" in told.stderr
+
+
+def test_an_address_without_a_name_is_refused(store: MemoryStore) -> None:
+    assert typed("marks", "writers", "postgresql://db/shop").exit_code == 2
+
+
+def test_the_controller_is_started_with_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+    import runpy
+    import sys
+
+    started: list[list[str]] = []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(runpy, "run_module", lambda *_, **__: started.append(list(sys.argv)))
+    monkeypatch.setattr(sys, "argv", ["eventide"])
+    typed("marks", "controller", "--store", "sqlite:///shop.db", "--help")
+    assert started == [["eventide.marks.controller", "--store", "sqlite:///shop.db", "--help"]]
+
+
+def test_a_store_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
+    told = typed("marks", "streams", f"sqlite:///{tmp_path}/shp.db")
+    assert told.exit_code == 2 and "There is no store" in told.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_streams_of_a_file_are_made_and_found(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/shop.db"
+    assert typed("marks", "create", f"{store}#orders", "-c", "ts:timestamp").exit_code == 0
+    assert [one["stream"] for one in lines(typed("marks", "streams", store, "--json"))] == ["orders"]

@@ -1,0 +1,232 @@
+"""The command line on Spark: a job runs, is looked into, replayed, drawn and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import Result
+
+from eventide.cli import screen
+from tests.cli.typed import lines, typed
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "till": pl.String(), "price": pl.Int64()}
+STRETCH = ("--from", "2026-03-01T12:00Z", "--to", "2026-03-01T12:30Z")
+JOB = """
+import eventide as ev
+
+pipeline = (
+    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="till"))
+    .window(ev.tumbling("1 minute"))
+    .trigger(ev.after_watermark(early=ev.each()))
+    .retracting()
+    .agg(orders=ev.count(), total=ev.sum("price"))
+)
+"""
+FAILS = """
+import eventide as ev
+
+pipeline = ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.count())
+
+def rows(spark):
+    def broken(batches):
+        raise ValueError("the price is not a number")
+        yield from batches
+    return spark.readStream.schema("ts timestamp").parquet("{place}").mapInArrow(broken, "ts timestamp")
+"""
+
+
+def put(place: Path, number: int, *rows: tuple[float | None, str, str, int]) -> None:
+    timed = [(None if second is None else START + timedelta(seconds=second), *rest) for second, *rest in rows]
+    file = place / f"{number}.parquet"
+    pl.DataFrame(timed, schema=SCHEMA, orient="row").write_parquet(file)
+    os.utime(file, (1_760_000_000 + number, 1_760_000_000 + number))
+
+
+class Shop:
+    """A directory with a job, its input and its output."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.input = place, place / "in"
+        self.job, self.database = str(place / "job.py"), place / "panes.db"
+        self.checkpoint, self.trace = str(place / "checkpoint"), str(place / "trace.jsonl")
+        self.input.mkdir()
+        Path(self.job).write_text(JOB, encoding="utf-8")
+        put(self.input, 0, (5, "kiel", "north", 3), (20, "bonn", "west", 4))
+        put(self.input, 1, (70, "kiel", "north", 5), (130, "bonn", "west", 6), (None, "kiel", "west", 1))
+        put(self.input, 2, (140, "kiel", "north", 5), (8, "kiel", "north", 50))
+
+    @property
+    def sink(self) -> str:
+        return f"sqlite:///{self.database}#revenue"
+
+    def run(self, *words: str) -> Result:
+        source = f"parquet:{self.input}?maxFilesPerTrigger=1"
+        return typed("run", self.job, "--source", source, "--sink", self.sink, "--checkpoint", self.checkpoint, *words)
+
+    def replay(self, *words: str) -> Result:
+        return typed("replay", self.job, "--source", f"parquet:{self.input}", "--sink", self.sink, *STRETCH, *words)
+
+    def table(self) -> dict[tuple[str, str], tuple[int, int]]:
+        found = (
+            sqlite3.connect(self.database).execute("SELECT shop, window_start, orders, total FROM revenue").fetchall()
+        )
+        return {(shop, start[11:16]): (orders, total) for shop, start, orders, total in found}
+
+
+@pytest.fixture(scope="module")
+def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shop, Result]]:
+    """A job that has read all there is, not drained."""
+    shop = Shop(tmp_path_factory.mktemp("shop"))
+    yield shop, shop.run("--trigger", "available-now", "--trace", shop.trace, "--json")
+
+
+def test_a_run_keeps_the_table_and_tells_each_batch(ran: tuple[Shop, Result]) -> None:
+    shop, done = ran
+    assert done.exit_code == 0, done.stderr
+    assert shop.table() == {
+        ("kiel", "12:00"): (1, 3),
+        ("bonn", "12:00"): (1, 4),
+        ("kiel", "12:01"): (1, 5),
+        ("bonn", "12:02"): (1, 6),
+        ("kiel", "12:02"): (1, 5),
+    }
+    told = lines(done)
+    assert [one["rows"] for one in told] == [2, 3, 2]
+    assert [one["late"] for one in told] == [0, 0, 1]
+    assert told[1]["dead"] == {"null_time": 1}
+    assert {one["origin"] for one in told[1]["slowest"]} == {"north", "west"}
+    assert told[-1]["watermark"] == "2026-03-01T12:02:00Z"
+
+
+def test_its_history_becomes_a_picture(ran: tuple[Shop, Result], tmp_path: Path) -> None:
+    shop, _ = ran
+    for source, panes in ((shop.checkpoint, False), (shop.trace, True)):
+        picture = tmp_path / "picture.html"
+        assert typed("plot", source, "--output", str(picture)).exit_code == 0
+        html = picture.read_text(encoding="utf-8")
+        assert "Origin west" in html
+        assert ('class="pane EARLY"' in html) is panes
+
+
+def test_its_state_can_be_looked_into(ran: tuple[Shop, Result]) -> None:
+    shop, _ = ran
+    (operator,) = lines(typed("inspect", shop.checkpoint, "--job", shop.job, "--json"))
+    assert operator["watermark"] == "2026-03-01T12:02:00Z"
+    assert {one["name"]: one["standing"] for one in operator["origins"]} == {"north": "active", "west": "active"}
+    assert [(one["start"], one["keys"]) for one in operator["windows"]] == [("2026-03-01T12:02:00Z", 2)]
+    shown = typed("inspect", shop.checkpoint).stdout
+    assert "tumbling 1m, key shop" in shown and "north" in shown and "active" in shown
+
+
+def test_a_replay_tells_windows_that_lack_their_late_rows(ran: tuple[Shop, Result]) -> None:
+    shop, _ = ran
+    done = shop.replay("--json")
+    assert done.exit_code == 1
+    (difference,) = lines(done)
+    assert difference["kind"] == "differs"
+    assert (difference["table"], difference["replay"]) == ({"orders": 1, "total": 3}, {"orders": 2, "total": 53})
+    assert "5 windows compared, 1 differ" in done.stderr
+
+
+def test_a_replay_of_a_stretch_that_is_right_says_so(ran: tuple[Shop, Result]) -> None:
+    shop, _ = ran
+    done = shop.replay("--from", "2026-03-01T12:01Z")
+    assert (done.exit_code, "the table says the same" in done.stderr) == (0, True)
+
+
+def test_a_replay_against_a_table_that_is_not_there_is_refused(ran: tuple[Shop, Result]) -> None:
+    shop, _ = ran
+    told = shop.replay("--sink", f"sqlite:///{shop.place}/other.db#revenue")
+    assert told.exit_code == 2 and "There is no table 'revenue'" in told.stderr
+    assert not (shop.place / "other.db").exists()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_replay_knows_values_of_every_kind_in_both_databases(
+    spark: SparkSession, tmp_path: Path, database: str, request: pytest.FixtureRequest
+) -> None:
+    shop = Shop(tmp_path)
+    Path(shop.job).write_text(JOB.replace("total=", 'prices=ev.collect("price"), mean=ev.mean("price"), total='))
+    place = request.getfixturevalue("postgres_url") if database == "postgres" else f"sqlite:///{shop.database}"
+    assert shop.run("--sink", f"{place}#every_kind", "--drain").exit_code == 0
+    done = shop.replay("--sink", f"{place}#every_kind", "--from", "2026-03-01T12:01Z")
+    assert "3 windows compared; the table says the same." in done.stderr
+    told = shop.replay("--sink", f"{place}#every_kind", "--json")
+    assert [one["replay"] for one in lines(told)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
+
+
+def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    assert shop.run("--trigger", "available-now").exit_code == 0
+    assert typed("control", shop.checkpoint, "drain").exit_code == 0
+    done = shop.run("--trigger", "available-now")
+    assert done.exit_code == 0
+    assert "0 rows = 0 in windows" in done.stderr
+    (operator,) = lines(typed("inspect", shop.checkpoint, "--json"))
+    assert operator["watermark"] == "drained"
+
+
+def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    Path(shop.job).write_text(FAILS.replace("{place}", str(shop.input)), encoding="utf-8")
+    told = typed("run", shop.job, "--sink", "noop", "--checkpoint", shop.checkpoint, "--trigger", "available_now")
+    assert told.exit_code == 1
+    assert "ValueError: the price is not a number" in told.stderr
+    assert "at org.apache" not in told.stderr and "py4j" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--source", "parquet:{place}/nowhere"], "There are no files"),
+        (["--trigger", "1 mintue"], "Did you mean 'minute'?"),
+        (["--trigger", "10s", "--drain"], "--drain ends the stream"),
+        (["--sink", "console", "--json"], "Name another --sink"),
+        (["--sink", "sqlit:///x.db"], "Did you mean 'sqlite'?"),
+        (["--conf", "spark.ui.port"], "write NAME=VALUE"),
+        ([], "What are the rows"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_runs(
+    spark: SparkSession, tmp_path: Path, words: list[str], said: str
+) -> None:
+    shop = Shop(tmp_path)
+    spoken = [word.replace("{place}", str(tmp_path)) for word in words]
+    told = typed("run", shop.job, "--checkpoint", shop.checkpoint, *spoken)
+    assert told.exit_code == 2 and said in told.stderr
+    assert not (tmp_path / "checkpoint" / "offsets").exists()
+
+
+def test_an_interrupt_stops_a_query_after_its_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = tmp_path / "rate.py"
+    job.write_text(
+        "import eventide as ev\n"
+        "pipeline = ev.stream(time='timestamp', watermark=ev.lag('1 s')).window(ev.tumbling('2 s')).agg(n=ev.count())\n"
+    )
+    batches: list[int] = []
+
+    def interrupt(line: dict[str, Any]) -> None:
+        batches.append(line["batch"])
+        if len(batches) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(screen, "tell_json", interrupt)
+    place = str(tmp_path / "checkpoint")
+    done = typed("run", str(job), "--source", "rate:5", "--sink", "noop", "--json", "--checkpoint", place)
+    assert done.exit_code == 130
+    assert batches
+    assert spark.streams.active == []
+    offsets, commits = (len(list((Path(place) / name).glob("[0-9]*"))) for name in ("offsets", "commits"))
+    assert offsets == commits
