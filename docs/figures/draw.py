@@ -531,7 +531,104 @@ def slices() -> Sheet:
     return sheet
 
 
-FIGURES = (windows, lifetime, origins, sequences, panes, modes, sessions, slices)
+MARKS_EVENTS = {  # by segment, in the order of offsets: the writer, and the event time in minutes
+    0: "t0 w0 w1 t1 t2 t4 w2 w5 t6 t8",
+    1: "t0 w0 t1 w2 t3",
+    2: "t3 t4 w4 t7",
+    3: "w2 t6 w6 w9",
+}
+MARKS_NOTES = (  # mark, writer, time in minutes, position
+    (1, "till", 5, {0: 6, 2: 2}),
+    (1, "web", 3, {0: 7, 3: 1}),
+    (2, "till", 8, {0: 9, 2: 4, 3: 2}),
+    (2, "web", 7, {0: 8, 2: 3, 3: 3}),
+)
+MARKS_CUTS = ({0: 7, 2: 2, 3: 1}, {0: 9, 2: 4, 3: 3})
+MARKS_TONES = {"till": "EARLY", "web": "LATE"}
+
+
+def marks() -> Sheet:
+    """Segments of a stream, what two writers noted, and the cuts of the marks that are made of it."""
+    sheet = Sheet("marks", 1040, 586, "Segments of a stream, the notes of two writers, and the cuts of two marks")
+    middles = {0: 118.0, 1: 249.0, 2: 214.0, 3: 284.0}
+
+    def x(segment: int, offset: int) -> float:
+        return (196.0 if segment < 2 else 500.0) + 48 * offset
+
+    first, second = (
+        [(x(lane, cut[lane]), middles[lane] + side) for lane in (0, 2, 3) for side in (-27, 27)] for cut in MARKS_CUTS
+    )
+    first, second = ([(line[0][0], 66.0), *line[1:-1], (line[-1][0], 326.0)] for line in (first, second))
+    sheet.path([*first, *reversed(second)], "ON_TIME faint", closed=True)
+    for lane, (name, keys) in enumerate(
+        (
+            ("segment 0", "keys below 0.5"),
+            ("segment 1, sealed", "keys from 0.5"),
+            ("segment 2", "0.5 to 0.75"),
+            ("segment 3", "from 0.75"),
+        )
+    ):
+        at, y = (24, middles[lane]) if lane < 2 else (712, middles[lane])
+        sheet.text(at, y - 9, name, "bold")
+        sheet.text(at, y + 10, keys, "small soft")
+        _events(sheet, lambda offset, lane=lane: x(lane, offset), y, MARKS_EVENTS[lane].split())
+    for lane in (2, 3):
+        sheet.arrow(x(1, 5) + 6, middles[1], 48, middles[lane] - middles[1], "axis")
+    sheet.text(x(1, 5) + 22, middles[1] + 50, "split", "middle small soft")
+    for number, line in enumerate((first, second), 1):
+        sheet.path(line, "ON_TIME stroke")
+        sheet.tag(line[0][0], 55, f"cut {number}", "ON_TIME", width=62)
+    for _, writer, _, position in MARKS_NOTES:
+        for lane, offset in position.items():
+            at, y = x(lane, offset), middles[lane] + 19
+            sheet.path([(at, y), (at - 6, y + 10), (at + 6, y + 10)], f"{MARKS_TONES[writer]} solid", closed=True)
+    sheet.text(x(0, 0) + 2, 86, "offsets 0, 1, 2, …", "small soft")
+    sheet.dot((first[0][0] + second[0][0]) / 2, 84, size=4)
+    sheet.path([((first[0][0] + second[0][0]) / 2, 84), (704, 84)], "axis")
+    sheet.text(712, 84, "a reader here:", "small")
+    sheet.text(806, 84, "time_window()", "code")
+    sheet.text(806, 108, "(12:03, 12:08)", "code bold")
+    _merging(sheet, 372)
+    return sheet
+
+
+def _events(sheet: Sheet, x: Callable[[int], float], y: float, events: Sequence[str]) -> None:
+    """A segment: its events side by side, with the minute of each in the tone of its writer."""
+    for offset, event in enumerate(events):
+        tone = "EARLY" if event[0] == "t" else "LATE"
+        sheet.box(x(offset) + 2, y - 15, 44, 30, f"{tone} wash", round=4)
+        sheet.text(x(offset) + 24, y, _clock(int(event[1:])), "middle small")
+
+
+def _merging(sheet: Sheet, top: float) -> None:
+    """Below the lanes: what was noted, and what became of it."""
+    for at, words in ((24, "two writers note"), (450, "the controller merges"), (770, "a reader that has passed it")):
+        sheet.text(at, top, words, "bold")
+    known = ("all before 12:03 has been read", "all before 12:07 has been read")
+    for number, (cut, fact) in enumerate(zip(MARKS_CUTS, known, strict=True), 1):
+        y = top + 54 + 78 * (number - 1)
+        notes = [note for note in MARKS_NOTES if note[0] == number]
+        sheet.box(18, y - 34, 1004, 68, "sheet", round=8)
+        for row, (_, writer, time, position) in enumerate(notes):
+            level = y - 14 + 28 * row
+            sheet.tag(50, level, writer, MARKS_TONES[writer], width=46)
+            sheet.text(86, level, _clock(time), "bold")
+            sheet.text(140, level, f"at {position}", "code soft")
+        sheet.arrow(388, y, 44, 0, "axis")
+        times = [_clock(note[2]) for note in notes]
+        sheet.text(450, y - 14, f"lower {min(times)}, upper {max(times)}", "bold")
+        sheet.text(450, y + 14, f"cut {number}: {cut}", "code soft")
+        sheet.text(770, y, fact, "small")
+    y = top + 190
+    for at, writer in ((24, "till"), (262, "web")):
+        sheet.box(at, y - 8, 22, 16, f"{MARKS_TONES[writer]} wash", round=3)
+        sheet.text(at + 30, y, f"an event of {writer}, with its time", "small soft")
+    at = 500
+    sheet.path([(at + 6, y - 5), (at, y + 5), (at + 12, y + 5)], "NONE solid", closed=True)
+    sheet.text(at + 20, y, "where a writer stood when it noted", "small soft")
+
+
+FIGURES = (windows, lifetime, origins, sequences, panes, modes, sessions, slices, marks)
 
 
 def main() -> None:

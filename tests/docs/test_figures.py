@@ -28,3 +28,11 @@ def test_a_figure_is_what_the_script_draws(draw: Any) -> None:
 def test_every_figure_is_shown_on_a_page() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [path.name for path in sorted(FIGURES.glob("*.svg")) if f"figures/{path.name})" not in text] == []
+
+
+def test_the_cuts_of_the_figure_of_marks_are_those_that_the_page_prints() -> None:
+    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    notes, cuts = _script().MARKS_NOTES, _script().MARKS_CUTS
+    for number, cut in enumerate(cuts, 1):
+        times = [f"12:{time:02d}" for mark, _, time, _ in notes if mark == number]
+        assert f"\n{number} {min(times)} {max(times)} {cut}\n" in text

@@ -6,6 +6,7 @@ from types import ModuleType
 import pytest
 
 import eventide
+import eventide.marks
 import eventide.testing
 from eventide.watermarks.options import ORIGIN_OPTIONS
 from tests.docs.pages import DOCS
@@ -27,6 +28,17 @@ def test_a_public_name_stands_in_the_reference(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in _public(eventide.testing) if not name.startswith("Expected")])
 def test_a_name_of_the_test_kit_stands_in_the_reference(name: str) -> None:
     assert name in NAMED
+
+
+@pytest.mark.parametrize("name", eventide.marks.__all__)
+def test_a_name_of_marks_stands_in_the_reference(name: str) -> None:
+    assert name in NAMED
+
+
+@pytest.mark.parametrize("kind", ["Reader", "Writer"])
+def test_the_methods_of_marks_stand_in_the_reference(kind: str) -> None:
+    public = {name for name in vars(getattr(eventide.marks, kind)) if not name.startswith("_")}
+    assert {name for name in public if f"`{name}" not in REFERENCE} == set()
 
 
 @pytest.mark.parametrize("option", ORIGIN_OPTIONS)

@@ -13,7 +13,12 @@ from eventide.marks.segments import Position
 
 
 class TimeWindow(NamedTuple):
-    """Between which times a reader stands; None where nothing is known. Instants are microseconds."""
+    """Between which times a reader stands; None where nothing is known. Instants are microseconds.
+
+    >>> window = TimeWindow(lower=1_000, upper=None)
+    >>> window.lower, window == (1_000, None)
+    (1000, True)
+    """
 
     lower: int | None
     """All writers have written everything before it, and all of that has been read."""

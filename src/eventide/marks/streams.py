@@ -26,7 +26,17 @@ from eventide.time import duration
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream in a store. Make one with ``create_stream`` or ``open_stream``."""
+    """A stream in a store. Make one with ``create_stream`` or ``open_stream``.
+
+    >>> from eventide.marks.stores.memory import MemoryStore
+    >>> store = MemoryStore()
+    >>> _ = store.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()})))
+    >>> orders = Stream(store, "orders")
+    >>> [(one.number, one.low, one.high) for one in orders.split(0).open]
+    [(1, 0.0, 0.5), (2, 0.5, 1.0)]
+    >>> [(one.number, one.low, one.high) for one in orders.merge(1, 2).open]
+    [(3, 0.0, 1.0)]
+    """
 
     store: Store
     name: str
@@ -103,7 +113,14 @@ def create_stream(
 
     A writer that says nothing for ``writer_timeout`` is forgotten: time goes on without it. What writers say is merged
     into a mark ``mark_every`` so often, and not before a new stream is that old. ``segments`` is how many it begins
-    with: each belongs to a part of the keys, and keeps the order of its events.
+    with: each belongs to a part of the keys, and keeps the order of its events. ``writer_lease`` is how long a writer
+    that does nothing keeps others from its id.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     orders = create_stream(f"sqlite:///{place}/shop.db#orders", schema={"shop": pl.String}, segments=2)
+    ...     print(orders.schema.names, list_streams(f"sqlite:///{place}/shop.db"))
+    ['shop'] ['orders']
     """
     store, name = _found(address, token)
     config = Config(
@@ -123,14 +140,20 @@ def create_stream(
 
 
 def open_stream(address: str, *, token: str | None = None) -> Stream:
-    """A stream that is there."""
+    """A stream that is there.
+
+    >>> open_stream("shop.db")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    eventide.errors.kinds.PlanError: 'shop.db' is not the address of a stream. Write the store, #, and the name: ...
+    """
     store, name = _found(address, token)
     store.stream(name)  # refused here if there is none
     return Stream(store, name)
 
 
 def list_streams(url: str, *, token: str | None = None) -> list[str]:
-    """The names of all streams in a store."""
+    """The names of all streams in a store; ``url`` is the part of an address before ``#``."""
     return connect(url, token=token).streams()
 
 
