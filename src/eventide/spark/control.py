@@ -112,11 +112,13 @@ def marks_of(spark: SparkSession, stage: Stage) -> list[DataFrame]:
     """What the writers of streams have noted, for every bucket: one source for each stream that a watermark follows."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    addresses = dict.fromkeys(
-        one.watermark.rule.address for one in stage.plan.edges if isinstance(one.watermark.rule, Noted)
-    )
-    sources = [spark.readStream.format("eventide").option("only", "marks").load(one) for one in addresses]
-    return [source.select(*for_all_buckets(stage, page.CONTROL, F.col("value"))) for source in sources]
+    rules = [one.watermark.rule for one in stage.plan.edges if isinstance(one.watermark.rule, Noted)]
+    found = []
+    for address, token in {rule.address: rule.token for rule in rules}.items():
+        source = spark.readStream.format("eventide").option("only", "marks")
+        source = source if token is None else source.option("token", token)
+        found.append(source.load(address).select(*for_all_buckets(stage, page.CONTROL, F.col("value"))))
+    return found
 
 
 def _name(origin: object) -> str | None:

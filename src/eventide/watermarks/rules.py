@@ -139,6 +139,7 @@ class Noted:
     stream: str
     """Its name, as cuts have it."""
     address: str = field(repr=False, compare=False)  # where hosts find the cuts; may hold a password
+    token: str | None = field(default=None, repr=False, compare=False)
     segment: str = "_segment"
     offset: str = "_offset"
     passed: str = "_mark"

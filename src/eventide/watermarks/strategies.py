@@ -171,11 +171,12 @@ def punctuated(column: str, **options: Unpack[OriginOptions]) -> Strategy:
     return Strategy(Punctuated(column), read_options("punctuated", options, allowed=ORIGIN_OPTIONS))
 
 
-def noted(stream: str, **options: Unpack[ClockOptions]) -> Strategy:
+def noted(stream: str, *, token: str | None = None, **options: Unpack[ClockOptions]) -> Strategy:
     """The watermark is what the stream's writers have noted (see ``eventide.marks``), once all before it has been read.
 
     ``stream`` is the address of the stream that the rows are read from. On Spark its marks come along with the rows
     of ``spark.readStream.format("eventide").load(stream)``; no row that its writer noted in time is ever late.
+    ``token`` is for a stream behind a controller that asks for one (default: the variable ``EVENTIDE_TOKEN``).
 
     >>> noted("sqlite:///shop.db#orders").describe()
     "as noted by the writers of 'orders'"
@@ -183,7 +184,7 @@ def noted(stream: str, **options: Unpack[ClockOptions]) -> Strategy:
     name = stream.rpartition("#")[2] if isinstance(stream, str) and "#" in stream else ""
     if not name:
         raise errors.not_a_stream(stream)
-    return Strategy(Noted(name, stream), read_options("noted", options, allowed=CLOCK_OPTIONS))
+    return Strategy(Noted(name, stream, token), read_options("noted", options, allowed=CLOCK_OPTIONS))
 
 
 def clock_lag(delay: str | timedelta, **options: Unpack[ClockOptions]) -> Strategy:
