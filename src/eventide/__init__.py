@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from eventide.spark.scanning import scan_parquet
     from eventide.spark.session import configure, session
     from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
+    from eventide.streamsql import SqlPipeline, sql, sql_pipeline
     from eventide.triggers import (
         after_count,
         after_processing_time,
@@ -125,6 +126,7 @@ __all__ = [
     "RowProcessor",
     "SessionAggregator",
     "SessionJoinWindow",
+    "SqlPipeline",
     "Stream",
     "Watermark",
     "WindowAggregator",
@@ -186,6 +188,8 @@ __all__ = [
     "sinks",
     "sliding",
     "sort",
+    "sql",
+    "sql_pipeline",
     "std",
     "stream",
     "sum",
@@ -200,6 +204,7 @@ __all__ = [
 # Where the names above live. They are imported when they are first used: Spark starts many processes, and most of
 # them need little of this package.
 _PACKAGES = ("aggregates", "errors", "plan", "processors", "triggers", "watermarks", "windows", "standalone")
+_IN_SQL = ("SqlPipeline", "sql", "sql_pipeline")
 _ON_SPARK = {
     "BatchMetrics": "metrics",
     "PrometheusMetrics": "listening",
@@ -218,7 +223,9 @@ def __getattr__(name: str) -> object:
         return import_module(f"eventide.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'eventide' has no attribute {name!r}", name=name, obj=import_module(__name__))
-    if name in _ON_SPARK:
+    if name in _IN_SQL:  # not among the packages below, because not everyone has what it needs
+        home = import_module("eventide.streamsql")
+    elif name in _ON_SPARK:
         home = import_module(f"eventide.spark.{_ON_SPARK[name]}")
     else:
         packages = (import_module(f"eventide.{package}") for package in _PACKAGES)

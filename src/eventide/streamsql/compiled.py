@@ -1,0 +1,42 @@
+"""A query that was compiled: the rows it reads, the pipelines they go through, and what becomes of the panes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from eventide.plan import Pipeline
+from eventide.streamsql.projecting import OF_PANES, Projection
+from eventide.streamsql.rows import Rows
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """``inputs`` are those of the first pipeline, by their names. ``notes`` are for EXPLAIN.
+
+    ``columns`` are those of the last pipeline's result that have a name of their own, where they are known.
+    """
+
+    pipelines: tuple[Pipeline, ...]
+    inputs: Mapping[str, Rows]
+    projection: Projection
+    columns: tuple[str, ...] | None
+    windowed: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def plain(self) -> bool:
+        """Whether the panes are what the last pipeline gave: nothing renamed, computed or filtered."""
+        if self.projection.where is not None:
+            return False
+        chosen = self.projection.columns or {}
+        return all(isinstance(one, exp.Column) and one.name == OF_PANES.get(name, name) for name, one in chosen.items())
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The columns that a query of this result can name, beside those of windows."""
+        if self.projection.columns is None:
+            return self.columns
+        return tuple(name for name in self.projection.columns if name not in OF_PANES)
