@@ -23,6 +23,8 @@ def unreadable(description: str, word: str, where: str) -> PlanError:
     near = difflib.get_close_matches(word.upper(), _KEYWORDS, n=1, cutoff=0.7)
     hint = f" Did you mean {near[0]}?" if near and near[0] != word.upper() else ""
     said = description.replace("Invalid expression / Unexpected token", f"{word!r} has no place here")
+    if said.startswith("Required keyword"):  # the parser's own words for a part of its tree
+        said = f"something is missing at {word!r}"
     return PlanError(f"The query cannot be read: {said.rstrip('.')}.{hint}\n{where}")
 
 

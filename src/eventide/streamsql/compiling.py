@@ -15,6 +15,7 @@ from eventide.streamsql.nodes import CreateStream, Explain
 from eventide.streamsql.places import At, pointing
 from eventide.streamsql.relations import relation
 from eventide.streamsql.scope import Scope
+from eventide.streamsql.selects import refuse_clauses
 from eventide.streamsql.streams import Declared, declared
 
 _STATEMENTS = {
@@ -72,6 +73,7 @@ def _read(text: str) -> Statements:
             continue
         explain = isinstance(node, Explain)
         query = _query(node.this if explain else node)
+        refuse_clauses(query)
     if query is None:
         raise At(None, errors.no_query())
     return Statements(text, streams, query, explain)

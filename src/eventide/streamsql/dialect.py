@@ -23,11 +23,15 @@ from eventide.streamsql.stream_grammar import StreamGrammar
 _EMIT = TokenType.PREWHERE
 
 
+# EXPLAIN is followed by SQL rather than any text, SESSION is a function, and every pane has a column "window".
+_PLAIN = ("EXPLAIN", "SESSION", "WINDOW")
+
+
 class Tokenizer(StandardTokenizer):
-    """``EMIT`` begins a clause, ``EXPLAIN`` is followed by SQL rather than any text, and ``SESSION`` is a function."""
+    """Words with a meaning of their own: ``EMIT`` begins a clause, and some others do not."""
 
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
-        **{word: kind for word, kind in StandardTokenizer.KEYWORDS.items() if word not in ("EXPLAIN", "SESSION")},
+        **{word: kind for word, kind in StandardTokenizer.KEYWORDS.items() if word not in _PLAIN},
         "EMIT": _EMIT,
     }
 

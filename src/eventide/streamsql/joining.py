@@ -65,6 +65,8 @@ def _only_join(select: exp.Select) -> exp.Join:
         raise At(found[1].this, join_errors.too_many_joins())
     if not isinstance(found[0].this, exp.Table | exp.Subquery):
         raise At(found[0], errors.not_here("This join", "Join two streams."))
+    if not found[0].args.get("on") and not found[0].args.get("using") and not found[0].args.get("kind"):
+        raise At(found[0], errors.not_here("A join without ON", "Write FROM a JOIN b ON a.id = b.id AND …."))
     if select.args.get("distinct"):
         raise At(
             select.args["distinct"], errors.not_here("SELECT DISTINCT with JOIN", "Group the result in an outer query.")

@@ -16,7 +16,7 @@ from eventide.streamsql.places import At
 from eventide.streamsql.projecting import OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 from eventide.streamsql.scope import Scope
-from eventide.streamsql.selects import Item, alias_of, is_grouped, items, refuse_clauses, table_of
+from eventide.streamsql.selects import Item, alias_of, is_grouped, items, table_of
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,6 @@ def _select(select: exp.Select, scope: Scope) -> Relation:
     from eventide.streamsql.joining import joined
 
     scope = with_queries(select, scope)
-    refuse_clauses(select)
     if select.args.get("joins"):
         if select.args.get("group") or select.args.get("having") or any(map(has_aggregate, select.expressions)):
             raise At(

@@ -27,10 +27,32 @@ _REFUSED = {
     "distribute": ("DISTRIBUTE BY", "Leave it out."),
     "sort": ("SORT BY", "Leave it out."),
     "locks": ("FOR UPDATE", "Leave it out."),
-    "prewhere": ("PREWHERE", "Use WHERE."),
 }
-_GROUPINGS = {"rollup": "ROLLUP", "cube": "CUBE", "grouping_sets": "GROUPING SETS", "totals": "WITH TOTALS"}
-_TABLE = ("alias", "over", "this", "db", "catalog", "joins")
+# What is understood of each kind of node. All else is refused by its name: nothing is passed over in silence.
+_KNOWN: dict[type[exp.Expr], set[str]] = {
+    exp.Select: {"expressions", "from_", "where", "group", "having", "joins", "distinct", "with_", "emit"},
+    exp.Group: {"expressions"},
+    exp.Distinct: {"expressions"},
+    exp.Star: set(),
+    exp.Table: {"this", "alias", "over", "joins", "db"},
+    exp.Subquery: {"this", "alias", "over", "joins"},
+    exp.TableAlias: {"this"},
+    exp.Join: {"this", "on", "using", "side", "kind", "method"},
+    exp.Union: {"this", "expression", "distinct", "with_"},
+    exp.Cube: set(),
+    exp.Rollup: set(),
+    exp.GroupingSets: set(),
+}
+_NAMES: dict[tuple[type[exp.Expr], str], str] = {
+    (exp.Distinct, "on"): "DISTINCT ON",
+    (exp.Star, "except_"): "* EXCEPT",
+    (exp.Star, "replace"): "* REPLACE",
+    (exp.Group, "rollup"): "ROLLUP",
+    (exp.Group, "cube"): "CUBE",
+    (exp.Group, "all"): "GROUP BY ALL",
+    (exp.TableAlias, "columns"): "An alias with columns",
+    (exp.Table, "version"): "A table as of some time",
+}
 
 
 @dataclass(frozen=True)
@@ -58,18 +80,29 @@ def items(select: exp.Select) -> list[Item]:
     return found
 
 
-def refuse_clauses(select: exp.Select) -> None:
-    """Name the clauses that streams cannot have."""
-    for clause, (what, mend) in _REFUSED.items():
-        said = select.args.get(clause)
-        if said:
-            raise At(said[0] if isinstance(said, list) else said, errors.not_here(what, mend))
-    group = select.args.get("group")
-    for clause, what in _GROUPINGS.items():
-        if group is not None and group.args.get(clause):
-            raise At(group, errors.not_here(what, "Give each grouping a query of its own."))
-    if select.args.get("from_") is None:
-        raise At(select, errors.not_here("SELECT without FROM", "Name the stream whose rows are read."))
+def refuse_clauses(query: exp.Expr) -> None:
+    """Name the clauses, anywhere in a query, that streams cannot have."""
+    for node in query.walk():
+        for clause in [name for name, said in node.args.items() if said and _is_unknown(node, name)]:
+            said = node.args[clause]
+            part = said[0] if isinstance(said, list) else said
+            what, mend = _REFUSED.get(
+                clause, (_NAMES.get((type(node), clause)) or _spelt(node, clause), "Leave it out.")
+            )
+            raise At(part if isinstance(part, exp.Expr) else node, errors.not_here(what, mend))
+        if isinstance(node, exp.Select) and node.args.get("from_") is None:
+            raise At(node, errors.not_here("SELECT without FROM", "Name the stream whose rows are read."))
+
+
+def _is_unknown(node: exp.Expr, clause: str) -> bool:
+    known = _KNOWN.get(type(node))
+    return known is not None and clause not in known
+
+
+def _spelt(node: exp.Expr, clause: str) -> str:
+    if isinstance(node, exp.Cube | exp.Rollup | exp.GroupingSets):
+        return "GROUPING SETS" if isinstance(node, exp.GroupingSets) else type(node).__name__.upper()
+    return clause.strip("_").replace("_", " ").upper()
 
 
 def table_of(select: exp.Select) -> exp.Expr:
@@ -79,10 +112,7 @@ def table_of(select: exp.Select) -> exp.Expr:
 
 
 def unwrapped(table: exp.Expr) -> exp.Expr:
-    """A table, without the wrapping of ``TABLE(…)``; refused, if it has what no stream has."""
-    for clause, said in table.args.items():
-        if said and clause in ("pivots", "sample", "laterals"):
-            raise At(table, errors.not_here(*_REFUSED[clause]))
+    """A table, without the wrapping of ``TABLE(…)``."""
     inner = table.this
     if isinstance(inner, exp.Anonymous) and inner.name.lower() == "table" and len(inner.expressions) == 1:
         table.set("this", inner.expressions[0])

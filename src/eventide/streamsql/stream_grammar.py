@@ -54,9 +54,7 @@ class StreamGrammar(Reader):
 
     def _unit_of(self, number: Any) -> str:
         if number is None or not self._match_texts(("ROWS", "BYTES")):
-            self._refuse(
-                errors.expecting("a length, or a number of ROWS or BYTES: RETAIN INTERVAL '1' HOUR, 1000 ROWS")
-            )
+            self._refuse(errors.expecting("a length, or a number of ROWS or BYTES (RETAIN INTERVAL '1' HOUR, 9 ROWS)"))
         return self._prev.text.lower()
 
     def _parse_watermark(self, start: Token) -> exp.Expr:
