@@ -197,6 +197,11 @@ def test_a_chain_passes_on_what_the_first_query_computed() -> None:
     assert "each under its own name" in said
 
 
+@pytest.mark.parametrize("field", ["is_last", "at"])
+def test_panes_are_not_filtered_by_what_a_retraction_does_not_repeat(field: str) -> None:
+    assert f"pane.{field} is not repeated" in message(windowed(rest=f"HAVING pane.{field} = 1 EMIT RETRACTING"))
+
+
 TABLES: list[tuple[dict[str, Any], str]] = [
     ({}, "ev.sql(query, orders=rows)"),
     ({"orders": ORDERS, "payments": PAYMENTS}, "payments= was given, but the query does not read it"),

@@ -71,6 +71,29 @@ def test_columns_are_computed_from_keys_windows_and_aggregates() -> None:
     assert told(query) == [("KIEL!", 6.0, True), ("OSLO!", 2.0, True), ("OSLO!", 9.0, True)]
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("INITCAP(shop)", "Kiel"),
+        ("REGEXP_LIKE(shop, '^k.*l$')", True),
+        ("CASE WHEN COUNT(*) > 1 THEN 'many' ELSE 'few' END", "many"),
+        ("CAST(SUM(price) AS VARCHAR)", "12"),
+        ("COALESCE(NULLIF(COUNT(*), 2), -1)", -1),
+        ("COUNT(*) BETWEEN 1 AND 3 AND shop IN ('kiel', 'rome')", True),
+        ("DATE_TRUNC('hour', window_start) = window_start", True),
+        ("1", 1),
+    ],
+)
+def test_functions_of_sql_are_computed_in_this_process(expression: str, value: Any) -> None:
+    rows = told(f"SELECT shop, {expression} AS x FROM {TUMBLE} GROUP BY shop")
+    assert rows[0] == ("kiel", value)
+
+
+def test_a_constant_of_no_rows_is_no_row() -> None:
+    result = ev.sql(f"{STREAM} SELECT 1 AS one, COUNT(*) AS n FROM {TUMBLE}", orders=DAY.clear())
+    assert result.panes.height == 0
+
+
 def test_aggregates_are_of_expressions_too() -> None:
     query = (
         f"SELECT SUM(price * 2 + 1) AS s, SUM(price) FILTER (WHERE shop = 'kiel') AS k FROM {TUMBLE} GROUP BY window"

@@ -206,6 +206,14 @@ def window_in_where(name: str) -> PlanError:
     return PlanError(f"{name} in WHERE: rows are filtered before they have windows. Use HAVING.")
 
 
+def not_repeated(field: str) -> PlanError:
+    """A filter of panes by what differs in a retraction."""
+    return PlanError(
+        f"{field} is not repeated when a pane is taken back, so with RETRACTING a filter by it would let through one of "
+        "the two only. Select it, and filter what you read."
+    )
+
+
 def aggregate_arguments(name: str, example: str) -> PlanError:
     """An aggregate that is called wrongly."""
     return PlanError(f"{name} cannot be called like this. Write {example}.")

@@ -30,6 +30,12 @@ _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Placeholder: ("A parameter", "Write the value into the query."),
 }
 
+_IN_POLARS: dict[type[exp.Expr], str] = {
+    exp.ArraySize: "ARRAY_LENGTH",
+    exp.RegexpLike: "REGEXP_LIKE",
+    exp.Initcap: "INITCAP",
+}
+
 
 def column(name: str) -> exp.Column:
     """A column by its exact name."""
@@ -73,19 +79,36 @@ def _bare(node: exp.Expr) -> str:
     return node.transform(lambda n: exp.column(n.name.lower()) if isinstance(n, exp.Column) else n).sql().lower()
 
 
-def in_polars(node: exp.Expr) -> pl.Expr:
-    """The expression for Polars."""
-    text = node.transform(_for_polars).sql(dialect="duckdb", identify=True)
+def of_rows(frame: pl.DataFrame, node: exp.Expr) -> pl.Series:
+    """The expression for each row of a frame."""
     try:
-        made: pl.Expr = pl.sql_expr(text)
+        # In a context Polars knows the types of columns, which some functions need.
+        found = pl.SQLContext({"rows": frame}).execute(f'SELECT {_for_polars(node)} AS "value" FROM rows', eager=True)
+    except pl.exceptions.PolarsError as cause:
+        raise At(node, table_errors.not_computed(text_of(node), cause)) from None
+    return found["value"]
+
+
+def in_polars(node: exp.Expr) -> pl.Expr:
+    """The expression as one of Polars'."""
+    try:
+        made: pl.Expr = pl.sql_expr(_for_polars(node))
     except pl.exceptions.PolarsError as cause:
         raise At(node, table_errors.not_computed(text_of(node), cause)) from None
     return made
 
 
-def _for_polars(node: Any) -> Any:
-    if isinstance(node, exp.ArraySize):
-        return exp.Anonymous(this="ARRAY_LENGTH", expressions=[node.this])
+def _for_polars(node: exp.Expr) -> str:
+    text: str = node.transform(_renamed).sql(dialect="duckdb", identify=True)
+    return text
+
+
+def _renamed(node: Any) -> Any:
+    """Functions that Polars calls differently."""
+    for kind, name in _IN_POLARS.items():
+        if isinstance(node, kind):
+            given = [node.this, *([node.expression] if kind is exp.RegexpLike else [])]
+            return exp.Anonymous(this=name, expressions=given)
     return node
 
 

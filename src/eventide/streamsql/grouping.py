@@ -40,6 +40,9 @@ def grouped(select: exp.Select, scope: Scope) -> Compiled:
     grouping.read(select)
     kind, time = _windows(select, windowed, source, names, grouping)
     said = emitted(select.args.get("emit"))
+    untold = grouping.projection.untold()
+    if untold is not None and said.mode == "retracting":
+        raise At(select.args["having"], errors.not_repeated(untold))
     if isinstance(source, Compiled):
         return _over_panes(select, source, grouping, where, said, kind, time)
     parts = {"rows": source} if isinstance(source, Rows) else dict(source.parts)

@@ -236,8 +236,8 @@ class _Output:
             inside = f"__{node.table.lower()}_{node.name.lower()}"
             if node.table.lower() in ("window", "pane") and inside in INSIDE:
                 return column(inside)
-        if not node.table and node.name == DIFF:
-            return column(DIFF)
+        if not node.table and node.name in ((DIFF, "window", "pane") if self.windowed else (DIFF,)):
+            return column(node.name)
         return column(self.sides.output(node, SUFFIX))
 
     def _every(self, node: exp.Expr) -> dict[str, exp.Expr]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from eventide.streamsql.expressions import column, in_polars, in_spark
+from eventide.streamsql.expressions import column, in_spark, of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,6 +48,11 @@ class Projection:
         """All expressions."""
         return [*([] if self.columns is None else self.columns.values()), *([] if self.where is None else [self.where])]
 
+    def untold(self) -> str | None:
+        """A field in the condition that a row does not repeat when it is taken back, if there is one."""
+        asked = set() if self.where is None else {one.name for one in self.where.find_all(exp.Column)}
+        return next((".".join(INSIDE[name]) for name in ("__pane_at", "__pane_is_last") if name in asked), None)
+
     @property
     def every(self) -> dict[str, exp.Expr] | None:
         """The columns of the result."""
@@ -61,10 +66,10 @@ class Projection:
             taken = pl.col(struct).struct.field(field)
             inside.append((taken.cast(pl.String) if field == "timing" else taken).alias(name))
         frame = panes.with_columns(inside)
-        frame = frame if self.where is None else frame.filter(in_polars(self.where))
+        frame = frame if self.where is None else frame.filter(of_rows(frame, self.where))
         if self.every is None:
             return frame.drop(self._inside())
-        return frame.select(in_polars(expression).alias(name) for name, expression in self.every.items())
+        return pl.DataFrame([of_rows(frame, expression).alias(name) for name, expression in self.every.items()])
 
     def of_spark(self, panes: DataFrame) -> DataFrame:
         """The result of a DataFrame of panes."""

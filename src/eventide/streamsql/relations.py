@@ -189,6 +189,9 @@ def _behind(select: exp.Select, inner: Compiled, *aliases: str) -> Compiled:
         chosen[item.name or text_of(item.expression)] = placed_expression.unnest()
     everything = known is None and all(item.star for item in items(select))
     projection = Projection(None if everything else chosen, together(conditions))
+    untold = projection.untold()
+    if untold is not None and inner.pipelines[-1].plan.mode == "retracting":
+        raise At(where, errors.not_repeated(untold))
     return replace(inner, projection=projection)
 
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_tables as table_errors
-from eventide.streamsql.expressions import column, in_polars, in_spark
+from eventide.streamsql.expressions import column, in_spark, of_rows
 from eventide.streamsql.names import Names
 from eventide.streamsql.places import At
 from eventide.streamsql.streams import Declared
@@ -71,9 +71,9 @@ class Rows:
     def of_polars(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a frame as the pipeline takes them."""
         for step in self.steps:
-            frame = frame if step.where is None else frame.filter(in_polars(step.where))
-            columns = [in_polars(expression).alias(name) for name, expression in step.columns.items()]
-            frame = frame.select(columns) if step.only else frame.with_columns(columns)
+            frame = frame if step.where is None else frame.filter(of_rows(frame, step.where))
+            columns = [of_rows(frame, expression).alias(name) for name, expression in step.columns.items()]
+            frame = pl.DataFrame(columns) if step.only else frame.with_columns(columns)
         return frame
 
     def of_spark(self, table: Any, name: str) -> Any:

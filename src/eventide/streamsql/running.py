@@ -26,6 +26,13 @@ class SqlPipeline:
 
     ``pipelines`` are its plans, most often one. What the query filters and computes before them, and selects behind
     them, belongs to the query and not to the plans. ``tables`` are the names of what it reads.
+
+    >>> import eventide as ev, polars as pl
+    >>> said = ev.sql_pipeline("SELECT COUNT(*) AS n FROM TUMBLE(clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)")
+    >>> said.tables
+    ('clicks',)
+    >>> said.local(clicks=pl.DataFrame({"t": [1, 2]})).panes["n"].to_list()
+    [2]
     """
 
     query: str
@@ -96,7 +103,7 @@ def sql_pipeline(query: str) -> SqlPipeline:
     return _pipeline(statements(query), None)
 
 
-def sql(query: str, *, clock: Clock | None = None, drain: bool = True, **tables: Table) -> Any:
+def sql(query: str, /, *, clock: Clock | None = None, drain: bool = True, **tables: Table) -> Any:
     """Run a query over its tables, which are given by their names.
 
     With DataFrames of Spark it gives a DataFrame: streaming in, streaming out. With Polars or Arrow frames (or lists of
