@@ -101,6 +101,9 @@ def test_a_mistake_is_pointed_at_and_can_be_mended(query: str, under: str, hint:
 
 STREAMS: list[tuple[str, str, str]] = [
     ("WATERMARK FOR ts AS ts IDEL AFTER INTERVAL '1' MINUTE", "IDEL", "Did you mean IDLE AFTER?"),
+    ("WATERMARK FOR ts AS ts PER shup", "shup", "Did you mean 'shop'?"),
+    ("WATERMARK FOR ts PUNCTUATED BY saef", "saef", "There is no column 'saef' in 'orders'"),
+    ("(ts INT, shup STRING) WATERMARK FOR ts AS ts", "shup", "Did you mean 'shop'?"),
     ("WATERMARK FOR ts AS ts PRE shop", "PRE", "There are: WATERMARK FOR"),
     ("WATERMARK FOR ts AS price * 2", "price * 2", "AS ts - INTERVAL '30' SECOND"),
     ("WATERMARK FOR ts AS price - INTERVAL '1' SECOND", "price - INTERVAL '1", "AS ts - INTERVAL '30' SECOND"),

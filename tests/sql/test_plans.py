@@ -83,8 +83,7 @@ WATERMARKS: dict[str, Any] = {
 @pytest.mark.parametrize(("clause", "watermark"), WATERMARKS.items(), ids=list(WATERMARKS))
 def test_a_declared_stream_has_its_watermark(clause: str, watermark: Any) -> None:
     said = ev.sql_pipeline(
-        f"CREATE STREAM orders (ts TIMESTAMP, shop STRING) {clause};"
-        "SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
+        f"CREATE STREAM orders {clause};SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
     )
     assert said.plan == ev.stream(time="ts", watermark=watermark).window(ev.tumbling("1m")).agg(n=ev.count()).plan
 
@@ -246,6 +245,21 @@ def test_keys_are_grouped_by_name_or_by_number(group: str) -> None:
 def test_a_key_may_be_computed() -> None:
     said = ev.sql_pipeline(per_minute("UPPER(shop) AS s, COUNT(*) AS n", "GROUP BY UPPER(shop)"))
     assert said.plan == emitted(orders("s")).agg(n=ev.count()).plan
+
+
+def test_a_computed_key_does_not_hide_a_column_of_its_name() -> None:
+    said = ev.sql_pipeline(per_minute("UPPER(shop) AS shop, FIRST(shop) AS one", "GROUP BY UPPER(shop)"))
+    assert said.plan == emitted(orders("UPPER(shop)")).agg(one=ev.first("shop")).plan
+
+
+def test_a_key_is_grouped_by_under_the_name_that_select_gives_it() -> None:
+    said = ev.sql_pipeline(per_minute("shop AS s, window_start AS w, COUNT(*) AS n", "GROUP BY s, w"))
+    assert said.plan == emitted(orders("shop")).agg(n=ev.count()).plan
+
+
+def test_a_result_without_a_name_makes_way_for_a_key() -> None:
+    said = ev.sql_pipeline(per_minute("COUNT(*)", 'GROUP BY "count"'))
+    assert said.plan == emitted(orders("count")).agg(count_=ev.count()).plan
 
 
 def test_distinct_groups_by_all_columns() -> None:

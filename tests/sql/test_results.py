@@ -150,6 +150,21 @@ def test_names_are_found_in_upper_and_lower_case() -> None:
     assert told(query) == [("kiel", 2), ("oslo", 2)]
 
 
+def test_names_of_a_declaration_are_found_in_upper_and_lower_case() -> None:
+    query = f"CREATE STREAM Orders (TS INT, Shop STRING) WATERMARK FOR TS AS Ts PER SHOP; SELECT COUNT(*) AS n FROM {TUMBLE}"
+    assert told(query) == [(3,), (1,)]
+
+
+@pytest.mark.parametrize("expression", ["price * 1.5", "price + 0.5 * price"])
+def test_an_expression_with_a_dot_is_a_column_like_any_other(expression: str) -> None:
+    assert told(f"SELECT SUM({expression}) AS more FROM {TUMBLE}") == [(21.0,), (13.5,)]
+
+
+def test_a_computed_key_and_the_column_of_its_name_live_together() -> None:
+    query = f"SELECT UPPER(shop) AS shop, FIRST(shop) AS one FROM {TUMBLE} GROUP BY UPPER(shop) HAVING SHOP = 'KIEL'"
+    assert told(query) == [("KIEL", "kiel")]
+
+
 def test_quoted_names_are_taken_as_they_are() -> None:
     frame = DAY.rename({"price": "the price", "shop": "group"})
     query = f'SELECT "group", SUM("the price") AS total FROM {TUMBLE} GROUP BY "group" HAVING SUM("the price") > 9'

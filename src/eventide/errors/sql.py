@@ -209,8 +209,8 @@ def window_in_where(name: str) -> PlanError:
 def not_repeated(field: str) -> PlanError:
     """A filter of panes by what differs in a retraction."""
     return PlanError(
-        f"{field} is not repeated when a pane is taken back, so with RETRACTING a filter by it would let through one of "
-        "the two only. Select it, and filter what you read."
+        f"{field} is not repeated when a pane is taken back, so with RETRACTING a filter by it would let through one "
+        "of the two only. Select it, and filter what you read."
     )
 
 

@@ -16,7 +16,7 @@ from eventide.streamsql.places import At, pointing
 from eventide.streamsql.relations import relation
 from eventide.streamsql.scope import Scope
 from eventide.streamsql.selects import refuse_clauses
-from eventide.streamsql.streams import Declared, declared
+from eventide.streamsql.streams import declared
 
 _STATEMENTS = {
     exp.Insert: ("INSERT", "Name the sink where the query is run."),
@@ -36,7 +36,7 @@ class Statements:
     """Streams that are declared, and the one query."""
 
     text: str
-    streams: Mapping[str, Declared]
+    streams: Mapping[str, CreateStream]
     query: exp.Expr
     explain: bool
 
@@ -57,7 +57,7 @@ def statements(text: str) -> Statements:
 
 
 def _read(text: str) -> Statements:
-    streams: dict[str, Declared] = {}
+    streams: dict[str, CreateStream] = {}
     query: exp.Expr | None = None
     explain = False
     for node in Eventide().parse(text, error_level=ErrorLevel.IMMEDIATE):
@@ -66,10 +66,10 @@ def _read(text: str) -> Statements:
         if query is not None:
             raise At(node, errors.many_queries())
         if isinstance(node, CreateStream):
-            found = declared(node)
-            if found.name.lower() in {name.lower() for name in streams}:
-                raise At(node.this, errors.stream_twice(found.name))
-            streams[found.name] = found
+            name = declared(node).name  # also what the query does not read is refused if it is wrong
+            if name.lower() in {one.lower() for one in streams}:
+                raise At(node.this, errors.stream_twice(name))
+            streams[name] = node
             continue
         explain = isinstance(node, Explain)
         query = _query(node.this if explain else node)

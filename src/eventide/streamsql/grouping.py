@@ -206,13 +206,20 @@ class Grouping:
             and (self.names.columns is None or self.names.find(node.name) is None)
         ):
             for item in found:
-                if item.name == node.name and not isinstance(item.expression, exp.Column):
+                if item.name == node.name:
                     return item.expression
         return node
 
     def _alias(self, expression: exp.Expr, found: list[Item]) -> str:
-        named = (item.name for item in found if item.name and same(item.expression, expression))
-        return next(named, None) or text_of(expression)
+        """What a computed key is called: as the user calls it, unless rows have a column of that name."""
+        named = next((item.name for item in found if item.name and same(item.expression, expression)), None)
+        return named if named is not None and not self._taken(named, found) else text_of(expression)
+
+    def _taken(self, name: str, found: list[Item]) -> bool:
+        if self.names.columns is not None:
+            return self.names.find(name) is not None
+        used = (one.name for item in found for one in item.expression.find_all(exp.Column))
+        return name.lower() in {one.lower() for one in used}
 
     def _choose(self, item: Item) -> None:
         expression = item.expression
@@ -263,8 +270,9 @@ class Grouping:
         key = self._key(name)
         if key is not None and (not node.table or self.names.knows_table(node.table)):
             return column(key)
-        if aliases and not node.table and name in self._chosen:
-            return exp.paren(self._chosen[name].copy())
+        alias = next((one for one in self._chosen if one.lower() == name.lower()), None)
+        if aliases and not node.table and alias is not None:
+            return exp.paren(self._chosen[alias].copy())
         if self.names.columns is not None:
             self.names.name(node)
         raise At(node, errors.not_grouped(text_of(node)))
@@ -295,7 +303,7 @@ class Grouping:
             known = (one for one, other in self._called.items() if other == called)
             name = next(known, None) or name_of(called)
             again = name
-            while again in self._called and self._called[again] != called:
+            while again in self.keys or (again in self._called and self._called[again] != called):
                 again += "_"
             name = again
         self.aggregates[name] = called.aggregate

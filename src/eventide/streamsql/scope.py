@@ -9,9 +9,10 @@ from typing import TypeVar
 from sqlglot import exp
 
 from eventide.errors import sql as errors
+from eventide.streamsql.nodes import CreateStream
 from eventide.streamsql.places import At
 from eventide.streamsql.rows import Rows
-from eventide.streamsql.streams import Declared
+from eventide.streamsql.streams import Declared, declared
 
 T = TypeVar("T")
 
@@ -20,7 +21,7 @@ T = TypeVar("T")
 class Scope:
     """``given`` has the columns of each table; without it no rows are there yet, and any name may be a table."""
 
-    declared: Mapping[str, Declared] = field(default_factory=dict)
+    declared: Mapping[str, CreateStream] = field(default_factory=dict)
     given: Mapping[str, tuple[str, ...]] | None = None
     queries: Mapping[str, exp.Expr] = field(default_factory=dict)
 
@@ -33,13 +34,12 @@ class Scope:
         name = node.name
         if node.args.get("db"):
             raise At(node, errors.no_such_table(f"{node.args['db'].name}.{name}", self.given or ()))
-        stream = _found(self.declared, name) or Declared(name)
-        if self.given is None:
-            return Rows(stream, stream.columns)
-        columns = _found(self.given, name)
-        if columns is None:
+        columns = None if self.given is None else _found(self.given, name)
+        if self.given is not None and columns is None:
             raise At(node, errors.no_such_table(name, self.given))
-        return Rows(stream, columns)
+        said = _found(self.declared, name)
+        stream = Declared(name) if said is None else declared(said, columns)
+        return Rows(stream, stream.columns if columns is None else columns)
 
     def beside(self, ctes: Mapping[str, exp.Expr]) -> Scope:
         """With further queries."""

@@ -12,6 +12,7 @@ from eventide import watermarks
 from eventide.errors import sql as errors
 from eventide.plan import IngestionTime, Stream, ingestion_time, stream
 from eventide.streamsql import nodes
+from eventide.streamsql.names import Names
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.reading import column, constant, length, number
 from eventide.watermarks import Strategy
@@ -49,18 +50,22 @@ class Declared:
         return begun.retain(**self.retain) if self.retain else begun
 
 
-def declared(node: nodes.CreateStream) -> Declared:
-    """A stream as its statement says."""
-    columns = node.args.get("columns")
+def declared(node: nodes.CreateStream, columns: tuple[str, ...] | None = None) -> Declared:
+    """A stream as its statement says, over the ``columns`` of its rows where they are known."""
+    said = node.args.get("columns")
+    own = None if said is None else tuple(one.name for one in said)
+    names = Names(node.this.name, own if columns is None else columns)
+    for one in said or ():
+        names.name(exp.column(one.this.copy()))
     found: dict[Time, Strategy | None] = {}
     for one in node.args["watermarks"]:
-        time = time_of(one.this)
+        time = _spelt(time_of(one.this), names)
         if time in found:
             raise At(one, errors.watermark_twice(str(time)))
-        found[time] = _watermark(one, time)
+        found[time] = _watermark(one, time, names)
     return Declared(
         node.this.name,
-        None if columns is None else tuple(one.name for one in columns),
+        own,
         found,
         _retention(node.args.get("retain") or []),
         bool(node.args.get("deduplicate")),
@@ -74,34 +79,40 @@ def time_of(node: Any) -> Time:
     return column(node, "event time")
 
 
-def _watermark(node: nodes.WatermarkFor, time: Time) -> Strategy | None:
-    options = {one.this: _option(one) for one in node.args["options"]}
-    rule, value = node.args["rule"], node.args.get("value")
+def _spelt(time: Time, names: Names) -> Time:
+    """The time as rows spell it. A subquery may compute it, so rows need not have it."""
+    return (names.find(time) or time) if isinstance(time, str) else time
+
+
+def _watermark(node: nodes.WatermarkFor, time: Time, names: Names) -> Strategy | None:
+    options = {one.this: _option(one, names) for one in node.args["options"]}
+    rule: str = node.args["rule"]
+    value: Any = node.args.get("value")
     with said_at(node):
         if rule == "noted":
             return watermarks.noted(constant(value, "NOTED BY"), **options)
         if rule == "punctuated":
-            return watermarks.punctuated(column(value, "PUNCTUATED BY"), **options)
+            return watermarks.punctuated(names.name(value), **options)
         if rule == "none":
             return watermarks.none(**options)
         if rule == "default" or isinstance(value, exp.Column | exp.Anonymous):
             if rule == "default" and not options:
                 return None
-            if rule == "as" and time_of(value) != time:
+            if rule == "as" and _spelt(time_of(value), names) != time:
                 raise At(value, errors.watermark_form(node.this.sql()))
             return watermarks.ascending(**options)
         if isinstance(value, exp.Sub):
             if isinstance(value.this, exp.CurrentTimestamp):
                 return watermarks.clock_lag(length(value.expression), **options)
-            if isinstance(value.this, exp.Column) and time_of(value.this) == time:
+            if isinstance(value.this, exp.Column) and _spelt(time_of(value.this), names) == time:
                 return watermarks.lag(length(value.expression), **options)
     raise At(value, errors.watermark_form(node.this.sql()))
 
 
-def _option(node: nodes.Option) -> Any:
+def _option(node: nodes.Option, names: Names) -> Any:
     value = node.args["value"]
     if isinstance(value, exp.Column):
-        return column(value, node.this)
+        return names.name(value)
     if isinstance(value, exp.Interval | exp.Add):
         return length(value)
     if isinstance(value, exp.Tuple):
