@@ -77,6 +77,7 @@ MISTAKES: list[tuple[str, str, str]] = [
         "TUMBLE",
         "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)",
     ),
+    ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), 5 minutes, size => 6 minutes)", "size", "cannot be called"),
     ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), 5)", "5", "INTERVAL '30' SECOND"),
     ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), siz => INTERVAL '1' HOUR)", "siz", "Did you mean 'size'?"),
     ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MONTH)", "TUMBLE", "calendar"),
@@ -104,6 +105,8 @@ STREAMS: list[tuple[str, str, str]] = [
     ("WATERMARK FOR ts AS ts PER shup", "shup", "Did you mean 'shop'?"),
     ("WATERMARK FOR ts PUNCTUATED BY saef", "saef", "There is no column 'saef' in 'orders'"),
     ("(ts INT, shup STRING) WATERMARK FOR ts AS ts", "shup", "Did you mean 'shop'?"),
+    ("WATERMARK FOR ts AS ts PER shop PER n", "n", "said before"),
+    ("RETAIN INTERVAL '1' HOUR RETAIN 5 ROWS", "5", "said before"),
     ("WATERMARK FOR ts AS ts PRE shop", "PRE", "There are: WATERMARK FOR"),
     ("WATERMARK FOR ts AS price * 2", "price * 2", "AS ts - INTERVAL '30' SECOND"),
     ("WATERMARK FOR ts AS price - INTERVAL '1' SECOND", "price - INTERVAL '1", "AS ts - INTERVAL '30' SECOND"),
@@ -175,6 +178,11 @@ JOINS: list[tuple[str, str]] = [
         "SELECT * FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' HOUR) o"
         " JOIN TUMBLE(payments, DESCRIPTOR(ts), INTERVAL '1' HOUR) p ON o.shop = p.shop",
         "a.window_start = b.window_start",
+    ),
+    (
+        "SELECT * FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) o JOIN TUMBLE(payments, DESCRIPTOR(ts), 1 hour) p"
+        " ON o.shop = p.shop AND o.window_start = p.window_start EMIT EARLY EACH ROW RETRACTING ONLY UPDATED",
+        "ONLY UPDATED",
     ),
     ("SELECT COUNT(*) FROM orders o JOIN payments p ON o.shop = p.shop GROUP BY o.shop", "GROUP BY beside JOIN"),
 ]

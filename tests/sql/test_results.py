@@ -151,8 +151,13 @@ def test_names_are_found_in_upper_and_lower_case() -> None:
 
 
 def test_names_of_a_declaration_are_found_in_upper_and_lower_case() -> None:
-    query = f"CREATE STREAM Orders (TS INT, Shop STRING) WATERMARK FOR TS AS Ts PER SHOP; SELECT COUNT(*) AS n FROM {TUMBLE}"
-    assert told(query) == [(3,), (1,)]
+    stream = "CREATE STREAM Orders (TS INT, Shop STRING) WATERMARK FOR TS AS Ts PER SHOP;"
+    assert told(f"{stream} SELECT COUNT(*) AS n FROM {TUMBLE}") == [(3,), (1,)]
+
+
+def test_texts_in_expressions_are_not_alike_in_upper_and_lower_case() -> None:
+    with pytest.raises(ev.PlanError, match="neither in GROUP BY"):
+        told(f"SELECT CONCAT(shop, 'A') AS a, COUNT(*) AS n FROM {TUMBLE} GROUP BY concat(shop, 'a')")
 
 
 @pytest.mark.parametrize("expression", ["price * 1.5", "price + 0.5 * price"])
@@ -211,6 +216,24 @@ def test_further_conditions_decide_whether_rows_have_met() -> None:
     assert sorted(told(query, orders=DAY, payments=PAYMENTS), key=str) == [(2, None), (5, 5), (7, None), (9, None)]
 
 
+def test_the_key_of_an_outer_join_stands_once_and_is_never_null() -> None:
+    right = PAYMENTS.rename({"shop": "place"})
+    query = f"SELECT p.place, o.shop, price, paid FROM orders o FULL JOIN payments p ON o.shop = p.place AND {NEAR}"
+    rows = told(query, orders=DAY.head(1), payments=right.tail(1))
+    assert sorted(rows, key=str) == [("kiel", "kiel", 5, None), ("oslo", "oslo", None, 9)]
+
+
+def test_columns_that_are_compared_without_a_length_are_no_times() -> None:
+    query = f"SELECT price, paid FROM orders o JOIN payments p ON p.paid <= o.price AND o.shop = p.shop AND {NEAR}"
+    assert told(query, orders=DAY, payments=PAYMENTS) == [(5, 5), (2, 1)]
+
+
+def test_rows_of_the_same_time_are_joined() -> None:
+    streams = "CREATE STREAM orders WATERMARK FOR ts AS ts; CREATE STREAM payments WATERMARK FOR ts AS ts;"
+    query = f"{streams} SELECT price, paid FROM orders o JOIN payments p ON o.shop = p.shop AND o.ts = p.ts"
+    assert told(query, orders=DAY, payments=PAYMENTS.with_columns(ts=pl.lit(5 * SECOND))) == [(5, 5)]
+
+
 def test_all_columns_of_a_side_can_be_asked_for() -> None:
     query = f"SELECT p.*, o.ts AS ordered FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR}"
     assert ev.sql(query, orders=DAY, payments=PAYMENTS).panes.columns == ["shop", "ts_right", "paid", "ordered", "diff"]
@@ -254,6 +277,14 @@ def test_explain_is_the_text_of_the_pipeline() -> None:
     query = f"{STREAM} EXPLAIN SELECT shop, COUNT(*) AS n FROM {TUMBLE} GROUP BY shop"
     pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("30 seconds")).window(ev.tumbling("1 minute"))
     assert ev.sql(query) == ev.sql(query, orders=DAY) == pipeline.agg(n=ev.count()).explain()
+
+
+def test_explain_tells_what_is_done_before_and_behind_the_windows() -> None:
+    query = f"EXPLAIN SELECT UPPER(shop) AS s, SUM(price * 2) AS t FROM {TUMBLE} WHERE price > 1 GROUP BY UPPER(shop)"
+    *_, filtered, computed, kept = ev.sql(f"{query} HAVING COUNT(*) > 1 AND window_start IS NOT NULL").splitlines()
+    assert filtered == "rows of orders: where price > 1"
+    assert computed == "rows of orders: with UPPER(shop), price * 2"
+    assert kept == "panes: where count > 1 AND NOT window_start IS NULL"
 
 
 prices = st.lists(

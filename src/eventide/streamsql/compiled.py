@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from eventide.plan import Pipeline
+from eventide.streamsql.expressions import column, text_of
 from eventide.streamsql.projecting import OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 
@@ -33,6 +34,20 @@ class Compiled:
             return False
         chosen = self.projection.columns or {}
         return all(isinstance(one, exp.Column) and one.name == OF_PANES.get(name, name) for name, one in chosen.items())
+
+    @property
+    def told(self) -> list[str]:
+        """For EXPLAIN: what is done with rows before the pipeline, and with panes behind it, and the notes."""
+        lines = []
+        for rows in self.inputs.values():
+            for step in rows.steps:
+                said = [] if step.where is None else [f"where {text_of(step.where)}"]
+                made = [text_of(one) for name, one in step.columns.items() if one != column(name)]
+                said += [f"with {', '.join(made)}"] if made else []
+                lines += [f"rows of {rows.stream.name}: {', '.join(said)}"] if said else []
+        if self.projection.where is not None:
+            lines.append(f"panes: where {text_of(self.projection.where).replace('__', '')}")
+        return lines + [f"note: {one}" for one in self.notes]
 
     @property
     def names(self) -> tuple[str, ...] | None:

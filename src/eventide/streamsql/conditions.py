@@ -149,13 +149,24 @@ def conditions(join_: exp.Join, sides: Sides) -> Conditions:
     return reader.met()
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """A bound of ``right.time - left.time``. ``sure``: a length, or a declaration, shows that the columns are times."""
+
+    node: exp.Expr
+    times: tuple[str, str]
+    lower: int | None
+    upper: int | None
+    sure: bool
+
+
 @dataclass
 class _Reader:
     """Sorts the conditions of ON, one after the other."""
 
     sides: Sides
     equal: list[tuple[str, str]] = field(default_factory=list)
-    bounds: list[tuple[exp.Expr, tuple[str, str], int | None, int | None]] = field(default_factory=list)
+    bounds: list[_Bound] = field(default_factory=list)
     windows: set[str] = field(default_factory=set)
     further: list[exp.Expr] = field(default_factory=list)
 
@@ -176,17 +187,14 @@ class _Reader:
         self.further.append(node)
 
     def met(self) -> Conditions:
-        """All of it. The first pair of columns that is compared by lengths of time is the time of both."""
-        lower: int | None = None
-        upper: int | None = None
-        times = self.bounds[0][1] if self.bounds else None
-        for node, compared, low, high in self.bounds:
-            if compared != times:
-                self.further.append(node)
-                continue
-            lower = low if lower is None or (low is not None and low > lower) else lower
-            upper = high if upper is None or (high is not None and high < upper) else upper
-        return Conditions(self.equal, lower, upper, times, "window_start" in self.windows, tuple(self.further))
+        """All of it. The first pair of columns that surely are times is the time of both; others are only compared."""
+        times = next((one.times for one in self.bounds if one.sure), None)
+        near = [one for one in self.bounds if one.times == times]
+        others = {id(one.node): one.node for one in self.bounds if one.times != times}
+        lower = max((one.lower for one in near if one.lower is not None), default=None)
+        upper = min((one.upper for one in near if one.upper is not None), default=None)
+        further = (*self.further, *others.values())
+        return Conditions(self.equal, lower, upper, times, "window_start" in self.windows, further)
 
     def _equal(self, one: exp.Expr, other: exp.Expr) -> bool:
         if not isinstance(one, exp.Column) or not isinstance(other, exp.Column):
@@ -197,12 +205,14 @@ class _Reader:
         (side, name), (other_side, other_name) = self.sides.find(one), self.sides.find(other)
         if side == other_side:
             return False
+        if self._declared((side, name)) and self._declared((other_side, other_name)):
+            times = (name, other_name) if side == LEFT else (other_name, name)
+            self.bounds.append(_Bound(one, times, 0, 0, sure=True))
+            return True
         self.equal.append((name, other_name) if side == LEFT else (other_name, name))
         return True
 
-    def _bound(
-        self, one: exp.Expr, other: exp.Expr, kind: type[exp.Expr], node: exp.Expr
-    ) -> tuple[exp.Expr, tuple[str, str], int | None, int | None] | None:
+    def _bound(self, one: exp.Expr, other: exp.Expr, kind: type[exp.Expr], node: exp.Expr) -> _Bound | None:
         """``one >= other`` as a bound of ``right.time - left.time``; nothing, if it compares no times of both sides."""
         ours, theirs = self._shifted(one), self._shifted(other)
         if ours is None or theirs is None or ours[0] == theirs[0] or not self._times(ours[:2], theirs[:2]):
@@ -212,18 +222,23 @@ class _Reader:
             ours, theirs, kind = theirs, ours, _TURNED[kind]
         # right + a >= left + b, so right - left >= b - a
         distance = theirs[2] - ours[2]
-        compared = (theirs[1], ours[1])
+        times = (theirs[1], ours[1])
+        declared = self._declared(ours[:2]) and self._declared(theirs[:2])
+        sure = declared or node.find(exp.Interval) is not None
         if kind in (exp.GT, exp.GTE):
-            return node, compared, distance + strict, None
-        return node, compared, None, distance - strict
+            return _Bound(node, times, distance + strict, None, sure)
+        return _Bound(node, times, None, distance - strict, sure)
+
+    def _declared(self, column: tuple[int, str]) -> bool:
+        side, name = column
+        return name in (self.sides.left, self.sides.right)[side].rows.stream.watermarks
 
     def _times(self, ours: tuple[int, str], theirs: tuple[int, str]) -> bool:
-        """Whether both are event times, as far as that was declared."""
-        for side, name in (ours, theirs):
-            declared = (self.sides.left, self.sides.right)[side].rows.stream.watermarks
-            if declared and name not in declared:
-                return False
-        return True
+        """Whether both may be event times: their streams declare them, or declare none."""
+        both = (self.sides.left, self.sides.right)
+        return all(
+            self._declared((side, name)) or not both[side].rows.stream.watermarks for side, name in (ours, theirs)
+        )
 
     def _shifted(self, node: exp.Expr) -> tuple[int, str, int] | None:
         """A column, or one plus or minus a length: its side, its name and the length."""

@@ -76,7 +76,17 @@ def same(one: exp.Expr, other: exp.Expr) -> bool:
 
 
 def _bare(node: exp.Expr) -> str:
-    return node.transform(lambda n: exp.column(n.name.lower()) if isinstance(n, exp.Column) else n).sql().lower()
+    text: str = node.transform(_lowered).sql()
+    return text
+
+
+def _lowered(node: Any) -> Any:
+    """Names in lower case; texts as they are."""
+    if isinstance(node, exp.Column):
+        return exp.column(node.name.lower())
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
+        return exp.Anonymous(this=node.this.lower(), expressions=[one.transform(_lowered) for one in node.expressions])
+    return node
 
 
 def of_rows(frame: pl.DataFrame, node: exp.Expr) -> pl.Series:

@@ -157,6 +157,9 @@ def _of_windows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditio
         at = met.further[0] if met.further else join_
         raise At(at, errors.not_here("A further condition in ON of windows", "Put it into WHERE."))
     said = emitted(select.args.get("emit"))
+    if said.only_updated or said.at != "end" or said.may_lose_data or "rows" in said.lateness:
+        what = "ONLY UPDATED, AT, MAY LOSE DATA or a lateness in rows for a join"
+        raise At(select.args["emit"], errors.not_here(what, "Leave it out."))
     times = tuple(
         side.names.name(given) if (given := table.args.get("time")) is not None else side.time(table)
         for side, table in zip((sides.left, sides.right), tables, strict=True)

@@ -25,7 +25,8 @@ class SqlPipeline:
     """A query that was compiled: the same plan as a pipeline that is built in Python.
 
     ``pipelines`` are its plans, most often one. What the query filters and computes before them, and selects behind
-    them, belongs to the query and not to the plans. ``tables`` are the names of what it reads.
+    them, belongs to the query and not to the plans; ``notes`` tell it in words. ``tables`` are the names of what it
+    reads.
 
     >>> import eventide as ev, polars as pl
     >>> said = ev.sql_pipeline("SELECT COUNT(*) AS n FROM TUMBLE(clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)")
@@ -55,8 +56,7 @@ class SqlPipeline:
     def explain(self) -> str:
         """What the query does, in words; a chain, one after the other."""
         told = [one.explain() for one in self.pipelines]
-        told += [f"note: {one}.\n" for one in self.notes]
-        return "\n".join(told)
+        return "\n".join(told) + "".join(f"{one}\n" for one in self.notes)
 
     def local(self, *, clock: Clock | None = None, drain: bool = True, **tables: Table) -> LocalResult:
         """Run in this process; each frame of a table is a bundle. The panes are the query's result."""
@@ -136,7 +136,7 @@ def sql(query: str, /, *, clock: Clock | None = None, drain: bool = True, **tabl
 
 def _pipeline(said: Statements, tables: Mapping[str, Table] | None) -> SqlPipeline:
     found = compiled(said, None if tables is None else {name: columns_of(table) for name, table in tables.items()})
-    return SqlPipeline(said.text, found.pipelines, tuple(_read_by(found)), found.notes)
+    return SqlPipeline(said.text, found.pipelines, tuple(_read_by(found)), tuple(found.told))
 
 
 def _read_by(found: Compiled) -> list[str]:

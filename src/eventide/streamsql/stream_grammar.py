@@ -32,6 +32,8 @@ class StreamGrammar(Reader):
             if self._match_text_seq("WATERMARK", "FOR"):
                 made.append("watermarks", self._parse_watermark(start))
             elif self._match_text_seq("RETAIN"):
+                if made.args.get("retain"):
+                    self._refuse(errors.said_before("CREATE STREAM"))
                 made.set("retain", self._parse_csv(self._parse_bound))
             elif self._match_text_seq("DEDUPLICATE"):
                 made.set("deduplicate", True)
@@ -71,10 +73,13 @@ class StreamGrammar(Reader):
                 rule, value = "as", self._parse_term()
         elif self._match_text_seq("PUNCTUATED", "BY"):
             rule, value = "punctuated", self._parse_column()
-        options = []
+        options: dict[str, exp.Expr] = {}
         while option := self._parse_option():
-            options.append(option)
-        return self.expression(nodes.WatermarkFor(this=time, rule=rule, value=value, options=options), start)
+            if option.this in options:
+                self._refuse(errors.said_before("WATERMARK FOR"))
+            options[option.this] = option
+        made = nodes.WatermarkFor(this=time, rule=rule, value=value, options=list(options.values()))
+        return self.expression(made, start)
 
     def _parse_option(self) -> exp.Expr | None:
         start = self._curr

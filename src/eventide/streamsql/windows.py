@@ -74,6 +74,8 @@ def _named(table: WindowTable, kind: str) -> dict[str, Any]:
             name, value = list(known)[place], node
         else:
             raise At(node, errors.window_arguments(kind, _EXAMPLES[kind]))
+        if name in given:
+            raise At(node, errors.window_arguments(kind, _EXAMPLES[kind]))
         given[name] = _read(known[name], name, value, kind)
     return given
 
