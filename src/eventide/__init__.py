@@ -203,8 +203,17 @@ __all__ = [
 
 # Where the names above live. They are imported when they are first used: Spark starts many processes, and most of
 # them need little of this package.
-_PACKAGES = ("aggregates", "errors", "plan", "processors", "triggers", "watermarks", "windows", "standalone")
-_IN_SQL = ("SqlPipeline", "sql", "sql_pipeline")
+_PACKAGES = (
+    "aggregates",
+    "errors",
+    "plan",
+    "processors",
+    "triggers",
+    "watermarks",
+    "windows",
+    "standalone",
+    "streamsql",
+)
 _ON_SPARK = {
     "BatchMetrics": "metrics",
     "PrometheusMetrics": "listening",
@@ -223,9 +232,7 @@ def __getattr__(name: str) -> object:
         return import_module(f"eventide.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'eventide' has no attribute {name!r}", name=name, obj=import_module(__name__))
-    if name in _IN_SQL:  # not among the packages below, because not everyone has what it needs
-        home = import_module("eventide.streamsql")
-    elif name in _ON_SPARK:
+    if name in _ON_SPARK:
         home = import_module(f"eventide.spark.{_ON_SPARK[name]}")
     else:
         packages = (import_module(f"eventide.{package}") for package in _PACKAGES)

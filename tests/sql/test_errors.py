@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import polars as pl
@@ -208,6 +210,27 @@ def test_a_chain_passes_on_what_the_first_query_computed() -> None:
     assert "each under its own name" in said
 
 
+AGAIN = "EMIT EARLY EACH ROW"
+INHERITED = "SELECT SUM(n) FROM ({inner}) GROUP BY window_start"
+OWN = "SELECT SUM(n) FROM TUMBLE(({inner}), DESCRIPTOR(window_time), INTERVAL '1' HOUR)"
+
+
+@pytest.mark.parametrize(
+    ("outer", "emit"),
+    [(INHERITED, f"{AGAIN} ACCUMULATING"), (INHERITED, "EMIT ALLOWED LATENESS 1 hour"), (OWN, f"{AGAIN} RETRACTING")],
+)
+def test_panes_that_are_told_again_are_not_counted_again(outer: str, emit: str) -> None:
+    inner = windowed("window_start, COUNT(*) AS n", f"GROUP BY window {emit}")
+    assert "would count them twice" in message(outer.format(inner=inner))
+
+
+@pytest.mark.parametrize("emit", ["", f"{AGAIN} RETRACTING", f"{AGAIN} DISCARDING", "EMIT ON WINDOW CLOSE"])
+def test_panes_that_are_told_once_or_taken_back_can_be_counted(emit: str) -> None:
+    inner = windowed("window_start, COUNT(*) AS n", f"GROUP BY window {emit}")
+    outer = INHERITED.format(inner=inner)
+    assert ev.sql(f"{outer} {'EMIT RETRACTING' if 'RETRACTING' in emit else ''}", orders=ORDERS).panes["sum_n"][0] == 1
+
+
 @pytest.mark.parametrize("field", ["is_last", "at"])
 def test_panes_are_not_filtered_by_what_a_retraction_does_not_repeat(field: str) -> None:
     assert f"pane.{field} is not repeated" in message(windowed(rest=f"HAVING pane.{field} = 1 EMIT RETRACTING"))
@@ -231,6 +254,21 @@ def test_the_tables_of_a_query_are_given_by_name(tables: dict[str, Any], hint: s
 def test_what_polars_does_not_know_is_refused_with_its_place() -> None:
     said = message(windowed("LEVENSHTEIN(shop, 'oslo') AS d", "GROUP BY shop"))
     assert "cannot be computed in this process" in said and "line 1, column" in said
+
+
+def test_without_the_parser_everything_but_sql_works() -> None:
+    code = """
+import sys
+sys.modules["sqlglot"] = None
+from eventide import *
+import eventide as ev
+try:
+    ev.sql("SELECT 1")
+except ev.PlanError as refused:
+    sys.exit("eventide[sql]" not in str(refused))
+sys.exit(2)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 VALID = """

@@ -206,6 +206,15 @@ def window_in_where(name: str) -> PlanError:
     return PlanError(f"{name} in WHERE: rows are filtered before they have windows. Use HAVING.")
 
 
+def told_again(*, inherited: bool) -> PlanError:
+    """An outer query over panes that are told more than once."""
+    mend = "Add RETRACTING to its EMIT" if inherited else "Group by its window_start and window_end with RETRACTING"
+    return PlanError(
+        f"The inner query tells its windows more than once, so the outer one would count them twice. {mend}, or let it "
+        "emit once, on window close."
+    )
+
+
 def not_repeated(field: str) -> PlanError:
     """A filter of panes by what differs in a retraction."""
     return PlanError(

@@ -23,6 +23,7 @@ from eventide.streamsql.scope import Scope
 from eventide.streamsql.selects import alias_of, table_of
 from eventide.streamsql.streams import Time, time_of
 from eventide.streamsql.windows import window_of
+from eventide.triggers import AfterWatermark
 
 
 def grouped(select: exp.Select, scope: Scope) -> Compiled:
@@ -71,6 +72,8 @@ def _over_panes(
                 "Use HAVING in the inner query's place: aggregate plain columns.",
             ),
         )
+    if _told_again(source.pipelines[-1].plan, kind):
+        raise At(select.args["from_"].this, errors.told_again(inherited=isinstance(kind, windows.Inherit)))
     with said_at(select):
         begun = stream(time=time, key=list(grouping.keys) or None)
         pipeline = said.on(begun, kind).agg(**grouping.aggregates)
@@ -78,6 +81,14 @@ def _over_panes(
     return Compiled(
         (*source.pipelines, pipeline), source.inputs, grouping.projection, columns, windowed=True, notes=source.notes
     )
+
+
+def _told_again(plan: Any, kind: Window) -> bool:
+    """Whether rows of the inner query would count twice: its panes are told again, and nobody takes them back."""
+    if plan.tells == "rows" or plan.mode == "discarding":
+        return False
+    once = isinstance(plan.trigger, AfterWatermark) and plan.trigger.early is None and not plan.lateness
+    return not once and not (plan.mode == "retracting" and isinstance(kind, windows.Inherit))
 
 
 def _windows(

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import sql_tables as table_errors
-from eventide.local.query import Clock, LocalResult
 from eventide.plan import Pipeline
-from eventide.streamsql.compiled import Compiled
-from eventide.streamsql.compiling import Statements, compiled, statements
-from eventide.streamsql.hosting import Table, columns_of, in_process, is_spark, on_spark, spark_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from eventide.local.query import Clock, LocalResult
     from eventide.spark.query import Query
+    from eventide.streamsql.compiled import Compiled
+    from eventide.streamsql.compiling import Statements
+    from eventide.streamsql.hosting import Table
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,15 @@ class SqlPipeline:
 
     def local(self, *, clock: Clock | None = None, drain: bool = True, **tables: Table) -> LocalResult:
         """Run in this process; each frame of a table is a bundle. The panes are the query's result."""
-        return in_process(statements(self.query), tables, clock, drain)
+        from eventide.streamsql.hosting import in_process
+
+        return in_process(_read(self.query), tables, clock, drain)
 
     def __call__(self, **tables: Table) -> DataFrame:
         """The result over DataFrames of Spark; streaming in, streaming out."""
-        return on_spark(statements(self.query), tables)
+        from eventide.streamsql.hosting import on_spark
+
+        return on_spark(_read(self.query), tables)
 
     def run(self, *, panes: Any, checkpoint: str | Path, tables: Mapping[str, Table], **options: Any) -> Query:
         """Run on Spark with all outputs in one query, as ``ev.run`` does. ``panes`` gets the query's result.
@@ -72,10 +76,10 @@ class SqlPipeline:
         Late rows and dead letters are as the pipeline has them. ``options`` are those of ``ev.run``.
         """
         from eventide.spark.running import run
+        from eventide.streamsql.hosting import spark_rows
         from eventide.streamsql.sinking import selecting
 
-        said = statements(self.query)
-        found, rows = spark_rows(said, tables)
+        found, rows = spark_rows(_read(self.query), tables)
         source = rows if found.pipelines[0].plan.inputs else next(iter(rows.values()))
         sink = selecting(panes, found.projection)
         return run(list(found.pipelines), source, panes=sink, checkpoint=checkpoint, **options)
@@ -100,7 +104,7 @@ def sql_pipeline(query: str) -> SqlPipeline:
     >>> ev.sql_pipeline(query).plan == orders.window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
     True
     """
-    return _pipeline(statements(query), None)
+    return _pipeline(_read(query), None)
 
 
 def sql(query: str, /, *, clock: Clock | None = None, drain: bool = True, **tables: Table) -> Any:
@@ -123,7 +127,10 @@ def sql(query: str, /, *, clock: Clock | None = None, drain: bool = True, **tabl
     >>> result.panes["total"].to_list()
     [12]
     """
-    said = statements(query)
+    said = _read(query)
+    from eventide.streamsql.compiling import compiled
+    from eventide.streamsql.hosting import in_process, is_spark, on_spark
+
     kinds = {name: is_spark(name, table) for name, table in tables.items()}
     if len(set(kinds.values())) > 1:
         raise table_errors.several_kinds(list(tables))
@@ -134,7 +141,19 @@ def sql(query: str, /, *, clock: Clock | None = None, drain: bool = True, **tabl
     return on_spark(said, tables) if all(kinds.values()) else in_process(said, tables, clock, drain)
 
 
+def _read(query: str) -> Statements:
+    """The statements of a text. Only from here on is the parser needed, which not everyone has installed."""
+    try:
+        from eventide.streamsql.compiling import statements
+    except ModuleNotFoundError as missing:
+        raise table_errors.no_extra() from missing
+    return statements(query)
+
+
 def _pipeline(said: Statements, tables: Mapping[str, Table] | None) -> SqlPipeline:
+    from eventide.streamsql.compiling import compiled
+    from eventide.streamsql.hosting import columns_of
+
     found = compiled(said, None if tables is None else {name: columns_of(table) for name, table in tables.items()})
     return SqlPipeline(said.text, found.pipelines, tuple(_read_by(found)), tuple(found.told))
 
