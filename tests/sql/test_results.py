@@ -139,6 +139,27 @@ def test_an_outer_query_computes_and_filters_results() -> None:
     assert told(query) == [("oslo", 10)]
 
 
+def test_fields_of_structs_are_columns() -> None:
+    frame = DAY.select("ts", pl.struct(shop="shop", what=pl.struct("price")).alias("order"))
+    query = (
+        'SELECT o."order".shop, SUM("order".what.price) AS total FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) o'
+        ' WHERE "order".what.price > 2 GROUP BY "order".shop'
+    )
+    assert told(query, orders=frame) == [("kiel", 12), ("oslo", 9)]
+
+
+def test_an_outer_query_of_pairs_names_their_columns() -> None:
+    inner = f"SELECT * FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR}"
+    assert told(f"SELECT shop, paid + price AS sum FROM ({inner}) WHERE ts_right > 9000000", **BOTH) == [("oslo", 3)]
+    assert told(f"SELECT * FROM ({inner}) WHERE paid > 1", **BOTH) == [("kiel", 5 * SECOND, 5, 6 * SECOND, 5)]
+
+
+def test_a_join_filters_rows_that_the_watermark_counts_behind_it() -> None:
+    stream = "CREATE STREAM orders WATERMARK FOR ts AS ts SEQUENCE price;"
+    query = f"{stream} SELECT price FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR} WHERE price > 2"
+    assert told(query, **BOTH) == [(5,)]
+
+
 def test_a_watermark_keeps_its_columns_through_a_subquery() -> None:
     stream = "CREATE STREAM orders WATERMARK FOR ts AS ts PER shop;"
     query = f"{stream} SELECT COUNT(*) AS n FROM TUMBLE((SELECT ts FROM orders), DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
@@ -198,6 +219,7 @@ def test_a_chain_aggregates_what_was_aggregated() -> None:
 PAYMENTS = pl.DataFrame(
     {"shop": ["kiel", "oslo", "oslo"], "ts": [6 * SECOND, 55 * SECOND, 500 * SECOND], "paid": [5, 1, 9]}
 )
+BOTH = {"orders": DAY, "payments": PAYMENTS}
 NEAR = "p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' MINUTE"
 
 
@@ -243,6 +265,13 @@ def test_a_stream_can_be_joined_with_itself() -> None:
     query = "SELECT a.price, b.price AS after FROM orders a JOIN orders b ON a.shop = b.shop AND b.ts > a.ts"
     query += " AND b.ts < a.ts + INTERVAL '1' MINUTE"
     assert sorted(told(query)) == [(2, 9), (5, 7)]
+
+
+def test_a_window_join_is_filtered_by_its_panes() -> None:
+    right = TUMBLE.replace("orders", "payments")
+    query = f"SELECT price, paid, pane.timing, window FROM {TUMBLE} o JOIN {right} p ON o.shop = p.shop"
+    query += " AND o.window_start = p.window_start WHERE pane.timing = 'ON_TIME' AND pane.is_last AND price > 5"
+    assert [row[:3] for row in told(query, **BOTH)] == [(7, 5, "ON_TIME")]
 
 
 def test_a_window_join_has_the_bounds_of_its_windows() -> None:

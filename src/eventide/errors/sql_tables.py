@@ -46,6 +46,14 @@ def scan_is_fixed(name: str) -> PlanError:
     )
 
 
+def key_hidden(name: str) -> PlanError:
+    """A sink that knows rows by a key which the query calls otherwise."""
+    return PlanError(
+        f"The sink knows rows by the key {name!r}, but the query selects something else under that name. Give it "
+        "another name with AS."
+    )
+
+
 def not_computed(text: str, cause: object) -> PlanError:
     """An expression that Polars does not know."""
     return PlanError(f"{text} cannot be computed in this process: {cause}")

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from eventide.plan import Pipeline
 from eventide.streamsql.expressions import column, text_of
-from eventide.streamsql.projecting import OF_PANES, Projection
+from eventide.streamsql.projecting import DIFF, OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 
 
@@ -34,6 +34,16 @@ class Compiled:
             return False
         chosen = self.projection.columns or {}
         return all(isinstance(one, exp.Column) and one.name == OF_PANES.get(name, name) for name, one in chosen.items())
+
+    @property
+    def selectable(self) -> dict[str, exp.Expr] | None:
+        """The columns of the result that an outer query can name, each over those of the panes; None: not known."""
+        own = self.projection.columns
+        if own is None and self.columns is None:
+            return None
+        of_windows = {name: column(inside) for name, inside in OF_PANES.items()} if self.windowed else {}
+        plain = {name: column(name) for name in self.columns or ()}
+        return {DIFF: column(DIFF)} | ({**of_windows, **plain} if own is None else dict(own))
 
     @property
     def told(self) -> list[str]:

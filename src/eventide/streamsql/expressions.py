@@ -70,25 +70,6 @@ def _unquoted(node: exp.Expr) -> exp.Expr:
     return exp.Identifier(this=node.name, quoted=False) if plain else node
 
 
-def same(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether two expressions are written alike, whatever their tables are called."""
-    return _bare(one) == _bare(other)
-
-
-def _bare(node: exp.Expr) -> str:
-    text: str = node.transform(_lowered).sql()
-    return text
-
-
-def _lowered(node: Any) -> Any:
-    """Names in lower case; texts as they are."""
-    if isinstance(node, exp.Column):
-        return exp.column(node.name.lower())
-    if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
-        return exp.Anonymous(this=node.this.lower(), expressions=[one.transform(_lowered) for one in node.expressions])
-    return node
-
-
 def of_rows(frame: pl.DataFrame, node: exp.Expr) -> pl.Series:
     """The expression for each row of a frame."""
     try:

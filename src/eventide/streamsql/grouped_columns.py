@@ -8,8 +8,9 @@ from sqlglot import exp
 
 from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
+from eventide.panes import RESERVED
 from eventide.streamsql.aggregates import Called, Caller, name_of, number_of_values
-from eventide.streamsql.expressions import column, has_aggregate, is_aggregate, refuse_unsupported, same, text_of
+from eventide.streamsql.expressions import column, has_aggregate, is_aggregate, refuse_unsupported, text_of
 from eventide.streamsql.names import Names
 from eventide.streamsql.places import At
 from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
@@ -92,7 +93,8 @@ class Grouping:
 
     def _alias(self, expression: exp.Expr, found: list[Item]) -> str:
         """What a computed key is called: as the user calls it, unless rows have a column of that name."""
-        named = next((item.name for item in found if item.name and same(item.expression, expression)), None)
+        spelt = self._spelt(expression)
+        named = next((item.name for item in found if item.name and self._spelt(item.expression) == spelt), None)
         return named if named is not None and not self._taken(named, found) else text_of(expression)
 
     def _taken(self, name: str, found: list[Item]) -> bool:
@@ -112,7 +114,7 @@ class Grouping:
             name = next(made.find_all(exp.Column)).name
         if name in self._chosen:
             raise At(expression, errors.name_twice(name))
-        if name == DIFF and made != column(DIFF):
+        if name in RESERVED and made != column(name):
             raise At(expression, errors.name_is_ours(name))
         self._chosen[name] = made
 
@@ -126,9 +128,9 @@ class Grouping:
         """An expression over rows and groups as one over the columns of panes."""
 
         def placed(one: exp.Expr) -> exp.Expr:
-            for name, key in self.keys.items():
-                if not isinstance(one, exp.Column) and type(one) is type(key) and same(one, key):
-                    return column(name)
+            name = self._as_key(one)
+            if name is not None:
+                return column(name)
             if self._whole(one):
                 return self._result(one, None)
             return self._column(one, aliases) if isinstance(one, exp.Column) else one
@@ -157,6 +159,18 @@ class Grouping:
         if self.names.columns is not None:
             self.names.name(node)
         raise At(node, errors.not_grouped(text_of(node)))
+
+    def _as_key(self, node: exp.Expr) -> str | None:
+        """The key that an expression is, if it is one."""
+        spelt = self._spelt(node) if self.keys else None
+        return next((name for name, key in self.keys.items() if key == spelt), None)
+
+    def _spelt(self, node: exp.Expr) -> exp.Expr | None:
+        """An expression over rows; nothing, if it is of groups or windows."""
+        try:
+            return None if has_aggregate(node) else self.names.spelt(node)
+        except At:
+            return None
 
     def _key(self, name: str) -> str | None:
         found = self.names.find(name)

@@ -11,6 +11,7 @@ from sqlglot import exp
 from eventide import windows
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
+from eventide.panes import RESERVED
 from eventide.plan import Pipeline, join, window_join
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.conditions import Conditions, Side, Sides, conditions
@@ -52,6 +53,8 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
         pipeline = _of_rows(select, join_, sides, met, how)
     output = _Output(sides, windowed)
     projection = Projection(output.columns(select), together(output.placed(one) for one in behind))
+    if projection.tells_panes() and pipeline.plan.mode == "retracting":  # a pair is taken back with another pane
+        raise At(select.args["where"], errors.not_repeated("pane"))
     inputs = {
         name: side.rows.filtered(together(pushed[i]), select.args.get("where"))
         for i, (name, side) in enumerate((("left", sides.left), ("right", sides.right)))
@@ -108,9 +111,11 @@ def _filters(
     early = {"inner": (0, 1), "left": (0,), "right": (1,), "full": ()}[how]
     for one in conjuncts(None if where is None else where.this):
         refuse_unsupported(one)
-        of = {sides.side_of(node) for node in one.find_all(exp.Column) if node.name.lower() not in OF_PANES}
+        columns = list(one.find_all(exp.Column))
+        of = set() if any(map(_is_of_panes, columns)) else {sides.side_of(node) for node in columns}
         only = of.pop() if len(of) == 1 else None
-        if only is not None and only in early and not any(n.name.lower() in OF_PANES for n in one.find_all(exp.Column)):
+        # Rows that the watermark counts must not be missing, so they are filtered behind the join.
+        if only in early and (sides.left, sides.right)[only].rows.stream.counted() is None:
             pushed[only].append((sides.left, sides.right)[only].names.spelt(one))
         else:
             behind.append(one)
@@ -201,6 +206,12 @@ def _retained(sides: Sides) -> bool:
     return any("time" in one.rows.stream.retain for one in (sides.left, sides.right))
 
 
+def _is_of_panes(node: exp.Column) -> bool:
+    """Whether a column is one of every pane, and of neither side."""
+    name, table = node.name.lower(), node.table.lower()
+    return name in OF_PANES or (name in RESERVED if not table else f"__{table}_{name}" in INSIDE)
+
+
 @dataclass(frozen=True)
 class _Output:
     """The columns of pairs: the key once, then those of the left row, then those of the right one."""
@@ -222,7 +233,7 @@ class _Output:
             for name, expression in made.items():
                 if name in chosen:
                     raise At(item.expression, errors.name_twice(name))
-                if name == DIFF and expression != column(DIFF):
+                if name in RESERVED and expression != column(name):
                     raise At(item.expression, errors.name_is_ours(name))
                 chosen[name] = expression
         return chosen
@@ -233,15 +244,10 @@ class _Output:
         return made
 
     def _column(self, node: exp.Column) -> exp.Expr:
-        if self.windowed:
-            if node.name.lower() in OF_PANES:
-                return column(OF_PANES[node.name.lower()])
-            inside = f"__{node.table.lower()}_{node.name.lower()}"
-            if node.table.lower() in ("window", "pane") and inside in INSIDE:
-                return column(inside)
-        if not node.table and node.name in ((DIFF, "window", "pane") if self.windowed else (DIFF,)):
-            return column(node.name)
-        return column(self.sides.output(node, SUFFIX))
+        name = node.name.lower()
+        if not _is_of_panes(node) or not (self.windowed or name == DIFF):
+            return column(self.sides.output(node, SUFFIX))
+        return column(OF_PANES.get(name) or (f"__{node.table.lower()}_{name}" if node.table else name))
 
     def _every(self, node: exp.Expr) -> dict[str, exp.Expr]:
         """``a.*``: the columns of one side."""

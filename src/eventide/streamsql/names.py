@@ -35,16 +35,31 @@ class Names:
         """The column that is meant, or a refusal."""
         if node.table and not self.knows_table(node.table):
             raise At(node, errors.no_such_alias(node.table, [self.table, *sorted(self.aliases)]))
-        found = self.find(node.name)
-        if found is None:
-            raise At(node, errors.no_such_column(node.name, self.table, self.columns or ()))
-        return found
+        return self._named(node, node.name)
 
     def spelt(self, node: exp.Expr) -> exp.Expr:
         """The expression over the columns as they are really spelt."""
         refuse_unsupported(node)
-        spelt: exp.Expr = node.transform(lambda one: column(self.name(one)) if _is_column(one) else one)
+        spelt: exp.Expr = node.transform(lambda one: self._spelt(one) if _is_column(one) else one)
         return spelt
+
+    def _spelt(self, node: exp.Column) -> exp.Expr:
+        """A column, or a field of one that is a struct."""
+        first, *fields = node.parts
+        if fields and self.knows_table(first.name):
+            first, *fields = fields
+        if fields and (self.columns is None or self.find(first.name) is None):
+            raise At(node, errors.no_such_alias(first.name, [self.table, *sorted(self.aliases)]))
+        made: exp.Expr = column(self._named(node, first.name))
+        for field in fields:
+            made = exp.Dot(this=made, expression=exp.to_identifier(field.name, quoted=True))
+        return made
+
+    def _named(self, node: exp.Column, name: str) -> str:
+        found = self.find(name)
+        if found is None:
+            raise At(node, errors.no_such_column(name, self.table, self.columns or ()))
+        return found
 
 
 def _is_column(node: exp.Expr) -> bool:

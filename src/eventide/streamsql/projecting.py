@@ -48,6 +48,11 @@ class Projection:
         """All expressions."""
         return [*([] if self.columns is None else self.columns.values()), *([] if self.where is None else [self.where])]
 
+    def tells_panes(self) -> bool:
+        """Whether the condition asks for anything of a pane."""
+        asked = [] if self.where is None else [one.name for one in self.where.find_all(exp.Column)]
+        return any(name.startswith("__pane") for name in asked)
+
     def untold(self) -> str | None:
         """A field in the condition that a row does not repeat when it is taken back, if there is one."""
         asked = set() if self.where is None else {one.name for one in self.where.find_all(exp.Column)}

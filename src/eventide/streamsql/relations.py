@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from eventide.errors import sql as errors
+from eventide.panes import RESERVED
 from eventide.streamsql.catalogue import WINDOW_FUNCTIONS
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.expressions import column, has_aggregate, refuse_unsupported, text_of
@@ -165,34 +166,45 @@ def _behind(select: exp.Select, inner: Compiled, *aliases: str) -> Compiled:
     """A select of another query's result: its expressions over those of the panes."""
     if select.args.get("distinct"):
         raise At(select.args["distinct"], errors.not_here("SELECT DISTINCT of results", "Group by what must differ."))
-    known = None if inner.projection.columns is None else dict(inner.projection.columns)
+    known = inner.selectable
     names = Names("the subquery", None if known is None else tuple(known), frozenset(aliases))
 
     def placed(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column):
-            if known is None:
-                return column(node.name)
-            return exp.paren(known[names.name(node)].copy()) if node.name != "diff" else column("diff")
-        return node
+        if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+            return node
+        name = names.name(node)
+        meant = column(name) if known is None else known[name].copy()
+        return meant if isinstance(meant, exp.Column) else exp.paren(meant)
 
     where = select.args.get("where")
-    conditions = [
-        one for one in (inner.projection.where, None if where is None else where.this.transform(placed)) if one
-    ]
-    chosen: dict[str, exp.Expr] = {}
-    for item in items(select):
-        if item.star:
-            chosen |= known or {}
-            continue
-        refuse_unsupported(item.expression)
-        placed_expression = item.expression.transform(placed)
-        chosen[item.name or text_of(item.expression)] = placed_expression.unnest()
-    everything = known is None and all(item.star for item in items(select))
-    projection = Projection(None if everything else chosen, together(conditions))
+    conditions = [inner.projection.where, None if where is None else where.this.transform(placed)]
+    projection = Projection(_selected(select, inner, placed), together(one for one in conditions if one is not None))
     untold = projection.untold()
     if untold is not None and inner.pipelines[-1].plan.mode == "retracting":
         raise At(where, errors.not_repeated(untold))
     return replace(inner, projection=projection)
+
+
+def _selected(
+    select: exp.Select, inner: Compiled, placed: Callable[[exp.Expr], exp.Expr]
+) -> Mapping[str, exp.Expr] | None:
+    """The columns of a select of a result; None: all that there are."""
+    every = inner.projection.columns
+    if len(select.expressions) == 1 and isinstance(select.expressions[0], exp.Star):
+        return every
+    chosen: dict[str, exp.Expr] = {}
+    for item in items(select):
+        refuse_unsupported(item.expression)
+        if item.star:
+            if every is None:
+                raise At(item.expression, errors.not_here("* beside other columns", "Name the columns."))
+            chosen |= every
+            continue
+        name = item.name or text_of(item.expression)
+        chosen[name] = item.expression.transform(placed).unnest()
+        if name in RESERVED and chosen[name] != column(name):
+            raise At(item.expression, errors.name_is_ours(name))
+    return chosen
 
 
 def names_of(source: Relation, *aliases: str) -> Names:

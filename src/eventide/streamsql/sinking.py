@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from eventide import sinks
+from eventide.errors import sql_tables as table_errors
 from eventide.sinks import About, Sink
 from eventide.streamsql.projecting import Projection
 
@@ -59,11 +60,16 @@ class Selecting:
 
     def _selected(self, panes: DataFrame, about: About) -> DataFrame:
         """The query's columns, and behind them what the sink knows rows by, as far as the query leaves it out."""
-        kept: dict[str, exp.Expr] = dict(self.projection.columns or {})
+        if self.projection.columns is None:
+            return self.projection.of_spark(panes)
+        kept: dict[str, exp.Expr] = dict(self.projection.columns)
         named = {one.name for one in kept.values() if isinstance(one, exp.Column)}
         for name in (*about.key, *(("window", "pane") if about.tells != "rows" else ())):
-            if name not in named and name not in kept and name in panes.columns:
-                kept[name] = exp.column(exp.to_identifier(name, quoted=True))
+            if name in named or name not in panes.columns:
+                continue
+            if name in kept:
+                raise table_errors.key_hidden(name)
+            kept[name] = exp.column(exp.to_identifier(name, quoted=True))
         if about.tells != "rows":  # a sink writes the bounds of the window under these names itself
             kept = {name: one for name, one in kept.items() if name not in ("window_start", "window_end")}
         return Projection(kept, self.projection.where).of_spark(panes)
