@@ -58,6 +58,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed(rest="EMIT ERLY EACH ROW"), "ERLY", "Did you mean EARLY?"),
     (windowed(rest="EMIT EARLY EACH ROW"), "EMIT", "Add ACCUMULATING"),
     (windowed(rest="EMIT EARLY SOON RETRACTING"), "SOON", "EACH ROW"),
+    (windowed(rest="EMIT EARLY EVERY INTERVAL '5' SCEOND RETRACTING"), "EVERY", "Did you mean 'second'?"),
     (windowed(rest="EMIT WHEN ANY_OFF(EACH()) RETRACTING"), "ANY_OFF", "Did you mean 'ANY_OF'?"),
     (windowed(rest="EMIT WHEN EACH ROW EARLY EACH ROW RETRACTING"), "EACH", "EMIT WHEN … is the whole trigger"),
     (windowed(rest="EMIT RETRACTING DISCARDING"), "", "said before"),
@@ -108,7 +109,10 @@ def test_a_mistake_is_pointed_at_and_can_be_mended(query: str, under: str, hint:
 STREAMS: list[tuple[str, str, str]] = [
     ("WATERMARK FOR ts AS ts IDEL AFTER INTERVAL '1' MINUTE", "IDEL", "Did you mean IDLE AFTER?"),
     ("WATERMARK FOR ts AS ts PER shup", "shup", "Did you mean 'shop'?"),
+    ("WATERMARK FOR ts PUNCTUATED BY 5", "5", "a column is expected here"),
     ("WATERMARK FOR ts PUNCTUATED BY saef", "saef", "There is no column 'saef' in 'orders'"),
+    ("(5 INT, shop STRING) WATERMARK FOR ts AS ts", "5", "a column with its type"),
+    ("(ts, shup) WATERMARK FOR ts AS ts", "shup", "Did you mean 'shop'?"),
     ("(ts INT, shup STRING) WATERMARK FOR ts AS ts", "shup", "Did you mean 'shop'?"),
     ("WATERMARK FOR ts AS ts PER shop PER n", "n", "said before"),
     ("RETAIN INTERVAL '1' HOUR RETAIN 5 ROWS", "5", "said before"),
@@ -287,8 +291,26 @@ JOINED = """
     LEFT JOIN ships AS s OVER ( ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING )
     ON o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR WHERE o.id IS NOT NULL
 """
+WORDS = [
+    "5",
+    "'x'",
+    "*",
+    "(",
+    ")",
+    ",",
+    "=>",
+    "NULL",
+    "SELECT",
+    "OVER",
+    "EMIT",
+    "DISTINCT",
+    "JOIN",
+    "ROWS",
+    "NEVER",
+    "-",
+]
 EDITS = st.lists(
-    st.tuples(st.sampled_from(["drop", "swap", "twice"]), st.integers(0, 200), st.integers(0, 200)),
+    st.tuples(st.sampled_from(["drop", "swap", "twice", "word"]), st.integers(0, 200), st.integers(0, 200)),
     min_size=1,
     max_size=3,
 )
@@ -301,6 +323,8 @@ def test_a_text_that_is_almost_right_is_run_or_refused(text: str, edits: list[tu
         i, j = one % len(words), other % len(words)
         if edit == "drop":
             words.pop(i)
+        elif edit == "word":
+            words.insert(j, WORDS[one % len(WORDS)])
         elif edit == "twice":
             words.insert(j, words[i])
         else:
@@ -308,4 +332,4 @@ def test_a_text_that_is_almost_right_is_run_or_refused(text: str, edits: list[tu
     try:
         ev.sql_pipeline(" ".join(words))
     except ev.PlanError as refused:
-        assert "line " in str(refused)
+        assert "line 1, column " in str(refused)

@@ -108,7 +108,7 @@ class Parser(StreamGrammar, EmitGrammar):
 
     def _parse_preceding(self, token: Token) -> exp.Expr:
         self._match_l_paren()
-        time = self._parse_column() if self._match(TokenType.ORDER_BY) else None
+        time = self._parse_plain_column() if self._match(TokenType.ORDER_BY) else None
         unit = "rows" if self._match_text_seq("ROWS") else "range" if self._match_text_seq("RANGE") else None
         if unit is None:
             self._refuse(errors.expecting("ROWS or RANGE: OVER (ROWS 3 PRECEDING)"))

@@ -13,7 +13,7 @@ from eventide.plan import Stream
 from eventide.plan.plan import Window
 from eventide.streamsql import nodes
 from eventide.streamsql.catalogue import TRIGGERS
-from eventide.streamsql.places import At
+from eventide.streamsql.places import At, said_at
 from eventide.streamsql.reading import constant, length, number
 from eventide.triggers import Trigger
 
@@ -79,7 +79,11 @@ def _kept(option: nodes.Option) -> Any:
 
 
 def _trigger(node: nodes.When) -> Trigger:
-    value = node.args.get("value")
+    with said_at(node):
+        return _built(node, node.args.get("value"))
+
+
+def _built(node: nodes.When, value: Any) -> Trigger:
     match node.args["kind"]:
         case "every":
             return triggers.every(length(value), aligned=bool(node.args.get("aligned")))

@@ -19,7 +19,16 @@ class Reader(Parser):
 
     def _parse_time(self) -> exp.Expr | None:
         """A column, or ``INGESTION_TIME()``."""
-        return self._parse_function(any_token=True) or self._parse_column()
+        return self._parse_function(any_token=True) or self._parse_plain_column()
+
+    def _parse_plain_column(self) -> exp.Column:
+        """A column, and nothing else."""
+        start = self._index
+        found = self._parse_column()
+        if not isinstance(found, exp.Column) or isinstance(found.this, exp.Star):
+            self._retreat(start)
+            self._refuse(errors.expecting("a column"))
+        return found
 
     def _parse_length(self) -> exp.Expr | None:
         """``INTERVAL '5' SECOND``, and also ``'5' SECOND`` and ``5 seconds``."""

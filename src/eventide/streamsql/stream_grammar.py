@@ -26,7 +26,7 @@ class StreamGrammar(Reader):
         name = self._parse_id_var()
         made = nodes.CreateStream(this=name, watermarks=[])
         if self._match(TokenType.L_PAREN, advance=False):
-            made.set("columns", self._parse_wrapped_csv(self._parse_field_def))
+            made.set("columns", self._parse_wrapped_csv(self._parse_declared_column))
         while self._curr and not self._match(TokenType.SEMICOLON, advance=False):
             start = self._curr
             if self._match_text_seq("WATERMARK", "FOR"):
@@ -40,6 +40,16 @@ class StreamGrammar(Reader):
             else:
                 self._unknown_word("CREATE STREAM", STREAM_WORDS)
         return self.expression(made)
+
+    def _parse_declared_column(self) -> exp.Identifier:
+        """The name of a column; its type, if it is said, is read and not used."""
+        start = self._index
+        found = self._parse_field_def()
+        name = found.this if isinstance(found, exp.ColumnDef) else found
+        if not isinstance(name, exp.Identifier):
+            self._retreat(start)
+            self._refuse(errors.expecting("a column with its type, such as (ts TIMESTAMP, shop STRING),"))
+        return name
 
     def _parse_bound(self) -> exp.Expr:
         start = self._curr
@@ -66,13 +76,13 @@ class StreamGrammar(Reader):
             if self._match_text_seq("NOTED", "BY"):
                 rule, value = "noted", self._parse_string()
             elif self._match_text_seq("PUNCTUATED", "BY"):
-                rule, value = "punctuated", self._parse_column()
+                rule, value = "punctuated", self._parse_plain_column()
             elif self._match_text_seq("NONE"):
                 rule = "none"
             else:
                 rule, value = "as", self._parse_term()
         elif self._match_text_seq("PUNCTUATED", "BY"):
-            rule, value = "punctuated", self._parse_column()
+            rule, value = "punctuated", self._parse_plain_column()
         options: dict[str, exp.Expr] = {}
         while option := self._parse_option():
             if option.this in options:
@@ -107,7 +117,7 @@ class StreamGrammar(Reader):
         return exp.Literal.string("catch_up") if self._match_text_seq("CATCH", "UP") else None
 
     _values: ClassVar[dict[str, Callable[[StreamGrammar], Any]]] = {
-        "column": lambda self: self._parse_column(),
+        "column": lambda self: self._parse_plain_column(),
         "length": lambda self: self._parse_length(),
         "number": lambda self: self._parse_number(),
         "origins": lambda self: self._parse_origins(),

@@ -56,7 +56,7 @@ def declared(node: nodes.CreateStream, columns: tuple[str, ...] | None = None) -
     own = None if said is None else tuple(one.name for one in said)
     names = Names(node.this.name, own if columns is None else columns)
     for one in said or ():
-        names.name(exp.column(one.this.copy()))
+        names.name(exp.column(one.copy()))
     found: dict[Time, Strategy | None] = {}
     for one in node.args["watermarks"]:
         time = _spelt(time_of(one.this), names)
