@@ -60,6 +60,18 @@ def test_a_join_over_the_last_rows_tells_what_the_case_study_tells() -> None:
     assert by_step(result) == TOLD
 
 
+def test_a_join_is_compiled_before_its_rows_are_there() -> None:
+    """The columns that a plan does not need are looked for when rows are given."""
+    said = ev.sql_pipeline(
+        STREAMS.format(retain=" RETAIN INTERVAL '1' HOUR")
+        + "SELECT id, value, cost FROM Shipments JOIN Orders OVER (ROWS 3 PRECEDING) ON Orders.id = Shipments.id"
+        " WHERE value < 9"
+    )
+    assert said.tables == ("Shipments", "Orders")
+    result = said.local(Orders=ORDERS, Shipments=SHIPMENTS, clock=CLOCK)
+    assert by_step(result) == [*TOLD[:2], []]
+
+
 @pytest.mark.parametrize("length", ["'2' min", "INTERVAL '2' MINUTE"])
 def test_a_join_over_a_range_of_time_tells_what_the_case_study_tells(length: str) -> None:
     """Samza, case 2 by time: the orders of the last two minutes, as the document writes it and as standard SQL does."""

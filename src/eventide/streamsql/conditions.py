@@ -89,13 +89,16 @@ class Sides:
             raise At(node, join_errors.ambiguous_column(node.name, [one.called for one in both]))
         return found[0]
 
-    def side_of(self, node: exp.Column) -> int:
-        """Whose column it is."""
-        return self.find(node)[0]
+    def side_of(self, node: exp.Column) -> int | None:
+        """Whose column it is; None, while nobody can know: the rows are not there yet, and the plan does without it."""
+        return None if self._is_unknown(node) else self.find(node)[0]
 
     def output(self, node: exp.Column, suffix: str) -> str:
         """The name of a column in pairs."""
-        return self.output_name(*self.find(node), suffix)
+        return node.name if self._is_unknown(node) else self.output_name(*self.find(node), suffix)
+
+    def _is_unknown(self, node: exp.Column) -> bool:
+        return not node.table and any(one.names.columns is None for one in (self.left, self.right))
 
     def output_name(self, side: int, name: str, suffix: str) -> str:
         """The key stands once, under the left name; what both sides have gets a suffix on the right."""

@@ -112,10 +112,10 @@ def _filters(
     for one in conjuncts(None if where is None else where.this):
         refuse_unsupported(one)
         columns = list(one.find_all(exp.Column))
-        of = set() if any(map(_is_of_panes, columns)) else {sides.side_of(node) for node in columns}
+        of = {None if _is_of_panes(node) else sides.side_of(node) for node in columns}
         only = of.pop() if len(of) == 1 else None
         # Rows that the watermark counts must not be missing, so they are filtered behind the join.
-        if only in early and (sides.left, sides.right)[only].rows.stream.counted() is None:
+        if only is not None and only in early and (sides.left, sides.right)[only].rows.stream.counted() is None:
             pushed[only].append((sides.left, sides.right)[only].names.spelt(one))
         else:
             behind.append(one)

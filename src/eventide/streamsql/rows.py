@@ -78,9 +78,7 @@ class Rows:
 
     def of_spark(self, table: Any, name: str) -> Any:
         """The rows of a DataFrame as the pipeline takes them; Spark plans them with its own."""
-        from eventide.spark.scanning import Scan
-
-        if isinstance(table, Scan):
+        if not hasattr(table, "withColumns"):  # a scan, whose rows never come to Spark
             if self.steps:
                 raise table_errors.scan_is_fixed(name)
             return table
