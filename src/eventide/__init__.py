@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from eventide.spark.scanning import scan_parquet
     from eventide.spark.session import configure, session
     from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
+    from eventide.streamsql import SqlPipeline, sql, sql_pipeline
     from eventide.triggers import (
         after_count,
         after_processing_time,
@@ -126,6 +127,7 @@ __all__ = [
     "RowProcessor",
     "SessionAggregator",
     "SessionJoinWindow",
+    "SqlPipeline",
     "Stream",
     "Watermark",
     "WindowAggregator",
@@ -189,6 +191,8 @@ __all__ = [
     "sinks",
     "sliding",
     "sort",
+    "sql",
+    "sql_pipeline",
     "std",
     "stream",
     "sum",
@@ -202,7 +206,17 @@ __all__ = [
 
 # Where the names above live. They are imported when they are first used: Spark starts many processes, and most of
 # them need little of this package.
-_PACKAGES = ("aggregates", "errors", "plan", "processors", "triggers", "watermarks", "windows", "standalone")
+_PACKAGES = (
+    "aggregates",
+    "errors",
+    "plan",
+    "processors",
+    "triggers",
+    "watermarks",
+    "windows",
+    "standalone",
+    "streamsql",
+)
 _ON_SPARK = {
     "BatchMetrics": "metrics",
     "PrometheusMetrics": "listening",

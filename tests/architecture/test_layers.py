@@ -13,7 +13,7 @@ import eventide
 
 SOURCE = Path(eventide.__file__).parent
 CORE = ("time", "windows", "watermarks", "triggers", "aggregates", "processors", "operators", "state", "panes.py")
-HOSTS = ("local", "standalone", "testing", "spark", "sinks", "sql", "cli", "marks", "dashboard", "demo")
+HOSTS = ("local", "standalone", "testing", "spark", "sinks", "streamsql", "cli", "marks", "dashboard", "demo")
 OUTSIDE = ("pyspark", "random", "secrets", "threading", "subprocess", "socket", "os", "time")
 FORBIDDEN_CALLS = {"open", "datetime.now", "datetime.utcnow", "date.today", "time.time", "time.time_ns", "print"}
 

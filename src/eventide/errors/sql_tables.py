@@ -1,0 +1,66 @@
+"""Messages about the tables that a query is given, and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from eventide.errors.kinds import PlanError, did_you_mean
+
+
+def no_extra() -> PlanError:
+    """Without sqlglot."""
+    return PlanError("SQL needs the package sqlglot: pip install 'eventide[sql]'.")
+
+
+def several_kinds(names: Sequence[str]) -> PlanError:
+    """Tables of Spark and of Polars in one query."""
+    return PlanError(f"Of {', '.join(map(repr, names))} some are of Spark and some are not. Give all as one kind.")
+
+
+def not_a_table(name: str, value: object) -> PlanError:
+    """Something that holds no rows."""
+    return PlanError(
+        f"{name}= is {type(value).__name__}. Give a DataFrame of Spark, or a Polars or Arrow frame (or a list of them, "
+        "one a bundle)."
+    )
+
+
+def table_not_used(name: str, known: Iterable[str]) -> PlanError:
+    """A table that the query does not read."""
+    return PlanError(f"{name}= was given, but the query does not read it. {did_you_mean(name, known)}")
+
+
+def no_tables(names: Sequence[str]) -> PlanError:
+    """Nothing given."""
+    given = ", ".join(f"{name}=rows" for name in names)
+    return PlanError(
+        f"The query reads {', '.join(map(repr, names))}, and no rows are given. Write ev.sql(query, {given})."
+    )
+
+
+def scan_is_fixed(name: str) -> PlanError:
+    """A fused scan with a filter or computed columns."""
+    return PlanError(
+        f"{name}= is a scan, which reads files past Spark, and this query filters or computes its rows. "
+        "Give it as spark.readStream.schema(…).parquet(path)."
+    )
+
+
+def key_hidden(name: str) -> PlanError:
+    """A sink that knows rows by a key which the query calls otherwise."""
+    return PlanError(
+        f"The sink knows rows by the key {name!r}, but the query selects something else under that name. Give it "
+        "another name with AS."
+    )
+
+
+def not_computed(text: str, cause: object) -> PlanError:
+    """An expression that Polars does not know."""
+    return PlanError(f"{text} cannot be computed in this process: {cause}")
+
+
+def several_to_run() -> PlanError:
+    """A bare Pipeline was asked of a chain."""
+    return PlanError(
+        "This query is a chain of pipelines. Take them from .pipelines, or run the query itself with .run(…)."
+    )

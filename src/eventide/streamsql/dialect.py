@@ -1,0 +1,133 @@
+"""The dialect: standard SQL with windows as table functions, ``CREATE STREAM``, ``EMIT`` and ``OVER`` on joined tables.
+
+Only the grammar is here. What the words mean is said where each of them is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.parser import Parser as StandardParser
+from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokens import Tokenizer as StandardTokenizer
+
+from eventide.errors import sql as errors
+from eventide.streamsql import nodes
+from eventide.streamsql.catalogue import AGGREGATES, WINDOW_FUNCTIONS
+from eventide.streamsql.emit_grammar import EmitGrammar
+from eventide.streamsql.stream_grammar import StreamGrammar
+
+# A type of token that no table or column can have as its name, and that only another dialect uses.
+_EMIT = TokenType.PREWHERE
+
+
+# EXPLAIN is followed by SQL rather than any text, SESSION is a function, and every pane has a column "window".
+_PLAIN = ("EXPLAIN", "SESSION", "WINDOW")
+
+
+class Tokenizer(StandardTokenizer):
+    """Words with a meaning of their own: ``EMIT`` begins a clause, and some others do not."""
+
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        **{word: kind for word, kind in StandardTokenizer.KEYWORDS.items() if word not in _PLAIN},
+        "EMIT": _EMIT,
+    }
+
+
+class Parser(StreamGrammar, EmitGrammar):
+    """The additions to the grammar."""
+
+    # Aggregates keep the names that users gave them; the catalogue knows what they are.
+    FUNCTIONS: ClassVar[Any] = {
+        name: build for name, build in StandardParser.FUNCTIONS.items() if name.lower() not in AGGREGATES
+    }
+    FUNCTION_PARSERS: ClassVar[Any] = {
+        **{name: parse for name, parse in StandardParser.FUNCTION_PARSERS.items() if name.lower() not in AGGREGATES},
+        **{name: lambda self, kind=name: self._parse_window_table(kind) for name in WINDOW_FUNCTIONS},
+    }
+    QUERY_MODIFIER_PARSERS: ClassVar[Any] = {
+        **StandardParser.QUERY_MODIFIER_PARSERS,
+        _EMIT: lambda self: ("emit", self._parse_emit()),
+    }
+
+    def _parse_statement(self) -> exp.Expr | None:
+        if self._match_text_seq("EXPLAIN"):
+            return self.expression(nodes.Explain(this=self._parse_statement()))
+        return super()._parse_statement()
+
+    def _parse_window_table(self, kind: str) -> exp.Expr:
+        token = self._tokens[self._index - 2]
+        self._match(TokenType.TABLE)
+        if self._match(TokenType.L_PAREN):
+            this: Any = self._parse_select()
+            self._match_r_paren()
+        else:
+            this = self._parse_table_parts()
+        time: Any = None
+        arguments: list[Any] = []
+        while self._match(TokenType.COMMA):
+            if self._match_text_seq("DESCRIPTOR"):
+                self._match_l_paren()
+                time = self._parse_time()
+                self._match_r_paren()
+            else:
+                arguments.append(self._parse_window_argument())
+        if not self._match(TokenType.R_PAREN, advance=False):
+            self._refuse(errors.expecting(", or )"))
+        made = nodes.WindowTable(this=this, kind=kind, time=time, arguments=arguments)
+        return self.expression(made, token)
+
+    def _parse_window_argument(self) -> exp.Expr | None:
+        if self._next and self._next.token_type in (TokenType.FARROW, TokenType.EQ):
+            name = self._parse_id_var(any_token=True)
+            self._advance()
+            return self.expression(exp.Kwarg(this=name, expression=self._parse_window_argument()))
+        return self._parse_length() or self._parse_disjunction()
+
+    def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
+        if self._match(TokenType.OVER, advance=False):
+            return None
+        return super()._parse_table_alias(alias_tokens)
+
+    def _parse_table(self, *args: Any, **options: Any) -> exp.Expr | None:
+        # What follows OVER belongs to this table, so joins are read behind it.
+        joins = options.pop("joins", False)
+        table = super()._parse_table(*args, **options)
+        if table is None:
+            return None
+        if self._match(TokenType.OVER):
+            table.set("over", self._parse_preceding(self._prev))
+            if not table.args.get("alias"):
+                table.set("alias", self._parse_table_alias())
+        if joins:
+            for join in self._parse_joins():
+                table.append("joins", join)
+        return table
+
+    def _parse_preceding(self, token: Token) -> exp.Expr:
+        self._match_l_paren()
+        time = self._parse_plain_column() if self._match(TokenType.ORDER_BY) else None
+        unit = "rows" if self._match_text_seq("ROWS") else "range" if self._match_text_seq("RANGE") else None
+        if unit is None:
+            self._refuse(errors.expecting("ROWS or RANGE: OVER (ROWS 3 PRECEDING)"))
+        between = self._match(TokenType.BETWEEN)
+        length = self._parse_number() if unit == "rows" else self._parse_length()
+        if length is None:
+            self._refuse(
+                errors.expecting("a number of rows" if unit == "rows" else "expecting a length: INTERVAL '2' MINUTE")
+            )
+        if not self._match_text_seq("PRECEDING"):
+            self._refuse(errors.expecting("PRECEDING"))
+        if between and not (self._match(TokenType.AND) and self._match_text_seq("CURRENT", "ROW")):
+            self._refuse(errors.expecting("AND CURRENT ROW"))
+        self._match_r_paren()
+        return self.expression(nodes.Preceding(unit=unit, length=length, time=time), token)
+
+
+class Eventide(Dialect):
+    """Standard SQL and the additions."""
+
+    Tokenizer = Tokenizer
+    Parser = Parser

@@ -1,0 +1,94 @@
+"""The rows that a pipeline reads: a table, with what is filtered and computed before there are windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from sqlglot import exp
+
+from eventide.errors import sql as errors
+from eventide.errors import sql_tables as table_errors
+from eventide.streamsql.expressions import column, in_spark, of_rows
+from eventide.streamsql.names import Names
+from eventide.streamsql.places import At
+from eventide.streamsql.streams import Declared
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Step:
+    """One filter, then computed columns: beside the others, or ``only`` these."""
+
+    where: exp.Expr | None = None
+    columns: Mapping[str, exp.Expr] = field(default_factory=dict)
+    only: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one stream, as a query reads them. ``columns`` are those after all steps, where they are known."""
+
+    stream: Declared
+    columns: tuple[str, ...] | None
+    steps: tuple[Step, ...] = ()
+
+    def names(self, *aliases: str) -> Names:
+        """What the columns are called in a query."""
+        return Names(self.stream.name, self.columns, frozenset(aliases))
+
+    def filtered(self, where: exp.Expr | None, at: exp.Expr | None) -> Rows:
+        """Only those for which a condition holds."""
+        if where is None:
+            return self
+        counted = self.stream.counted()
+        if counted is not None:
+            raise At(at, errors.numbered_rows_filtered(self.stream.name, counted))
+        return replace(self, steps=(*self.steps, Step(where)))
+
+    def computed(self, columns: Mapping[str, exp.Expr]) -> Rows:
+        """With further columns."""
+        if not columns:
+            return self
+        known = None if self.columns is None else (*self.columns, *(c for c in columns if c not in self.columns))
+        return replace(self, columns=known, steps=(*self.steps, Step(columns=dict(columns))))
+
+    def chosen(self, columns: Mapping[str, exp.Expr], at: exp.Expr) -> Rows:
+        """With these columns, and those that the watermark reads whoever is asked for them."""
+        carried: dict[str, exp.Expr] = {}
+        for name in sorted(self.stream.needs()):
+            if name not in columns:
+                carried[name] = column(name)
+            elif columns[name] != column(name):
+                raise At(at, errors.watermark_column_changed(name, self.stream.name))
+        every = dict(columns) | carried
+        return replace(self, columns=tuple(every), steps=(*self.steps, Step(columns=every, only=True)))
+
+    def of_polars(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of a frame as the pipeline takes them."""
+        for step in self.steps:
+            frame = frame if step.where is None else frame.filter(of_rows(frame, step.where))
+            columns = [of_rows(frame, expression).alias(name) for name, expression in step.columns.items()]
+            frame = pl.DataFrame(columns) if step.only else frame.with_columns(columns)
+        return frame
+
+    def of_spark(self, table: Any, name: str) -> Any:
+        """The rows of a DataFrame as the pipeline takes them; Spark plans them with its own."""
+        if not hasattr(table, "withColumns"):  # a scan, whose rows never come to Spark
+            if self.steps:
+                raise table_errors.scan_is_fixed(name)
+            return table
+        frame: DataFrame = table
+        for step in self.steps:
+            frame = frame if step.where is None else frame.where(in_spark(step.where))
+            columns = {name: in_spark(expression) for name, expression in step.columns.items()}
+            frame = (
+                frame.select(*[one.alias(name) for name, one in columns.items()])
+                if step.only
+                else frame.withColumns(columns)
+            )
+        return frame

@@ -1,0 +1,132 @@
+"""The parts of a ``SELECT``: its columns with their names, and what of it no stream can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from eventide.errors import sql as errors
+from eventide.streamsql.expressions import has_aggregate
+from eventide.streamsql.nodes import WindowTable
+from eventide.streamsql.places import At
+
+_REFUSED = {
+    "order": ("ORDER BY", "A stream has no last row to wait for. Sort what you read from the sink."),
+    "limit": ("LIMIT", "A stream goes on. For the greatest values use TOP_N(column, n)."),
+    "offset": ("OFFSET", "A stream goes on. Leave it out."),
+    "qualify": ("QUALIFY", "Use HAVING."),
+    "windows": ("WINDOW", "Use a window function in FROM: TUMBLE(…), HOP(…), SESSION(…)."),
+    "laterals": ("LATERAL", "Explode rows before they are given to the query."),
+    "sample": ("TABLESAMPLE", "Use WHERE."),
+    "pivots": ("PIVOT", "Use COUNT(*) FILTER (WHERE …) for each column."),
+    "connect": ("CONNECT BY", "Leave it out."),
+    "match": ("MATCH_RECOGNIZE", "Write an operator of your own: ev.Processor."),
+    "into": ("INTO", "Name the sink where the query is run."),
+    "cluster": ("CLUSTER BY", "Leave it out."),
+    "distribute": ("DISTRIBUTE BY", "Leave it out."),
+    "sort": ("SORT BY", "Leave it out."),
+    "locks": ("FOR UPDATE", "Leave it out."),
+}
+# What is understood of each kind of node. All else is refused by its name: nothing is passed over in silence.
+_KNOWN: dict[type[exp.Expr], set[str]] = {
+    exp.Select: {"expressions", "from_", "where", "group", "having", "joins", "distinct", "with_", "emit"},
+    exp.Group: {"expressions"},
+    exp.Distinct: {"expressions"},
+    exp.Star: set(),
+    exp.Table: {"this", "alias", "over", "joins", "db"},
+    exp.Subquery: {"this", "alias", "over", "joins"},
+    exp.TableAlias: {"this"},
+    exp.Join: {"this", "on", "using", "side", "kind", "method"},
+    exp.Union: {"this", "expression", "distinct", "with_"},
+    exp.Cube: set(),
+    exp.Rollup: set(),
+    exp.GroupingSets: set(),
+}
+_NAMES: dict[tuple[type[exp.Expr], str], str] = {
+    (exp.Distinct, "on"): "DISTINCT ON",
+    (exp.Star, "except_"): "* EXCEPT",
+    (exp.Star, "replace"): "* REPLACE",
+    (exp.Group, "rollup"): "ROLLUP",
+    (exp.Group, "cube"): "CUBE",
+    (exp.Group, "all"): "GROUP BY ALL",
+    (exp.TableAlias, "columns"): "An alias with columns",
+    (exp.Table, "version"): "A table as of some time",
+}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of SELECT. ``name`` is what the user called it, if they did."""
+
+    name: str | None
+    expression: exp.Expr
+
+    @property
+    def star(self) -> bool:
+        """Whether it means all columns."""
+        inner = self.expression
+        return isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star))
+
+
+def items(select: exp.Select) -> list[Item]:
+    """The columns of SELECT."""
+    found = []
+    for one in select.expressions:
+        if isinstance(one, exp.Alias):
+            found.append(Item(one.alias, one.this))
+        else:
+            found.append(Item(one.name if isinstance(one, exp.Column) else None, one))
+    return found
+
+
+def refuse_clauses(query: exp.Expr) -> None:
+    """Name the clauses, anywhere in a query, that streams cannot have."""
+    for node in query.walk():
+        for clause in [name for name, said in node.args.items() if said and _is_unknown(node, name)]:
+            said = node.args[clause]
+            part = said[0] if isinstance(said, list) else said
+            what, mend = _REFUSED.get(
+                clause, (_NAMES.get((type(node), clause)) or _spelt(node, clause), "Leave it out.")
+            )
+            raise At(part if isinstance(part, exp.Expr) else node, errors.not_here(what, mend))
+        if isinstance(node, exp.Select) and node.args.get("from_") is None:
+            raise At(node, errors.not_here("SELECT without FROM", "Name the stream whose rows are read."))
+
+
+def _is_unknown(node: exp.Expr, clause: str) -> bool:
+    known = _KNOWN.get(type(node))
+    return known is not None and clause not in known
+
+
+def _spelt(node: exp.Expr, clause: str) -> str:
+    if isinstance(node, exp.Cube | exp.Rollup | exp.GroupingSets):
+        return "GROUPING SETS" if isinstance(node, exp.GroupingSets) else type(node).__name__.upper()
+    return clause.strip("_").replace("_", " ").upper()
+
+
+def table_of(select: exp.Select) -> exp.Expr:
+    """What FROM reads, without the wrapping of ``TABLE(…)``."""
+    found: exp.Expr = select.args["from_"].this
+    return unwrapped(found)
+
+
+def unwrapped(table: exp.Expr) -> exp.Expr:
+    """A table, without the wrapping of ``TABLE(…)``."""
+    inner = table.this
+    if isinstance(inner, exp.Anonymous) and inner.name.lower() == "table" and len(inner.expressions) == 1:
+        table.set("this", inner.expressions[0])
+    return table
+
+
+def alias_of(table: exp.Expr) -> tuple[str, ...]:
+    """What the query calls a table, beside its name."""
+    return (table.alias,) if table.alias else ()
+
+
+def is_grouped(select: exp.Select) -> bool:
+    """Whether rows are brought together."""
+    table = table_of(select)
+    if select.args.get("group") or select.args.get("having") or isinstance(table.this, WindowTable):
+        return True
+    return any(has_aggregate(one) for one in select.expressions)

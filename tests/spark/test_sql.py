@@ -1,0 +1,82 @@
+"""Queries give on Spark what they give in process."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+import eventide as ev
+from eventide.spark.types import spark_schema
+from tests.spark.running import Stream
+from tests.spark.test_streaming import bundle
+
+SALES = [bundle(number, 60) for number in range(4)]
+STREAM = "CREATE STREAM sales WATERMARK FOR ts AS ts - INTERVAL '10' SECOND PER till;"
+GROUPED = f"""
+    {STREAM}
+    SELECT UPPER(shop) AS shop, window_start, COUNT(*) AS n, SUM(price * 2) FILTER (WHERE price > 3) AS doubled,
+           COUNT(DISTINCT price) AS prices, SUM(price) / COUNT(*) AS mean_price, pane.timing
+    FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '20' SECOND)
+    WHERE price > 1
+    GROUP BY UPPER(shop), window_start, window_end
+    HAVING COUNT(*) > 1 AND window_end > window_start
+"""
+QUERIES = {
+    "grouped": GROUPED,
+    "joined": f"""
+        {STREAM}
+        SELECT a.shop, a.price, b.price - a.price AS more, b.ts
+        FROM sales AS a LEFT JOIN sales AS b
+        ON a.shop = b.shop AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND AND b.price > a.price
+        WHERE a.price > 2
+    """,
+    "chained": f"""
+        {STREAM}
+        SELECT window_start, COUNT(*) AS shops, MAX(n) AS busiest FROM (
+            SELECT shop, window_start, window_end, COUNT(*) AS n
+            FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '20' SECOND) GROUP BY shop, window_start, window_end
+        ) GROUP BY window_start, window_end
+    """,
+}
+
+
+def in_order(panes: pl.DataFrame) -> list[dict[str, Any]]:
+    return sorted(panes.to_dicts(), key=repr)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_of_a_table_gives_what_it_gives_in_process(spark: SparkSession, name: str) -> None:
+    rows = pl.concat(SALES)
+    table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema))
+    told = pl.DataFrame(pl.from_arrow(ev.sql(QUERIES[name], sales=table).toArrow()))
+    assert in_order(told) == in_order(ev.sql(QUERIES[name], sales=rows).panes)
+    assert told.height > 0
+
+
+EMITTED = GROUPED + "EMIT EARLY EACH ROW LATE EACH ROW ALLOWED LATENESS INTERVAL '1' MINUTE RETRACTING"
+
+
+def test_a_running_query_keeps_a_table_of_what_it_selects(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(*SALES)
+    said = ev.sql_pipeline(EMITTED)
+    database = tmp_path / "sales.db"
+    said.run(
+        tables={"sales": stream.rows},
+        panes=ev.sinks.table(f"sqlite:///{database}", name="sales"),
+        checkpoint=stream.checkpoint,
+        trigger="available_now",
+        drain=True,
+    )
+    with sqlite3.connect(database) as kept:
+        columns = [row[1] for row in kept.execute("PRAGMA table_info(sales)")]
+        rows = kept.execute("SELECT shop, n, doubled, prices, mean_price FROM sales").fetchall()
+    assert {"shop", "n", "window_start", "window_end", "timing"} <= set(columns)
+    panes = ev.sql(EMITTED, sales=SALES).panes
+    values = ["shop", "window_start", "n", "doubled", "prices", "mean_price"]
+    final = panes.group_by(values).agg(pl.col("diff").sum()).filter(pl.col("diff") > 0)
+    assert sorted(rows, key=repr) == sorted(final.drop("diff", "window_start").rows(), key=repr)
