@@ -52,6 +52,14 @@ def put(place: Path, number: int, *rows: tuple[float | None, str, str, int]) -> 
     os.utime(file, (1_760_000_000 + number, 1_760_000_000 + number))
 
 
+SQL = """
+CREATE STREAM sales WATERMARK FOR ts AS ts - INTERVAL '10' SECOND PER till;
+SELECT shop, window_start, window_end, COUNT(*) AS orders, SUM(price) AS total
+FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '1' MINUTE)
+GROUP BY shop, window_start, window_end
+"""
+
+
 class Shop:
     """A directory with a job, its input and its output."""
 
@@ -230,3 +238,13 @@ def test_an_interrupt_stops_a_query_after_its_batch(
     assert spark.streams.active == []
     offsets, commits = (len(list((Path(place) / name).glob("[0-9]*"))) for name in ("offsets", "commits"))
     assert offsets == commits
+
+
+def test_a_file_with_sql_is_a_job(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    shop.job = str(tmp_path / "job.sql")
+    Path(shop.job).write_text(SQL, encoding="utf-8")
+    done = shop.run("--trigger", "available-now", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert shop.table() == {("kiel", "12:00"): (1, 3), ("bonn", "12:00"): (1, 4), ("kiel", "12:01"): (1, 5)}
+    assert sum(one["late"] for one in lines(done)) == 1

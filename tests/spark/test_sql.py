@@ -80,3 +80,19 @@ def test_a_running_query_keeps_a_table_of_what_it_selects(spark: SparkSession, t
     values = ["shop", "window_start", "n", "doubled", "prices", "mean_price"]
     final = panes.group_by(values).agg(pl.col("diff").sum()).filter(pl.col("diff") > 0)
     assert sorted(rows, key=repr) == sorted(final.drop("diff", "window_start").rows(), key=repr)
+
+
+def test_a_streaming_table_gives_a_streaming_result(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(*SALES)
+    scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, spark=spark)
+    found = []
+    for name, table in (("rows", stream.rows), ("scan", scan)):
+        result = ev.sql(QUERIES["chained"], sales=table)
+        assert result.isStreaming
+        writer = result.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"{name}.state"))
+        writer.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination()
+        rows = spark.read.parquet(str(tmp_path / name))
+        found.append(in_order(pl.DataFrame(pl.from_arrow(rows.toArrow()))))
+    in_process = ev.sql(QUERIES["chained"], sales=SALES, drain=False).panes
+    assert found[0] == found[1] == in_order(in_process)
+    assert in_process.height > 0
