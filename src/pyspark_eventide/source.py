@@ -21,7 +21,8 @@ class EventideSource(DataSource):
 
     Spark asks every session for its data sources, also where nobody reads a stream: nothing is imported before it is
     needed. Options to read: ``rows_per_batch``, ``start`` (``earliest``, ``latest``, or a cut as JSON), ``token``; to
-    write: ``writer_id``, ``routing_key``, ``note`` (a column whose highest value is noted with each batch), ``token``.
+    write: ``writer_id``, ``routing_key``, ``note`` (a column whose highest value is noted with each batch), ``token``,
+    and, for a table, ``batch`` and ``query``: a number and a name under which it is written once.
     """
 
     @classmethod
@@ -47,7 +48,7 @@ class EventideSource(DataSource):
         from eventide.marks.spark.source import Events, Marks, Parts
 
         if self.options.get("only") == "marks":
-            return Marks(self._address(), self.options.get("token"))
+            return Marks(self._address(), self.options.get("token"), self.options["identity"])
         kind = Parts if self.options.get("only") == "parts" else Events
         return kind(self._address(), self.options.get("token"), schema, self.options)
 

@@ -53,9 +53,15 @@ def test_the_last_passed_mark_is_the_one_before_the_first_that_is_not() -> None:
 
 
 def test_of_many_marks_the_last_is_kept() -> None:
-    marks = [Mark(number, number, number, {0: 0}, 0) for number in range(1, 11)]
-    assert [mark.number for mark in thinned(marks, 3)] == [2, 6, 10]
-    assert thinned(marks, 10) == marks
+    assert thinned(0, 10, 3) == [2, 6, 10]
+    assert thinned(0, 10, 10) == list(range(1, 11))
+
+
+def test_a_small_limit_does_not_always_go_to_the_same_segments() -> None:
+    position, segments = {0: 0, 1: 0}, Segments.even(2)
+    for _ in range(20):
+        position = onward(position, segments, {0: 100, 1: 1000}, rows=1)
+    assert position == {0: 10, 1: 10}
 
 
 @given(data=st.data())

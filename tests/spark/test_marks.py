@@ -170,7 +170,25 @@ def test_a_fused_scan_gives_the_same_panes(spark: SparkSession, tmp_path: Path) 
     assert [one.rows for one in fused.metrics if one.rows] == [one.rows for one in plain.metrics if one.rows]
 
 
-def test_a_filter_before_the_pipeline_does_not_hold_time_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_that_begins_at_the_end_does_not_wait_for_quiet_segments(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    run = Stream(spark, tmp_path)
+    with shop.writer("till") as till:
+        till.append(orders(0, 100), time=START + MINUTE)
+        shop.merge()
+        run.run(shop.per_minute(), rows=shop.rows(spark, start="latest"))
+        loud = orders(0, 5).filter(pl.col("shop") == "shop 0")  # all of it in one segment
+        till.append(loud.with_columns(pl.col("ts") + pl.duration(minutes=1)), time=START + 2 * MINUTE)
+        shop.merge()
+        run.run(shop.per_minute(), rows=shop.rows(spark, start="latest"))
+        till.note_time(START + 3 * MINUTE)
+        shop.merge()
+        run.run(shop.per_minute(), rows=shop.rows(spark, start="latest"))
+    assert run.metrics[-1].watermark == START + 3 * MINUTE
+    assert run.all("panes")["n"].to_list() == [1]
+
+
+def test_rows_that_a_filter_leaves_say_how_far_all_was_read(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     run = Stream(spark, tmp_path)
     with shop.writer("till") as till:
@@ -265,10 +283,10 @@ def test_rows_of_a_query_become_events_exactly_once(spark: SparkSession, tmp_pat
             till.append(orders(minute, 40, first=minute * 40))
     address = shop.address.replace("#orders", "#copies")
 
-    def copied() -> None:
+    def copied(checkpoint: str = "checkpoint") -> None:
         writer = shop.rows(spark, rows_per_batch=50).writeStream.format("eventide").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option("routing_key", "shop")
-        writer.option("note", "ts").start(address).awaitTermination()
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint)).option("routing_key", "shop")
+        writer.option("note", "ts").option("writer_id", "copier").start(address).awaitTermination()
 
     copied()
     last = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
@@ -279,5 +297,11 @@ def test_rows_of_a_query_become_events_exactly_once(spark: SparkSession, tmp_pat
     assert sorted(row["price"] for row in found.collect()) == list(range(120))
     (note,) = copies.store.notes("copies")
     assert note.time == instant(orders(2, 40)["ts"].max())
+    copied("another")  # whose batches have the same numbers, but are not the same
+    found = spark.read.format("eventide").load(address)
+    assert sorted(row["price"] for row in found.collect()) == sorted([*range(120), *range(120)])
+    with pytest.raises(Exception, match="Another query has written to stream 'copies' as 'copier' since"):
+        last.unlink()
+        copied()
     with pytest.raises(Exception, match="The stream has no column 'colour'"):
         spark.range(1).selectExpr("'red' as colour").write.format("eventide").mode("append").save(address)

@@ -14,6 +14,7 @@ from eventide.watermarks import Cut, Tracker
 from eventide.watermarks.passing import Passing
 
 STREAM = "sqlite:///shop.db#orders"
+ORDERS = ev.noted(STREAM).rule.identity  # type: ignore[attr-defined]
 
 
 def rows(*places: tuple[int, int], mark: int = 0) -> pl.DataFrame:
@@ -24,7 +25,7 @@ def rows(*places: tuple[int, int], mark: int = 0) -> pl.DataFrame:
 
 
 def cut(number: int, time: int, **reached: int) -> Cut:
-    return Cut("orders", number, time, {name.removeprefix("s"): offset for name, offset in reached.items()})
+    return Cut(ORDERS, number, time, {name.removeprefix("s"): offset for name, offset in reached.items()})
 
 
 def tell(tracker: Tracker, *places: tuple[int, int], mark: int = 0, cuts: tuple[Cut, ...] = ()) -> int:
@@ -68,6 +69,16 @@ def test_the_source_knows_of_segments_whose_rows_were_filtered_out(tracker: Trac
 
 def test_cuts_of_another_stream_are_not_for_this_one(tracker: Tracker) -> None:
     assert tell(tracker, (0, 5), cuts=(Cut("returns", 1, 100, {"0": 1}),)) == MIN
+
+
+def test_streams_of_one_name_in_two_stores_are_not_mixed_up(tracker: Tracker) -> None:
+    other = ev.noted("sqlite:///other.db#orders").rule.identity  # type: ignore[attr-defined]
+    assert tell(tracker, (0, 5), cuts=(Cut(other, 1, 100, {"0": 1}),)) == MIN
+
+
+def test_what_the_source_has_passed_need_not_be_read_again(tracker: Tracker) -> None:
+    tell(tracker, (0, 9), mark=1, cuts=(cut(1, 100, s0=5, s1=40),))  # it began behind the rows of segment 1
+    assert tell(tracker, cuts=(cut(2, 200, s0=10, s1=40),)) == 200
 
 
 def test_a_cut_that_comes_again_changes_nothing(tracker: Tracker) -> None:
@@ -120,7 +131,7 @@ def test_a_cut_is_passed_exactly_when_all_before_it_has_been_read(lengths: list[
     cuts = []
     for number in range(1, places.draw(st.integers(1, 4)) + 1):
         reached = [places.draw(st.integers(low, high)) for low, high in zip(reached, lengths, strict=True)]
-        cuts.append(Cut("orders", number, number * 10, {str(i): offset for i, offset in enumerate(reached)}))
+        cuts.append(Cut(ORDERS, number, number * 10, {str(i): offset for i, offset in enumerate(reached)}))
     tracker, read, waiting, known = Tracker(ev.noted(STREAM)), [0] * len(lengths), list(cuts), []
     for segment in [*turns, None]:
         if waiting and (segment is None or places.draw(st.booleans())):

@@ -240,3 +240,20 @@ def no_file(url: str) -> PlanError:
         f"{url!r} names no file, and a database in memory is gone with its connection. Name a file: sqlite:///shop.db "
         "is relative, sqlite:////var/lib/shop.db absolute."
     )
+
+
+def not_on_spark(stream: str, column: str, dtype: Any) -> PlanError:
+    """A column that Spark has no type for."""
+    return PlanError(f"Spark has no type for column {column!r} of stream {stream!r} ({dtype}). Cast it when writing.")
+
+
+def no_time(column: str, dtype: Any) -> PlanError:
+    """A column of times that holds something else."""
+    return PlanError(f"option('note', {column!r}): it must be a timestamp or microseconds, not {dtype}.")
+
+
+def replaced_query(writer: str, stream: str) -> DataError:
+    """A query that writes under the id of another one."""
+    return DataError(
+        f"Another query has written to stream {stream!r} as {writer!r} since. Give each query a writer_id of its own."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+_AGAIN = 10.0  # seconds after which the same promise is noted again: who says nothing is forgotten
+
 
 def stream(
     address: str, *, routing_key: str | None = None, writer_id: str | None = None, token: str | None = None
 ) -> Sink:
     """Events of a stream, exactly once: a batch is one transaction under its number, so a replay changes nothing.
 
-    After each batch the query's own promise is noted: no pane with an earlier time will come. So a query that reads
+    After each batch the query's own promise is noted: no pane with an earlier time will come (for windows with lateness
+    that is earlier by the lateness: late panes are counted in). So a query that reads
     the stream with ``ev.noted(address)`` knows when its windows are complete. A stream that does not exist is made,
     with the columns of the rows. ``routing_key`` is a column whose rows stay in order; ``writer_id`` is what the query
     is called at the stream (default: Spark's id of the query).
@@ -39,6 +43,7 @@ class StreamSink:
     writer_id: str | None
     token: str | None
     _noted: int = field(default=MIN, repr=False)
+    _at: float = field(default=0.0, repr=False)
 
     def __repr__(self) -> str:
         key = "" if self.routing_key is None else f", routing_key={self.routing_key!r}"
@@ -58,7 +63,7 @@ class StreamSink:
 
     def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
         """All rows at once, under the batch's number."""
-        options: dict[str, Any] = {"writer_id": self._writer(about), "sequence": batch_id + 1}
+        options: dict[str, Any] = {"writer_id": self._writer(about), "batch": batch_id, "query": about.query}
         given = {"routing_key": self.routing_key, "token": self.token}
         options |= {name: value for name, value in given.items() if value is not None}
         batch.write.format("eventide").mode("append").options(**options).save(self.address)
@@ -67,12 +72,12 @@ class StreamSink:
         """Note what the query promises of the panes to come."""
         from eventide.marks.streams import open_stream
 
-        time = min(promise, LAST)
-        if time > self._noted:
+        time, now = min(promise, LAST), clock.monotonic()
+        if time > self._noted or (time == self._noted > MIN and now > self._at + _AGAIN):
             stream = open_stream(self.address, token=self.token)
             seat = stream.store.open_writer(stream.name, self._writer(about), take_over=True)
             stream.store.note(seat, time, seat.position)
-            self._noted = time
+            self._noted, self._at = time, now
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -114,10 +114,10 @@ def marks_of(spark: SparkSession, stage: Stage) -> list[DataFrame]:
 
     rules = [one.watermark.rule for one in stage.plan.edges if isinstance(one.watermark.rule, Noted)]
     found = []
-    for address, token in {rule.address: rule.token for rule in rules}.items():
-        source = spark.readStream.format("eventide").option("only", "marks")
-        source = source if token is None else source.option("token", token)
-        found.append(source.load(address).select(*for_all_buckets(stage, page.CONTROL, F.col("value"))))
+    for rule in {rule.identity: rule for rule in rules}.values():
+        source = spark.readStream.format("eventide").option("only", "marks").option("identity", rule.identity)
+        source = source if rule.token is None else source.option("token", rule.token)
+        found.append(source.load(rule.address).select(*for_all_buckets(stage, page.CONTROL, F.col("value"))))
     return found
 
 

@@ -21,9 +21,9 @@ from eventide.spark.host import Applied, apply, follow, observed
 from eventide.spark.metrics import BatchMetrics, read_metrics
 from eventide.spark.query import Query
 from eventide.spark.session import check_session
-from eventide.spark.stamping import promised
+from eventide.spark.stamping import least_promise
 from eventide.spark.ticks import needs_ticks
-from eventide.time import duration
+from eventide.time import MAX, MIN, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -149,10 +149,12 @@ class Outputs:
         about, depth, sink = self._sinks[0]
         stage = self._applied.stages[depth]
         progress = page.at_depth(page.PROGRESS, stage.depth)
-        key = stage.plan.watermark.options.watermark_key
-        promises = [promised(one["counts"], key) for one in told if one["kind"] == progress]
+        promises = [least_promise(one["counts"]) for one in told if one["kind"] == progress]
         if isinstance(sink, Advancing) and len(promises) == stage.buckets:
-            sink.advance(min(promises), replace(about, query=self._query_id(pages)))
+            promise = min(promises)
+            late = getattr(stage.plan, "lateness", 0)  # so long a window may still be corrected
+            promise = promise if promise in (MIN, MAX) else max(promise - late, MIN)
+            sink.advance(promise, replace(about, query=self._query_id(pages)))
 
     def close(self) -> None:
         """Let go of connections, once."""

@@ -152,6 +152,7 @@ def safe_profile(cores: int | None = None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),  # a limit is checked with every row
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.redaction.options.regex": "(?i)url|://[^/]*:.*@",  # passwords in addresses are not shown in plans
         "spark.executorEnv.POLARS_MAX_THREADS": "1",  # Spark runs a task per core; Python workers get this locally too
     }
     if cores is not None:

@@ -96,6 +96,12 @@ def promised(counts: Mapping[str, int], key: int) -> int:
     return counts.get(f"promise.{key}", MIN) if several else counts["promise"]
 
 
+def least_promise(counts: Mapping[str, int]) -> int:
+    """What holds for all watermark keys."""
+    several = [time for name, time in counts.items() if name.startswith("promise.")]
+    return min(several, default=counts["promise"])
+
+
 def _passing(stage: Stage, one: dict[str, Any], sequence: int) -> page.Page:
     """A page that is not for this operator; any bucket will let it through."""
     return page.Page(**one | {"bucket": labels(stage.buckets)[sequence % stage.buckets], "sequence": sequence})

@@ -46,7 +46,10 @@ class Passing:
         """The time of the last cut that has been passed now and had not been before."""
         found = None
         while self._ahead and self._is_passed(self._ahead[0]):
-            found, self._ahead = self._ahead[0].time, self._ahead[1:]
+            cut, self._ahead = self._ahead[0], self._ahead[1:]
+            found = cut.time
+            # Where the source alone says so (it began there, or rows were filtered out), later cuts may rest on it.
+            self.read(dict(cut.reached), passed=0)
         return found
 
     def ahead(self) -> int:

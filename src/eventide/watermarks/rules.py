@@ -137,9 +137,10 @@ class Noted:
     """Cuts of the stream bring the watermark; rows say how far its segments have been read."""
 
     stream: str
-    """Its name, as cuts have it."""
     address: str = field(repr=False, compare=False)  # where hosts find the cuts; may hold a password
     token: str | None = field(default=None, repr=False, compare=False)
+    identity: str = field(default="", repr=False, compare=False)
+    """What cuts call it: streams of the same name in several stores must not be mixed up."""
     segment: str = "_segment"
     offset: str = "_offset"
     passed: str = "_mark"

@@ -5,6 +5,7 @@ strategy (per origin) -> progress (sequence, chunk) -> coalescer (per watermark 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -184,7 +185,9 @@ def noted(stream: str, *, token: str | None = None, **options: Unpack[ClockOptio
     name = stream.rpartition("#")[2] if isinstance(stream, str) and "#" in stream else ""
     if not name:
         raise errors.not_a_stream(stream)
-    return Strategy(Noted(name, stream, token), read_options("noted", options, allowed=CLOCK_OPTIONS))
+    identity = hashlib.sha256(stream.encode()).hexdigest()[:16]
+    rule = Noted(name, stream, token, identity)
+    return Strategy(rule, read_options("noted", options, allowed=CLOCK_OPTIONS))
 
 
 def clock_lag(delay: str | timedelta, **options: Unpack[ClockOptions]) -> Strategy:

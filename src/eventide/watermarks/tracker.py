@@ -283,7 +283,7 @@ class Tracker:
         if self._passing is None:
             return None
         assert isinstance(self.strategy.rule, Noted)
-        stream = self.strategy.rule.stream
+        stream = self.strategy.rule.identity
         self._passing.add(note for note in notes if isinstance(note, Cut) and note.stream == stream)
         told = summary.filter(pl.col("chunk").is_null() & pl.col("chunk_until").is_not_null())
         if told.height:

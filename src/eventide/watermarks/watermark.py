@@ -38,8 +38,8 @@ class Watermark:
 class Cut:
     """A watermark that counts once a place in the stream has been passed: all rows before ``time`` lie before it.
 
-    ``reached`` has, for each segment of ``stream``, the first offset beyond. Cuts of a stream are numbered from 1 and
-    neither their times nor their places go back.
+    ``reached`` has, for segments of ``stream`` (by its identity), the first offset beyond; what an earlier cut said of
+    a segment need not be said again. Cuts of a stream are numbered, and neither their times nor their places go back.
     """
 
     stream: str

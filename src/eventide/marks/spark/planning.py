@@ -26,7 +26,7 @@ def released(position: Position, segments: Segments, lengths: Position) -> dict[
         following = {after for number in done for after in segments.successors(number)} - set(found) - past
         ready = [number for number in following if past.issuperset(segments[number].predecessors)]
         if not ready:
-            return {number: offset for number, offset in sorted(found.items()) if not _spent(number, found, segments)}
+            return _without_spent(found, segments)
         found |= dict.fromkeys(ready, 0)
 
 
@@ -37,13 +37,21 @@ def onward(position: Position, segments: Segments, lengths: Position, *, rows: i
     {0: 6, 1: 10}
     """
     found = released(position, segments, lengths)
-    waiting = {number: lengths[number] - offset for number, offset in found.items()}
-    if sum(waiting.values()) == 0:
+    waiting = {number: lengths[number] - offset for number, offset in found.items() if lengths[number] > offset}
+    if not waiting:
         return dict(position)
-    for place, (number, there) in enumerate(sorted(waiting.items(), key=lambda one: one[1])):
-        taken = there if rows is None else min(there, -(-rows // (len(waiting) - place)))
-        found[number] += taken
-        rows = None if rows is None else rows - taken
+    left = sum(waiting.values()) if rows is None else min(rows, sum(waiting.values()))
+    # Who comes first changes with every batch: a small limit must not always go to the same segments.
+    turn = sum(found.values()) % len(waiting)
+    order = [*sorted(waiting)[turn:], *sorted(waiting)[:turn]]
+    while left:
+        share = max(1, left // len(order))
+        for number in order:
+            taken = min(share, left, waiting[number])
+            found[number] += taken
+            waiting[number] -= taken
+            left -= taken
+        order = [number for number in order if waiting[number]]
     return found
 
 
@@ -62,14 +70,18 @@ def last_passed(marks: Iterable[Mark], position: Position, segments: Segments) -
     return passed
 
 
-def thinned(marks: list[Mark], most: int) -> list[Mark]:
-    """So many marks at most, evenly chosen, the last among them: to leave some out only makes steps larger."""
-    step = -(-len(marks) // most)
-    return marks if step <= 1 else marks[::-1][::step][::-1]
+def thinned(after: int, last: int, most: int) -> list[int]:
+    """The numbers of marks up to ``last``, at most so many, evenly chosen: to leave some out only makes steps larger.
+
+    >>> thinned(0, 10, 3), thinned(7, 10, 3)
+    ([2, 6, 10], [8, 9, 10])
+    """
+    step = -(-(last - after) // most)
+    return list(range(last, after, -step))[::-1]
 
 
-def _spent(number: int, position: Position, segments: Segments) -> bool:
-    """Whether all that follows a segment has been released."""
-    after = segments.successors(number)
-    past = segments.ancestors(position)
-    return bool(after) and all(one in position or one in past for one in after)
+def _without_spent(position: Position, segments: Segments) -> dict[int, int]:
+    """Without the segments of which all that follows has been released."""
+    known = segments.ancestors(position) | set(position)
+    spent = {number for number in position if (after := segments.successors(number)) and known.issuperset(after)}
+    return {number: offset for number, offset in sorted(position.items()) if number not in spent}

@@ -1,30 +1,39 @@
 """``df.writeStream.format("eventide").start("sqlite:///shop.db#orders")``: rows as events of a stream, exactly once.
 
 Tasks put their rows into transactions; the driver commits those of a batch in one step, under the batch's number. A
-batch that Spark repeats after a failure therefore changes nothing.
+batch that Spark repeats after a failure therefore changes nothing. Numbers of batches belong to a query: beside the
+stream stands where those of the last query begin, so that another one (a new checkpoint) does not seem to repeat it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from eventide.errors import marks as errors
 from eventide.marks.events import POINT, encode, points, table_of
 from eventide.marks.spark.reading import PLACE
+from eventide.marks.stores.store import Store
 from eventide.marks.streams import open_stream
+from eventide.spark.control import on_disk
 from eventide.time import LAST
 
-_TIMEOUT = 3_600_000_000  # of a task's transaction: what a task leaves behind that fails is gone after an hour
+_TIMEOUT = 6 * 3_600_000_000  # of a task's transaction: what a task leaves behind that fails is gone then
+_PAST = 100  # queries that are remembered after others have taken their place
+_QUERY = "sql.streaming.queryId"  # as Spark tells it to its tasks
 _OURS = {name for name, _ in PLACE}
 
 
@@ -34,6 +43,7 @@ class Staged(WriterCommitMessage):
 
     transaction: str | None
     noted: int | None
+    query: str
 
 
 class Staging:
@@ -51,6 +61,10 @@ class Staging:
         for column in (self._key, self._note):
             if column is not None and column not in given:
                 raise errors.unknown_columns([column], given)
+        if self._note is not None:
+            kind = schema[self._note].dataType.typeName()
+            if kind not in ("timestamp", "timestamp_ntz", "long"):
+                raise errors.no_time(self._note, kind)
         self._seat = stream.store.open_writer(stream.name, _writer_id(options), take_over=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
@@ -65,15 +79,34 @@ class Staging:
             noted = max((time for time in (noted, self._noted(rows)) if time is not None), default=None)
             events = table_of(rows, self._schema).append_column(POINT, pa.array(self._points(rows)))
             store.add(self._seat, transaction, number, len(events), encode(events))
-        return Staged(transaction, noted)
+        context = TaskContext.get()
+        return Staged(transaction, noted, (context and context.getLocalProperty(_QUERY)) or "")
 
-    def commit_under(self, messages: list[Any], sequence: int | None) -> None:
+    def commit_under(self, messages: list[Any], batch: int | None, query: str = "") -> None:
         """Make the rows of all tasks visible at once."""
         store = open_stream(self._address, token=self._token).store
         staged = [one for one in messages if isinstance(one, Staged)]
+        if not staged:
+            return
         ids = [one.transaction for one in staged if one.transaction is not None]
         noted = max((one.noted for one in staged if one.noted is not None), default=None)
-        store.commit_batch(self._seat, self._seat.sequence + 1 if sequence is None else sequence, ids, note=noted)
+        before = self._seat.sequence if batch is None else self._begun(store, query or staged[0].query)
+        store.commit_batch(self._seat, before + 1 + (batch or 0), ids, note=noted)
+
+    def _begun(self, store: Store, query: str) -> int:
+        """The sequence before a query's first batch. It is kept beside the stream, and the same after a restart."""
+        place = f"spark writer {self._seat.writer}"
+        while True:
+            version, state = store.group(self._seat.stream, place) or (0, b"{}")
+            known = json.loads(state)
+            if known.get("query") == query:
+                return int(known["begun"])
+            past = [*known.get("past", []), known.get("query")]
+            if query in past:
+                raise errors.replaced_query(self._seat.writer, self._seat.stream)
+            fresh = {"query": query, "begun": self._seat.sequence, "past": past[-_PAST:]}
+            if store.put_group(self._seat.stream, place, version, json.dumps(fresh).encode()):
+                return self._seat.sequence
 
     def drop(self, messages: list[Any]) -> None:
         """Forget the rows of all tasks."""
@@ -102,12 +135,16 @@ class BatchWriter(Staging, DataSourceArrowWriter):
     """``df.write.format("eventide")``."""
 
     def __init__(self, address: str, schema: StructType, options: Mapping[str, str]) -> None:
-        super().__init__(address, schema, {"writer_id": "spark", **options})
-        self._sequence = int(options["sequence"]) if "sequence" in options else None
+        super().__init__(address, schema, {"writer_id": f"writer-{uuid.uuid4().hex}", **options})
+        self._once = "writer_id" not in options
+        self._batch = int(options["batch"]) if "batch" in options else None
+        self._query = options.get("query", "")
 
     def commit(self, messages: list[Any]) -> None:
-        """All rows at once."""
-        self.commit_under(messages, self._sequence)
+        """All rows at once; with the options ``batch`` (a number) and ``query`` once, however often it is written."""
+        self.commit_under(messages, self._batch, self._query)
+        if self._once:
+            open_stream(self._address, token=self._token).store.close_writer(self._seat)
 
     def abort(self, messages: list[Any]) -> None:
         """None of them."""
@@ -119,7 +156,7 @@ class StreamWriter(Staging, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         """All rows of a batch at once, and once."""
-        self.commit_under(messages, batchId + 1)
+        self.commit_under(messages, batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         """None of them."""
@@ -131,5 +168,7 @@ def _writer_id(options: Mapping[str, str]) -> str:
     if "writer_id" in options:
         return options["writer_id"]
     if "checkpointLocation" in options:
-        return f"spark-{hashlib.sha256(options['checkpointLocation'].encode()).hexdigest()[:16]}"
+        place = options["checkpointLocation"]
+        place = str(Path(here).resolve()) if (here := on_disk(place)) else place.rstrip("/")
+        return f"spark-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
     raise errors.no_writer_id()

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from eventide.errors import marks as errors
+from eventide.marks.mark import Mark
 from eventide.marks.segments import Position, Segments
 from eventide.marks.spark.planning import last_passed, onward, parts, released, thinned
 from eventide.marks.spark.reading import PLACE, pieces_of
@@ -50,6 +51,11 @@ def schema_of(address: str, token: str | None) -> StructType:
     for name, _ in PLACE:
         if name in stream.schema.names:
             raise errors.reserved_column(stream.name, name)
+    for field in stream.schema:
+        try:
+            from_arrow_schema(pa.schema([field]))
+        except Exception as cause:
+            raise errors.not_on_spark(stream.name, field.name, field.type) from cause
     return from_arrow_schema(pa.schema([*stream.schema, *PLACE]))
 
 
@@ -74,7 +80,7 @@ class Pieces:
         events = events.combine_chunks()
         for (name, _), values in zip(PLACE, where, strict=True):
             events = events.append_column(name, values)
-        return events.cast(self._schema)
+        return events.cast(self._schema, safe=False)  # Spark has no nanoseconds
 
     def _found(self) -> Stream:
         return open_stream(self._address, token=self._token)
@@ -106,17 +112,17 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where a new query begins."""
         stream = self._found()
-        info = stream.info()
-        lengths = stream.store.lengths(stream.name)
+        starts = stream.info().starts
+        segments, lengths = self._until or _there(stream)
         if self._start == "earliest":
-            begun = {number: info.starts.get(number, 0) for number in info.segments.first}
-            position = _truncated(released(begun, info.segments, lengths), info.starts)
+            position = _first(segments, lengths, starts)
         elif self._start == "latest":
-            position = {one.number: lengths[one.number] for one in info.segments.open}
+            position = {one.number: lengths[one.number] for one in segments.open}
         else:
             position = _read_cut(self._start)
-            if not info.segments.is_cut(position):
+            if not segments.is_cut(position):
                 raise errors.not_a_cut(stream.name, position)
+            _check(stream.name, position, lengths)
         return _offset(position, 0)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -124,8 +130,12 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = self._found()
         segments, lengths = self._until or _there(stream)
         position = _position(start)
+        _check(stream.name, position, lengths)
         end = onward(position, segments, lengths, rows=limit.max_rows if isinstance(limit, ReadMaxRows) else None)
-        return start if end == position else _offset(end, self._passed(stream, start["mark"], end, segments))
+        if end == position:
+            return start
+        # Where a batch began is logged with its end: a new query that is killed in its first batch asks again.
+        return _offset(end, self._passed(stream, start["mark"], end, segments)) | {"begun": start["segments"]}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the option says."""
@@ -143,7 +153,8 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What lies between two offsets, a part for each segment."""
-        return [Part(*part, end["mark"]) for part in parts(_position(start), _position(end))]
+        begun = {"segments": end["begun"]} if "begun" in end else start
+        return [Part(*part, end["mark"]) for part in parts(_position(begun), _position(end))]
 
     def stop(self) -> None:
         """The query has ended."""
@@ -171,8 +182,8 @@ class Parts(Events):
 class Marks(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The marks of a stream, as commands to the operators that follow it."""
 
-    def __init__(self, address: str, token: str | None) -> None:
-        self._address, self._token = address, token
+    def __init__(self, address: str, token: str | None, identity: str) -> None:
+        self._address, self._token, self._identity = address, token, identity
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -196,15 +207,14 @@ class Marks(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Part)
         stream = open_stream(self._address, token=self._token)
         segments, lengths = _there(stream)
-        count = partition.end - partition.start
-        before = stream.store.marks(stream.name, after=partition.start - 1, limit=1) if partition.start else []
-        asked = segments.ancestors(before[0].cut) if before else set()
-        for mark in thinned(stream.store.marks(stream.name, after=partition.start, limit=count), _MARKS):
+        before = [*_marks_at(stream, [partition.start])] if partition.start else []
+        asked = segments.must_be_read(before[0].cut, lengths) if before else {}
+        for mark in _marks_at(stream, thinned(partition.start, partition.end, _MARKS)):
             reached = segments.must_be_read(mark.cut, lengths)
-            news = {str(number): offset for number, offset in reached.items() if number not in asked and offset}
-            asked = segments.ancestors(mark.cut)
-            command = {"do": "cut", "stream": stream.name, "number": mark.number, "time": mark.lower, "reached": news}
-            yield (json.dumps({"sent": f"{mark.number:020d}", **command}),)
+            news = {str(number): offset for number, offset in reached.items() if offset > asked.get(number, 0)}
+            asked = reached
+            told = {"do": "cut", "stream": self._identity, "number": mark.number, "time": mark.lower, "reached": news}
+            yield (json.dumps({"sent": f"{mark.number:020d}", **told}),)
 
     def stop(self) -> None:
         """The query has ended."""
@@ -214,6 +224,14 @@ class Marks(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = open_stream(self._address, token=self._token)
         mark = stream.store.last_mark(stream.name)
         return 0 if mark is None else mark.number
+
+
+def _marks_at(stream: Stream, numbers: Sequence[int]) -> Iterator[Mark]:
+    """The marks with these numbers, one at a time; those that were dropped are left out."""
+    for number in numbers:
+        for mark in stream.store.marks(stream.name, after=number - 1, limit=1):
+            if mark.number == number:
+                yield mark
 
 
 def _leave_quietly() -> None:
@@ -228,8 +246,22 @@ def _there(stream: Stream) -> tuple[Segments, Position]:
     return segments, stream.store.lengths(stream.name)
 
 
-def _truncated(position: Position, starts: Position) -> dict[int, int]:
-    return {number: max(offset, starts.get(number, 0)) for number, offset in position.items()}
+def _first(segments: Segments, lengths: Position, starts: Position) -> dict[int, int]:
+    """The first position of which nothing was truncated."""
+    position = {number: starts.get(number, 0) for number in segments.first}
+    while True:
+        begun = released(position, segments, lengths)
+        begun = {number: max(offset, starts.get(number, 0)) for number, offset in begun.items()}
+        if begun == position:
+            return position
+        position = begun
+
+
+def _check(stream: str, position: Position, lengths: Position) -> None:
+    """Refuse a position that lies beyond the stream, which must be another one than it was."""
+    for number, offset in position.items():
+        if not 0 <= offset <= lengths.get(number, -1):
+            raise errors.position_beyond(stream, number, offset, lengths.get(number, 0))
 
 
 def _offset(position: Position, mark: int) -> dict[str, Any]:

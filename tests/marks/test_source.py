@@ -1,0 +1,147 @@
+"""Spark's source of streams, asked as Spark asks it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from eventide import marks
+from eventide.errors import PlanError
+from eventide.marks.mark import Mark
+from eventide.marks.spark.source import Events, Marks, schema_of
+
+SCHEMA = pa.schema({"n": pa.int64()})
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    address = f"sqlite:///{tmp_path}/shop.db#orders"
+    marks.create_stream(address, schema=SCHEMA)
+    return address
+
+
+def put(address: str, *numbers: int) -> None:
+    stream = marks.open_stream(address)
+    with marks.Writer(stream, "till", routing_key="n", take_over=True) as till:
+        till.append(pl.DataFrame({"n": numbers}))
+
+
+def events(address: str, **options: str) -> Events:
+    return Events(address, None, schema_of(address, None), options)
+
+
+def read(source: Events, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+    return [n for part in source.partitions(start, end) for batch in source.read(part) for n in batch["n"].to_pylist()]
+
+
+def all_of(source: Events, limit: Any = None) -> list[list[int]]:
+    """What each batch reads, as long as there is more."""
+    start, found = source.initialOffset(), []
+    while (end := source.latestOffset(start, limit or ReadAllAvailable())) != start:
+        found.append(read(source, start, end))
+        start = json.loads(json.dumps(end))
+    return found
+
+
+def test_a_limit_holds_for_every_batch(address: str) -> None:
+    put(address, *range(10))
+    assert all_of(events(address), ReadMaxRows(4)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_a_stream_without_events_has_no_batch(address: str) -> None:
+    assert all_of(events(address)) == []
+
+
+def test_the_earliest_place_lies_behind_all_that_was_truncated(address: str) -> None:
+    stream = marks.open_stream(address)
+    for first in (0, 100, 200):
+        put(address, *range(first, first + 10))
+        if first < 200:
+            stream.split(stream.segments.open[0].number)
+    lengths = stream.store.lengths("orders")
+    stream.truncate({one.number: lengths[one.number] for one in stream.segments.open})
+    put(address, *range(300, 310))
+    assert sorted(n for batch in all_of(events(address)) for n in batch) == list(range(300, 310))
+
+
+def test_a_first_batch_that_is_asked_for_again_is_the_same(address: str) -> None:
+    put(address, *range(5))
+    source = events(address, start="latest")
+    start = source.initialOffset()
+    put(address, 5, 6)
+    end = source.latestOffset(start, ReadAllAvailable())
+    put(address, 7)
+    again = events(address, start="latest")  # restarted, before anything was committed
+    assert read(again, again.initialOffset(), end) == [5, 6]
+
+
+def test_what_comes_meanwhile_is_not_read_by_available_now(address: str) -> None:
+    put(address, 0, 1)
+    source = events(address)
+    source.prepareForTriggerAvailableNow()
+    put(address, 2)
+    assert all_of(source) == [[0, 1]]
+
+
+@pytest.mark.parametrize("start", ['{"0": 1000}', '{"0": -5}'])
+def test_a_start_where_nothing_is_is_refused(address: str, start: str) -> None:
+    put(address, 0)
+    with pytest.raises(PlanError, match="has 1 events"):
+        events(address, start=start).initialOffset()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": "yesterday"}, "it must be 'earliest', 'latest', or a cut"),
+        ({"start": '{"7": 0}'}, "is not a cut of stream 'orders'"),
+        ({"rows_per_batch": "0"}, "whole number, 1 or more"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(address: str, options: dict[str, str], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        events(address, **options).initialOffset()
+
+
+def test_a_stream_that_was_made_anew_is_not_taken_for_the_old_one(address: str) -> None:
+    put(address, *range(5))
+    source = events(address)
+    end = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    marks.open_stream(address).delete()
+    marks.create_stream(address, schema=SCHEMA)
+    with pytest.raises(PlanError, match="beyond them"):
+        source.latestOffset(end, ReadAllAvailable())
+
+
+def test_columns_that_spark_has_no_type_for_are_refused(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/shop.db#odd"
+    marks.create_stream(address, schema=pa.schema({"n": pa.uint64()}))
+    with pytest.raises(PlanError, match="Spark has no type for column 'n' of stream 'odd'"):
+        schema_of(address, None)
+
+
+def test_marks_say_only_what_earlier_ones_did_not(address: str) -> None:
+    stream = marks.open_stream(address)
+    put(address, *range(4))
+    stream.split(0)
+    put(address, *range(4, 10))
+    lease = stream.store.acquire("orders", "controller", stream.store.now() + 10**9)
+    assert lease is not None
+    lengths = stream.store.lengths("orders")
+    for number, cut in ((1, {0: 3}), (2, {1: 0, 2: lengths[2]}), (3, {1: lengths[1], 2: lengths[2]})):
+        stream.store.put_mark(lease, Mark(number, number * 10, 90, cut, 0))
+    source = Marks(address, None, "orders of mine")
+    start = source.initialOffset()
+    end = source.latestOffset(start, ReadAllAvailable())
+    told = [json.loads(line) for part in source.partitions(start, end) for (line,) in source.read(part)]
+    assert [one["time"] for one in told] == [10, 20, 30]
+    assert [one["reached"] for one in told] == [{"0": 3}, {"0": 4, "2": lengths[2]}, {"1": lengths[1]}]
+    assert {one["stream"] for one in told} == {"orders of mine"}
+    (later,) = source.partitions({"mark": 2}, end)
+    assert [json.loads(line)["reached"] for (line,) in source.read(later)] == [{"1": lengths[1]}]
