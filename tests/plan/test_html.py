@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import polars as pl
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 import eventide as ev
 
@@ -93,8 +94,7 @@ def test_nothing_in_it_runs_or_is_fetched() -> None:
 
 
 def test_a_notebook_chooses_it() -> None:
-    formatters = pytest.importorskip("IPython.core.formatters")
-    data, _ = formatters.DisplayFormatter().format(pipelines()["windows"])
+    data, _ = DisplayFormatter().format(pipelines()["windows"])
     assert data["text/html"].startswith("<table")
     assert data["text/plain"].startswith("<Pipeline")
 
