@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from eventide.plan.explain import facts
@@ -19,15 +20,18 @@ _ALARM = f"{_FACT};font-weight:bold;color:#c4620a"
 _TITLE = "padding:.35em .8em;text-align:left;font-weight:bold;caption-side:top;color:inherit"
 
 
-def table(plan: Plan | JoinPlan | ProcessPlan) -> str:
+def table(plan: Plan | JoinPlan | ProcessPlan, notes: Sequence[str] = ()) -> str:
     """The facts of a plan in a table of HTML. Whatever users wrote in names and expressions is escaped.
+
+    ``notes`` are further lines, below the facts.
 
     >>> import eventide as ev
     >>> html = table(ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan)
     >>> "<caption" in html, ">tumbling 1m</td>" in html
     (True, True)
     """
-    rows = "".join(_row(name, lines) for name, lines in _gathered(plan))
+    told = [*_gathered(plan), *([("beside it", list(notes))] if notes else [])]
+    rows = "".join(_row(name, lines) for name, lines in told)
     return f'<table style="{_TABLE}"><caption style="{_TITLE}">Pipeline</caption><tbody>{rows}</tbody></table>'
 
 
