@@ -240,6 +240,62 @@ def origins() -> Sheet:
     return sheet
 
 
+KEYS_CLICKS = (2, 4, 6, 8, 10, 11, 12, 14)  # the watermark of each stream after each batch, in minutes
+KEYS_BUYS = (3, 4, 5, 5.5, 6, 10, 13, 14.5)
+KEYS_WITHIN = 4
+
+
+def keys() -> Sheet:
+    """The two watermarks that a join receives, and the two that it passes on."""
+    sheet = Sheet("keys", 1040, 520, "A join receives two watermarks, told apart by their keys, and passes both on")
+    left, right, top, bottom = 84.0, 744.0, 54.0, 436.0
+    batches = len(KEYS_CLICKS)
+    pairs = list(zip(KEYS_CLICKS, KEYS_BUYS, strict=True))
+
+    def x(batch: float) -> float:
+        return left + batch * (right - left) / batches
+
+    def y(minute: float) -> float:
+        return bottom - (minute + 2) * (bottom - top) / 18
+
+    def steps(values: Sequence[float], down: float) -> list[tuple[float, float]]:
+        return [(x(i + end), y(value) + down) for i, value in enumerate(values) for end in (0, 1)]
+
+    for minute in range(-2, 17, 2):
+        sheet.path([(left, y(minute)), (right, y(minute))], "grid")
+        sheet.text(left - 12, y(minute), _clock(minute), "end small soft")
+    for batch in range(batches):
+        sheet.text(x(batch + 0.5), bottom + 18, str(batch + 1), "middle small soft")
+    sheet.path([(left, top - 8), (left, bottom), (right, bottom)], "axis")
+    sheet.text((left + right) / 2, bottom + 46, "batches (processing time)", "middle small soft")
+    sheet.text(24, 24, "event time", "small soft")
+
+    clicks = [min(click, buy - KEYS_WITHIN) for click, buy in pairs]
+    buys = [min(click, buy) for click, buy in pairs]
+    sheet.path(steps(KEYS_CLICKS, 0), "EARLY stroke")
+    sheet.path(steps(KEYS_BUYS, 0), "LATE stroke")
+    sheet.path(steps(clicks, 4), "EARLY stroke dashed")
+    sheet.path(steps(buys, 4), "LATE stroke dashed")
+    waits = (x(2.5), y(clicks[2]) - 4, 0, y(KEYS_BUYS[2]) - y(clicks[2]) + 14)
+    sheet.arrow(*waits, "axis")
+    sheet.text(x(2.5) + 10, y(3.3), "a buy may follow its click", "small soft halo")
+    sheet.text(x(2.5) + 10, y(3.3) + 17, "by 4 minutes", "small soft halo")
+    sheet.text(x(1.1), y(11.2), "clicks run ahead:", "small soft halo")
+    sheet.text(x(1.1), y(11.2) + 17, "they are kept, not late", "small soft halo")
+
+    side = right + 26
+    for level, look, name, fact in (
+        (110, "EARLY stroke", "key 0: clicks", "as the join receives it"),
+        (170, "LATE stroke", "key 1: buys", "as the join receives it"),
+        (250, "EARLY stroke dashed", "key 0, passed on", "no later pair has an earlier click"),
+        (310, "LATE stroke dashed", "key 1, passed on", "no later pair has an earlier buy"),
+    ):
+        sheet.path([(side, level), (side + 30, level)], look)
+        sheet.text(side + 42, level, name, "bold")
+        sheet.text(side + 42, level + 19, fact, "small soft")
+    return sheet
+
+
 PANES_ROWS = (  # batch, event time in minutes, value
     (1, 0.33, 3),
     (1, 0.83, 4),
@@ -628,7 +684,7 @@ def _merging(sheet: Sheet, top: float) -> None:
     sheet.text(at + 20, y, "where a writer stood when it noted", "small soft")
 
 
-FIGURES = (windows, lifetime, origins, sequences, panes, modes, sessions, slices, marks)
+FIGURES = (windows, lifetime, origins, sequences, keys, panes, modes, sessions, slices, marks)
 
 
 def main() -> None:

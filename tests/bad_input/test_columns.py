@@ -175,3 +175,9 @@ NO_ROWS: list[Any] = [5, "rows", {"t": [1]}, [{"t": 1}], FRAME.lazy(), [FRAME.la
 def test_what_is_no_frame_is_refused(value: Any) -> None:
     with pytest.raises(ev.PlanError, match=r"rows must be a Polars or Arrow frame"):
         pipeline().local(value, clock=[0])
+
+
+def test_a_column_that_does_not_exist_is_answered_with_those_that_the_user_has() -> None:
+    pipeline = ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.sum("nope"))
+    with pytest.raises(ev.PlanError, match=r"There are: 'ts', 'p'\.$"):
+        pipeline.local(pl.DataFrame({"ts": [0], "p": [1]}))

@@ -1,6 +1,7 @@
 """The figures are what their script draws, and each of them is shown on a page."""
 
 import importlib.util
+import re
 from types import ModuleType
 from typing import Any
 
@@ -36,3 +37,15 @@ def test_the_cuts_of_the_figure_of_marks_are_those_that_the_page_prints() -> Non
     for number, cut in enumerate(cuts, 1):
         times = [f"12:{time:02d}" for mark, _, time, _ in notes if mark == number]
         assert f"\n{number} {min(times)} {max(times)} {cut}\n" in text
+
+
+def test_the_watermarks_of_the_figure_of_keys_are_those_that_the_page_prints() -> None:
+    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    script = _script()
+    pairs = set(zip(script.KEYS_CLICKS, script.KEYS_BUYS, strict=True))
+    printed = re.findall(r"clicks at 12:(\d\d), buys at 12:(\d\d); passed on: key 0 at (\S+), key 1 at (\S+);", text)
+    assert len(printed) == 6
+    for clicks, buys, first, second in printed:
+        click, buy = int(clicks), int(buys)
+        assert (click, buy) in pairs
+        assert (first, second) == (script._clock(min(click, buy - script.KEYS_WITHIN)), script._clock(min(click, buy)))

@@ -41,8 +41,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "Did you mean 'price'?"
     >>> did_you_mean("zzz", ["price", "shop"])
     "There are: 'price', 'shop'."
+
+    Names that begin with two underscores are our own, and not a user's to choose.
     """
-    known = list(known)
+    known = [one for one in known if not str(one).startswith("__")]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]!r}?"

@@ -25,9 +25,14 @@ _LAYOUTS = {
 
 def explain(plan: Plan | JoinPlan | ProcessPlan) -> str:
     """Aligned lines, one fact each."""
-    facts = [*join_facts(plan), *_calls(plan)] if isinstance(plan, JoinPlan) else _facts(plan)
-    width = max(len(name) for name, _ in facts)
-    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
+    told = facts(plan)
+    width = max(len(name) for name, _ in told)
+    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in told) + "\n"
+
+
+def facts(plan: Plan | JoinPlan | ProcessPlan) -> list[tuple[str, str]]:
+    """What there is to say of a plan: pairs of a name and a line. Without a name, a line belongs to the one above."""
+    return [*join_facts(plan), *_calls(plan)] if isinstance(plan, JoinPlan) else _facts(plan)
 
 
 def _facts(plan: Plan | ProcessPlan) -> list[tuple[str, str]]:

@@ -57,3 +57,9 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return f"<Pipeline\n{self.explain()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        from eventide.plan.html import table
+
+        return table(self.plan)

@@ -58,6 +58,13 @@ class SqlPipeline:
         told = [one.explain() for one in self.pipelines]
         return "\n".join(told) + "".join(f"{one}\n" for one in self.notes)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        from eventide.plan.html import table
+
+        *first, last = self.pipelines
+        return "".join(table(one.plan) for one in first) + table(last.plan, self.notes)
+
     def local(self, *, clock: Clock | None = None, drain: bool = True, **tables: Table) -> LocalResult:
         """Run in this process; each frame of a table is a bundle. The panes are the query's result."""
         from eventide.streamsql.hosting import in_process

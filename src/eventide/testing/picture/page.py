@@ -12,7 +12,7 @@ from eventide.testing.picture.svg import element, text
 from eventide.testing.picture.timeline import Facet, Timeline
 
 _WIDTH, _HEIGHT = 600, 500
-_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 20, 16, 56
+_LEFT, _RIGHT, _TOP, _BOTTOM = 88, 30, 16, 56
 
 
 def picture(timeline: Timeline, *, title: str = "Event time and processing time", text: str = "") -> str:
