@@ -236,7 +236,7 @@ def _marks_at(stream: Stream, numbers: Sequence[int]) -> Iterator[Mark]:
 
 def _leave_quietly() -> None:
     """End this process if Spark has hung up, which is how it ends a source: what follows would be a traceback."""
-    if isinstance(sys.exc_info()[1], EOFError):
+    if isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
         os._exit(0)
 
 
