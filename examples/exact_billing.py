@@ -27,7 +27,7 @@ from eventide.time import format_instant
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-HOURS = 3  # in which calls are made
+HOURS = 2  # in which calls are made
 BEHIND = {"town": 0, "island": 1, "ship": 2}  # hours
 CALL = pl.Schema({"at": pl.Datetime("us", "UTC"), "customer": pl.String(), "cents": pl.Int64()})
 
@@ -35,7 +35,7 @@ CALL = pl.Schema({"at": pl.Datetime("us", "UTC"), "customer": pl.String(), "cent
 def made_up(rows: int) -> dict[tuple[str, int], pl.DataFrame]:
     """The calls of each gateway in each hour."""
     rng = Random(8)
-    share = max(rows // (HOURS * len(BEHIND)), 1)
+    share = max(rows // (HOURS * len(BEHIND)), 20)
 
     def call(hour: int) -> tuple[datetime, str, int]:
         return NOON + HOUR * (hour + rng.random()), f"customer {rng.randint(1, 5)}", rng.randint(1, 300)
@@ -64,6 +64,7 @@ def started(spark: SparkSession, name: str, calls: ev.Stream, address: str, plac
         panes=ev.sinks.memory(f"{name}_bills", rows=10_000_000),
         late=ev.sinks.memory(f"{name}_late", rows=10_000_000),
         checkpoint=place / name,
+        trigger="300 milliseconds",
     )
 
 
