@@ -127,5 +127,7 @@ def expected(clicks: pl.DataFrame, sales: pl.DataFrame, late: pl.DataFrame) -> p
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", type=int, default=20_000, help="how many clicks")
+    given = options.parse_args()
+    print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("ad clicks"), options.parse_args().rows, Path(place))
+        main(ev.session("ad clicks"), given.rows, Path(place))

@@ -127,5 +127,7 @@ def checked(spark: SparkSession, calls: pl.DataFrame) -> pl.DataFrame:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", type=int, default=20_000, help="how many calls")
+    given = options.parse_args()
+    print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("bills"), options.parse_args().rows, Path(place))
+        main(ev.session("bills"), given.rows, Path(place))

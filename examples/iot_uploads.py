@@ -116,5 +116,7 @@ def main(spark: SparkSession, rows: int, place: Path) -> pl.DataFrame:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", type=int, default=20_000, help="how many readings")
+    given = options.parse_args()
+    print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("uploads"), options.parse_args().rows, Path(place))
+        main(ev.session("uploads"), given.rows, Path(place))

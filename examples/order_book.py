@@ -133,5 +133,7 @@ def expected_bursts(sent: pl.DataFrame) -> pl.DataFrame:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rows", type=int, default=20_000, help="how many messages")
+    given = options.parse_args()
+    print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("order book"), options.parse_args().rows, Path(place))
+        main(ev.session("order book"), given.rows, Path(place))

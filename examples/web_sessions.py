@@ -128,5 +128,6 @@ if __name__ == "__main__":
     options.add_argument("--rows", type=int, default=5_000, help="how many pages")
     options.add_argument("--database", help="the URL of a PostgreSQL")
     given = options.parse_args()
+    print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
         main(ev.session("visits"), given.rows, Path(place), given.database)

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from pyspark.sql import SparkSession
 
+import eventide as ev
 from examples import ad_clicks, exact_billing, iot_uploads, order_book, web_sessions
 
 HOME = Path(__file__).parents[2] / "examples"
@@ -128,7 +129,10 @@ def test_bills_by_noted_time_have_every_call(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize("job", JOBS, ids=[job.stem for job in JOBS])
-def test_a_job_explains_itself(job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_explains_itself_without_spark(
+    job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ev, "session", lambda *_: pytest.fail("Spark was started"))
     monkeypatch.setattr(sys, "argv", [str(job), "--help"])
     with pytest.raises(SystemExit) as end:
         runpy.run_path(str(job), run_name="__main__")
