@@ -15,13 +15,16 @@ ON_SPARK := tests/spark
 PINNED := --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak chaos docs pins clean
+.PHONY: help demo examples test check bench soak chaos docs pins clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Run the demonstration
 	@$(RUN) -m eventide.demo
+
+examples: $(READY) ## Run the five example jobs
+	@for job in examples/*.py; do echo "$$job"; $(RUN) $$job || exit 1; done
 
 test: $(READY) ## Run all tests and doctests
 	@$(RUN) -m pytest -n 2 --dist worksteal $(ON_SPARK:%=--ignore=%)
