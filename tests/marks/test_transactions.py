@@ -6,12 +6,8 @@ import pytest
 
 from eventide.errors import DataError, PlanError
 from eventide.errors.marks import SeatTakenError
-from eventide.marks import Stream, Transaction, Writer
-from tests.marks.orders import SHOPS, Clock, numbers, order, orders, stored
-
-
-def noted(stream: Stream) -> list[tuple[int, dict[int, int]]]:
-    return [(note.time, dict(note.position)) for note in stream.store.notes(stream.name)]
+from eventide.marks import Writer
+from tests.marks.orders import SHOPS, UNANSWERED, Clock, noted, numbers, order, orders, stored
 
 
 def test_nothing_is_visible_before_the_commit_and_all_of_it_after() -> None:
@@ -61,10 +57,10 @@ def test_a_commit_is_harmless_when_its_answer_was_lost() -> None:
     transaction = Writer(stream, "till").begin()
     transaction.write(order(1))
     stream.store.lose("add")  # type: ignore[attr-defined]
-    with pytest.raises(ConnectionError):
+    with pytest.raises(UNANSWERED):
         transaction.flush()
     stream.store.lose("commit")  # type: ignore[attr-defined]
-    with pytest.raises(ConnectionError):
+    with pytest.raises(UNANSWERED):
         transaction.commit(50)
     transaction.commit(50)
     transaction.commit(50)
@@ -231,63 +227,3 @@ def test_an_empty_transaction_is_committed_beside_the_clock_without_a_note() -> 
     stream = orders()
     Writer(stream, "till", note_time="auto", clock=Clock()).begin().commit()
     assert noted(stream) == []
-
-
-def unanswered(stream: Stream, writer: Writer, how: str) -> Transaction:
-    transaction = writer.begin()
-    transaction.append([order(2)])
-    getattr(stream.store, how)("commit")
-    with pytest.raises(ConnectionError):
-        transaction.commit()
-    return transaction
-
-
-def test_a_note_after_a_commit_whose_answer_was_lost_covers_its_events() -> None:
-    stream = orders()
-    writer = Writer(stream, "till")
-    writer.append([order(1)])
-    unanswered(stream, writer, "lose")
-    writer.note_time(50)
-    assert noted(stream) == [(50, {0: 2})]
-
-
-def test_a_status_that_says_committed_lets_the_writer_know_where() -> None:
-    stream = orders()
-    writer = Writer(stream, "till")
-    assert unanswered(stream, writer, "lose").status == "committed"
-    writer.note_time(50)
-    assert noted(stream) == [(50, {0: 1})]
-
-
-def test_no_time_is_noted_while_a_commit_may_still_come_true() -> None:
-    stream = orders()
-    writer = Writer(stream, "till")
-    writer.append([order(1)])
-    transaction = unanswered(stream, writer, "fail")
-    with pytest.raises(DataError, match="was not answered"):
-        writer.note_time(50)
-    transaction.abort()
-    writer.note_time(50)
-    assert noted(stream) == [(50, {0: 1})]
-
-
-def test_a_commit_that_is_repeated_with_a_time_notes_it() -> None:
-    stream = orders()
-    writer = Writer(stream, "till")
-    unanswered(stream, writer, "lose").commit(50)
-    assert noted(stream) == [(50, {0: 1})]
-
-
-def test_the_clock_waits_for_a_commit_that_may_still_come_true_until_its_time_is_over() -> None:
-    clock = Clock()
-    stream = orders(clock=clock)
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
-    writer.append([order(1)])
-    first = clock.now
-    unanswered(stream, writer, "fail")
-    clock.now += 20_000_000
-    writer.tick()
-    assert noted(stream) == [(first, {0: 1})]
-    clock.now += 10_000_000
-    writer.tick()
-    assert noted(stream) == [(clock.now, {0: 1})]

@@ -9,7 +9,7 @@ import pytest
 from eventide.errors import PlanError
 from eventide.errors.marks import SeatTakenError
 from eventide.marks import Stream, Writer
-from tests.marks.orders import Clock, eventually, numbers, order, orders
+from tests.marks.orders import UNANSWERED, Clock, eventually, numbers, order, orders
 
 
 def noted(stream: Stream) -> list[tuple[str, int, dict[int, int]]]:
@@ -41,7 +41,7 @@ def test_the_time_goes_with_the_last_of_several_batches() -> None:
     for n in (1, 2):
         writer.write(order(n))
         stream.store.fail("append")  # type: ignore[attr-defined]
-        with pytest.raises(ConnectionError):
+        with pytest.raises(UNANSWERED):
             writer.flush()
     writer.note_time(50)
     assert (numbers(stream), noted(stream)) == ([1, 2], [("till", 50, {0: 2})])

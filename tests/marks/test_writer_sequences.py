@@ -6,7 +6,7 @@ import pytest
 
 from eventide.errors import PlanError
 from eventide.marks import Writer
-from tests.marks.orders import numbers, order, orders
+from tests.marks.orders import UNANSWERED, numbers, order, orders
 
 
 def test_a_sequence_that_was_appended_before_is_skipped() -> None:
@@ -32,7 +32,7 @@ def test_a_sequence_that_failed_is_appended_once_when_it_is_sent_again(failure: 
     stream = orders()
     writer = Writer(stream, "till")
     getattr(stream.store, failure)("append")
-    with pytest.raises(ConnectionError):
+    with pytest.raises(UNANSWERED):
         writer.append([order(1)], sequence=1)
     assert writer.unsent == []
     writer.append([order(1)], sequence=1)

@@ -12,6 +12,8 @@ from eventide.errors.marks import (
     LeaseLostError,
     SeatTakenError,
     SegmentSealedError,
+    StoreFailedError,
+    TransactionOverError,
     UnknownStreamError,
 )
 
@@ -27,6 +29,8 @@ _CODES: tuple[tuple[str, int, type[EventideError]], ...] = (
     ("seat_taken", 409, SeatTakenError),
     ("lease_lost", 409, LeaseLostError),
     ("conflict", 409, ConflictError),
+    ("transaction_over", 409, TransactionOverError),
+    ("store_failed", 500, StoreFailedError),
     ("gone", 409, DataError),
     ("refused", 422, PlanError),
     ("failed", 500, EventideError),

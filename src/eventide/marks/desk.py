@@ -6,9 +6,9 @@ import threading
 
 import pyarrow as pa
 
-from eventide.errors import EventideError
+from eventide.errors import PlanError
 from eventide.errors import marks as errors
-from eventide.errors.marks import SegmentSealedError
+from eventide.errors.marks import SeatTakenError, SegmentSealedError, TransactionOverError
 from eventide.marks.events import POINT, encode, parted
 from eventide.marks.outgoing import Batch
 from eventide.marks.stores.store import Seat, Store
@@ -52,18 +52,24 @@ class Desk:
         table = batch.table.append_column(POINT, pa.array(batch.where))
         self.store.add(self.seat, transaction, batch.number, len(table), encode(table))
 
-    def commit(self, transaction: str, time: int | None) -> None:
-        """Store the events of a transaction, and note a time with it, in one step. Again is harmless."""
-        again = transaction in self.unsure
+    def commit(self, transaction: str, time: int | None, *, again: bool = False) -> None:
+        """Store the events of a transaction, and note a time with it, in one step. Again is harmless (say ``again``:
+        it may have been committed without that time before).
+        """
+        again = again or transaction in self.unsure
         self.unsure.add(transaction)
         try:
             ends = self.store.commit(self.seat, transaction, note=time)
-        except EventideError:  # that is an answer
+        except (TransactionOverError, SeatTakenError):
             self.unsure.discard(transaction)
             raise
-        self.unsure.discard(transaction)
+        except PlanError:  # an answer to this call, but not to one before it
+            if not again:
+                self.unsure.discard(transaction)
+            raise
         self._come_to(ends)
-        if again and time is not None:  # it may have been committed without that time before
+        self.unsure.discard(transaction)
+        if again and time is not None and not self._has_noted(time):
             self.note(time)
 
     def abort(self, transaction: str) -> None:
@@ -81,6 +87,9 @@ class Desk:
             elif id_ not in known or known[id_].status == "aborted" or known[id_].deadline <= self.store.now():
                 self.unsure.discard(id_)
         return asked & self.unsure
+
+    def _has_noted(self, time: int) -> bool:
+        return any(one.writer == self.seat.writer and one.time >= time for one in self.store.notes(self.seat.stream))
 
     def _come_to(self, ends: dict[int, int]) -> None:
         if any(number not in self._segments for number in ends):

@@ -78,8 +78,8 @@ class ClockNotes:
         self._open[transaction] = at, at + timeout
 
     def waits_for(self, transaction: str) -> bool:
-        """Whether time was held up for a transaction until now."""
-        return transaction in self._open
+        """Whether time is held up for a transaction."""
+        return transaction in self._open and self._clock() < self._open[transaction][1]
 
     def ended(self, transaction: str) -> None:
         """A transaction was committed or aborted."""

@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Literal
 
-from eventide.errors import PlanError
-from eventide.errors import marks as stream_errors
 from eventide.errors import writers as errors
 from eventide.errors.marks import SeatTakenError
 from eventide.marks.desk import Desk
 from eventide.marks.events import Rows
-from eventide.marks.noting import Clock, ClockNotes, Ticker, Time, micros, wall_clock
+from eventide.marks.noting import Clock, ClockNotes, Ticker, Time, wall_clock
 from eventide.marks.outgoing import Outgoing
+from eventide.marks.sending import Sending
 from eventide.marks.streams import Stream, open_stream
 from eventide.marks.transaction import Status, Transaction, status_of
 from eventide.time import duration
@@ -73,7 +72,6 @@ class Writer:
             raise errors.unknown_routing_column(routing_key, schema.names)
         self.stream = found
         self.writer_id = writer_id or f"writer-{uuid.uuid4().hex}"
-        self._named = writer_id is not None
         self._schema, self._column, self._rows = schema, routing_key, batch_rows
         self._desk = Desk(found.store, found.store.open_writer(found.name, self.writer_id, take_over=take_over))
         self._out = Outgoing(schema, routing_key, self.writer_id, self._desk.sequence)
@@ -85,8 +83,9 @@ class Writer:
         if note_time == "auto":
             own = (note.time for note in found.store.notes(found.name) if note.writer == self.writer_id)
             self._notes = ClockNotes(every, self._clock, next(own, None))
-            if clock is None:
-                self._ticker = Ticker(every, self.tick, f"writer {self.writer_id!r}")
+        self._sending = Sending(self._desk, self._out, self._notes, named=writer_id is not None)
+        if self._notes is not None and clock is None:
+            self._ticker = Ticker(every, self.tick, f"writer {self.writer_id!r}")
 
     @property
     def last_sequence(self) -> int:
@@ -121,22 +120,22 @@ class Writer:
             if sequence is not None and (isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 1):
                 raise errors.bad_sequence(sequence)
             self._out.number_by(own=sequence is not None)
-            noted = self._due() if time is None else self._given(time)
+            noted = self._sending.due() if time is None else self._sending.given(time)
             if sequence is None:
                 self._out.gather()
                 self._out.take(rows)
-                self._send(noted)
+                self._sending.send(noted)
                 return True
             if sequence <= self._desk.sequence:
                 return False
             self._desk.append(self._out.batch(sequence, rows), noted)
-            self._noted(noted)
+            self._sending.noted(noted)
             return True
 
     def flush(self) -> None:
         """Send everything. It is durable when this returns."""
         with self._working():
-            self._flush()
+            self._sending.flush()
 
     def note_time(self, time: Time, *, nothing_written: bool = False) -> None:
         """Say that everything of this producer before ``time`` is written (microseconds, ISO-8601, or a datetime).
@@ -145,14 +144,14 @@ class Writer:
         before ``time``, and never wrote any. A time before the last one is refused; what was written is sent anyway.
         """
         with self._working():
-            self._note(self._given(time), nothing_written=nothing_written)
+            self._sending.note(self._sending.given(time), nothing_written=nothing_written)
 
     def tick(self) -> None:
         """With ``note_time="auto"``: note the clock if it is time to. The writer's thread does it, where it has one."""
         with self._working():
-            time = self._due()
+            time = self._sending.due()
             if time is not None and (len(self._out) or self._desk.position):
-                self._note(time)
+                self._sending.note(time)
 
     def begin(self, *, timeout: str | timedelta = "30 seconds") -> Transaction:
         """A transaction: events that become visible all at once, at its commit, or never. It is aborted when it is not
@@ -185,9 +184,9 @@ class Writer:
 
     def _close(self) -> None:
         try:
-            self._flush()
+            self._sending.flush()
             if self._notes is not None and self._desk.position and not self._desk.settle():
-                self._note(self._notes.time())
+                self._sending.note(self._notes.time())
             self._desk.store.close_writer(self._desk.seat)
         except SeatTakenError:
             if len(self._out):
@@ -220,72 +219,13 @@ class Writer:
         if self._closed:
             raise errors.writer_closed(self.stream.name, self.writer_id)
 
-    def _flush(self) -> None:
-        self._out.gather()
-        if self._out.batches:
-            self._send(self._due())
-
-    def _send(self, time: int | None) -> None:
-        """Batches in order; the time goes with the last one, in one step. If it is refused, they are sent without."""
-        try:
-            while self._out.batches:
-                last = len(self._out.batches) == 1
-                self._desk.append(self._out.batches[0], time if last else None)
-                self._out.batches.popleft()
-        except PlanError:
-            if time is not None:
-                self._send(None)
-            raise
-        self._noted(time)
-
-    def _note(self, time: int, *, nothing_written: bool = False) -> None:
-        self._out.gather()
-        if not (self._out.batches or self._desk.position or nothing_written):
-            raise errors.note_without_write(self.stream.name, self.writer_id)
-        if self._out.batches:
-            self._send(time)
-        else:
-            self._desk.note(time)
-            self._noted(time)
-
-    def _noted(self, time: int | None) -> None:
-        if self._notes is not None and time is not None:
-            self._notes.noted(time)
-
-    def _due(self) -> int | None:
-        if self._notes is None or self._desk.settle():
-            return None
-        return self._notes.due()
-
-    def _commit(self, id_: str, time: Time | None, *, empty: bool) -> None:
-        """For a transaction: the time that it gives is true of all that this writer has written."""
+    def _commit(self, id_: str, time: Time | None, *, empty: bool, again: bool) -> None:
         with self._working():
-            noted = None if time is None else self._given(time, without=id_)
-            if self._notes is not None:
-                if not self._notes.waits_for(id_):  # time went on without it
-                    raise stream_errors.transaction_over(id_, "expired")
-                noted = self._notes.time(without=id_)
-            if noted is not None:
-                self._flush()
-            if empty and not self._desk.position:  # nothing was ever written that a time could belong to
-                if time is not None:
-                    raise errors.note_without_write(self.stream.name, self.writer_id)
-                noted = None
-            self._desk.commit(id_, noted)
-            self._noted(noted)
+            self._sending.commit(id_, time, empty=empty, again=again)
 
     def _ended(self, id_: str) -> None:
         if self._notes is not None:
             self._notes.ended(id_)
-
-    def _given(self, time: Time, *, without: str | None = None) -> int:
-        if self._notes is not None:
-            raise errors.note_by_hand(self.writer_id)
-        if not self._named:
-            raise errors.note_without_id(self.stream.name)
-        for unsure in self._desk.settle(without=without):
-            raise errors.unsure_commit(self.writer_id, unsure)
-        return micros(time)
 
 
 def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
