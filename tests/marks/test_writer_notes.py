@@ -194,3 +194,16 @@ def test_the_thread_survives_a_failure_and_ends_when_the_writer_was_replaced() -
     assert not writer._ticker._thread.is_alive()
     with pytest.raises(SeatTakenError):
         writer.append([order(2)])
+
+
+def test_the_thread_goes_on_when_the_writer_could_not_be_closed() -> None:
+    stream = orders()
+    writer = Writer(stream, "till", note_time="auto", note_every="1 ms")
+    writer.append([order(1)])
+    stream.store.fail("close_writer")  # type: ignore[attr-defined]
+    with pytest.raises(UNANSWERED):
+        writer.close()
+    before = noted(stream)[0][1]
+    eventually(lambda: noted(stream)[0][1] > before)
+    writer.close()
+    assert writer._ticker is not None and not writer._ticker._thread.is_alive()

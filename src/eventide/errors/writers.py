@@ -94,6 +94,14 @@ def writer_closed(stream: str, writer: str) -> PlanError:
     return PlanError(f"Writer {writer!r} at stream {stream!r} is closed. Make a new one.")
 
 
+def writer_forked(stream: str, writer: str) -> PlanError:
+    """A copy of a writer in another process."""
+    return PlanError(
+        f"Writer {writer!r} at stream {stream!r} was made before this process was forked. Two of it would use the same "
+        "numbers, and events would be lost. Make a writer of its own, with another id, in each process."
+    )
+
+
 def unsent(writer: str, count: int) -> str:
     """What has become of events that could not be sent, to be added to the error that prevented it."""
     return (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pyarrow as pa
 
 from eventide.errors import PlanError
 from eventide.errors import marks as errors
+from eventide.errors import writers as writer_errors
 from eventide.errors.marks import SeatTakenError, SegmentSealedError, TransactionOverError
 from eventide.marks.events import POINT, encode, parted
 from eventide.marks.outgoing import Batch
@@ -20,7 +22,8 @@ class Desk:
     def __init__(self, store: Store, seat: Seat) -> None:
         self.store = store
         self.seat = seat
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
         self.sequence = seat.sequence
         """The highest sequence that was stored."""
         self.position = dict(seat.position)
@@ -28,6 +31,18 @@ class Desk:
         self.unsure: set[str] = set()
         """Transactions whose commit was not answered: nobody knows where their events are, if anywhere."""
         self._segments = store.stream(seat.stream).segments
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether this is a copy in a forked process: its numbers are used by the other one, too."""
+        return os.getpid() != self._process
+
+    @property
+    def lock(self) -> threading.RLock:
+        """One call at a time. Refused in a forked process, where the lock may be held by a thread that is not there."""
+        if self.elsewhere:
+            raise writer_errors.writer_forked(self.seat.stream, self.seat.writer)
+        return self._lock
 
     def append(self, batch: Batch, time: int | None) -> None:
         """Store a batch, and note a time with it, in one step. If its segments were sealed meanwhile, those that

@@ -95,5 +95,6 @@ class Sending:
         if self._notes is None:
             return None
         if not self._notes.waits_for(id_) and status_of(self._desk, id_) != "committed":
+            self._desk.abort(id_)  # the store may have heard of it later, and would still take it
             raise stream_errors.transaction_over(id_, "expired")
         return None if self._desk.settle(without=id_) else self._notes.time(without=id_)

@@ -132,7 +132,7 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status != "open":
+        if self._status != "open" or (error is not None and self._desk.elsewhere):
             return
         if error is None:
             self.commit()

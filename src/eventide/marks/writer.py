@@ -24,7 +24,8 @@ class Writer:
     """Writes events to a stream, in order for each routing key, and says how far its time has come.
 
     ``writer_id`` names the producer, and stays the same when it is restarted; each id belongs to one writer at a time
-    (``take_over=True`` ends the one that was there). Without an id a writer cannot note time.
+    (``take_over=True`` ends the one that was there). Without an id a writer cannot note time. A process that is forked
+    needs a writer of its own.
 
     ``routing_key`` names the column that decides the segment. Events without a key go to the segments by whole
     batches, and are in order within a batch only.
@@ -173,14 +174,17 @@ class Writer:
         return status_of(self._desk, id_)
 
     def close(self) -> None:
-        """Send everything, and give the id back. Open transactions are aborted. Again is harmless."""
-        if self._ticker is not None:
-            self._ticker.stop()
+        """Send everything, and give the id back. Open transactions are aborted. Again is harmless. In a forked process
+        it does nothing: the writer belongs to the one that made it.
+        """
+        if self._desk.elsewhere:
+            return
         with self._desk.lock:
-            if self._closed:
-                return
-            with self._working():
-                self._close()
+            if not self._closed:
+                with self._working():
+                    self._close()
+        if self._ticker is not None:  # only now: if closing fails, time goes on being noted
+            self._ticker.stop()
 
     def _close(self) -> None:
         try:
