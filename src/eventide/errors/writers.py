@@ -86,7 +86,7 @@ def mixed_numbering(writer: str, own: bool) -> PlanError:
 
 def bad_sequence(value: object) -> PlanError:
     """No number of a batch."""
-    return PlanError(f"append(sequence={value!r}): it must be a whole number, 1 or more, that grows.")
+    return PlanError(f"append(sequence={value!r}): it must be a whole number, from 1 to 2**62 - 1, that grows.")
 
 
 def writer_closed(stream: str, writer: str) -> PlanError:
@@ -126,4 +126,12 @@ def unsure_commit(writer: str, id_: str) -> DataError:
     return DataError(
         f"Writer {writer!r} cannot note time now: the commit of transaction {id_} was not answered, so nobody knows "
         "whether its events are written. commit() it again, or abort() it, first."
+    )
+
+
+def unsure_append(writer: str, sequence: int) -> DataError:
+    """A time that may, or may not, cover a batch."""
+    return DataError(
+        f"Writer {writer!r} cannot note time now: append(sequence={sequence}) was not answered, so nobody knows "
+        "whether its events are written. Send them again under that number first; to give them up, send the next batch."
     )

@@ -12,7 +12,7 @@ from eventide.errors import marks as errors
 from eventide.errors import writers as writer_errors
 from eventide.errors.marks import SeatTakenError, SegmentSealedError, TransactionOverError
 from eventide.marks.events import POINT, encode, parted
-from eventide.marks.outgoing import Batch
+from eventide.marks.outgoing import AUTOMATIC, Batch
 from eventide.marks.stores.store import Seat, Store
 
 
@@ -30,6 +30,8 @@ class Desk:
         """Where the last event in each segment ended."""
         self.unsure: set[str] = set()
         """Transactions whose commit was not answered: nobody knows where their events are, if anywhere."""
+        self.missing: dict[int, int] = {}
+        """Batches under numbers of the user's whose append was not answered, and when that was tried."""
         self._segments = store.stream(seat.stream).segments
 
     @property
@@ -57,6 +59,23 @@ class Desk:
                 self._look_again()
         self.sequence = max(self.sequence, batch.number)
         self._come_to(ends)
+
+    def append_own(self, batch: Batch, time: int | None, now: int) -> None:
+        """Store a batch under a number of the user's, who has to send it again if this fails."""
+        again = batch.number in self.missing
+        self.missing.setdefault(batch.number, now)
+        try:
+            self.append(batch, time)
+        except PlanError:  # an answer to this call, but not to one before it
+            if not again:
+                del self.missing[batch.number]
+            raise
+        self.missing = {number: tried for number, tried in self.missing.items() if number > batch.number}
+
+    @property
+    def own_sequence(self) -> int:
+        """The highest sequence that was stored under a number of the user's, unless automatic ones came after."""
+        return self.sequence if self.sequence < AUTOMATIC else 0
 
     def note(self, time: int) -> None:
         """Note a time at the position of all that was stored."""

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TypeAlias
 
@@ -53,20 +53,21 @@ class ClockNotes:
         self._open: dict[str, tuple[int, int]] = {}
         """Transactions that may still bring events: when each began, and when it ends."""
 
-    def due(self) -> int | None:
+    def due(self, *, held: Iterable[int] = ()) -> int | None:
         """The time to note now; None if the last note is not old enough."""
         if self._at is not None and self._at <= self._clock() < self._at + self._every:
             return None
-        return self.time()
+        return self.time(held=held)
 
-    def time(self, *, without: str | None = None) -> int:
-        """Now; but not beyond the beginning of a transaction that may still bring events, and never back.
+    def time(self, *, without: str | None = None, held: Iterable[int] = ()) -> int:
+        """Now; but not beyond the beginning of a transaction that may still bring events, nor beyond a time that is
+        ``held``, and never back.
 
         A clock that is set back makes time stand still until it has caught up.
         """
         now = self._clock()
         self._open = {id_: times for id_, times in self._open.items() if now < times[1]}
-        time = min([now, *(began for id_, (began, _) in self._open.items() if id_ != without)])
+        time = min([now, *held, *(began for id_, (began, _) in self._open.items() if id_ != without)])
         return time if self._last is None else max(self._last, time)
 
     def noted(self, time: int) -> None:

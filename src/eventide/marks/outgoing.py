@@ -16,6 +16,9 @@ from eventide.errors import marks as stream_errors
 from eventide.errors import writers as errors
 from eventide.marks.events import Rows, points, table_of
 
+AUTOMATIC = 2**62
+"""Numbers from here on are given by writers, those below by users: so the last one shows which of them were used."""
+
 
 class Batch(NamedTuple):
     """Events under one number, and where each of them lies in the key space.

@@ -7,7 +7,7 @@ from eventide.errors import marks as stream_errors
 from eventide.errors import writers as errors
 from eventide.marks.desk import Desk
 from eventide.marks.noting import ClockNotes, Time, micros
-from eventide.marks.outgoing import Outgoing
+from eventide.marks.outgoing import Batch, Outgoing
 from eventide.marks.transaction import status_of
 
 
@@ -59,20 +59,36 @@ class Sending:
         if self._notes is not None and time is not None:
             self._notes.noted(time)
 
-    def due(self) -> int | None:
+    def append_own(self, batch: Batch, time: Time | None, now: int) -> None:
+        """Store a batch under a number of the user's, and note a time with it."""
+        noted = self.due(upto=batch.number) if time is None else self.given(time, upto=batch.number)
+        self._desk.append_own(batch, noted, now)
+        self.noted(noted)
+
+    def due(self, *, upto: int = 0) -> int | None:
         """The time of the clock, if it is to be noted now."""
         if self._notes is None or self._desk.settle():
             return None
-        return self._notes.due()
+        return self._notes.due(held=self._missing(upto).values())
 
-    def given(self, time: Time, *, without: str | None = None) -> int:
-        """A time that the user gives; refused if it may not be noted. ``without`` is a transaction that it covers."""
+    def last(self) -> int | None:
+        """The time of the clock at the end."""
+        if self._notes is None or self._desk.settle():
+            return None
+        return self._notes.time(held=self._missing().values())
+
+    def given(self, time: Time, *, without: str | None = None, upto: int = 0) -> int:
+        """A time that the user gives; refused if it may not be noted. What it will cover is no hindrance: ``without``
+        is a transaction, ``upto`` the number of a batch.
+        """
         if self._notes is not None:
             raise errors.note_by_hand(self._desk.seat.writer)
         if not self._named:
             raise errors.note_without_id(self._desk.seat.stream)
         for unsure in self._desk.settle(without=without):
             raise errors.unsure_commit(self._desk.seat.writer, unsure)
+        for missing in self._missing(upto):
+            raise errors.unsure_append(self._desk.seat.writer, missing)
         return micros(time)
 
     def commit(self, id_: str, time: Time | None, *, empty: bool, again: bool) -> None:
@@ -97,4 +113,8 @@ class Sending:
         if not self._notes.waits_for(id_) and status_of(self._desk, id_) != "committed":
             self._desk.abort(id_)  # the store may have heard of it later, and would still take it
             raise stream_errors.transaction_over(id_, "expired")
-        return None if self._desk.settle(without=id_) else self._notes.time(without=id_)
+        held = self._missing().values()
+        return None if self._desk.settle(without=id_) else self._notes.time(without=id_, held=held)
+
+    def _missing(self, upto: int = 0) -> dict[int, int]:
+        return {number: tried for number, tried in self._desk.missing.items() if number > upto}

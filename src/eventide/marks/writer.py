@@ -13,7 +13,7 @@ from eventide.errors.marks import SeatTakenError
 from eventide.marks.desk import Desk
 from eventide.marks.events import Rows
 from eventide.marks.noting import Clock, ClockNotes, Ticker, Time, wall_clock
-from eventide.marks.outgoing import Outgoing
+from eventide.marks.outgoing import AUTOMATIC, Outgoing
 from eventide.marks.sending import Sending
 from eventide.marks.streams import Stream, open_stream
 from eventide.marks.transaction import Status, Transaction, status_of
@@ -75,7 +75,9 @@ class Writer:
         self.writer_id = writer_id or f"writer-{uuid.uuid4().hex}"
         self._schema, self._column, self._rows = schema, routing_key, batch_rows
         self._desk = Desk(found.store, found.store.open_writer(found.name, self.writer_id, take_over=take_over))
-        self._out = Outgoing(schema, routing_key, self.writer_id, self._desk.sequence)
+        self._out = Outgoing(schema, routing_key, self.writer_id, max(self._desk.sequence, AUTOMATIC))
+        if self._desk.sequence >= AUTOMATIC:
+            self._out.number_by(own=False)
         self._closed = False
         self._own_store = isinstance(stream, str)
         self._clock = clock or wall_clock
@@ -90,8 +92,8 @@ class Writer:
 
     @property
     def last_sequence(self) -> int:
-        """The highest sequence that is stored under this id, also by writers before this one; 0 if none is."""
-        return self._desk.sequence
+        """The highest ``sequence`` that is stored under this id, also by writers before this one; 0 if none is."""
+        return self._desk.own_sequence
 
     @property
     def unsent(self) -> list[Mapping[str, Any]]:
@@ -113,24 +115,21 @@ class Writer:
 
         With a ``sequence`` (numbers of your own, from 1, that grow) a batch can be sent again at any time, also by
         another process: if it, or a later one, is stored under this id already, nothing happens and False is
-        returned. Rows with a sequence are not kept if sending fails: send them again under the same one.
+        returned. Rows with a sequence are not kept if sending fails: send them again under the same one. Until that,
+        or a later one, is stored, no time is noted beyond the first try. An id under which events were written without
+        numbers of your own takes none: a repetition could not be told from a new batch.
 
         ``time`` is noted in the same step, as by ``note_time``.
         """
         with self._working():
-            if sequence is not None and (isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 1):
-                raise errors.bad_sequence(sequence)
+            _check_sequence(sequence)
             self._out.number_by(own=sequence is not None)
+            if sequence is not None:
+                return self._append_own(rows, sequence, time)
             noted = self._sending.due() if time is None else self._sending.given(time)
-            if sequence is None:
-                self._out.gather()
-                self._out.take(rows)
-                self._sending.send(noted)
-                return True
-            if sequence <= self._desk.sequence:
-                return False
-            self._desk.append(self._out.batch(sequence, rows), noted)
-            self._sending.noted(noted)
+            self._out.gather()
+            self._out.take(rows)
+            self._sending.send(noted)
             return True
 
     def flush(self) -> None:
@@ -186,11 +185,18 @@ class Writer:
         if self._ticker is not None:  # only now: if closing fails, time goes on being noted
             self._ticker.stop()
 
+    def _append_own(self, rows: Rows, sequence: int, time: Time | None) -> bool:
+        if sequence <= self._desk.sequence:
+            return False
+        self._sending.append_own(self._out.batch(sequence, rows), time, self._clock())
+        return True
+
     def _close(self) -> None:
         try:
             self._sending.flush()
-            if self._notes is not None and self._desk.position and not self._desk.settle():
-                self._sending.note(self._notes.time())
+            time = self._sending.last()
+            if time is not None and self._desk.position:
+                self._sending.note(time)
             self._desk.store.close_writer(self._desk.seat)
         except SeatTakenError:
             if len(self._out):
@@ -241,3 +247,8 @@ def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
         raise errors.auto_without_id()
     if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
         raise errors.bad_batch_rows(batch_rows)
+
+
+def _check_sequence(value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < AUTOMATIC):
+        raise errors.bad_sequence(value)
