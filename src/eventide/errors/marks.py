@@ -87,7 +87,14 @@ def unknown_columns(names: Sequence[str], known: Sequence[str]) -> PlanError:
 def not_the_schema(schema: Any, cause: object) -> PlanError:
     """Events that do not fit the columns of their stream."""
     columns = ", ".join(f"{field.name} {field.type}" for field in schema)
-    return PlanError(f"The events do not fit the stream's columns ({columns}): {cause}")
+    return PlanError(f"The events do not fit the stream's columns ({columns}): {str(cause).removesuffix('.')}.")
+
+
+def fraction(field: Any, value: object) -> PlanError:
+    """A number that would lose a part of itself."""
+    return PlanError(
+        f"Column {field.name!r} ({field.type}) takes whole numbers, not {value}. Round it, or choose another type."
+    )
 
 
 def segment_sealed(stream: str, number: int) -> SegmentSealedError:

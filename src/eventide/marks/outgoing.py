@@ -94,6 +94,19 @@ class Outgoing:
         self.batches.append(Batch(self.last, table, where))
         self._events, self._keys = [], []
 
+    def sift(self) -> list[PlanError]:
+        """Make a batch of all loose events that fit; what is wrong with the others."""
+        refused: list[PlanError] = []
+        while self._events:
+            before = len(self._events)
+            try:
+                self.gather()
+            except PlanError as cause:
+                if len(self._events) == before:
+                    raise
+                refused.append(cause)
+        return refused
+
     def take(self, rows: Rows) -> None:
         """A batch of these rows."""
         self.batches.append(self.batch(self.last + 1, rows))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Literal
 
+from eventide.errors import PlanError
 from eventide.errors import writers as errors
 from eventide.errors.marks import SeatTakenError
 from eventide.marks.desk import Desk
@@ -79,6 +80,8 @@ class Writer:
         if self._desk.sequence >= AUTOMATIC:
             self._out.number_by(own=False)
         self._closed = False
+        self._refused: list[PlanError] = []
+        """Of events that the thread found unfit, until whoever wrote them is told."""
         self._own_store = isinstance(stream, str)
         self._clock = clock or wall_clock
         self._notes: ClockNotes | None = None
@@ -88,7 +91,7 @@ class Writer:
             self._notes = ClockNotes(every, self._clock, next(own, None))
         self._sending = Sending(self._desk, self._out, self._notes, named=writer_id is not None)
         if self._notes is not None and clock is None:
-            self._ticker = Ticker(every, self.tick, f"writer {self.writer_id!r}")
+            self._ticker = Ticker(every, self._tick_unseen, f"writer {self.writer_id!r}")
 
     @property
     def last_sequence(self) -> int:
@@ -107,6 +110,8 @@ class Writer:
             self._must_be_open()
             self._out.number_by(own=False)
             self._out.add(event, routing_key)
+            if self._refused:
+                self._tell_refused()
             if self._out.loose >= self._rows:
                 self.flush()
 
@@ -149,9 +154,20 @@ class Writer:
     def tick(self) -> None:
         """With ``note_time="auto"``: note the clock if it is time to. The writer's thread does it, where it has one."""
         with self._working():
-            time = self._sending.due()
-            if time is not None and (len(self._out) or self._desk.position):
-                self._sending.note(time)
+            self._tick()
+
+    def _tick(self) -> None:
+        time = self._sending.due()
+        if time is not None and (len(self._out) or self._desk.position):
+            self._sending.note(time)
+
+    def _tick_unseen(self) -> None:
+        """For the thread. An event that does not fit is the business of whoever wrote it: kept for their next call."""
+        with self._desk.lock:
+            if self._closed:
+                return
+            self._refused += self._out.sift()
+            self._tick()
 
     def begin(self, *, timeout: str | timedelta = "30 seconds") -> Transaction:
         """A transaction: events that become visible all at once, at its commit, or never. It is aborted when it is not
@@ -180,10 +196,11 @@ class Writer:
             return
         with self._desk.lock:
             if not self._closed:
-                with self._working():
+                with self._working(tell=False):
                     self._close()
         if self._ticker is not None:  # only now: if closing fails, time goes on being noted
             self._ticker.stop()
+        self._tell_refused()
 
     def _append_own(self, rows: Rows, sequence: int, time: Time | None) -> bool:
         if sequence <= self._desk.sequence:
@@ -192,6 +209,7 @@ class Writer:
         return True
 
     def _close(self) -> None:
+        self._refused += self._out.sift()  # one event that does not fit must not hold up the end
         try:
             self._sending.flush()
             time = self._sending.last()
@@ -212,10 +230,12 @@ class Writer:
         self.close()
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _working(self, *, tell: bool = True) -> Iterator[None]:
         """One call at a time; whoever fails says what became of the events."""
         with self._desk.lock:
             self._must_be_open()
+            if tell:
+                self._tell_refused()
             try:
                 yield
             except SeatTakenError as cause:
@@ -224,6 +244,13 @@ class Writer:
                 if self._out.batches:
                     cause.add_note(errors.unsent(self.writer_id, len(self._out)))
                 raise
+
+    def _tell_refused(self) -> None:
+        refused, self._refused = self._refused, []
+        if refused:
+            for other in refused[1:]:
+                refused[0].add_note(str(other))
+            raise refused[0]
 
     def _must_be_open(self) -> None:
         if self._closed:

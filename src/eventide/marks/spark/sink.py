@@ -19,7 +19,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from eventide.errors import marks as errors
+from eventide.errors.writers import mixed_numbering
 from eventide.marks.events import POINT, encode, points, table_of
+from eventide.marks.outgoing import AUTOMATIC
 from eventide.marks.spark.reading import PLACE
 from eventide.marks.streams import open_stream
 from eventide.time import LAST
@@ -73,6 +75,8 @@ class Staging:
         staged = [one for one in messages if isinstance(one, Staged)]
         ids = [one.transaction for one in staged if one.transaction is not None]
         noted = max((one.noted for one in staged if one.noted is not None), default=None)
+        if sequence is not None and self._seat.sequence >= AUTOMATIC:
+            raise mixed_numbering(self._seat.writer, own=False)  # every batch would be taken for a repetition
         store.commit_batch(self._seat, self._seat.sequence + 1 if sequence is None else sequence, ids, note=noted)
 
     def drop(self, messages: list[Any]) -> None:
