@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eventide.errors import PlanError
 from eventide.errors import marks as errors
-from eventide.marks.fractions import refuse_fractions
+from eventide.marks.fractions import column_of
 from eventide.marks.segments import Segments
 from eventide.marks.stores.store import Part
 from eventide.state.hashing import hashed
@@ -38,9 +38,9 @@ def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
             strange = {name for row in rows for name in row} - set(schema.names)
             if strange:
                 raise errors.unknown_columns(sorted(strange), schema.names)
-            table = pa.Table.from_pylist(list(rows), schema)
-            refuse_fractions(rows, schema)
-            return table
+            return pa.table(
+                [column_of([row.get(field.name) for row in rows], field) for field in schema], schema=schema
+            )
         strange = set(rows.column_names) - set(schema.names)
         if strange:
             raise errors.unknown_columns(sorted(strange), schema.names)

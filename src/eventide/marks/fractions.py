@@ -13,19 +13,21 @@ import pyarrow as pa
 from eventide.errors import marks as errors
 
 
-def refuse_fractions(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
-    """Refuse rows, which else fit a schema, that would lose a part of a number.
+def column_of(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    """Values of Python as a column. Refused if a number would lose a part of itself.
 
-    >>> refuse_fractions([{"n": 1.0}], pa.schema({"n": pa.int64()}))
-    >>> refuse_fractions([{"n": 1.5}], pa.schema({"n": pa.int64()}))
+    >>> column_of([1, 2.0, None], pa.field("n", pa.int64())).to_pylist()
+    [1, 2, None]
+    >>> column_of([1, 2.5], pa.field("n", pa.int64()))
     Traceback (most recent call last):
     ...
-    eventide.errors.kinds.PlanError: Column 'n' (int64) takes whole numbers, not 1.5. Round it, or choose another type.
+    eventide.errors.kinds.PlanError: Column 'n' (int64) takes whole numbers, not 2.5. Round it, or choose another type.
     """
-    for field in schema:
-        if _is_whole(field.type):
-            for value in _fractions([row.get(field.name) for row in rows], field.type):
-                raise errors.fraction(field, value)
+    column = pa.array(values, field.type)
+    if _is_whole(field.type):
+        for value in _fractions(values, field.type):
+            raise errors.fraction(field, value)
+    return column
 
 
 def _fractions(values: Sequence[Any], kind: pa.DataType) -> Iterator[Any]:
