@@ -38,9 +38,8 @@ def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
             strange = {name for row in rows for name in row} - set(schema.names)
             if strange:
                 raise errors.unknown_columns(sorted(strange), schema.names)
-            return pa.table(
-                [column_of([row.get(field.name) for row in rows], field) for field in schema], schema=schema
-            )
+            values = ([row.get(name) for row in rows] for name in schema.names)
+            return pa.table(list(map(column_of, values, schema)), schema=schema)
         strange = set(rows.column_names) - set(schema.names)
         if strange:
             raise errors.unknown_columns(sorted(strange), schema.names)
