@@ -191,7 +191,7 @@ def test_a_writer_learns_what_became_of_a_transaction_before_its_restart() -> No
 def test_the_clock_is_not_noted_beyond_the_beginning_of_an_open_transaction() -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     began = clock.now = clock.now + 10_000_000
     transaction = writer.begin(timeout="1 minute")
@@ -206,7 +206,7 @@ def test_the_clock_is_not_noted_beyond_the_beginning_of_an_open_transaction() ->
 def test_the_clock_goes_on_without_a_transaction_whose_time_is_over() -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     transaction = writer.begin(timeout="1 minute")
     transaction.append([order(2)])
@@ -218,12 +218,15 @@ def test_the_clock_goes_on_without_a_transaction_whose_time_is_over() -> None:
 
 
 def test_a_time_at_the_commit_is_refused_beside_the_clock() -> None:
-    transaction = Writer(orders(), "till", note_time="auto", clock=Clock()).begin()
+    transaction = Writer(orders(), "till", note_time="auto", note_margin="0 s", clock=Clock()).begin()
     with pytest.raises(PlanError, match="by itself"):
         transaction.commit(50)
 
 
-def test_an_empty_transaction_is_committed_beside_the_clock_without_a_note() -> None:
+def test_an_empty_transaction_is_committed_with_the_clock_as_well() -> None:
+    clock = Clock()
     stream = orders()
-    Writer(stream, "till", note_time="auto", clock=Clock()).begin().commit()
-    assert noted(stream) == []
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
+    clock.now += 1_000_000
+    writer.begin().commit()
+    assert noted(stream) == [(clock.now, {})]

@@ -58,7 +58,7 @@ def test_a_commit_that_is_repeated_with_a_time_notes_it() -> None:
 def test_the_clock_waits_for_a_commit_that_may_still_come_true_until_its_time_is_over() -> None:
     clock = Clock()
     stream = orders(clock=clock)
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     first = clock.now
     unanswered(stream, writer, "fail")
@@ -142,7 +142,7 @@ def test_a_block_whose_commit_was_done_though_not_answered_lets_its_error_throug
 def test_a_commit_that_was_done_is_not_taken_for_one_that_came_too_late() -> None:
     clock = Clock()
     stream = orders(clock=clock)
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     transaction = unanswered(stream, writer, "lose")
     clock.now += 40_000_000
@@ -155,7 +155,7 @@ def test_the_clock_does_not_go_past_a_transaction_that_is_about_to_be_committed(
     """Its timeout is over here, while the store, which heard of it later, would still take it."""
     clock, store_clock = Clock(), Clock()
     stream = orders(clock=store_clock)
-    writer = Writer(stream, "till", note_time="auto", note_every="1 minute", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 minute", clock=clock)
     transaction = writer.begin(timeout="30 seconds")
     transaction.append([order(1)])
     before = clock.now
@@ -171,7 +171,7 @@ def test_the_clock_does_not_go_past_a_transaction_that_is_about_to_be_committed(
 def test_what_a_writer_holds_is_sent_before_a_commit_without_a_time_of_its_own() -> None:
     clock = Clock()
     stream = orders(clock=clock)
-    writer = Writer(stream, "till", note_time="auto", note_every="1 second", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 second", clock=clock)
     writer.append([order(1)])
     transaction = writer.begin()
     transaction.append([order(2)])

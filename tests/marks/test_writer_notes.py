@@ -108,7 +108,7 @@ def test_a_note_after_a_scale_event_covers_the_segments_before_and_after() -> No
 def test_the_clock_is_noted_when_something_is_sent_and_again_after_the_interval() -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="5 seconds", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="5 seconds", clock=clock)
     writer.append([order(1)])
     assert noted(stream) == [("till", clock.now, {0: 1})]
     first = clock.now
@@ -121,17 +121,63 @@ def test_the_clock_is_noted_when_something_is_sent_and_again_after_the_interval(
     assert noted(stream) == [("till", clock.now, {0: 2})]
 
 
-def test_the_clock_is_not_noted_before_the_first_event() -> None:
+def test_the_clock_is_noted_from_the_start_though_nothing_is_written() -> None:
+    clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=Clock())
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
+    assert noted(stream) == [("till", clock.now, {})]
+    clock.now += 5_000_000
     writer.tick()
-    writer.flush()
-    assert noted(stream) == []
+    assert noted(stream) == [("till", clock.now, {})]
+    clock.now += 1
+    writer.close()
+    assert noted(stream) == [("till", clock.now, {})]
+
+
+def test_a_writer_that_opens_again_notes_the_clock_at_the_position_of_the_one_before() -> None:
+    clock = Clock()
+    stream = orders()
+    with Writer(stream, "till") as before:
+        before.append([order(1)])
+    Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
+    assert noted(stream) == [("till", clock.now, {0: 1})]
+
+
+def test_a_writer_whose_first_note_fails_gives_its_id_back() -> None:
+    stream = orders()
+    stream.store.fail("note")  # type: ignore[attr-defined]
+    with pytest.raises(UNANSWERED):
+        Writer(stream, "till", note_time="auto", clock=Clock())
+    Writer(stream, "till", note_time="auto", clock=Clock())
+
+
+def test_the_clock_is_noted_a_margin_behind_until_the_end() -> None:
+    clock = Clock()
+    stream = orders(clock=clock)
+    opened = clock.now
+    writer = Writer(stream, "till", note_time="auto", note_margin="2 seconds", clock=clock)
+    assert noted(stream) == [("till", opened - 2_000_000, {})]
+    clock.now += 10_000_000
+    transaction = writer.begin()
+    clock.now += 10_000_000
+    writer.append([order(1)])
+    assert noted(stream) == [("till", opened + 8_000_000, {0: 1})]
+    transaction.commit()
+    assert noted(stream) == [("till", opened + 18_000_000, {0: 1})]
+    writer.close()
+    assert noted(stream) == [("till", opened + 20_000_000, {0: 1})]
+
+
+def test_the_margin_is_a_second_unless_another_one_is_chosen() -> None:
+    clock = Clock()
+    stream = orders()
+    Writer(stream, "till", note_time="auto", clock=clock)
+    assert noted(stream) == [("till", clock.now - 1_000_000, {})]
 
 
 def test_the_clock_is_noted_with_all_that_was_written_before() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=Clock())
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=Clock())
     writer.write(order(1))
     writer.tick()
     assert (numbers(stream), noted(stream)) == ([1], [("till", 1_000_000_000, {0: 1})])
@@ -140,7 +186,7 @@ def test_the_clock_is_noted_with_all_that_was_written_before() -> None:
 def test_the_clock_is_noted_a_last_time_at_the_end() -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     clock.now += 1
     writer.close()
@@ -152,17 +198,17 @@ def test_the_clock_is_noted_a_last_time_at_the_end() -> None:
 def test_time_stands_still_while_a_clock_that_was_set_back_catches_up(restarted: bool) -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     first, clock.now = clock.now, clock.now - 60_000_000
     if restarted:
-        writer = Writer(stream, "till", note_time="auto", clock=clock, take_over=True)
+        writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock, take_over=True)
     writer.append([order(2)])
     assert noted(stream) == [("till", first, {0: 2})]
 
 
 def test_a_time_of_ones_own_is_refused_beside_the_clock() -> None:
-    writer = Writer(orders(), "till", note_time="auto", clock=Clock())
+    writer = Writer(orders(), "till", note_time="auto", note_margin="0 s", clock=Clock())
     with pytest.raises(PlanError, match="by itself"):
         writer.note_time(50)
     with pytest.raises(PlanError, match="by itself"):

@@ -91,7 +91,7 @@ def test_automatic_numbers_after_own_ones_are_not_taken_for_them() -> None:
 def test_the_clock_is_not_noted_past_a_sequence_that_was_not_answered(failure: str) -> None:
     clock = Clock()
     stream = orders(clock=clock)
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)], sequence=1)
     tried = clock.now = clock.now + 4_000_000
     getattr(stream.store, failure)("append")

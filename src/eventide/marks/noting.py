@@ -45,8 +45,9 @@ class ClockNotes:
     True
     """
 
-    def __init__(self, every: int, clock: Clock, last: int | None = None) -> None:
+    def __init__(self, every: int, clock: Clock, last: int | None = None, *, margin: int = 0) -> None:
         self._every = every
+        self._margin = margin
         self._clock = clock
         self._last = last
         self._at: int | None = None
@@ -59,20 +60,26 @@ class ClockNotes:
             return None
         return self.time(held=held)
 
-    def time(self, *, without: str | None = None, held: Iterable[int] = ()) -> int:
+    def time(self, *, without: str | None = None, held: Iterable[int] = (), final: bool = False) -> int:
         """Now; but not beyond the beginning of a transaction that may still bring events, nor beyond a time that is
-        ``held``, and never back.
+        ``held``, and never back. ``margin`` before that: an event gets its time a little before it is written, and
+        time may be noted between the two. Not so if this is the ``final`` one.
 
         A clock that is set back makes time stand still until it has caught up.
         """
         now = self._clock()
         self._open = {id_: times for id_, times in self._open.items() if now < times[1]}
-        time = min([now, *held, *(began for id_, (began, _) in self._open.items() if id_ != without)])
+        held = [*held, *(began for id_, (began, _) in self._open.items() if id_ != without)]
+        time = min([now if final else now - self._margin, *(one - self._margin for one in held)])
         return time if self._last is None else max(self._last, time)
 
     def noted(self, time: int) -> None:
         """A time was noted."""
         self._last, self._at = time, self._clock()
+
+    def opened(self, time: int) -> None:
+        """A time was noted before anything was written: what is written first is still noted at once."""
+        self._last = time
 
     def began(self, transaction: str, at: int, timeout: int) -> None:
         """A transaction began, and holds time up until it ends."""

@@ -24,6 +24,25 @@ class Sending:
         self._notes = notes
         self._named = named
 
+    def open(self) -> None:
+        """Note the clock before anything is written, so that time waits for this writer from its beginning."""
+        if self._notes is not None:
+            time = self._notes.time()
+            self._desk.note(time)
+            self._notes.opened(time)
+
+    def tick(self) -> None:
+        """Note the clock, if it is time to; also where nothing was written."""
+        time = self.due()
+        if time is not None:
+            self.note(time, nothing_written=True)
+
+    def close(self) -> None:
+        """Send everything, and note the clock a last time."""
+        self.flush()
+        if self._notes is not None and not self._desk.settle():
+            self.note(self._notes.time(held=self._missing().values(), final=True), nothing_written=True)
+
     def flush(self) -> None:
         """Send everything."""
         self._out.gather()
@@ -71,12 +90,6 @@ class Sending:
             return None
         return self._notes.due(held=self._missing(upto).values())
 
-    def last(self) -> int | None:
-        """The time of the clock at the end."""
-        if self._notes is None or self._desk.settle():
-            return None
-        return self._notes.time(held=self._missing().values())
-
     def given(self, time: Time, *, without: str | None = None, upto: int = 0) -> int:
         """A time that the user gives; refused if it may not be noted. What it will cover is no hindrance: ``without``
         is a transaction, ``upto`` the number of a batch.
@@ -99,10 +112,8 @@ class Sending:
         if noted is not None:
             self._out.gather()
             self.send(None)
-        if empty and not self._desk.position:  # nothing was ever written that a time could belong to
-            if time is not None:
-                raise errors.note_without_write(self._desk.seat.stream, self._desk.seat.writer)
-            noted = None
+        if time is not None and empty and not self._desk.position:
+            raise errors.note_without_write(self._desk.seat.stream, self._desk.seat.writer)
         self._desk.commit(id_, noted, again=again)
         self.noted(noted)
 

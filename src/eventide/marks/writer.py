@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Literal
 
-from eventide.errors import PlanError
+from eventide.errors import EventideError, PlanError
 from eventide.errors import writers as errors
 from eventide.errors.marks import SeatTakenError
 from eventide.marks.desk import Desk
@@ -36,9 +36,11 @@ class Writer:
     lost, and nothing is stored twice. At the end of a ``with`` block all that was written is sent, whether or not
     there was an exception; use a transaction where all or nothing is wanted.
 
-    With ``note_time="auto"`` the wall clock is noted, at most ``note_every`` so often, by a thread and whenever
-    something is sent: right for events that have the time at which they are written. With a ``clock`` of your own
-    there is no thread: call ``tick()``. All methods may be called from several threads.
+    With ``note_time="auto"`` the wall clock is noted, from the start and at most ``note_every`` so often, by a thread
+    and whenever something is sent: right for events that have the time at which they are written. What is noted is
+    ``note_margin`` behind the clock: an event must be written at most that long after it got its time, also by other
+    threads. With a ``clock`` of your own there is no thread: call ``tick()``. All methods may be called from several
+    threads.
 
     >>> import pyarrow as pa
     >>> from eventide.marks.stores.memory import MemoryStore
@@ -62,12 +64,14 @@ class Writer:
         routing_key: str | None = None,
         batch_rows: int = 1000,
         note_every: str | timedelta = "5 seconds",
+        note_margin: str | timedelta = "1 second",
         take_over: bool = False,
         token: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         _check(writer_id, note_time, batch_rows)
         every = duration(note_every, what="note_every of Writer()")
+        margin = duration(note_margin, what="note_margin of Writer()", zero=True)
         found = stream if isinstance(stream, Stream) else open_stream(stream, token=token)
         schema = found.schema
         if routing_key is not None and routing_key not in schema.names:
@@ -88,8 +92,9 @@ class Writer:
         self._ticker: Ticker | None = None
         if note_time == "auto":
             own = (note.time for note in found.store.notes(found.name) if note.writer == self.writer_id)
-            self._notes = ClockNotes(every, self._clock, next(own, None))
+            self._notes = ClockNotes(every, self._clock, next(own, None), margin=margin)
         self._sending = Sending(self._desk, self._out, self._notes, named=writer_id is not None)
+        self._begin_noting()
         if self._notes is not None and clock is None:
             self._ticker = Ticker(every, self._tick_unseen, f"writer {self.writer_id!r}")
 
@@ -154,12 +159,7 @@ class Writer:
     def tick(self) -> None:
         """With ``note_time="auto"``: note the clock if it is time to. The writer's thread does it, where it has one."""
         with self._working():
-            self._tick()
-
-    def _tick(self) -> None:
-        time = self._sending.due()
-        if time is not None and (len(self._out) or self._desk.position):
-            self._sending.note(time)
+            self._sending.tick()
 
     def _tick_unseen(self) -> None:
         """For the thread. An event that does not fit is the business of whoever wrote it: kept for their next call."""
@@ -167,7 +167,7 @@ class Writer:
             if self._closed:
                 return
             self._refused += self._out.sift()
-            self._tick()
+            self._sending.tick()
 
     def begin(self, *, timeout: str | timedelta = "30 seconds") -> Transaction:
         """A transaction: events that become visible all at once, at its commit, or never. It is aborted when it is not
@@ -202,6 +202,14 @@ class Writer:
             self._ticker.stop()
         self._tell_refused()
 
+    def _begin_noting(self) -> None:
+        try:
+            self._sending.open()
+        except BaseException:
+            with suppress(EventideError):  # nobody else would give the id back
+                self._desk.store.close_writer(self._desk.seat)
+            raise
+
     def _append_own(self, rows: Rows, sequence: int, time: Time | None) -> bool:
         if sequence <= self._desk.sequence:
             return False
@@ -211,10 +219,7 @@ class Writer:
     def _close(self) -> None:
         self._refused += self._out.sift()  # one event that does not fit must not hold up the end
         try:
-            self._sending.flush()
-            time = self._sending.last()
-            if time is not None and self._desk.position:
-                self._sending.note(time)
+            self._sending.close()
             self._desk.store.close_writer(self._desk.seat)
         except SeatTakenError:
             if len(self._out):
