@@ -90,6 +90,16 @@ def test_a_time_in_the_past_is_refused_and_what_was_written_is_stored() -> None:
     assert (numbers(stream), noted(stream)) == ([1, 2], [("till", 50, {0: 1})])
 
 
+@pytest.mark.parametrize("time", [2**70, 2**63 - 1, 2**62 + 1, -(2**63)])
+def test_a_time_that_no_event_can_have_is_refused(time: int) -> None:
+    stream = orders()
+    writer = Writer(stream, "till")
+    writer.append([order(1)])
+    with pytest.raises(PlanError, match="time to note"):
+        writer.note_time(time)
+    assert noted(stream) == []
+
+
 def test_a_note_after_a_scale_event_covers_the_segments_before_and_after() -> None:
     stream = orders(segments=2)
     writer = Writer(stream, "till", routing_key="shop")

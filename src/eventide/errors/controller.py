@@ -22,6 +22,10 @@ class UnreachableError(EventideError):
     """A controller does not answer. Whether it did what was asked is not known, unless asking again is harmless."""
 
 
+class TooLargeError(PlanError):
+    """A request is larger than a controller takes. Nothing of it was done."""
+
+
 # The first that fits: codes say which exception it was, so that it is the same on both sides.
 _CODES: tuple[tuple[str, int, type[EventideError]], ...] = (
     ("unknown_stream", 404, UnknownStreamError),
@@ -49,7 +53,9 @@ def code_of(error: EventideError) -> tuple[str, int]:
 
 def told(code: object, message: str) -> EventideError:
     """The error that a controller told."""
-    kind = PlanError if code in ("wrong_token", "too_large", "unknown_call") else _KINDS.get(str(code), EventideError)
+    if code == "too_large":
+        return TooLargeError(message)
+    kind = PlanError if code in ("wrong_token", "unknown_call") else _KINDS.get(str(code), EventideError)
     return kind(message)
 
 
@@ -72,9 +78,9 @@ def wrong_token() -> PlanError:
     return PlanError("The token is missing or wrong. Set EVENTIDE_TOKEN, or say token=, to that of the controller.")
 
 
-def too_large(most: int) -> PlanError:
+def too_large(most: int) -> TooLargeError:
     """A request that would not fit."""
-    return PlanError(
+    return TooLargeError(
         f"The request is larger than the {most:,} bytes that this controller takes. Flush smaller batches, or start it "
         "with a larger --max-body."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eventide.errors.controller import TooLargeError
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 from eventide.errors.marks import SeatTakenError
 
@@ -49,6 +50,20 @@ def not_an_event(value: object) -> PlanError:
 def bad_event(event: object, kept: int, cause: object) -> PlanError:
     """One event among many that does not fit."""
     return PlanError(f"The event {event!r} was not taken: {cause} The other {kept} that were written are kept.")
+
+
+def too_large_to_send(count: int, cause: TooLargeError) -> TooLargeError:
+    """Events that no request can hold."""
+    which = "1 event that was written was" if count == 1 else f"{count} events that were to be stored together were"
+    return TooLargeError(f"{which} not taken: {cause} What else was written is kept.")
+
+
+def time_beyond(time: int) -> PlanError:
+    """A number that is no time of an event."""
+    return PlanError(
+        f"{time} is not a time to note: it is beyond all that events can have. Give microseconds since the epoch; at "
+        "the end of a stream, say stream.seal()."
+    )
 
 
 def note_without_id(stream: str) -> PlanError:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TypeAlias
 
+from eventide.errors import writers as errors
 from eventide.errors.marks import SeatTakenError
-from eventide.time import instant
+from eventide.time import FIRST, LAST, instant
 
 Time: TypeAlias = int | str | datetime
 """An instant as users give it: microseconds, ISO-8601, or a datetime."""
@@ -30,6 +31,8 @@ def wall_clock() -> int:
 def micros(time: Time) -> int:
     """A time that a user notes, in microseconds since the epoch."""
     if isinstance(time, int) and not isinstance(time, bool):
+        if not FIRST <= time <= LAST:
+            raise errors.time_beyond(time)
         return time
     return instant(time, what="time to note")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from eventide.errors import PlanError
 from eventide.errors import marks as stream_errors
 from eventide.errors import writers as errors
@@ -53,9 +55,8 @@ class Sending:
         """Batches in order; the time goes with the last one, in one step. If it is refused, they are sent without."""
         try:
             while self._out.batches:
-                last = len(self._out.batches) == 1
-                self._desk.append(self._out.batches[0], time if last else None)
-                self._out.batches.popleft()
+                with_it = time if len(self._out.batches) == 1 else None
+                self._out.send_first(partial(self._desk.append, time=with_it))
         except PlanError:
             if time is not None:
                 self.send(None)

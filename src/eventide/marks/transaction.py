@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -85,7 +86,7 @@ class Transaction:
         with self._desk.lock:
             self._must_be_open()
             self._out.gather()
-            self._out.take(rows)
+            self._out.take(rows, together=False)
             self._flush()
 
     def flush(self) -> None:
@@ -147,8 +148,7 @@ class Transaction:
     def _flush(self) -> None:
         self._out.gather()
         while self._out.batches:
-            self._desk.add(self.id, self._out.batches[0])
-            self._out.batches.popleft()
+            self._out.send_first(partial(self._desk.add, self.id))
 
     def _must_be_open(self) -> None:
         if self._status != "open":

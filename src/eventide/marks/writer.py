@@ -138,7 +138,7 @@ class Writer:
                 return self._append_own(rows, sequence, time)
             noted = self._sending.due() if time is None else self._sending.given(time)
             self._out.gather()
-            self._out.take(rows)
+            self._out.take(rows, together=True)
             self._sending.send(noted)
             return True
 
