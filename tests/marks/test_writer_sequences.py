@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from eventide.errors import DataError, PlanError
-from eventide.marks import Writer
-from tests.marks.orders import UNANSWERED, Clock, noted, numbers, order, orders
+from eventide.marks import Writer, create_stream
+from eventide.marks.spark.sink import Staging
+from tests.marks.orders import SCHEMA, UNANSWERED, Clock, noted, numbers, order, orders
 
 
 def test_a_sequence_that_was_appended_before_is_skipped() -> None:
@@ -146,3 +150,13 @@ def test_a_sequence_that_was_refused_does_not_hold_time() -> None:
 def test_what_is_no_number_of_a_batch_is_refused(sequence: int) -> None:
     with pytest.raises(PlanError, match="from 1 to"):
         Writer(orders(), "till").append([order(1)], sequence=sequence)
+
+
+def test_a_sink_that_numbers_its_batches_is_refused_where_automatic_numbers_were_used(tmp_path: Path) -> None:
+    stream = create_stream(f"sqlite:///{tmp_path}/shop.db#orders", schema=SCHEMA)
+    with Writer(stream, "job") as writer:
+        writer.write(order(1))
+    columns = StructType([StructField("shop", StringType()), StructField("n", LongType())])
+    sink = Staging(stream.address, columns, {"writer_id": "job"})
+    with pytest.raises(PlanError, match="two writer ids"):
+        sink.commit_under([], 1)
