@@ -86,7 +86,7 @@ def test_a_number_with_a_fraction_is_refused_from_arrow_as_well() -> None:
 
 def test_an_event_that_the_thread_found_unfit_is_told_with_the_next_call() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="1 ms")
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
     with writer._desk.lock:
         for event in (order(1), {"n": "bad"}, {"n": "worse"}):
             writer.write(event)
@@ -100,7 +100,7 @@ def test_an_event_that_the_thread_found_unfit_is_told_with_the_next_call() -> No
 
 def test_an_event_that_is_written_when_another_one_is_told_unfit_is_kept() -> None:
     stream = orders()
-    with Writer(stream, "till", note_time="auto", note_every="1 ms") as writer:
+    with Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms") as writer:
         with writer._desk.lock:
             writer.write(order(1))
             writer.write({"n": "bad"})
@@ -114,7 +114,7 @@ def test_an_event_that_the_thread_found_unfit_is_told_at_the_end_at_the_latest()
     stream = orders()
     with (
         pytest.raises(PlanError, match="was not taken"),
-        Writer(stream, "till", note_time="auto", note_every="1 ms") as w,
+        Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms") as w,
     ):
         with w._desk.lock:
             w.write(order(1))

@@ -227,7 +227,7 @@ def test_a_time_of_ones_own_is_refused_beside_the_clock() -> None:
 
 def test_the_thread_notes_the_clock_until_the_writer_is_closed() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="1 ms")
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
     writer.append([order(1)])
     before = noted(stream)[0][1]
     eventually(lambda: noted(stream)[0][1] > before)
@@ -239,7 +239,7 @@ def test_the_thread_notes_the_clock_until_the_writer_is_closed() -> None:
 
 def test_the_thread_survives_a_failure_and_ends_when_the_writer_was_replaced() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="1 ms")
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
     writer.append([order(1)])
     stream.store.fail("note")  # type: ignore[attr-defined]
     before = noted(stream)[0][1]
@@ -254,7 +254,7 @@ def test_the_thread_survives_a_failure_and_ends_when_the_writer_was_replaced() -
 
 def test_the_thread_goes_on_when_the_writer_could_not_be_closed() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="1 ms")
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
     writer.append([order(1)])
     stream.store.fail("close_writer")  # type: ignore[attr-defined]
     with pytest.raises(UNANSWERED):
