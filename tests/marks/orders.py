@@ -8,12 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventide.errors.controller import UnreachableError, unreachable
+from eventide.errors.marks import StoreFailedError, store_failed
 from eventide.marks import Mark, Stream
 from eventide.marks.events import decode
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config
 
 SCHEMA = pa.schema({"shop": pa.string(), "n": pa.int64()})
+UNANSWERED = (UnreachableError, StoreFailedError)
+"""What stores raise when nobody knows whether a call was done."""
 SHOPS = ["kiel", "bonn", "ulm", "jena", "trier", "gera", "emden", "celle"]
 
 
@@ -49,11 +53,11 @@ class FailingStore(MemoryStore):
             self.calls.append(name)
             if name in self._failing:
                 self._failing.remove(name)
-                raise ConnectionError("the network is down")
+                raise unreachable("http://marks", "the network is down")
             answer = found(*args, **options)
             if name in self._losing:
                 self._losing.remove(name)
-                raise ConnectionError("no answer came")
+                raise store_failed("postgresql://marks", ConnectionError("no answer came"))
             return answer
 
         return called
@@ -83,6 +87,11 @@ def stored(stream: Stream, segment: int | None = None) -> list[dict[str, Any]]:
 
 def numbers(stream: Stream) -> list[int]:
     return [row["n"] for row in stored(stream)]
+
+
+def noted(stream: Stream) -> list[tuple[int, dict[int, int]]]:
+    """What writers last said: times and positions."""
+    return [(note.time, dict(note.position)) for note in stream.store.notes(stream.name)]
 
 
 def mark(stream: Stream, lower: int, upper: int, cut: dict[int, int]) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from eventide.errors.readers import ReaderReplacedError, SegmentsLostError
 from eventide.marks import Reader, ReaderGroup, Stream, Writer
-from tests.marks.orders import Clock, order, orders
+from tests.marks.orders import UNANSWERED, Clock, order, orders
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_commit_whose_answer_was_lost_can_be_repeated(stream: Stream) -> None:
     one = Reader(stream, reader_id="one")
     read(one)
     stream.store.lose("put_group")  # type: ignore[attr-defined]
-    with pytest.raises(ConnectionError):
+    with pytest.raises(UNANSWERED):
         one.commit()
     one.commit()
     assert one.checkpoint() == stream.store.lengths("orders")

@@ -11,8 +11,14 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pytest
 
-from eventide.errors import DataError, EventideError, PlanError
-from eventide.errors.marks import LeaseLostError, SeatTakenError, SegmentSealedError, UnknownStreamError
+from eventide.errors import EventideError, PlanError
+from eventide.errors.marks import (
+    LeaseLostError,
+    SeatTakenError,
+    SegmentSealedError,
+    TransactionOverError,
+    UnknownStreamError,
+)
 from eventide.marks import events
 from eventide.marks.controller import Controller
 from eventide.marks.mark import Mark, Note
@@ -166,7 +172,7 @@ def test_refusals_are_the_same_exceptions_with_the_same_words(store: RemoteStore
     assert {name: (type(error), str(error)) for name, error in there.items()} == {
         name: (type(error), str(error)) for name, error in here.items()
     }
-    kinds = {UnknownStreamError, SeatTakenError, SegmentSealedError, LeaseLostError, DataError, PlanError}
+    kinds = {UnknownStreamError, SeatTakenError, SegmentSealedError, LeaseLostError, TransactionOverError, PlanError}
     assert kinds < {type(error) for error in there.values()}
 
 

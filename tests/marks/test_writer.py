@@ -8,7 +8,7 @@ import pytest
 from eventide.errors import PlanError
 from eventide.errors.marks import SeatTakenError
 from eventide.marks import Writer
-from tests.marks.orders import SCHEMA, SHOPS, numbers, order, orders, stored
+from tests.marks.orders import SCHEMA, SHOPS, UNANSWERED, numbers, order, orders, stored
 
 
 def test_events_are_stored_when_they_are_flushed_and_not_before() -> None:
@@ -120,7 +120,7 @@ def test_a_failure_of_the_store_neither_loses_events_nor_doubles_them(failure: s
     writer = Writer(stream, "till", batch_rows=2)
     writer.write(order(1))
     getattr(stream.store, failure)("append")
-    with pytest.raises(ConnectionError) as caught:
+    with pytest.raises(UNANSWERED) as caught:
         writer.write(order(2))
     assert "2 events of writer 'till'" in caught.value.__notes__[0]
     assert writer.unsent == [order(1), order(2)]
@@ -135,7 +135,7 @@ def test_a_batch_whose_answer_was_lost_is_not_repeated_after_a_scale_event() -> 
     writer = Writer(stream, "till", routing_key="shop")
     writer.write(order(1))
     stream.store.lose("append")  # type: ignore[attr-defined]
-    with pytest.raises(ConnectionError):
+    with pytest.raises(UNANSWERED):
         writer.flush()
     stream.split(0)
     writer.write(order(2))
@@ -225,7 +225,7 @@ def test_a_writer_that_could_not_be_closed_can_be_closed_again() -> None:
     writer = Writer(stream, "till")
     writer.write(order(1))
     stream.store.fail("append")  # type: ignore[attr-defined]
-    with pytest.raises(ConnectionError):
+    with pytest.raises(UNANSWERED):
         writer.close()
     writer.close()
     assert numbers(stream) == [1]

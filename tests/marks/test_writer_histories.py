@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from eventide.marks import Transaction, Writer
-from tests.marks.orders import SHOPS, Clock, numbers, order, orders, stored
+from tests.marks.orders import SHOPS, UNANSWERED, Clock, numbers, order, orders, stored
 
 
 class Histories(RuleBasedStateMachine):
@@ -37,14 +37,14 @@ class Histories(RuleBasedStateMachine):
     def write(self, size: int) -> None:
         for n in self.numbered(size):
             self.wanted.append(n)
-            with suppress(ConnectionError):  # it is kept, and sent again
+            with suppress(*UNANSWERED):  # it is kept, and sent again
                 self.writer.write(order(n))
 
     @rule(size=st.integers(0, 8))
     def append(self, size: int) -> None:
         rows = self.numbered(size)
         self.wanted += rows
-        with suppress(ConnectionError):
+        with suppress(*UNANSWERED):
             self.writer.append([order(n) for n in rows])
 
     @rule()
@@ -55,7 +55,7 @@ class Histories(RuleBasedStateMachine):
         self.clock.now += 1
         try:
             self.writer.note_time(self.clock.now)
-        except ConnectionError:
+        except UNANSWERED:
             return
         self.noted.append((self.clock.now, before))
 
@@ -74,7 +74,7 @@ class Histories(RuleBasedStateMachine):
         self.clock.now += timed
         done = False
         while not done:
-            with suppress(ConnectionError):
+            with suppress(*UNANSWERED):
                 if transaction.status != "committed":
                     transaction.commit(self.clock.now if timed else None)
                 done = True
@@ -117,7 +117,7 @@ class Histories(RuleBasedStateMachine):
             try:
                 self.writer.flush()
                 return
-            except ConnectionError:
+            except UNANSWERED:
                 continue
         raise AssertionError("it fails for ever")
 

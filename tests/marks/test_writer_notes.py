@@ -9,7 +9,7 @@ import pytest
 from eventide.errors import PlanError
 from eventide.errors.marks import SeatTakenError
 from eventide.marks import Stream, Writer
-from tests.marks.orders import Clock, eventually, numbers, order, orders
+from tests.marks.orders import UNANSWERED, Clock, eventually, numbers, order, orders
 
 
 def noted(stream: Stream) -> list[tuple[str, int, dict[int, int]]]:
@@ -41,7 +41,7 @@ def test_the_time_goes_with_the_last_of_several_batches() -> None:
     for n in (1, 2):
         writer.write(order(n))
         stream.store.fail("append")  # type: ignore[attr-defined]
-        with pytest.raises(ConnectionError):
+        with pytest.raises(UNANSWERED):
             writer.flush()
     writer.note_time(50)
     assert (numbers(stream), noted(stream)) == ([1, 2], [("till", 50, {0: 2})])
@@ -90,6 +90,16 @@ def test_a_time_in_the_past_is_refused_and_what_was_written_is_stored() -> None:
     assert (numbers(stream), noted(stream)) == ([1, 2], [("till", 50, {0: 1})])
 
 
+@pytest.mark.parametrize("time", [2**70, 2**63 - 1, 2**62 + 1, -(2**63)])
+def test_a_time_that_no_event_can_have_is_refused(time: int) -> None:
+    stream = orders()
+    writer = Writer(stream, "till")
+    writer.append([order(1)])
+    with pytest.raises(PlanError, match="time to note"):
+        writer.note_time(time)
+    assert noted(stream) == []
+
+
 def test_a_note_after_a_scale_event_covers_the_segments_before_and_after() -> None:
     stream = orders(segments=2)
     writer = Writer(stream, "till", routing_key="shop")
@@ -108,7 +118,7 @@ def test_a_note_after_a_scale_event_covers_the_segments_before_and_after() -> No
 def test_the_clock_is_noted_when_something_is_sent_and_again_after_the_interval() -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="5 seconds", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="5 seconds", clock=clock)
     writer.append([order(1)])
     assert noted(stream) == [("till", clock.now, {0: 1})]
     first = clock.now
@@ -121,17 +131,63 @@ def test_the_clock_is_noted_when_something_is_sent_and_again_after_the_interval(
     assert noted(stream) == [("till", clock.now, {0: 2})]
 
 
-def test_the_clock_is_not_noted_before_the_first_event() -> None:
+def test_the_clock_is_noted_from_the_start_though_nothing_is_written() -> None:
+    clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=Clock())
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
+    assert noted(stream) == [("till", clock.now, {})]
+    clock.now += 5_000_000
     writer.tick()
-    writer.flush()
-    assert noted(stream) == []
+    assert noted(stream) == [("till", clock.now, {})]
+    clock.now += 1
+    writer.close()
+    assert noted(stream) == [("till", clock.now, {})]
+
+
+def test_a_writer_that_opens_again_notes_the_clock_at_the_position_of_the_one_before() -> None:
+    clock = Clock()
+    stream = orders()
+    with Writer(stream, "till") as before:
+        before.append([order(1)])
+    Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
+    assert noted(stream) == [("till", clock.now, {0: 1})]
+
+
+def test_a_writer_whose_first_note_fails_gives_its_id_back() -> None:
+    stream = orders()
+    stream.store.fail("note")  # type: ignore[attr-defined]
+    with pytest.raises(UNANSWERED):
+        Writer(stream, "till", note_time="auto", clock=Clock())
+    Writer(stream, "till", note_time="auto", clock=Clock())
+
+
+def test_the_clock_is_noted_a_margin_behind_until_the_end() -> None:
+    clock = Clock()
+    stream = orders(clock=clock)
+    opened = clock.now
+    writer = Writer(stream, "till", note_time="auto", note_margin="2 seconds", clock=clock)
+    assert noted(stream) == [("till", opened - 2_000_000, {})]
+    clock.now += 10_000_000
+    transaction = writer.begin()
+    clock.now += 10_000_000
+    writer.append([order(1)])
+    assert noted(stream) == [("till", opened + 8_000_000, {0: 1})]
+    transaction.commit()
+    assert noted(stream) == [("till", opened + 18_000_000, {0: 1})]
+    writer.close()
+    assert noted(stream) == [("till", opened + 20_000_000, {0: 1})]
+
+
+def test_the_margin_is_a_second_unless_another_one_is_chosen() -> None:
+    clock = Clock()
+    stream = orders()
+    Writer(stream, "till", note_time="auto", clock=clock)
+    assert noted(stream) == [("till", clock.now - 1_000_000, {})]
 
 
 def test_the_clock_is_noted_with_all_that_was_written_before() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=Clock())
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=Clock())
     writer.write(order(1))
     writer.tick()
     assert (numbers(stream), noted(stream)) == ([1], [("till", 1_000_000_000, {0: 1})])
@@ -140,7 +196,7 @@ def test_the_clock_is_noted_with_all_that_was_written_before() -> None:
 def test_the_clock_is_noted_a_last_time_at_the_end() -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     clock.now += 1
     writer.close()
@@ -152,17 +208,17 @@ def test_the_clock_is_noted_a_last_time_at_the_end() -> None:
 def test_time_stands_still_while_a_clock_that_was_set_back_catches_up(restarted: bool) -> None:
     clock = Clock()
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", clock=clock)
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock)
     writer.append([order(1)])
     first, clock.now = clock.now, clock.now - 60_000_000
     if restarted:
-        writer = Writer(stream, "till", note_time="auto", clock=clock, take_over=True)
+        writer = Writer(stream, "till", note_time="auto", note_margin="0 s", clock=clock, take_over=True)
     writer.append([order(2)])
     assert noted(stream) == [("till", first, {0: 2})]
 
 
 def test_a_time_of_ones_own_is_refused_beside_the_clock() -> None:
-    writer = Writer(orders(), "till", note_time="auto", clock=Clock())
+    writer = Writer(orders(), "till", note_time="auto", note_margin="0 s", clock=Clock())
     with pytest.raises(PlanError, match="by itself"):
         writer.note_time(50)
     with pytest.raises(PlanError, match="by itself"):
@@ -171,7 +227,7 @@ def test_a_time_of_ones_own_is_refused_beside_the_clock() -> None:
 
 def test_the_thread_notes_the_clock_until_the_writer_is_closed() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="1 ms")
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
     writer.append([order(1)])
     before = noted(stream)[0][1]
     eventually(lambda: noted(stream)[0][1] > before)
@@ -183,7 +239,7 @@ def test_the_thread_notes_the_clock_until_the_writer_is_closed() -> None:
 
 def test_the_thread_survives_a_failure_and_ends_when_the_writer_was_replaced() -> None:
     stream = orders()
-    writer = Writer(stream, "till", note_time="auto", note_every="1 ms")
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
     writer.append([order(1)])
     stream.store.fail("note")  # type: ignore[attr-defined]
     before = noted(stream)[0][1]
@@ -194,3 +250,16 @@ def test_the_thread_survives_a_failure_and_ends_when_the_writer_was_replaced() -
     assert not writer._ticker._thread.is_alive()
     with pytest.raises(SeatTakenError):
         writer.append([order(2)])
+
+
+def test_the_thread_goes_on_when_the_writer_could_not_be_closed() -> None:
+    stream = orders()
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
+    writer.append([order(1)])
+    stream.store.fail("close_writer")  # type: ignore[attr-defined]
+    with pytest.raises(UNANSWERED):
+        writer.close()
+    before = noted(stream)[0][1]
+    eventually(lambda: noted(stream)[0][1] > before)
+    writer.close()
+    assert writer._ticker is not None and not writer._ticker._thread.is_alive()

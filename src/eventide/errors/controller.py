@@ -12,12 +12,18 @@ from eventide.errors.marks import (
     LeaseLostError,
     SeatTakenError,
     SegmentSealedError,
+    StoreFailedError,
+    TransactionOverError,
     UnknownStreamError,
 )
 
 
 class UnreachableError(EventideError):
     """A controller does not answer. Whether it did what was asked is not known, unless asking again is harmless."""
+
+
+class TooLargeError(PlanError):
+    """A request is larger than a controller takes. Nothing of it was done."""
 
 
 # The first that fits: codes say which exception it was, so that it is the same on both sides.
@@ -27,6 +33,8 @@ _CODES: tuple[tuple[str, int, type[EventideError]], ...] = (
     ("seat_taken", 409, SeatTakenError),
     ("lease_lost", 409, LeaseLostError),
     ("conflict", 409, ConflictError),
+    ("transaction_over", 409, TransactionOverError),
+    ("store_failed", 500, StoreFailedError),
     ("gone", 409, DataError),
     ("refused", 422, PlanError),
     ("failed", 500, EventideError),
@@ -45,7 +53,9 @@ def code_of(error: EventideError) -> tuple[str, int]:
 
 def told(code: object, message: str) -> EventideError:
     """The error that a controller told."""
-    kind = PlanError if code in ("wrong_token", "too_large", "unknown_call") else _KINDS.get(str(code), EventideError)
+    if code == "too_large":
+        return TooLargeError(message)
+    kind = PlanError if code in ("wrong_token", "unknown_call") else _KINDS.get(str(code), EventideError)
     return kind(message)
 
 
@@ -68,9 +78,9 @@ def wrong_token() -> PlanError:
     return PlanError("The token is missing or wrong. Set EVENTIDE_TOKEN, or say token=, to that of the controller.")
 
 
-def too_large(most: int) -> PlanError:
+def too_large(most: int) -> TooLargeError:
     """A request that would not fit."""
-    return PlanError(
+    return TooLargeError(
         f"The request is larger than the {most:,} bytes that this controller takes. Flush smaller batches, or start it "
         "with a larger --max-body."
     )

@@ -26,6 +26,14 @@ class SeatTakenError(EventideError):
     """Another writer of the same id has taken over."""
 
 
+class StoreFailedError(DataError):
+    """The database of a store failed. Whether it did what was asked is not known."""
+
+
+class TransactionOverError(DataError):
+    """A transaction has ended, and not as it was asked to."""
+
+
 class LeaseLostError(EventideError):
     """Another controller makes the marks of this stream now."""
 
@@ -79,7 +87,14 @@ def unknown_columns(names: Sequence[str], known: Sequence[str]) -> PlanError:
 def not_the_schema(schema: Any, cause: object) -> PlanError:
     """Events that do not fit the columns of their stream."""
     columns = ", ".join(f"{field.name} {field.type}" for field in schema)
-    return PlanError(f"The events do not fit the stream's columns ({columns}): {cause}")
+    return PlanError(f"The events do not fit the stream's columns ({columns}): {str(cause).removesuffix('.')}.")
+
+
+def fraction(field: Any, value: object) -> PlanError:
+    """A number that would lose a part of itself."""
+    return PlanError(
+        f"Column {field.name!r} ({field.type}) takes whole numbers, not {value}. Round it, or choose another type."
+    )
 
 
 def segment_sealed(stream: str, number: int) -> SegmentSealedError:
@@ -143,15 +158,18 @@ def position_beyond(stream: str, segment: int, offset: int, length: int) -> Plan
     )
 
 
-def transaction_over(id_: str, status: str) -> DataError:
+def transaction_over(id_: str, status: str) -> TransactionOverError:
     """A transaction that cannot be committed, or aborted, any more."""
+    if status == "committed":
+        return TransactionOverError(
+            f"Transaction {id_} was committed: its events are stored for good. Do not write them again."
+        )
     ends = {
         "aborted": "was aborted",
-        "committed": "was committed",
         "expired": "was not committed in time and has been aborted",
         "unknown": "is not known",
     }
-    return DataError(f"Transaction {id_} {ends[status]}. Its events must be written again in a new one.")
+    return TransactionOverError(f"Transaction {id_} {ends[status]}. Its events must be written again in a new one.")
 
 
 def not_a_cut(stream: str, position: Any) -> PlanError:
@@ -215,10 +233,10 @@ def no_overwriting() -> PlanError:
     return PlanError("Events of a stream are not overwritten. Say mode('append').")
 
 
-def store_failed(url: str, cause: BaseException) -> DataError:
+def store_failed(url: str, cause: BaseException) -> StoreFailedError:
     """The database of a store did not do what it was asked."""
     reason = str(cause).strip().partition("\n")[0].removesuffix(".") or type(cause).__name__
-    return DataError(
+    return StoreFailedError(
         f"The store {without_password(url)} failed: {without_password(reason)}. What was under way was done "
         "completely or not at all. Check that the database is up, that its disk is not full, and what its log says."
     )

@@ -44,6 +44,14 @@ def reader_closed(group: str, reader: str) -> PlanError:
     return PlanError(f"Reader {reader!r} of group {group!r} is closed. Make a new one.")
 
 
+def reader_forked(group: str, reader: str) -> PlanError:
+    """A copy of a reader in another process."""
+    return PlanError(
+        f"Reader {reader!r} of group {group!r} was made before this process was forked. Two of it would read the same "
+        "segments. Make a reader of its own, with another id, in each process."
+    )
+
+
 def unknown_group(stream: str, group: str) -> PlanError:
     """A group that nobody has joined."""
     return PlanError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eventide.errors.controller import TooLargeError
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 from eventide.errors.marks import SeatTakenError
 
@@ -51,6 +52,20 @@ def bad_event(event: object, kept: int, cause: object) -> PlanError:
     return PlanError(f"The event {event!r} was not taken: {cause} The other {kept} that were written are kept.")
 
 
+def too_large_to_send(count: int, cause: TooLargeError) -> TooLargeError:
+    """Events that no request can hold."""
+    which = "1 event that was written was" if count == 1 else f"{count} events that were to be stored together were"
+    return TooLargeError(f"{which} not taken: {cause} What else was written is kept.")
+
+
+def time_beyond(time: int) -> PlanError:
+    """A number that is no time of an event."""
+    return PlanError(
+        f"{time} is not a time to note: it is beyond all that events can have. Give microseconds since the epoch; at "
+        "the end of a stream, say stream.seal()."
+    )
+
+
 def note_without_id(stream: str) -> PlanError:
     """Time from a writer without a name."""
     return PlanError(
@@ -86,12 +101,20 @@ def mixed_numbering(writer: str, own: bool) -> PlanError:
 
 def bad_sequence(value: object) -> PlanError:
     """No number of a batch."""
-    return PlanError(f"append(sequence={value!r}): it must be a whole number, 1 or more, that grows.")
+    return PlanError(f"append(sequence={value!r}): it must be a whole number, from 1 to 2**62 - 1, that grows.")
 
 
 def writer_closed(stream: str, writer: str) -> PlanError:
     """A call after the end."""
     return PlanError(f"Writer {writer!r} at stream {stream!r} is closed. Make a new one.")
+
+
+def writer_forked(stream: str, writer: str) -> PlanError:
+    """A copy of a writer in another process."""
+    return PlanError(
+        f"Writer {writer!r} at stream {stream!r} was made before this process was forked. Two of it would use the same "
+        "numbers, and events would be lost. Make a writer of its own, with another id, in each process."
+    )
 
 
 def unsent(writer: str, count: int) -> str:
@@ -118,4 +141,12 @@ def unsure_commit(writer: str, id_: str) -> DataError:
     return DataError(
         f"Writer {writer!r} cannot note time now: the commit of transaction {id_} was not answered, so nobody knows "
         "whether its events are written. commit() it again, or abort() it, first."
+    )
+
+
+def unsure_append(writer: str, sequence: int) -> DataError:
+    """A time that may, or may not, cover a batch."""
+    return DataError(
+        f"Writer {writer!r} cannot note time now: append(sequence={sequence}) was not answered, so nobody knows "
+        "whether its events are written. Send them again under that number first; to give them up, send the next batch."
     )

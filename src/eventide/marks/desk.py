@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import pyarrow as pa
 
-from eventide.errors import EventideError
+from eventide.errors import PlanError
 from eventide.errors import marks as errors
-from eventide.errors.marks import SegmentSealedError
+from eventide.errors import writers as writer_errors
+from eventide.errors.marks import SeatTakenError, SegmentSealedError, TransactionOverError
 from eventide.marks.events import POINT, encode, parted
-from eventide.marks.outgoing import Batch
+from eventide.marks.outgoing import AUTOMATIC, Batch
 from eventide.marks.stores.store import Seat, Store
 
 
@@ -20,14 +22,29 @@ class Desk:
     def __init__(self, store: Store, seat: Seat) -> None:
         self.store = store
         self.seat = seat
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
         self.sequence = seat.sequence
         """The highest sequence that was stored."""
         self.position = dict(seat.position)
         """Where the last event in each segment ended."""
         self.unsure: set[str] = set()
         """Transactions whose commit was not answered: nobody knows where their events are, if anywhere."""
+        self.missing: dict[int, int] = {}
+        """Batches under numbers of the user's whose append was not answered, and when that was tried."""
         self._segments = store.stream(seat.stream).segments
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether this is a copy in a forked process: its numbers are used by the other one, too."""
+        return os.getpid() != self._process
+
+    @property
+    def lock(self) -> threading.RLock:
+        """One call at a time. Refused in a forked process, where the lock may be held by a thread that is not there."""
+        if self.elsewhere:
+            raise writer_errors.writer_forked(self.seat.stream, self.seat.writer)
+        return self._lock
 
     def append(self, batch: Batch, time: int | None) -> None:
         """Store a batch, and note a time with it, in one step. If its segments were sealed meanwhile, those that
@@ -43,6 +60,23 @@ class Desk:
         self.sequence = max(self.sequence, batch.number)
         self._come_to(ends)
 
+    def append_own(self, batch: Batch, time: int | None, now: int) -> None:
+        """Store a batch under a number of the user's, who has to send it again if this fails."""
+        again = batch.number in self.missing
+        self.missing.setdefault(batch.number, now)
+        try:
+            self.append(batch, time)
+        except PlanError:  # an answer to this call, but not to one before it
+            if not again:
+                del self.missing[batch.number]
+            raise
+        self.missing = {number: tried for number, tried in self.missing.items() if number > batch.number}
+
+    @property
+    def own_sequence(self) -> int:
+        """The highest sequence that was stored under a number of the user's, unless automatic ones came after."""
+        return self.sequence if self.sequence < AUTOMATIC else 0
+
     def note(self, time: int) -> None:
         """Note a time at the position of all that was stored."""
         self.store.note(self.seat, time, self.position)
@@ -52,18 +86,24 @@ class Desk:
         table = batch.table.append_column(POINT, pa.array(batch.where))
         self.store.add(self.seat, transaction, batch.number, len(table), encode(table))
 
-    def commit(self, transaction: str, time: int | None) -> None:
-        """Store the events of a transaction, and note a time with it, in one step. Again is harmless."""
-        again = transaction in self.unsure
+    def commit(self, transaction: str, time: int | None, *, again: bool = False) -> None:
+        """Store the events of a transaction, and note a time with it, in one step. Again is harmless (say ``again``:
+        it may have been committed without that time before).
+        """
+        again = again or transaction in self.unsure
         self.unsure.add(transaction)
         try:
             ends = self.store.commit(self.seat, transaction, note=time)
-        except EventideError:  # that is an answer
+        except (TransactionOverError, SeatTakenError):
             self.unsure.discard(transaction)
             raise
-        self.unsure.discard(transaction)
+        except PlanError:  # an answer to this call, but not to one before it
+            if not again:
+                self.unsure.discard(transaction)
+            raise
         self._come_to(ends)
-        if again and time is not None:  # it may have been committed without that time before
+        self.unsure.discard(transaction)
+        if again and time is not None and not self._has_noted(time):
             self.note(time)
 
     def abort(self, transaction: str) -> None:
@@ -81,6 +121,9 @@ class Desk:
             elif id_ not in known or known[id_].status == "aborted" or known[id_].deadline <= self.store.now():
                 self.unsure.discard(id_)
         return asked & self.unsure
+
+    def _has_noted(self, time: int) -> bool:
+        return any(one.writer == self.seat.writer and one.time >= time for one in self.store.notes(self.seat.stream))
 
     def _come_to(self, ends: dict[int, int]) -> None:
         if any(number not in self._segments for number in ends):

@@ -10,7 +10,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from eventide.errors import PlanError
 from eventide.errors import marks as errors
+from eventide.marks.fractions import column_of
 from eventide.marks.segments import Segments
 from eventide.marks.stores.store import Part
 from eventide.state.hashing import hashed
@@ -36,7 +38,8 @@ def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
             strange = {name for row in rows for name in row} - set(schema.names)
             if strange:
                 raise errors.unknown_columns(sorted(strange), schema.names)
-            return pa.Table.from_pylist(list(rows), schema)
+            values = ([row.get(name) for row in rows] for name in schema.names)
+            return pa.table(list(map(column_of, values, schema)), schema=schema)
         strange = set(rows.column_names) - set(schema.names)
         if strange:
             raise errors.unknown_columns(sorted(strange), schema.names)
@@ -45,7 +48,9 @@ def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
             for field in schema
         ]
         return pa.table(columns, schema=schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as cause:
+    except PlanError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, ArithmeticError) as cause:
         raise errors.not_the_schema(schema, cause) from cause
 
 

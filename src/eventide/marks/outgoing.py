@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,12 @@ import pyarrow as pa
 from eventide.errors import PlanError
 from eventide.errors import marks as stream_errors
 from eventide.errors import writers as errors
+from eventide.errors.controller import TooLargeError
+from eventide.errors.marks import SeatTakenError
 from eventide.marks.events import Rows, points, table_of
+
+AUTOMATIC = 2**62
+"""Numbers from here on are given by writers, those below by users: so the last one shows which of them were used."""
 
 
 class Batch(NamedTuple):
@@ -26,6 +31,8 @@ class Batch(NamedTuple):
     number: int
     table: pa.Table
     where: npt.NDArray[np.float64]
+    together: bool = False
+    """Whether it must be stored in one step."""
 
 
 class Outgoing:
@@ -46,6 +53,8 @@ class Outgoing:
         self._events: list[Mapping[str, Any]] = []
         self._keys: list[str | None] = []
         self._own_numbers: bool | None = None
+        self._unsure = 0
+        """The number of a batch that was sent, and not answered: it must be sent again as it is."""
 
     def __len__(self) -> int:
         return len(self._events) + sum(len(batch.table) for batch in self.batches)
@@ -91,9 +100,54 @@ class Outgoing:
         self.batches.append(Batch(self.last, table, where))
         self._events, self._keys = [], []
 
-    def take(self, rows: Rows) -> None:
+    def sift(self) -> list[PlanError]:
+        """Make a batch of all loose events that fit; what is wrong with the others."""
+        refused: list[PlanError] = []
+        while self._events:
+            before = len(self._events)
+            try:
+                self.gather()
+            except PlanError as cause:
+                if len(self._events) == before:
+                    raise
+                refused.append(cause)
+        return refused
+
+    def take(self, rows: Rows, *, together: bool) -> None:
         """A batch of these rows."""
-        self.batches.append(self.batch(self.last + 1, rows))
+        self.batches.append(self.batch(self.last + 1, rows)._replace(together=together))
+        self.last += 1
+
+    def send_first(self, send: Callable[[Batch], None]) -> None:
+        """Send the first batch, which then waits no more. One that is refused as too large is halved instead."""
+        first = self.batches[0]
+        try:
+            send(first)
+        except TooLargeError as cause:
+            if first.number == self._unsure:
+                raise
+            self._halve(cause)
+        except (PlanError, SeatTakenError):
+            raise
+        except BaseException:
+            self._unsure = first.number
+            raise
+        else:
+            self.batches.popleft()
+
+    def _halve(self, cause: TooLargeError) -> None:
+        """Two batches in the place of the first. Those behind it were never sent, so their numbers may change, too."""
+        first = self.batches.popleft()
+        size = len(first.table)
+        if size < 2 or first.together:
+            raise errors.too_large_to_send(size, cause) from cause
+        half = size // 2
+        pieces = [
+            first._replace(table=first.table[:half], where=first.where[:half]),
+            first._replace(table=first.table[half:], where=first.where[half:]),
+        ]
+        waiting = [*pieces, *self.batches]
+        self.batches = deque(one._replace(number=number) for number, one in enumerate(waiting, first.number))
         self.last += 1
 
     def batch(self, number: int, rows: Rows) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -89,6 +90,7 @@ class Reader:
     ) -> None:
         if reader_id is not None and (not isinstance(reader_id, str) or not reader_id):
             raise errors.not_a_name("reader_id", reader_id)
+        self._process = os.getpid()
         self._lease = duration(reader_lease, what="reader_lease of Reader()")
         self.group = ReaderGroup(stream, group, token=token)
         self.stream = self.group.stream
@@ -171,7 +173,7 @@ class Reader:
 
     def close(self) -> None:
         """Give the segments back at once. What was not committed will be read again. Again is harmless."""
-        if not self._closed:
+        if not self._closed and os.getpid() == self._process:  # a copy in a forked process has nothing to give
             self._closed = True
             self._held = {}
             if self.stream.store.group(self.stream.name, self.group.name) is not None:
@@ -272,6 +274,8 @@ class Reader:
         return bool(sealed)
 
     def _must_be_open(self) -> None:
+        if os.getpid() != self._process:
+            raise errors.reader_forked(self.group.name, self.reader_id)
         if self._closed:
             raise errors.reader_closed(self.group.name, self.reader_id)
 

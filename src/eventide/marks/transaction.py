@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias
 
 from eventide.errors import writers as errors
+from eventide.errors.marks import TransactionOverError
 from eventide.marks.desk import Desk
 from eventide.marks.events import Rows
 from eventide.marks.noting import Time
@@ -17,7 +19,7 @@ Status: TypeAlias = Literal["open", "committed", "aborted", "unknown"]
 
 
 class _Commit(Protocol):
-    def __call__(self, id_: str, time: Time | None, *, empty: bool) -> None: ...
+    def __call__(self, id_: str, time: Time | None, *, empty: bool, again: bool) -> None: ...
 
 
 class _Ended(Protocol):
@@ -54,6 +56,10 @@ class Transaction:
         self._commit = commit
         self._when_ended = ended
         self._status: Literal["open", "committed", "aborted"] = "open"
+        self._tried = False
+        """Whether a commit was begun."""
+        self._time: Time | None = None
+        """What was noted with the commit."""
 
     @property
     def status(self) -> Status:
@@ -80,7 +86,7 @@ class Transaction:
         with self._desk.lock:
             self._must_be_open()
             self._out.gather()
-            self._out.take(rows)
+            self._out.take(rows, together=False)
             self._flush()
 
     def flush(self) -> None:
@@ -98,20 +104,27 @@ class Transaction:
         when the transaction was aborted, or took longer than its timeout.
         """
         with self._desk.lock:
-            if self._status == "committed":
+            if self._status == "committed" and time in (None, self._time):
                 return
-            self._must_be_open()
-            self._flush()
-            self._commit(self.id, time, empty=self._out.last == 0)
+            if self._status != "committed":
+                self._must_be_open()
+                self._flush()
+            again, self._tried = self._tried, True
+            self._commit(self.id, time, empty=self._out.last == 0, again=again)
+            self._time = time
             self._end("committed")
 
     def abort(self) -> None:
-        """Forget its events. Again is harmless."""
+        """Forget its events. Again is harmless. Refused when it was committed, also by a call without an answer."""
         with self._desk.lock:
             if self._status == "aborted":
                 return
             self._must_be_open()
-            self._desk.abort(self.id)
+            try:
+                self._desk.abort(self.id)
+            except TransactionOverError:
+                _ = self.status  # if it was committed, the writer must learn where the events are
+                raise
             self._end("aborted")
 
     def __enter__(self) -> Transaction:
@@ -120,18 +133,22 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status != "open":
+        if self._status != "open" or (error is not None and self._desk.elsewhere):
             return
         if error is None:
             self.commit()
-        else:
+            return
+        try:
             self.abort()
+        except TransactionOverError as cause:
+            if self.status != "committed":
+                raise
+            error.add_note(str(cause))
 
     def _flush(self) -> None:
         self._out.gather()
         while self._out.batches:
-            self._desk.add(self.id, self._out.batches[0])
-            self._out.batches.popleft()
+            self._out.send_first(partial(self._desk.add, self.id))
 
     def _must_be_open(self) -> None:
         if self._status != "open":

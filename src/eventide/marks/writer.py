@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Literal
 
-from eventide.errors import PlanError
-from eventide.errors import marks as stream_errors
+from eventide.errors import EventideError, PlanError
 from eventide.errors import writers as errors
 from eventide.errors.marks import SeatTakenError
 from eventide.marks.desk import Desk
 from eventide.marks.events import Rows
-from eventide.marks.noting import Clock, ClockNotes, Ticker, Time, micros, wall_clock
-from eventide.marks.outgoing import Outgoing
+from eventide.marks.noting import Clock, ClockNotes, Ticker, Time, wall_clock
+from eventide.marks.outgoing import AUTOMATIC, Outgoing
+from eventide.marks.sending import Sending
 from eventide.marks.streams import Stream, open_stream
 from eventide.marks.transaction import Status, Transaction, status_of
 from eventide.time import duration
@@ -25,7 +25,8 @@ class Writer:
     """Writes events to a stream, in order for each routing key, and says how far its time has come.
 
     ``writer_id`` names the producer, and stays the same when it is restarted; each id belongs to one writer at a time
-    (``take_over=True`` ends the one that was there). Without an id a writer cannot note time.
+    (``take_over=True`` ends the one that was there). Without an id a writer cannot note time. A process that is forked
+    needs a writer of its own.
 
     ``routing_key`` names the column that decides the segment. Events without a key go to the segments by whole
     batches, and are in order within a batch only.
@@ -35,9 +36,11 @@ class Writer:
     lost, and nothing is stored twice. At the end of a ``with`` block all that was written is sent, whether or not
     there was an exception; use a transaction where all or nothing is wanted.
 
-    With ``note_time="auto"`` the wall clock is noted, at most ``note_every`` so often, by a thread and whenever
-    something is sent: right for events that have the time at which they are written. With a ``clock`` of your own
-    there is no thread: call ``tick()``. All methods may be called from several threads.
+    With ``note_time="auto"`` the wall clock is noted, from the start and at most ``note_every`` so often, by a thread
+    and whenever something is sent: right for events that have the time at which they are written. What is noted is
+    ``note_margin`` behind the clock: an event must be written at most that long after it got its time, also by other
+    threads. With a ``clock`` of your own there is no thread: call ``tick()``. All methods may be called from several
+    threads.
 
     >>> import pyarrow as pa
     >>> from eventide.marks.stores.memory import MemoryStore
@@ -61,37 +64,44 @@ class Writer:
         routing_key: str | None = None,
         batch_rows: int = 1000,
         note_every: str | timedelta = "5 seconds",
+        note_margin: str | timedelta = "1 second",
         take_over: bool = False,
         token: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         _check(writer_id, note_time, batch_rows)
         every = duration(note_every, what="note_every of Writer()")
+        margin = duration(note_margin, what="note_margin of Writer()", zero=True)
         found = stream if isinstance(stream, Stream) else open_stream(stream, token=token)
         schema = found.schema
         if routing_key is not None and routing_key not in schema.names:
             raise errors.unknown_routing_column(routing_key, schema.names)
         self.stream = found
         self.writer_id = writer_id or f"writer-{uuid.uuid4().hex}"
-        self._named = writer_id is not None
         self._schema, self._column, self._rows = schema, routing_key, batch_rows
         self._desk = Desk(found.store, found.store.open_writer(found.name, self.writer_id, take_over=take_over))
-        self._out = Outgoing(schema, routing_key, self.writer_id, self._desk.sequence)
+        self._out = Outgoing(schema, routing_key, self.writer_id, max(self._desk.sequence, AUTOMATIC))
+        if self._desk.sequence >= AUTOMATIC:
+            self._out.number_by(own=False)
         self._closed = False
+        self._refused: list[PlanError] = []
+        """Of events that the thread found unfit, until whoever wrote them is told."""
         self._own_store = isinstance(stream, str)
         self._clock = clock or wall_clock
         self._notes: ClockNotes | None = None
         self._ticker: Ticker | None = None
         if note_time == "auto":
             own = (note.time for note in found.store.notes(found.name) if note.writer == self.writer_id)
-            self._notes = ClockNotes(every, self._clock, next(own, None))
-            if clock is None:
-                self._ticker = Ticker(every, self.tick, f"writer {self.writer_id!r}")
+            self._notes = ClockNotes(every, self._clock, next(own, None), margin=margin)
+        self._sending = Sending(self._desk, self._out, self._notes, named=writer_id is not None)
+        self._begin_noting()
+        if self._notes is not None and clock is None:
+            self._ticker = Ticker(every, self._tick_unseen, f"writer {self.writer_id!r}")
 
     @property
     def last_sequence(self) -> int:
-        """The highest sequence that is stored under this id, also by writers before this one; 0 if none is."""
-        return self._desk.sequence
+        """The highest ``sequence`` that is stored under this id, also by writers before this one; 0 if none is."""
+        return self._desk.own_sequence
 
     @property
     def unsent(self) -> list[Mapping[str, Any]]:
@@ -105,6 +115,8 @@ class Writer:
             self._must_be_open()
             self._out.number_by(own=False)
             self._out.add(event, routing_key)
+            if self._refused:
+                self._tell_refused()
             if self._out.loose >= self._rows:
                 self.flush()
 
@@ -113,30 +125,27 @@ class Writer:
 
         With a ``sequence`` (numbers of your own, from 1, that grow) a batch can be sent again at any time, also by
         another process: if it, or a later one, is stored under this id already, nothing happens and False is
-        returned. Rows with a sequence are not kept if sending fails: send them again under the same one.
+        returned. Rows with a sequence are not kept if sending fails: send them again under the same one. Until that,
+        or a later one, is stored, no time is noted beyond the first try. An id under which events were written without
+        numbers of your own takes none: a repetition could not be told from a new batch.
 
         ``time`` is noted in the same step, as by ``note_time``.
         """
         with self._working():
-            if sequence is not None and (isinstance(sequence, bool) or not isinstance(sequence, int) or sequence < 1):
-                raise errors.bad_sequence(sequence)
+            _check_sequence(sequence)
             self._out.number_by(own=sequence is not None)
-            noted = self._due() if time is None else self._given(time)
-            if sequence is None:
-                self._out.gather()
-                self._out.take(rows)
-                self._send(noted)
-                return True
-            if sequence <= self._desk.sequence:
-                return False
-            self._desk.append(self._out.batch(sequence, rows), noted)
-            self._noted(noted)
+            if sequence is not None:
+                return self._append_own(rows, sequence, time)
+            noted = self._sending.due() if time is None else self._sending.given(time)
+            self._out.gather()
+            self._out.take(rows, together=True)
+            self._sending.send(noted)
             return True
 
     def flush(self) -> None:
         """Send everything. It is durable when this returns."""
         with self._working():
-            self._flush()
+            self._sending.flush()
 
     def note_time(self, time: Time, *, nothing_written: bool = False) -> None:
         """Say that everything of this producer before ``time`` is written (microseconds, ISO-8601, or a datetime).
@@ -145,14 +154,20 @@ class Writer:
         before ``time``, and never wrote any. A time before the last one is refused; what was written is sent anyway.
         """
         with self._working():
-            self._note(self._given(time), nothing_written=nothing_written)
+            self._sending.note(self._sending.given(time), nothing_written=nothing_written)
 
     def tick(self) -> None:
         """With ``note_time="auto"``: note the clock if it is time to. The writer's thread does it, where it has one."""
         with self._working():
-            time = self._due()
-            if time is not None and (len(self._out) or self._desk.position):
-                self._note(time)
+            self._sending.tick()
+
+    def _tick_unseen(self) -> None:
+        """For the thread. An event that does not fit is the business of whoever wrote it: kept for their next call."""
+        with self._desk.lock:
+            if self._closed:
+                return
+            self._refused += self._out.sift()
+            self._sending.tick()
 
     def begin(self, *, timeout: str | timedelta = "30 seconds") -> Transaction:
         """A transaction: events that become visible all at once, at its commit, or never. It is aborted when it is not
@@ -174,20 +189,37 @@ class Writer:
         return status_of(self._desk, id_)
 
     def close(self) -> None:
-        """Send everything, and give the id back. Open transactions are aborted. Again is harmless."""
-        if self._ticker is not None:
-            self._ticker.stop()
+        """Send everything, and give the id back. Open transactions are aborted. Again is harmless. In a forked process
+        it does nothing: the writer belongs to the one that made it.
+        """
+        if self._desk.elsewhere:
+            return
         with self._desk.lock:
-            if self._closed:
-                return
-            with self._working():
-                self._close()
+            if not self._closed:
+                with self._working(tell=False):
+                    self._close()
+        if self._ticker is not None:  # only now: if closing fails, time goes on being noted
+            self._ticker.stop()
+        self._tell_refused()
+
+    def _begin_noting(self) -> None:
+        try:
+            self._sending.open()
+        except BaseException:
+            with suppress(EventideError):  # nobody else would give the id back
+                self._desk.store.close_writer(self._desk.seat)
+            raise
+
+    def _append_own(self, rows: Rows, sequence: int, time: Time | None) -> bool:
+        if sequence <= self._desk.sequence:
+            return False
+        self._sending.append_own(self._out.batch(sequence, rows), time, self._clock())
+        return True
 
     def _close(self) -> None:
+        self._refused += self._out.sift()  # one event that does not fit must not hold up the end
         try:
-            self._flush()
-            if self._notes is not None and self._desk.position and not self._desk.settle():
-                self._note(self._notes.time())
+            self._sending.close()
             self._desk.store.close_writer(self._desk.seat)
         except SeatTakenError:
             if len(self._out):
@@ -203,10 +235,12 @@ class Writer:
         self.close()
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _working(self, *, tell: bool = True) -> Iterator[None]:
         """One call at a time; whoever fails says what became of the events."""
         with self._desk.lock:
             self._must_be_open()
+            if tell:
+                self._tell_refused()
             try:
                 yield
             except SeatTakenError as cause:
@@ -216,76 +250,24 @@ class Writer:
                     cause.add_note(errors.unsent(self.writer_id, len(self._out)))
                 raise
 
+    def _tell_refused(self) -> None:
+        refused, self._refused = self._refused, []
+        if refused:
+            for other in refused[1:]:
+                refused[0].add_note(str(other))
+            raise refused[0]
+
     def _must_be_open(self) -> None:
         if self._closed:
             raise errors.writer_closed(self.stream.name, self.writer_id)
 
-    def _flush(self) -> None:
-        self._out.gather()
-        if self._out.batches:
-            self._send(self._due())
-
-    def _send(self, time: int | None) -> None:
-        """Batches in order; the time goes with the last one, in one step. If it is refused, they are sent without."""
-        try:
-            while self._out.batches:
-                last = len(self._out.batches) == 1
-                self._desk.append(self._out.batches[0], time if last else None)
-                self._out.batches.popleft()
-        except PlanError:
-            if time is not None:
-                self._send(None)
-            raise
-        self._noted(time)
-
-    def _note(self, time: int, *, nothing_written: bool = False) -> None:
-        self._out.gather()
-        if not (self._out.batches or self._desk.position or nothing_written):
-            raise errors.note_without_write(self.stream.name, self.writer_id)
-        if self._out.batches:
-            self._send(time)
-        else:
-            self._desk.note(time)
-            self._noted(time)
-
-    def _noted(self, time: int | None) -> None:
-        if self._notes is not None and time is not None:
-            self._notes.noted(time)
-
-    def _due(self) -> int | None:
-        if self._notes is None or self._desk.settle():
-            return None
-        return self._notes.due()
-
-    def _commit(self, id_: str, time: Time | None, *, empty: bool) -> None:
-        """For a transaction: the time that it gives is true of all that this writer has written."""
+    def _commit(self, id_: str, time: Time | None, *, empty: bool, again: bool) -> None:
         with self._working():
-            noted = None if time is None else self._given(time, without=id_)
-            if self._notes is not None:
-                if not self._notes.waits_for(id_):  # time went on without it
-                    raise stream_errors.transaction_over(id_, "expired")
-                noted = self._notes.time(without=id_)
-            if noted is not None:
-                self._flush()
-            if empty and not self._desk.position:  # nothing was ever written that a time could belong to
-                if time is not None:
-                    raise errors.note_without_write(self.stream.name, self.writer_id)
-                noted = None
-            self._desk.commit(id_, noted)
-            self._noted(noted)
+            self._sending.commit(id_, time, empty=empty, again=again)
 
     def _ended(self, id_: str) -> None:
         if self._notes is not None:
             self._notes.ended(id_)
-
-    def _given(self, time: Time, *, without: str | None = None) -> int:
-        if self._notes is not None:
-            raise errors.note_by_hand(self.writer_id)
-        if not self._named:
-            raise errors.note_without_id(self.stream.name)
-        for unsure in self._desk.settle(without=without):
-            raise errors.unsure_commit(self.writer_id, unsure)
-        return micros(time)
 
 
 def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
@@ -297,3 +279,8 @@ def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
         raise errors.auto_without_id()
     if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
         raise errors.bad_batch_rows(batch_rows)
+
+
+def _check_sequence(value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < AUTOMATIC):
+        raise errors.bad_sequence(value)

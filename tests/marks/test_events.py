@@ -1,0 +1,132 @@
+"""What is stored is what was written, or it is refused."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from eventide.errors import PlanError
+from eventide.marks import Stream, Writer
+from eventide.marks.events import table_of
+from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.store import Config
+from tests.marks.orders import eventually, numbers, order, orders
+
+SCHEMA = pa.schema(
+    {
+        "n": pa.int64(),
+        "small": pa.uint8(),
+        "text": pa.string(),
+        "at": pa.timestamp("us"),
+        "many": pa.list_(pa.int32()),
+        "pair": pa.struct({"a": pa.int64(), "b": pa.float64()}),
+        "counts": pa.map_(pa.string(), pa.int64()),
+    }
+)
+STRANGE: list[dict[str, Any]] = [
+    {"n": 2**70},
+    {"small": -1},
+    {"n": float("nan")},
+    {"n": object()},
+    {"text": "\ud800"},
+    {"text": 5},
+    {"at": 2**80},
+]
+FRACTIONS: list[dict[str, Any]] = [
+    {"n": 1.5},
+    {"n": np.float32(1.5)},
+    {"n": Decimal("1.5")},
+    {"small": 0.5},
+    {"at": 1.5},
+    {"many": [1, 1.5]},
+    {"many": np.array([1.5])},
+    {"pair": {"a": 1.5, "b": 1.5}},
+    {"counts": [("kiel", 1.5)]},
+]
+WHOLE: list[dict[str, Any]] = [
+    {"n": 1.0},
+    {"n": np.int16(1)},
+    {"n": None},
+    {"many": [1.0, None]},
+    {"many": np.array([1])},
+    {"pair": {"b": 1.5}},
+    {"counts": [("kiel", 1)]},
+    {"at": datetime(2026, 1, 1)},
+]
+
+
+@pytest.mark.parametrize("event", STRANGE + FRACTIONS, ids=repr)
+def test_an_event_that_does_not_fit_is_named_and_the_others_are_kept(event: dict[str, Any]) -> None:
+    store = MemoryStore()
+    store.create_stream("orders", Config(schema=SCHEMA))
+    writer = Writer(Stream(store, "orders"), "till")
+    for one in ({"n": 1}, event, {"n": 2}):
+        writer.write(one)
+    with pytest.raises(PlanError, match="was not taken"):
+        writer.flush()
+    writer.flush()
+    assert store.lengths("orders") == {0: 2}
+
+
+@pytest.mark.parametrize("event", WHOLE, ids=repr)
+def test_whole_numbers_of_any_kind_are_taken(event: dict[str, Any]) -> None:
+    (name,) = event
+    assert table_of([event], SCHEMA)[name].to_pylist() == pa.array(event.values(), SCHEMA.field(name).type).to_pylist()
+
+
+def test_a_number_with_a_fraction_is_refused_from_arrow_as_well() -> None:
+    with pytest.raises(PlanError, match="truncated"):
+        table_of(pa.table({"n": [1.5]}), SCHEMA)
+
+
+def test_an_event_that_the_thread_found_unfit_is_told_with_the_next_call() -> None:
+    stream = orders()
+    writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
+    with writer._desk.lock:
+        for event in (order(1), {"n": "bad"}, {"n": "worse"}):
+            writer.write(event)
+    eventually(lambda: numbers(stream) == [1])
+    with pytest.raises(PlanError, match=r"'bad'.*was not taken") as caught:
+        writer.flush()
+    assert ["'worse'" in note for note in caught.value.__notes__] == [True]
+    writer.flush()
+    writer.close()
+
+
+def test_an_event_that_is_written_when_another_one_is_told_unfit_is_kept() -> None:
+    stream = orders()
+    with Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms") as writer:
+        with writer._desk.lock:
+            writer.write(order(1))
+            writer.write({"n": "bad"})
+        eventually(lambda: numbers(stream) == [1])
+        with pytest.raises(PlanError, match="was not taken"):
+            writer.write(order(2))
+    assert numbers(stream) == [1, 2]
+
+
+def test_an_event_that_the_thread_found_unfit_is_told_at_the_end_at_the_latest() -> None:
+    stream = orders()
+    with (
+        pytest.raises(PlanError, match="was not taken"),
+        Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms") as w,
+    ):
+        with w._desk.lock:
+            w.write(order(1))
+            w.write({"n": "bad"})
+        eventually(lambda: numbers(stream) == [1])
+    Writer(stream, "till").close()  # the id is free
+
+
+def test_an_unfit_event_does_not_hold_up_the_end_of_a_block() -> None:
+    stream = orders()
+    with pytest.raises(PlanError, match="was not taken"), Writer(stream, "till") as writer:
+        for event in (order(1), {"n": "bad"}, order(2)):
+            writer.write(event)
+    assert numbers(stream) == [1, 2]
+    Writer(stream, "till").close()  # the id is free
