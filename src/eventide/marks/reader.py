@@ -196,20 +196,34 @@ class Reader:
 
     def _taken(self, rows: int) -> Batch | None:
         """From one segment after the other; each call begins with the one after the last."""
+        found = self._upcoming(rows)
+        if not found:
+            return None
+        table = pa.concat_tables([_placed(one, number, self._held[number].position) for number, one in found.items()])
+        for number, one in found.items():  # only now: whatever failed before this, nothing counts as read
+            self._held[number].pass_by(len(one))
+            self._next = number + 1
+        return Batch(table, {number: held.position for number, held in sorted(self._held.items())})
+
+    def _upcoming(self, rows: int) -> dict[int, pa.Table]:
+        """The next events of segments, in the order of their turns. If one cannot be read after others could, these
+        are given first; the fault comes again with the next call.
+        """
         numbers = sorted(number for number, held in self._held.items() if not held.leaving)
-        numbers = [one for one in numbers if one >= self._next] + [one for one in numbers if one < self._next]
-        tables: list[pa.Table] = []
-        for number in numbers:
-            held, missing = self._held[number], rows - sum(map(len, tables))
+        found: dict[int, pa.Table] = {}
+        for number in [one for one in numbers if one >= self._next] + [one for one in numbers if one < self._next]:
+            missing = rows - sum(map(len, found.values()))
             if missing == 0:
                 break
-            first, table = held.position, held.take(self.stream, missing)
+            try:
+                table = self._held[number].upcoming(self.stream, missing)
+            except Exception:
+                if not found:
+                    raise
+                break
             if table is not None:
-                tables.append(_placed(table, number, first))
-                self._next = number + 1
-        if not tables:
-            return None
-        return Batch(pa.concat_tables(tables), {number: held.position for number, held in sorted(self._held.items())})
+                found[number] = table
+        return found
 
     def _sync(self, *, commit: bool = False) -> None:
         """Tell the group that this reader is alive, and what it has read if that is to be committed; give up what it
