@@ -53,7 +53,11 @@ def test_notes_as_columns_are_the_same(store: Store, seat: Seat) -> None:
         Note(
             writer,
             int(found.times[who]),
-            dict(zip(found.segment[found.who == who].tolist(), found.offset[found.who == who].tolist(), strict=True)),
+            {
+                int(segment): int(offset)
+                for whose, segment, offset, said in zip(found.who, found.segment, found.offset, found.said, strict=True)
+                if whose == who and said
+            },
             int(found.at[who]),
             bool(found.closed[who]),
         )
@@ -69,24 +73,48 @@ def test_columns_of_no_notes_are_empty(store: Store, seat: Seat) -> None:
 
 
 def test_a_time_that_goes_back_is_refused_and_the_note_stays(store: Store, seat: Seat) -> None:
-    store.note(seat, 200, {0: 1})
+    store.note(seat, 200, {0: 3})
     with pytest.raises(PlanError, match="noted time does not go back"):
-        store.note(seat, 199, {0: 2})
+        store.note(seat, 199, {0: 3})
     with pytest.raises(PlanError, match="noted time does not go back"):
         store.append(seat, 2, [part(0, 9)], note=199)
     assert store.lengths("orders") == {0: 3, 1: 1}
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 1})]
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 3, 1: 1})]
 
 
 def test_a_position_that_goes_back_or_is_beyond_the_end_is_refused(store: Store, seat: Seat) -> None:
-    store.note(seat, 200, {0: 2})
+    store.append(store.open_writer("orders", "web"), 1, [part(0, 5, 6)])
+    store.note(seat, 200, {0: 5})  # beyond its own events, which end at 3
     with pytest.raises(PlanError, match="positions do not go back"):
-        store.note(seat, 300, {0: 1})
-    with pytest.raises(PlanError, match="Segment 0 of stream 'orders' has 3 events"):
         store.note(seat, 300, {0: 4})
+    with pytest.raises(PlanError, match="Segment 0 of stream 'orders' has 5 events"):
+        store.note(seat, 300, {0: 6})
     with pytest.raises(PlanError, match="There is no segment 7"):
         store.note(seat, 300, {7: 0})
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 2})]
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 5, 1: 1})]
+
+
+@pytest.mark.parametrize("said", [{}, {0: 1}, {1: 0}, {0: 3, 1: 1}])
+def test_a_note_is_not_before_what_its_writer_has_written(store: Store, seat: Seat, said: dict[int, int]) -> None:
+    for time in (200, 300):  # again: what the store knows better is no position that goes back
+        store.note(seat, time, said)
+        assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(time, {0: 3, 1: 1})]
+
+
+def test_what_was_written_since_a_note_is_known(store: Store, seat: Seat) -> None:
+    store.note(seat, 200, {})
+    store.append(seat, 2, [part(1, 5, 6)])
+    store.close_writer(seat)
+    (note,) = store.notes("orders")
+    assert (dict(note.position), dict(note.written), note.closed) == ({0: 3, 1: 1}, {0: 3, 1: 3}, True)
+    found = store.note_columns("orders")
+    places = zip(found.segment.tolist(), found.offset.tolist(), found.said.tolist(), strict=True)
+    assert set(found.who.tolist()) == {0} and sorted(places) == [
+        (0, 3, False),
+        (0, 3, True),
+        (1, 1, True),
+        (1, 3, False),
+    ]
 
 
 def test_an_append_notes_at_the_position_that_results(store: Store, seat: Seat, clock: Clock) -> None:
@@ -112,6 +140,24 @@ def test_closing_marks_the_note_and_a_new_note_opens_it(store: Store, seat: Seat
     assert [one.closed for one in store.notes("orders")] == [True]
     store.note(store.open_writer("orders", "till"), 200, {0: 3})
     assert [one.closed for one in store.notes("orders")] == [False]
+
+
+@pytest.mark.parametrize("closing", [True, False])
+def test_a_writer_that_comes_back_is_bound_by_its_last_note(
+    store: Store, seat: Seat, clock: Clock, closing: bool
+) -> None:
+    store.note(seat, 100, {0: 3})
+    if closing:
+        store.close_writer(seat)
+    clock.time += 40 * SECOND
+    store.open_writer("orders", "till")
+    assert [(one.time, one.at, one.closed) for one in store.notes("orders")] == [(100, clock.time, False)]
+
+
+def test_a_writer_that_comes_back_without_a_note_has_none(store: Store, seat: Seat) -> None:
+    store.close_writer(seat)
+    store.open_writer("orders", "till")
+    assert store.notes("orders") == []
 
 
 def test_closing_without_a_note_leaves_none(store: Store, seat: Seat) -> None:

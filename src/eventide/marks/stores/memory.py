@@ -163,7 +163,7 @@ class MemoryStore:
 
     @_alone
     def notes(self, stream: str) -> list[Note]:
-        return list(self._found(stream).notes.values())
+        return self._found(stream).all_notes()
 
     def note_columns(self, stream: str) -> NoteColumns:
         return NoteColumns.of(self.notes(stream))

@@ -99,6 +99,8 @@ class MemoryStream:
             raise errors.writer_in_use(self.info.name, id_, until)
         writer.incarnation += 1
         writer.heard, writer.closed = now, False
+        if id_ in self.notes:  # it is back, so that its last note holds again
+            self.notes[id_] = replace(self.notes[id_], closed=False, at=now)
         return Seat(self.info.name, id_, writer.incarnation, writer.sequence, dict(writer.position))
 
     def close_writer(self, seat: Seat) -> None:
@@ -114,7 +116,7 @@ class MemoryStream:
         writer = self._seated(seat)
         if sequence <= writer.sequence:
             ends = writer.ends if sequence == writer.sequence else {}
-            self._note(seat, note, writer.position, self.lengths, now)
+            self._note(seat, note, writer.position, self.lengths, now, {})
         else:
             ends = self._write(seat, parts, note, now)
             writer.sequence, writer.ends = sequence, ends
@@ -134,7 +136,7 @@ class MemoryStream:
             lengths[part.segment] += part.rows
             ends[part.segment] = lengths[part.segment]
         position = {**self.writers[seat.writer].position, **ends}
-        self._note(seat, note, position, lengths, now)
+        self._note(seat, note, position, lengths, now, {})
         for part in parts:
             blob = Blob(self.lengths[part.segment], part.rows, part.body, seat.writer)
             self.blobs.setdefault(part.segment, []).append(blob)
@@ -187,7 +189,7 @@ class MemoryStream:
             for one in all_:
                 if one.status == "open":
                     one.end("aborted")
-            self._note(seat, note, writer.position, self.lengths, now)
+            self._note(seat, note, writer.position, self.lengths, now, {})
             return {}
         for one in all_:
             if one.status != "open":
@@ -215,20 +217,25 @@ class MemoryStream:
         return len(expired)
 
     def note(self, seat: Seat, time: int, position: Position, now: int) -> None:
-        self._seated(seat)
-        self._note(seat, time, position, self.lengths, now)
-        self._seated(seat).heard = now
+        writer = self._seated(seat)
+        self._note(seat, time, position, self.lengths, now, writer.position)
+        writer.heard = now
+
+    def all_notes(self) -> list[Note]:
+        return [replace(note, written=dict(self.writers[id_].position)) for id_, note in self.notes.items()]
 
     def forget(self, writers: Collection[tuple[str, int]]) -> None:
         for writer, at in writers:
             if writer in self.notes and self.notes[writer].at == at:
                 del self.notes[writer]
 
-    def _note(self, seat: Seat, time: int | None, position: Position, lengths: Position, now: int) -> None:
+    def _note(
+        self, seat: Seat, time: int | None, position: Position, lengths: Position, now: int, written: Position
+    ) -> None:
         if time is not None:
             note = Note(seat.writer, time, dict(position), now)
             before = self.notes.get(seat.writer)
-            self.notes[seat.writer] = advanced(self.info.name, before, note, self.info.segments, lengths)
+            self.notes[seat.writer] = advanced(self.info.name, before, note, self.info.segments, lengths, written)
 
     def _seated(self, seat: Seat, *, closed: bool = False) -> _Writer:
         writer = self.writers.get(seat.writer)

@@ -28,6 +28,12 @@ _OPEN = """
     SELECT incarnation, open, heard, sequence, position FROM eventide_writers
     WHERE stream = (SELECT id FROM eventide_streams WHERE name = ?) AND writer = ? FOR UPDATE
 """
+# It is back, so that its last note, if it is not forgotten, holds again.
+_OPENED = """
+    UPDATE eventide_writers SET incarnation = ?, open = 1, heard = ?, note_closed = 0,
+        note_at = CASE WHEN note_time IS NULL THEN NULL ELSE ? END
+    WHERE stream = ? AND writer = ?
+"""
 _APPENDED = """
     UPDATE eventide_writers SET heard = ?, sequence = ?, ends = ?, position = ? WHERE stream = ? AND writer = ?
 """
@@ -79,10 +85,7 @@ def open_writer(step: Step, stream: str, writer: str, take_over: bool) -> Seat:
     ((incarnation, open_, heard, sequence, position),) = writers
     if open_ and not take_over and step.now < heard + lease:
         raise errors.writer_in_use(stream, writer, heard + lease)
-    step.tell(
-        "UPDATE eventide_writers SET incarnation = ?, open = 1, heard = ? WHERE stream = ? AND writer = ?",
-        (incarnation + 1, step.now, id_, writer),
-    )
+    step.tell(_OPENED, (incarnation + 1, step.now, step.now, id_, writer))
     return Seat(stream, writer, incarnation + 1, sequence, unpacked(position))
 
 
@@ -130,4 +133,4 @@ def noted(writer: Seated, time: int | None, position: Position, now: int, segmen
     if time is None:
         return None
     note = Note(writer.seat.writer, time, position, now)
-    return advanced(writer.seat.stream, writer.before, note, segments, position)
+    return advanced(writer.seat.stream, writer.before, note, segments, position, position)
