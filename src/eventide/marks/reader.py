@@ -185,7 +185,7 @@ class Reader:
         self.close()
 
     def _joined(self, group: Sharing) -> Sharing:
-        return group.joined(self.reader_id, until=self.stream.store.now() + self._lease)[0]
+        return group.joined(self.reader_id, until=self.stream.store.now() + self._lease, lease=self._lease)[0]
 
     def _read(self, rows: int) -> Batch | None:
         while True:
@@ -257,9 +257,9 @@ class Reader:
         if self._number not in group.members:  # others thought it dead: it begins anew, without what it had
             if any(member.name == self.reader_id for member in group.members.values()):
                 raise errors.reader_replaced(self.group.name, self.reader_id)
-            group, found.number = group.joined(self.reader_id, until=now + self._lease)
+            group, found.number = group.joined(self.reader_id, until=now + self._lease, lease=self._lease)
         group = group.swept(now, sparing=found.number)
-        if group.members[found.number].until - now < self._lease * 2 // 3:
+        if not self._lease * 2 // 3 <= group.members[found.number].until - now <= self._lease:
             group = group.renewed(found.number, until=now + self._lease)
         busy = [number for number in self._dirty() if number in found.kept]
         if commit:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from eventide.errors import readers as errors
+from eventide.marks.leases import lasts
 from eventide.marks.segments import Position, Segments
 
 FORMAT = 1
@@ -23,6 +24,12 @@ class Member(NamedTuple):
 
     name: str
     until: int
+    lease: int = 0
+    """How long it is, when it begins; 0 if that is not known."""
+
+    def alive(self, now: int) -> bool:
+        """Whether its lease has not ended."""
+        return lasts(self.until, self.lease, now) if self.lease else now < self.until
 
 
 @dataclass(frozen=True)
@@ -44,15 +51,15 @@ class Sharing:
     last: int = 0
     """The last number that a reader was given."""
     resets: int = 0
-    """How often the group was set to another cut."""
+    """Grows when the group is set to another cut. A group that is made again begins with another one."""
     passed: int = 0
     """A mark (by number) whose cut is surely not beyond the group's."""
 
-    def joined(self, name: str, *, until: int) -> tuple[Sharing, int]:
+    def joined(self, name: str, *, until: int, lease: int = 0) -> tuple[Sharing, int]:
         """With one more reader, and its number. One of the same name is thought dead: its segments are free."""
         number = self.last + 1
         kept = self.without(other for other, member in self.members.items() if member.name == name)
-        return replace(kept, members={**kept.members, number: Member(name, until)}, last=number), number
+        return replace(kept, members={**kept.members, number: Member(name, until, lease)}, last=number), number
 
     def without(self, numbers: Iterable[int]) -> Sharing:
         """Without some readers. Their segments are free, and go on where they had committed."""
@@ -64,7 +71,7 @@ class Sharing:
 
     def swept(self, now: int, *, sparing: int) -> Sharing:
         """Without readers whose lease has ended; but whoever asks is alive."""
-        return self.without([n for n, member in self.members.items() if member.until <= now and n != sparing])
+        return self.without([n for n, member in self.members.items() if n != sparing and not member.alive(now)])
 
     def renewed(self, number: int, *, until: int) -> Sharing:
         """With a longer lease for a reader."""

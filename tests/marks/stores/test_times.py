@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eventide.errors import PlanError
-from eventide.errors.marks import LeaseLostError
+from eventide.errors.marks import ConflictError, LeaseLostError
 from eventide.marks.mark import Mark, Note
 from eventide.marks.stores.store import Lease, Seat, Store
 from tests.marks.stores.parts import SECOND, Clock, config, part
@@ -204,6 +204,17 @@ def test_a_note_that_is_newer_is_not_forgotten(store: Store, seat: Seat, lease: 
     assert store.notes("orders") == []
 
 
+def test_a_note_that_is_newer_on_a_clock_that_was_set_back_is_not_forgotten(
+    store: Store, seat: Seat, lease: Lease, clock: Clock
+) -> None:
+    store.note(seat, 100, {0: 3})
+    seen = clock.time
+    clock.time -= 500 * SECOND
+    store.note(seat, 200, {0: 3})
+    store.forget(lease, [("till", seen)])
+    assert [one.time for one in store.notes("orders")] == [200]
+
+
 def test_a_forgotten_writer_may_note_again(store: Store, seat: Seat, lease: Lease, clock: Clock) -> None:
     store.note(seat, 100, {0: 3})
     store.forget(lease, [("till", clock.time)])
@@ -251,6 +262,27 @@ def test_a_released_lease_is_free_and_its_fence_is_over(store: Store, lease: Lea
     assert again is not None and again.fence > lease.fence
     with pytest.raises(LeaseLostError):
         store.put_mark(lease, mark(1))
+
+
+def test_a_lease_of_the_time_before_a_clock_was_set_back_is_over(store: Store, lease: Lease, clock: Clock) -> None:
+    store.beat("c1", clock.time + 10 * SECOND)
+    clock.time -= 9 * SECOND  # a small correction takes nothing from the living
+    assert (store.leases(), store.controllers()) == ([lease], ["c1"])
+    assert store.acquire("orders", "c2", clock.time + SECOND) is None
+    clock.time -= 100 * SECOND
+    assert (store.leases(), store.controllers()) == ([], [])
+    taken = store.acquire("orders", "c2", clock.time + SECOND)
+    assert taken is not None and taken.fence > lease.fence
+
+
+def test_a_writers_id_is_free_when_the_clock_was_set_back_beyond_its_lease(
+    store: Store, seat: Seat, clock: Clock
+) -> None:
+    clock.time -= 20 * SECOND
+    with pytest.raises(ConflictError):
+        store.open_writer("orders", "till")
+    clock.time -= 20 * SECOND
+    assert store.open_writer("orders", "till").incarnation > seat.incarnation
 
 
 def test_controllers_are_alive_until_they_said(store: Store, clock: Clock) -> None:

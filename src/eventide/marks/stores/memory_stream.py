@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from eventide.errors import marks as errors
 from eventide.marks import events
+from eventide.marks.leases import lasts
 from eventide.marks.mark import Mark, Note
 from eventide.marks.notes import advanced
 from eventide.marks.segments import Position, Ranges, Segments
@@ -24,7 +25,7 @@ _REMEMBERED = 3_600_000_000
 
 @dataclass
 class _Writer:
-    incarnation: int = 0
+    incarnation: int
     heard: int = 0
     closed: bool = True
     sequence: int = 0
@@ -55,8 +56,10 @@ class _Transaction:
 class MemoryStream:
     """What ``Store`` says of one stream. ``now`` is the time on the store's clock."""
 
-    def __init__(self, info: StreamInfo) -> None:
+    def __init__(self, info: StreamInfo, number: int) -> None:
+        """``number`` is one that no other stream of the store ever had."""
         self.info = info
+        self.first_seat = number << 32  # a seat at a stream of the same name that was deleted is not good here
         self.blobs: dict[int, list[Blob]] = {}
         self.lengths = {one.number: 0 for one in info.segments.all}
         self.writers: dict[str, _Writer] = {}
@@ -93,10 +96,10 @@ class MemoryStream:
         self.info = replace(self.info, starts=starts)
 
     def open_writer(self, id_: str, now: int, *, take_over: bool) -> Seat:
-        writer = self.writers.setdefault(id_, _Writer())
-        until = writer.heard + self.info.config.writer_lease
-        if not writer.closed and now < until and not take_over:
-            raise errors.writer_in_use(self.info.name, id_, until)
+        writer = self.writers.setdefault(id_, _Writer(self.first_seat))
+        lease = self.info.config.writer_lease
+        if not writer.closed and lasts(writer.heard + lease, lease, now) and not take_over:
+            raise errors.writer_in_use(self.info.name, id_, writer.heard + lease)
         writer.incarnation += 1
         writer.heard, writer.closed = now, False
         if id_ in self.notes:  # it is back, so that its last note holds again

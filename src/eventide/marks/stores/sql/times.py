@@ -45,7 +45,7 @@ _LAST_NUMBER = """
 """
 _FORGET = """
     UPDATE eventide_writers SET note_time = NULL, note_at = NULL, note_closed = NULL, note_position = NULL
-    WHERE stream = ? AND writer = ? AND note_at <= ?
+    WHERE stream = ? AND writer = ? AND note_at = ?
 """
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from eventide.errors import marks as errors
+from eventide.marks.leases import lasts
 from eventide.marks.mark import Note
 from eventide.marks.notes import advanced
 from eventide.marks.segments import Position, Segments, from_json
@@ -20,9 +21,11 @@ _WRITER = """
     FROM eventide_writers w JOIN eventide_streams s ON s.id = w.stream
     WHERE s.name = ? AND w.writer = ? FOR UPDATE OF w
 """
+# A seat at a stream of the same name that was deleted is not good at this one: no two have the same id, ever.
 _NEW = """
     INSERT INTO eventide_writers (stream, writer, incarnation, open, heard, sequence, ends, position)
-    SELECT id, ?, 0, 0, 0, 0, ?, ? FROM eventide_streams WHERE name = ? ON CONFLICT DO NOTHING RETURNING stream
+    SELECT id, ?, id * 4294967296, 0, 0, 0, ?, ? FROM eventide_streams WHERE name = ?
+    ON CONFLICT DO NOTHING RETURNING stream
 """
 _OPEN = """
     SELECT incarnation, open, heard, sequence, position FROM eventide_writers
@@ -83,7 +86,7 @@ def open_writer(step: Step, stream: str, writer: str, take_over: bool) -> Seat:
         raise unknown(step, stream)
     ((id_, lease),) = streams
     ((incarnation, open_, heard, sequence, position),) = writers
-    if open_ and not take_over and step.now < heard + lease:
+    if open_ and not take_over and lasts(heard + lease, lease, step.now):
         raise errors.writer_in_use(stream, writer, heard + lease)
     step.tell(_OPENED, (incarnation + 1, step.now, step.now, id_, writer))
     return Seat(stream, writer, incarnation + 1, sequence, unpacked(position))
