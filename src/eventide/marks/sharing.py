@@ -26,6 +26,8 @@ class Member(NamedTuple):
     until: int
     lease: int = 0
     """How long it is, when it begins; 0 if that is not known."""
+    key: str = ""
+    """Tells readers of the same name apart."""
 
     def alive(self, now: int) -> bool:
         """Whether its lease has not ended."""
@@ -55,11 +57,11 @@ class Sharing:
     passed: int = 0
     """A mark (by number) whose cut is surely not beyond the group's."""
 
-    def joined(self, name: str, *, until: int, lease: int = 0) -> tuple[Sharing, int]:
+    def joined(self, name: str, *, until: int, lease: int = 0, key: str = "") -> tuple[Sharing, int]:
         """With one more reader, and its number. One of the same name is thought dead: its segments are free."""
         number = self.last + 1
         kept = self.without(other for other, member in self.members.items() if member.name == name)
-        return replace(kept, members={**kept.members, number: Member(name, until, lease)}, last=number), number
+        return replace(kept, members={**kept.members, number: Member(name, until, lease, key)}, last=number), number
 
     def without(self, numbers: Iterable[int]) -> Sharing:
         """Without some readers. Their segments are free, and go on where they had committed."""
@@ -76,6 +78,10 @@ class Sharing:
     def renewed(self, number: int, *, until: int) -> Sharing:
         """With a longer lease for a reader."""
         return replace(self, members={**self.members, number: self.members[number]._replace(until=until)})
+
+    def numbers_of(self, key: str) -> list[int]:
+        """The numbers of a reader by its key; none if it is not a member."""
+        return [number for number, member in self.members.items() if member.key == key]
 
     def holds(self, number: int) -> list[int]:
         """The segments of a reader."""
@@ -106,8 +112,9 @@ class Sharing:
         return least + (rank < more)
 
     def committed(self, position: Position) -> Sharing:
-        """With what a reader has read of segments that it holds."""
-        return replace(self, cut={**self.cut, **position})
+        """With what a reader has read of segments that it holds. What was committed stays so."""
+        further = {number: max(offset, self.cut.get(number, 0)) for number, offset in position.items()}
+        return replace(self, cut={**self.cut, **further})
 
     def followed(self, segments: Segments, ends: Position) -> Sharing:
         """With successors in the place of segments that were read to their end (``ends``: of those that are sealed)."""

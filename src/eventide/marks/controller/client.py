@@ -17,7 +17,7 @@ from eventide.errors import controller as errors
 from eventide.errors.marks import unknown_store
 from eventide.marks.controller import wire
 
-_ONCE = {"create_stream", "delete_stream", "scale", "open_writer", "put_mark", "put_group"}
+_ONCE = {"create_stream", "delete_stream", "scale", "open_writer", "put_mark", "put_group", "delete_group"}
 """Calls whose repetition would be refused, or taken for another's. All others are repeated if a connection breaks."""
 _LONGEST_PAUSE = 1.0
 
