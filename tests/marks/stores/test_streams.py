@@ -57,6 +57,15 @@ def test_an_unknown_stream_is_refused_by_all_that_ask_for_one(store: Store) -> N
             ask()
 
 
+@pytest.mark.parametrize(
+    ("names", "message"), [(["n", "__point"], "transactions add"), (["n", "m", "n"], "two columns 'n'")]
+)
+def test_a_schema_that_no_stream_can_have_is_refused(store: Store, names: list[str], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        store.create_stream("orders", Config(schema=pa.schema([(name, pa.int64()) for name in names])))
+    assert store.streams() == []
+
+
 def test_a_seat_at_a_deleted_stream_is_not_one_at_the_next_of_its_name(store: Store) -> None:
     seats = []
     for _ in range(3):  # on a clock that stands still

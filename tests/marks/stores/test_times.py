@@ -8,6 +8,7 @@ from eventide.errors import PlanError
 from eventide.errors.marks import ConflictError, LeaseLostError
 from eventide.marks.mark import Mark, Note
 from eventide.marks.stores.store import Lease, Seat, Store
+from eventide.time import FIRST, LAST, MAX
 from tests.marks.stores.parts import SECOND, Clock, config, part
 
 
@@ -99,6 +100,24 @@ def test_a_note_is_not_before_what_its_writer_has_written(store: Store, seat: Se
     for time in (200, 300):  # again: what the store knows better is no position that goes back
         store.note(seat, time, said)
         assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(time, {0: 3, 1: 1})]
+
+
+def test_a_position_beyond_the_writers_own_events_stays_when_it_is_not_named(store: Store, seat: Seat) -> None:
+    store.append(store.open_writer("orders", "web"), 1, [part(0, 5, 6)])
+    store.note(seat, 200, {0: 5})
+    store.note(seat, 300, {})
+    store.append(seat, 2, [part(1, 7)], note=400)
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(400, {0: 5, 1: 2})]
+
+
+@pytest.mark.parametrize("time", [LAST + 1, MAX, FIRST - 1])
+def test_a_time_that_is_none_is_refused_and_nothing_is_written(store: Store, seat: Seat, time: int) -> None:
+    with pytest.raises(PlanError, match="not an instant"):
+        store.note(seat, time, {})
+    with pytest.raises(PlanError, match="not an instant"):
+        store.append(seat, 2, [part(0, 9)], note=time)
+    assert store.lengths("orders") == {0: 3, 1: 1} and store.notes("orders") == []
+    store.note(seat, min(max(time, FIRST), LAST), {})
 
 
 def test_what_was_written_since_a_note_is_known(store: Store, seat: Seat) -> None:

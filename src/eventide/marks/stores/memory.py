@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from eventide.errors import marks as errors
+from eventide.marks import events
 from eventide.marks.leases import lasts
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
@@ -76,6 +77,7 @@ class MemoryStore:
     def create_stream(self, name: str, config: Config) -> StreamInfo:
         if name in self._streams:
             raise errors.stream_exists(name)
+        events.check_columns(name, config.schema)
         info = StreamInfo(name, self.now(), config, Segments.even(config.segments))
         self._created += 1
         self._streams[name] = MemoryStream(info, self._created)

@@ -119,7 +119,7 @@ class MemoryStream:
         writer = self._seated(seat)
         if sequence <= writer.sequence:
             ends = writer.ends if sequence == writer.sequence else {}
-            self._note(seat, note, writer.position, self.lengths, now, {})
+            self._note(seat, note, {}, now, writer.position)
         else:
             ends = self._write(seat, parts, note, now)
             writer.sequence, writer.ends = sequence, ends
@@ -139,7 +139,7 @@ class MemoryStream:
             lengths[part.segment] += part.rows
             ends[part.segment] = lengths[part.segment]
         position = {**self.writers[seat.writer].position, **ends}
-        self._note(seat, note, position, lengths, now, {})
+        self._note(seat, note, {}, now, position)
         for part in parts:
             blob = Blob(self.lengths[part.segment], part.rows, part.body, seat.writer)
             self.blobs.setdefault(part.segment, []).append(blob)
@@ -185,14 +185,14 @@ class MemoryStream:
 
     def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], note: int | None, now: int) -> dict[int, int]:
         writer = self._seated(seat)
-        all_ = [self._transaction(seat, id_, now) for id_ in ids]
+        all_ = [self._transaction(seat, id_, now) for id_ in dict.fromkeys(ids)]
         before = self.notes.get(seat.writer)
         note = None if note is not None and before is not None and note < before.time else note
         if sequence <= writer.sequence:
             for one in all_:
                 if one.status == "open":
                     one.end("aborted")
-            self._note(seat, note, writer.position, self.lengths, now, {})
+            self._note(seat, note, {}, now, writer.position)
             return {}
         for one in all_:
             if one.status != "open":
@@ -221,7 +221,7 @@ class MemoryStream:
 
     def note(self, seat: Seat, time: int, position: Position, now: int) -> None:
         writer = self._seated(seat)
-        self._note(seat, time, position, self.lengths, now, writer.position)
+        self._note(seat, time, position, now, writer.position)
         writer.heard = now
 
     def all_notes(self) -> list[Note]:
@@ -232,13 +232,11 @@ class MemoryStream:
             if writer in self.notes and self.notes[writer].at == at:
                 del self.notes[writer]
 
-    def _note(
-        self, seat: Seat, time: int | None, position: Position, lengths: Position, now: int, written: Position
-    ) -> None:
+    def _note(self, seat: Seat, time: int | None, position: Position, now: int, written: Position) -> None:
         if time is not None:
             note = Note(seat.writer, time, dict(position), now)
             before = self.notes.get(seat.writer)
-            self.notes[seat.writer] = advanced(self.info.name, before, note, self.info.segments, lengths, written)
+            self.notes[seat.writer] = advanced(self.info.name, before, note, self.info.segments, self.lengths, written)
 
     def _seated(self, seat: Seat, *, closed: bool = False) -> _Writer:
         writer = self.writers.get(seat.writer)

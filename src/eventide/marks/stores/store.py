@@ -102,7 +102,9 @@ class Log(Protocol):
     """Streams, their segments, and the events in them."""
 
     def create_stream(self, name: str, config: Config) -> StreamInfo:
-        """A new stream. Refused (``errors.stream_exists``) if there is one of that name."""
+        """A new stream. Refused (``errors.stream_exists``) if there is one of that name, or if its schema names a
+        column twice or ``events.POINT``.
+        """
         ...
 
     def stream(self, name: str) -> StreamInfo:
@@ -179,7 +181,8 @@ class Log(Protocol):
         """Commit several transactions in one step, under a sequence: where they end in each segment.
 
         If that sequence was appended before, nothing of them becomes visible: they are aborted, and the answer is
-        ``{}``; the note, if given, is still taken unless it goes back.
+        ``{}``. An id that is there twice counts once. A note whose time is before the last one is ignored, and not
+        refused: of batches that are done again, the events count, and what is known of time stays.
         """
         ...
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from eventide.errors import marks as errors
+from eventide.marks import events
 from eventide.marks.segments import Position, Ranges, Segments, as_json, from_json
 from eventide.marks.stores.sql.database import Step
 from eventide.marks.stores.sql.positions import packed, unpacked
@@ -32,6 +33,7 @@ _OF_A_STREAM = ("marks", "groups", "writers", "transactions", "segments", "blobs
 
 def create(step: Step, name: str, config: Config) -> StreamInfo:
     """``Log.create_stream``."""
+    events.check_columns(name, config.schema)
     segments = Segments.even(config.segments)
     step.ask()  # for the time
     created = step.now

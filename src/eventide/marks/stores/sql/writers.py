@@ -135,5 +135,5 @@ def noted(writer: Seated, time: int | None, position: Position, now: int, segmen
     """A note at a position that the writer itself has come to, if it says a time."""
     if time is None:
         return None
-    note = Note(writer.seat.writer, time, position, now)
-    return advanced(writer.seat.stream, writer.before, note, segments, position, position)
+    note = Note(writer.seat.writer, time, {}, now)
+    return advanced(writer.seat.stream, writer.before, note, segments, {}, position)
