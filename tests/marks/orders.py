@@ -99,7 +99,8 @@ def mark(stream: Stream, lower: int, upper: int, cut: dict[int, int]) -> None:
     """What a controller would do."""
     lease = stream.store.acquire(stream.name, "controller", stream.store.now() + 1_000_000)
     assert lease is not None
-    number = len(stream.marks()) + 1
+    last = stream.store.last_mark(stream.name)
+    number = 1 if last is None else last.number + 1
     stream.store.put_mark(lease, Mark(number, lower, upper, cut, stream.store.now()))
 
 

@@ -86,7 +86,7 @@ class Mark:
     No writer had noted a time later than ``upper``. Neither times nor cuts of a stream's marks ever go back.
     """
 
-    number: int  # from 1, without gaps
+    number: int  # from 1, without gaps; the first ones go when their stream is truncated
     lower: int
     upper: int
     cut: Position

@@ -198,6 +198,30 @@ def test_marks_are_kept_in_order(store: Store, lease: Lease) -> None:
     assert store.marks("orders", after=12) == [] == store.marks("orders", limit=0)
 
 
+@pytest.mark.parametrize(
+    ("cut", "first"), [({0: 0, 1: 0}, 1), ({0: 1, 1: 1}, 1), ({0: 3, 1: 0}, 1), ({0: 3, 1: 1}, 3), ({0: 9, 1: 2}, 9)]
+)
+def test_truncating_drops_the_marks_before_the_last_one_that_is_passed(
+    store: Store, seat: Seat, lease: Lease, cut: dict[int, int], first: int
+) -> None:
+    store.append(seat, 2, [part(0, *range(7)), part(1, 8)])
+    for number in range(1, 11):
+        store.put_mark(lease, mark(number))
+    store.truncate("orders", cut)
+    assert [one.number for one in store.marks("orders")] == list(range(first, 11))
+    assert [one.number for one in store.marks("orders", after=9, limit=5)] == [10]
+    assert [one.number for one in store.marks("orders", limit=2)] == [first, first + 1]
+    store.put_mark(lease, mark(11))
+    store.truncate("orders", {0: 10, 1: 2})
+    assert [one.number for one in store.marks("orders")] == [10, 11]
+    assert store.last_mark("orders") == mark(11)
+
+
+def test_truncating_where_no_mark_is_drops_none(store: Store, seat: Seat) -> None:
+    store.truncate("orders", {0: 3, 1: 1})
+    assert store.marks("orders") == []
+
+
 @pytest.mark.parametrize("number", [0, 1, 3])
 def test_a_mark_with_another_number_than_the_next_is_refused(store: Store, lease: Lease, number: int) -> None:
     store.put_mark(lease, mark(1))

@@ -198,8 +198,10 @@ class Marks(DataSourceStreamReader, SupportsTriggerAvailableNow):
         segments, lengths = _there(stream)
         count = partition.end - partition.start
         before = stream.store.marks(stream.name, after=partition.start - 1, limit=1) if partition.start else []
-        asked = segments.ancestors(before[0].cut) if before else set()
-        for mark in thinned(stream.store.marks(stream.name, after=partition.start, limit=count), _MARKS):
+        asked = segments.ancestors(before[0].cut) if before and before[0].number == partition.start else set()
+        marks = stream.store.marks(stream.name, after=partition.start, limit=count)
+        # Where the first ones are gone, others come that are of a later batch.
+        for mark in thinned([mark for mark in marks if mark.number <= partition.end], _MARKS):
             reached = segments.must_be_read(mark.cut, lengths)
             news = {str(number): offset for number, offset in reached.items() if number not in asked and offset}
             asked = segments.ancestors(mark.cut)

@@ -178,7 +178,7 @@ class MemoryStore:
     @_alone
     def put_mark(self, lease: Lease, mark: Mark, *, forget: Collection[tuple[str, int]] = ()) -> None:
         stream = self._owned(lease)
-        if mark.number != len(stream.marks) + 1:
+        if mark.number != (stream.marks[-1].number if stream.marks else 0) + 1:
             raise errors.lease_lost(lease.stream, lease.owner)
         stream.marks.append(mark)
         stream.forget(forget)
@@ -189,7 +189,8 @@ class MemoryStore:
 
     @_alone
     def marks(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Mark]:
-        return self._found(stream).marks[after : None if limit is None else after + limit]
+        found = [mark for mark in self._found(stream).marks if mark.number > after]
+        return found if limit is None else found[:limit]
 
     @_alone
     def last_mark(self, stream: str) -> Mark | None:

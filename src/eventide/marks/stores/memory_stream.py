@@ -17,7 +17,7 @@ from eventide.marks.leases import lasts
 from eventide.marks.mark import Mark, Note
 from eventide.marks.notes import advanced
 from eventide.marks.segments import Position, Ranges, Segments
-from eventide.marks.stores.store import Blob, Part, Seat, StreamInfo, Transaction
+from eventide.marks.stores.store import Blob, Part, Seat, StreamInfo, Transaction, is_generated
 
 _REMEMBERED = 3_600_000_000
 """How long after its deadline a transaction that has ended is still known."""
@@ -94,6 +94,8 @@ class MemoryStream:
                 starts[number] = offset
                 self.blobs[number] = [one for one in self.blobs.get(number, ()) if one.offset + one.rows > offset]
         self.info = replace(self.info, starts=starts)
+        passed = [place for place, mark in enumerate(self.marks) if segments.is_at_most(mark.cut, cut)]
+        self.marks = self.marks[passed[-1] if passed else 0 :]
 
     def open_writer(self, id_: str, now: int, *, take_over: bool) -> Seat:
         writer = self.writers.setdefault(id_, _Writer(self.first_seat))
@@ -107,8 +109,12 @@ class MemoryStream:
         return Seat(self.info.name, id_, writer.incarnation, writer.sequence, dict(writer.position))
 
     def close_writer(self, seat: Seat) -> None:
+        if is_generated(seat.writer) and seat.writer not in self.writers:
+            return
         writer = self._seated(seat, closed=True)
         writer.closed = True
+        if is_generated(seat.writer) and seat.writer not in self.notes:
+            del self.writers[seat.writer]
         if seat.writer in self.notes:
             self.notes[seat.writer] = replace(self.notes[seat.writer], closed=True)
         for one in self.transactions.values():

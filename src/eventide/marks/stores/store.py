@@ -9,6 +9,7 @@ Clocks: ``now()`` is the store's own, so that leases mean the same to all who sh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -62,6 +63,18 @@ class Blob(NamedTuple):
     rows: int
     body: bytes
     writer: str
+
+
+_GENERATED = re.compile("writer-[0-9a-f]{32}")
+
+
+def is_generated(writer: str) -> bool:
+    """Whether a writer was given its id because it had none: nobody will come back under it.
+
+    >>> is_generated("writer-" + 32 * "0"), is_generated("writer-1")
+    (True, False)
+    """
+    return _GENERATED.fullmatch(writer) is not None
 
 
 class Seat(NamedTuple):
@@ -128,7 +141,9 @@ class Log(Protocol):
         ...
 
     def truncate(self, name: str, cut: Position) -> None:
-        """Drop all events before a cut (refused if it is none, or beyond the end). Blobs that reach beyond it stay."""
+        """Drop all events before a cut (refused if it is none, or beyond the end). Blobs that reach beyond it stay.
+        Of the marks that the cut has passed, all but the last one go, too.
+        """
         ...
 
     def lengths(self, name: str) -> dict[int, int]:
@@ -199,7 +214,9 @@ class Log(Protocol):
         ...
 
     def close_writer(self, seat: Seat) -> None:
-        """The writer is done: its id is free, its note (if any) is marked ``closed``, its open transactions abort."""
+        """The writer is done: its id is free, its note (if any) is marked ``closed``, its open transactions abort. What
+        is known of one that has no id of its own (``is_generated``) and no note is forgotten. Again is harmless.
+        """
         ...
 
 
@@ -234,7 +251,7 @@ class TimeKeeping(Protocol):
         ...
 
     def marks(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Mark]:
-        """The marks with numbers above ``after``, in order."""
+        """The marks with numbers above ``after``, in order. The first ones may be gone (``truncate``)."""
         ...
 
     def last_mark(self, stream: str) -> Mark | None:

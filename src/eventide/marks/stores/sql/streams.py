@@ -129,6 +129,24 @@ def truncate(step: Step, name: str, cut: Position) -> None:
         [(stream, number, offset, offset) for number, offset in ahead.items()],
     )
     step.tell("UPDATE eventide_streams SET starts = ? WHERE id = ?", (packed({**before, **ahead}), stream))
+    passed = _last_passed(step, stream, segments, cut)
+    step.tell("DELETE FROM eventide_marks WHERE stream = ? AND number < ?", (stream, passed))
+
+
+def _last_passed(step: Step, stream: int, segments: Segments, cut: Position) -> int:
+    """The number of the last mark that is not beyond a cut, or less. Marks have no gaps, and their cuts never go back:
+    so it is searched for.
+    """
+    (bounds,) = step.ask(("SELECT MIN(number), MAX(number) FROM eventide_marks WHERE stream = ?", (stream,)))
+    low, high = (0, 0) if bounds[0][0] is None else (bounds[0][0] - 1, bounds[0][1])
+    while low < high:
+        middle = (low + high + 1) // 2
+        (found,) = step.ask(("SELECT cut FROM eventide_marks WHERE stream = ? AND number = ?", (stream, middle)))
+        if segments.is_at_most(unpacked(found[0][0]), cut):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def lengths(step: Step, name: str) -> dict[int, int]:

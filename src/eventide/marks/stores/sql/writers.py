@@ -13,7 +13,7 @@ from eventide.marks.segments import Position, Segments, from_json
 from eventide.marks.stores.sql.database import Rows, Step, Values
 from eventide.marks.stores.sql.positions import packed, unpacked
 from eventide.marks.stores.sql.streams import abort_open, unknown
-from eventide.marks.stores.store import Seat
+from eventide.marks.stores.store import Seat, is_generated
 
 _WRITER = """
     SELECT s.id, w.incarnation, w.open, w.sequence, w.ends, w.position,
@@ -95,11 +95,12 @@ def open_writer(step: Step, stream: str, writer: str, take_over: bool) -> Seat:
 def close_writer(step: Step, seat: Seat) -> None:
     """``Log.close_writer``."""
     (answer,) = step.ask(question(seat))
+    if not answer and is_generated(seat.writer):
+        return
     writer = seated(step, seat, answer, closed=True)
-    step.tell(
-        "UPDATE eventide_writers SET open = 0, note_closed = 1 WHERE stream = ? AND writer = ?",
-        (writer.stream, seat.writer),
-    )
+    over = is_generated(seat.writer) and writer.before is None
+    order = "DELETE FROM eventide_writers" if over else "UPDATE eventide_writers SET open = 0, note_closed = 1"
+    step.tell(f"{order} WHERE stream = ? AND writer = ?", (writer.stream, seat.writer))
     abort_open(step, writer.stream, seat.writer)
 
 
