@@ -160,6 +160,18 @@ def test_a_call_that_cannot_be_repeated_is_not(url: str, behind: MemoryStore) ->
     between.close()
 
 
+def test_a_group_that_was_made_again_is_not_deleted_by_a_repetition(url: str, behind: MemoryStore) -> None:
+    behind.create_stream("orders", CONFIG)
+    behind.put_group("orders", "billing", 0, b"state")
+    between = Unreliable(url, ["after"])
+    store = RemoteStore(between.url)
+    with pytest.raises(UnreachableError, match="does not answer"):
+        store.delete_group("orders", "billing")
+    assert behind.group("orders", "billing") is None
+    store.close()
+    between.close()
+
+
 def test_nobody_there_is_told_when_patience_is_over() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
