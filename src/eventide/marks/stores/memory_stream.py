@@ -13,11 +13,12 @@ import pyarrow as pa
 
 from eventide.errors import marks as errors
 from eventide.marks import events
+from eventide.marks.ids import is_generated
 from eventide.marks.leases import lasts
 from eventide.marks.mark import Mark, Note
 from eventide.marks.notes import advanced
 from eventide.marks.segments import Position, Ranges, Segments
-from eventide.marks.stores.store import Blob, Part, Seat, StreamInfo, Transaction, is_generated
+from eventide.marks.stores.store import Blob, Part, Seat, StreamInfo, Transaction
 
 _REMEMBERED = 3_600_000_000
 """How long after its deadline a transaction that has ended is still known."""

@@ -9,7 +9,6 @@ Clocks: ``now()`` is the store's own, so that leases mean the same to all who sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
@@ -63,18 +62,6 @@ class Blob(NamedTuple):
     rows: int
     body: bytes
     writer: str
-
-
-_GENERATED = re.compile("writer-[0-9a-f]{32}")
-
-
-def is_generated(writer: str) -> bool:
-    """Whether a writer was given its id because it had none: nobody will come back under it.
-
-    >>> is_generated("writer-" + 32 * "0"), is_generated("writer-1")
-    (True, False)
-    """
-    return _GENERATED.fullmatch(writer) is not None
 
 
 class Seat(NamedTuple):
@@ -215,7 +202,7 @@ class Log(Protocol):
 
     def close_writer(self, seat: Seat) -> None:
         """The writer is done: its id is free, its note (if any) is marked ``closed``, its open transactions abort. What
-        is known of one that has no id of its own (``is_generated``) and no note is forgotten. Again is harmless.
+        is known of one that has no id of its own (``ids.is_generated``) and no note is forgotten. Again is harmless.
         """
         ...
 

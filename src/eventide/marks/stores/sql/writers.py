@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from eventide.errors import marks as errors
+from eventide.marks.ids import is_generated
 from eventide.marks.leases import lasts
 from eventide.marks.mark import Note
 from eventide.marks.notes import advanced
@@ -13,7 +14,7 @@ from eventide.marks.segments import Position, Segments, from_json
 from eventide.marks.stores.sql.database import Rows, Step, Values
 from eventide.marks.stores.sql.positions import packed, unpacked
 from eventide.marks.stores.sql.streams import abort_open, unknown
-from eventide.marks.stores.store import Seat, is_generated
+from eventide.marks.stores.store import Seat
 
 _WRITER = """
     SELECT s.id, w.incarnation, w.open, w.sequence, w.ends, w.position,
