@@ -36,6 +36,7 @@ class FailingStore(MemoryStore):
         super().__init__(clock)
         self._failing: list[str] = []
         self._losing: list[str] = []
+        self._faults: dict[str, tuple[int, BaseException]] = {}
         self.calls: list[str] = []
 
     def fail(self, name: str) -> None:
@@ -44,9 +45,13 @@ class FailingStore(MemoryStore):
     def lose(self, name: str) -> None:
         self._losing.append(name)
 
+    def fail_at(self, name: str, call: int, fault: BaseException | None = None) -> None:
+        """The call that comes as the first, second … of that name from now on."""
+        self._faults[name] = call, fault or ConnectionError("the network is down")
+
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        if name.startswith("_") or name in ("fail", "lose", "calls", "now", "url"):
+        if name.startswith("_") or name in ("fail", "fail_at", "lose", "calls", "now", "url"):
             return found
 
         def called(*args: Any, **options: Any) -> Any:
@@ -54,6 +59,11 @@ class FailingStore(MemoryStore):
             if name in self._failing:
                 self._failing.remove(name)
                 raise unreachable("http://marks", "the network is down")
+            if name in self._faults:
+                call, fault = self._faults.pop(name)
+                if call == 1:
+                    raise fault
+                self._faults[name] = call - 1, fault
             answer = found(*args, **options)
             if name in self._losing:
                 self._losing.remove(name)
@@ -98,7 +108,8 @@ def mark(stream: Stream, lower: int, upper: int, cut: dict[int, int]) -> None:
     """What a controller would do."""
     lease = stream.store.acquire(stream.name, "controller", stream.store.now() + 1_000_000)
     assert lease is not None
-    number = len(stream.marks()) + 1
+    last = stream.store.last_mark(stream.name)
+    number = 1 if last is None else last.number + 1
     stream.store.put_mark(lease, Mark(number, lower, upper, cut, stream.store.now()))
 
 

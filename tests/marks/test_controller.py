@@ -227,6 +227,24 @@ def test_the_trouble_of_one_stream_is_not_that_of_others(
     assert [one.failure for one in controller.status().streams] == [None, None]
 
 
+def test_a_controller_is_alive_however_long_its_round_is(
+    store: MemoryStore, clock: Clock, till: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        store.create_stream(f"more {number}", CONFIG)
+    alive = []
+    whole = store.last_mark
+
+    def slow(stream: str) -> object:
+        clock.pass_(4)
+        alive.append(store.controllers())
+        return whole(stream)
+
+    monkeypatch.setattr(store, "last_mark", slow)
+    Controller(store, "one", lease="10 seconds").step()
+    assert alive == [["one"]] * 11
+
+
 def test_a_clock_that_is_set_back_does_not_stop_time(store: MemoryStore, clock: Clock, till: Seat) -> None:
     controller = Controller(store)
     clock.pass_(3600)

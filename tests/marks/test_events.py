@@ -32,7 +32,7 @@ STRANGE: list[dict[str, Any]] = [
     {"n": 2**70},
     {"small": -1},
     {"n": float("nan")},
-    {"n": object()},
+    {"n": object},
     {"text": "\ud800"},
     {"text": 5},
     {"at": 2**80},

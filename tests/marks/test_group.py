@@ -80,6 +80,17 @@ def test_every_call_prolongs_the_lease(stream: Stream, clock: Clock) -> None:
     assert one.segments == [0]
 
 
+def test_a_reader_that_died_before_the_clock_was_set_back_keeps_nothing(stream: Stream, clock: Clock) -> None:
+    Reader(stream, reader_id="dead", reader_lease="10 seconds")
+    one = Reader(stream, reader_id="one", reader_lease="10 seconds")
+    clock.now -= 3_600_000_000
+    one.heartbeat()
+    assert one.segments == [0, 1]
+    clock.now += 9_000_000
+    Reader(stream, reader_id="two").heartbeat()
+    assert len(ReaderGroup(stream).readers()) == 2  # the living said so on the new clock
+
+
 def test_a_commit_of_what_was_lost_is_refused_for_that_segment_only(stream: Stream, clock: Clock) -> None:
     one = Reader(stream, reader_id="one", reader_lease="10 seconds")
     read(one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import subprocess
 import threading
@@ -62,6 +63,35 @@ def test_threads_do_not_share_a_connection(url: str) -> None:
         thread.join()
     assert store.lengths("orders") == {0: 80, 1: 0}
     store.close()
+
+
+def test_threads_that_have_ended_leave_no_connections_behind(url: str) -> None:
+    store = RemoteStore(url)
+
+    for _ in range(20):
+        thread = threading.Thread(target=store.now)
+        thread.start()
+        thread.join()
+    assert len(store._client._idle) == 1
+    store.close()
+    assert store._client._idle == []
+
+
+def test_an_answer_that_was_not_read_is_not_taken_for_that_of_the_next_call(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RemoteStore(url)
+    store.create_stream("orders", CONFIG)
+    with monkeypatch.context() as patch:
+        patch.setattr(http.client.HTTPResponse, "read", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.lengths("orders")
+    assert store.streams() == ["orders"]
+    store.close()
+
+
+def _interrupted(*_: object) -> bytes:
+    raise KeyboardInterrupt
 
 
 class Unreliable:
@@ -126,6 +156,18 @@ def test_a_call_that_cannot_be_repeated_is_not(url: str, behind: MemoryStore) ->
     with pytest.raises(UnreachableError, match="does not answer"):
         store.create_stream("orders", CONFIG)
     assert behind.streams() == ["orders"]
+    store.close()
+    between.close()
+
+
+def test_a_group_that_was_made_again_is_not_deleted_by_a_repetition(url: str, behind: MemoryStore) -> None:
+    behind.create_stream("orders", CONFIG)
+    behind.put_group("orders", "billing", 0, b"state")
+    between = Unreliable(url, ["after"])
+    store = RemoteStore(between.url)
+    with pytest.raises(UnreachableError, match="does not answer"):
+        store.delete_group("orders", "billing")
+    assert behind.group("orders", "billing") is None
     store.close()
     between.close()
 

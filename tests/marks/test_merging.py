@@ -84,6 +84,26 @@ def test_a_closed_writer_holds_nothing_back() -> None:
     assert made == Merge(Mark(1, 20, 20, {0: 50, 1: 9}, 10), [("a", 10)])
 
 
+def test_what_a_closed_writer_wrote_after_its_note_lies_before_the_cut() -> None:
+    made = merge([Note("a", 7, {0: 50}, 10, closed=True, written={0: 60}), Note("b", 20, {1: 9}, 10)])
+    assert made == Merge(Mark(1, 20, 20, {0: 60, 1: 9}, 10), [("a", 10)])
+
+
+def test_what_a_silent_writer_wrote_after_its_note_lies_before_the_cut() -> None:
+    silent, live = Note("a", 7, {0: 50}, 10, written={0: 60}), Note("b", 20, {1: 9}, 10 + TIMEOUT)
+    made = merge([silent, live], Mark(1, 7, 9, {0: 5, 1: 2}, 10), now=10 + TIMEOUT)
+    assert made == Merge(Mark(2, 20, 20, {0: 60, 1: 9}, 70), [("a", 10)])
+
+
+def test_a_closed_writer_that_wrote_beyond_the_last_mark_is_not_forgotten_without_a_new_one() -> None:
+    made = merge([Note("a", 7, {0: 5}, 10, closed=True, written={0: 6})], Mark(1, 7, 9, {0: 5, 1: 2}, 10))
+    assert made == Merge(None, [])
+
+
+def test_what_a_live_writer_wrote_after_its_note_waits_for_the_next_one() -> None:
+    assert merge([Note("a", 7, {0: 50}, 10, written={0: 60})]).mark == Mark(1, 7, 7, {0: 50, 1: 0}, 10)
+
+
 def test_when_all_are_done_time_is_the_greatest_of_theirs() -> None:
     notes = [Note("a", 7, {0: 50}, 10, closed=True), Note("b", 20, {1: 9}, 10, closed=True)]
     assert merge(notes) == Merge(Mark(1, 20, 20, {0: 50, 1: 9}, 10), [("a", 10), ("b", 10)])
@@ -151,6 +171,10 @@ class Promise(RuleBasedStateMachine):
     def come(self, name: str) -> None:
         if name not in self.seats and not self.ended:
             self.seats[name] = self.store.open_writer("orders", name, take_over=True)
+            if name in self.known:  # it is bound by what it said, from now on
+                count, time, _ = self.noted[name]
+                self.noted[name] = count, time, self.clock
+                self.done[name] = False
 
     @precondition(lambda self: self.seats and not self.ended)
     @rule(data=st.data(), rows=st.integers(1, 3))
@@ -204,7 +228,7 @@ class Promise(RuleBasedStateMachine):
     def merge(self, passed: int) -> None:
         self.clock += passed
         last = self.marks[-1] if self.marks else None
-        notes, info = self.store.note_columns("orders"), self.store.stream("orders")
+        notes, info, known = self.store.note_columns("orders"), self.store.stream("orders"), self.known
         made = merged(info, last, notes, self.store.lengths("orders"), self.clock)
         lease = self.store.acquire("orders", "controller", self.clock + 10**6)
         assert lease is not None
@@ -213,7 +237,7 @@ class Promise(RuleBasedStateMachine):
             return
         self.store.put_mark(lease, made.mark, forget=made.forget)
         self.marks.append(made.mark)
-        self.keeps_its_promise(made.mark, info.segments)
+        self.keeps_its_promise(made.mark, info.segments, known)
         self.goes_on(made.mark, last, info.segments)
 
     def heard(self, name: str, otherwise: int | None = None) -> int:
@@ -239,7 +263,12 @@ class Promise(RuleBasedStateMachine):
     def live(self) -> list[str]:
         return [name for name, note in self.noted.items() if not self.done[name] and self.clock - note[2] < TIMEOUT]
 
-    def keeps_its_promise(self, mark: Mark, segments: Segments) -> None:
+    @property
+    def known(self) -> set[str]:
+        """Those who have noted, and are not forgotten."""
+        return {note.writer for note in self.store.notes("orders")}
+
+    def keeps_its_promise(self, mark: Mark, segments: Segments, known: set[str]) -> None:
         lengths = self.store.lengths("orders")
         covered = before(segments, mark.cut, max(lengths.values()))
         assert all(offset <= lengths[number] for number, offset in mark.cut.items())
@@ -251,6 +280,9 @@ class Promise(RuleBasedStateMachine):
         for name, (count, time, _) in self.noted.items():
             assert time <= mark.upper
             assert covered >= set(self.written.get(name, [])[:count]), name
+        # Time has passed those of them that were still known: all of their events lie before it.
+        for name in known - {*self.live}:
+            assert covered >= set(self.written.get(name, [])), name
 
     def goes_on(self, mark: Mark, last: Mark | None, segments: Segments) -> None:
         assert mark.lower <= mark.upper

@@ -18,7 +18,7 @@ def said(time: int, position: dict[int, int], *, at: int = 0, closed: bool = Fal
 
 
 def next_note(before: Note | None, note: Note) -> Note:
-    return advanced("orders", before, note, SEGMENTS, LENGTHS)
+    return advanced("orders", before, note, SEGMENTS, LENGTHS, {})
 
 
 def test_the_first_note_stands_as_it_is() -> None:

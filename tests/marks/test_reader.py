@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from eventide.errors import DataError, PlanError
+from eventide.errors.readers import ReaderReplacedError
 from eventide.marks import Reader, ReaderGroup, Stream, Writer
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config
-from tests.marks.orders import SHOPS, Clock, order, orders
+from tests.marks.orders import SCHEMA, SHOPS, Clock, order, orders
 
 
 def filled(stream: Stream, count: int, first: int = 0) -> Stream:
@@ -253,6 +254,24 @@ def test_a_group_that_was_deleted_and_made_again_does_not_know_its_former_reader
     ReaderGroup(stream).delete()
     clock.now += 1_000_000
     new = Reader(stream, reader_id="new")
-    with pytest.raises(Exception, match="has lost segment 0"):
+    with pytest.raises(ReaderReplacedError, match="was reset or deleted"):
         old.commit()
     assert drained(new) == list(range(8))
+
+
+def test_a_reader_of_a_stream_that_was_deleted_reads_nothing_of_the_next_one_of_its_name() -> None:
+    clock = Clock()
+    stream = filled(orders(clock=clock), 8)
+    old = Reader(stream, reader_id="old")
+    stream.split(0)
+    old.read()
+    old.commit()
+    stream.delete()
+    clock.now += 1_000_000
+    stream.store.create_stream("orders", Config(schema=SCHEMA))
+    filled(stream, 16)
+    new = Reader(stream, reader_id="new")
+    for call in (old.read, old.commit):
+        with pytest.raises(ReaderReplacedError, match="was reset or deleted"):
+            call()
+    assert drained(new) == list(range(16))

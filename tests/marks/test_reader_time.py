@@ -140,3 +140,36 @@ def test_both_times_hold_and_never_go_back(steps: list[tuple[str, int]]) -> None
                 assert was is None or now is None or now >= was
             assert window.lower is not None or before[place].lower is None
             before[place] = window
+
+
+def test_of_marks_far_ahead_few_are_fetched_and_fewer_kept() -> None:
+    stream = orders(segments=2)
+    with Writer(stream, "till", routing_key="shop") as writer:
+        writer.append([order(n) for n in range(1200)])
+    lengths = stream.store.lengths("orders")
+    for place in range(1, 401):
+        mark(stream, place, place + 1000, {0: place, 1: place})
+    for cut, window in [
+        ({0: 300, 1: 0}, (None, 1300)),
+        ({0: 400, 1: 7}, (7, 1400)),
+        ({0: lengths[0], 1: 7}, (7, None)),
+    ]:
+        reader = Reader(stream, str(cut), start=cut)
+        stream.store.calls.clear()  # type: ignore[attr-defined]
+        assert reader.time_window() == window
+        assert stream.store.calls.count("marks") < 12  # type: ignore[attr-defined]
+        assert len(reader._passing._ahead) <= 100
+
+
+def test_marks_that_went_with_their_events_are_not_missed() -> None:
+    stream = orders()
+    Writer(stream, "till").append([order(n) for n in range(300)])
+    for place in range(1, 300):
+        mark(stream, place, place + 1000, {0: place})
+    reader = Reader(stream)
+    reader.read(2)
+    reader.commit()
+    assert reader.time_window() == TimeWindow(2, 1003)
+    stream.truncate({0: 250})
+    for start, window in [(250, (250, 1251)), (299, (299, None))]:
+        assert Reader(stream, str(start), start={0: start}).time_window() == window

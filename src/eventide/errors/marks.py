@@ -7,7 +7,7 @@ from typing import Any
 
 from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, EventideError, PlanError, did_you_mean
-from eventide.time import format_instant
+from eventide.time import FIRST, LAST, format_instant
 
 
 class UnknownStreamError(PlanError):
@@ -143,6 +143,14 @@ def time_goes_back(stream: str, writer: str, before: int, time: int) -> PlanErro
     )
 
 
+def time_beyond(stream: str, writer: str, time: int) -> PlanError:
+    """A note of a time that is none."""
+    return PlanError(
+        f"Writer {writer!r} noted {time} at stream {stream!r}, which is not an instant in microseconds since 1970: it "
+        f"must be from {FIRST} to {LAST}. When all is written, say stream.seal(), or close the writer."
+    )
+
+
 def position_goes_back(stream: str, writer: str, segment: int, before: int, offset: int) -> PlanError:
     """A note at a position before the last one."""
     return PlanError(
@@ -211,6 +219,18 @@ def reserved_column(stream: str, name: str) -> PlanError:
     return PlanError(
         f"The events of stream {stream!r} have a column {name!r}, which readers add themselves. Rename it."
     )
+
+
+def point_column(stream: str, name: str) -> PlanError:
+    """A column of the events that transactions add."""
+    return PlanError(
+        f"The events of stream {stream!r} have a column {name!r}, which transactions add themselves. Rename it."
+    )
+
+
+def column_twice(stream: str, name: str) -> PlanError:
+    """Two columns of one name."""
+    return PlanError(f"The events of stream {stream!r} have two columns {name!r}. Rename one of them.")
 
 
 def bad_start(text: str) -> PlanError:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.errors.marks import SeatTakenError
 from eventide.errors.readers import ReaderReplacedError, SegmentsLostError
+from eventide.marks.batch import Batch
 from eventide.marks.group import ReaderGroup
 from eventide.marks.mark import Mark, TimeWindow
-from eventide.marks.reader import Batch, Reader
+from eventide.marks.reader import Reader
 from eventide.marks.streams import Stream, create_stream, list_streams, open_stream
 from eventide.marks.transaction import Transaction
 from eventide.marks.writer import Writer

@@ -29,6 +29,15 @@ _WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 
+def check_columns(stream: str, schema: pa.Schema) -> None:
+    """Refuse columns that no stream can have."""
+    for name in schema.names:
+        if name == POINT:
+            raise errors.point_column(stream, name)
+        if schema.names.count(name) > 1:
+            raise errors.column_twice(stream, name)
+
+
 def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
     """Rows as users have them, with exactly the columns of the stream; a column that is missing is null."""
     try:

@@ -78,9 +78,9 @@ class ReaderGroup:
             self._begun(self.cut_of(start))
 
     def _begun(self, cut: Mapping[int, int]) -> bool:
-        store = self.stream.store
-        # Numbers of readers begin at the clock: those of a group that was deleted are not used again.
-        return store.put_group(self.stream.name, self.name, 0, as_bytes(Sharing(cut, last=store.now())))
+        store, now = self.stream.store, self.stream.store.now()
+        # Numbers begin at the clock: those of a group that was deleted, or of a stream, are not used again.
+        return store.put_group(self.stream.name, self.name, 0, as_bytes(Sharing(cut, last=now, resets=now)))
 
     def _found(self) -> tuple[int, Sharing]:
         found = self.stream.store.group(self.stream.name, self.name)

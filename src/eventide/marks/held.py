@@ -29,15 +29,19 @@ class Held:
         """Whether more was read than committed."""
         return self.position != self.committed
 
-    def take(self, stream: Stream, rows: int) -> pa.Table | None:
-        """The next events, at most ``rows``. What a blob has beyond them is kept, not decoded again."""
+    def upcoming(self, stream: Stream, rows: int) -> pa.Table | None:
+        """The next events, at most ``rows``, which count as read when ``pass_by`` says so. What a blob has beyond them
+        is kept, not decoded again.
+        """
         if self.ahead is None or not len(self.ahead):
             self.ahead = self._fetched(stream, rows)
-        if self.ahead is None:
-            return None
-        taken, self.ahead = self.ahead.slice(0, rows), self.ahead.slice(rows)
-        self.position += len(taken)
-        return taken
+        return None if self.ahead is None else self.ahead.slice(0, rows)
+
+    def pass_by(self, rows: int) -> None:
+        """So many of the upcoming events were read."""
+        if self.ahead is not None:
+            self.ahead = self.ahead.slice(rows)
+        self.position += rows
 
     def _fetched(self, stream: Stream, rows: int) -> pa.Table | None:
         blobs = stream.store.read(stream.name, self.segment, self.position, rows=rows)

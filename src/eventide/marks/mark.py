@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ class Note:
     """When it was said, on the clock of the store."""
     closed: bool = False
     """The writer is done and will write nothing more."""
+    written: Position = field(default_factory=dict, compare=False)
+    """Where its events end now, as far as the store knows: of what lies beyond ``position`` it has said nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,15 @@ class NoteColumns:
     """Whose place (as an index into ``writers``) the rows of ``segment`` and ``offset`` are."""
     segment: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
+    said: npt.NDArray[np.bool_]
+    """Whether such a row is of ``Note.position``, and not of ``Note.written``."""
 
     @classmethod
     def of(cls, notes: Sequence[Note]) -> NoteColumns:
         """The same as columns."""
-        places = [(who, *place) for who, note in enumerate(notes) for place in note.position.items()]
-        who, segment, offset = np.array(places, dtype=np.int64).reshape(-1, 3).T
+        said = [(who, *place, 1) for who, note in enumerate(notes) for place in note.position.items()]
+        written = [(who, *place, 0) for who, note in enumerate(notes) for place in note.written.items()]
+        who, segment, offset, of = np.array(said + written, dtype=np.int64).reshape(-1, 4).T
         return cls(
             [note.writer for note in notes],
             np.array([note.time for note in notes], dtype=np.int64),
@@ -70,6 +75,7 @@ class NoteColumns:
             who,
             segment,
             offset,
+            of.astype(np.bool_),
         )
 
 
@@ -80,7 +86,7 @@ class Mark:
     No writer had noted a time later than ``upper``. Neither times nor cuts of a stream's marks ever go back.
     """
 
-    number: int  # from 1, without gaps
+    number: int  # from 1, without gaps; the first ones go when their stream is truncated
     lower: int
     upper: int
     cut: Position

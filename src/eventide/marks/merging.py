@@ -52,7 +52,20 @@ def merged(info: StreamInfo, last: Mark | None, notes: NoteColumns, lengths: Pos
         mark = _last_of_all(info.segments, last, lengths, now)
         return Merge(mark, _listed(notes, np.ones_like(live)))
     mark = _next(info, last, notes, live, lengths, now)
-    return Merge(mark, _listed(notes, ~live & _covered(notes, mark or last, info.segments)))
+    return Merge(mark, _listed(notes, ~live & _covered(notes, _Places.of(notes, live), mark or last, info.segments)))
+
+
+class _Places(NamedTuple):
+    """Where writers stand. Those that nobody waits for say no more, so what they wrote since their note counts, too."""
+
+    who: npt.NDArray[np.int64]
+    segment: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, notes: NoteColumns, live: Bools) -> _Places:
+        count = notes.said | ~live[notes.who]
+        return cls(notes.who[count], notes.segment[count], notes.offset[count])
 
 
 def _next(
@@ -66,7 +79,7 @@ def _next(
     upper = int(notes.times.max())
     if last is not None:
         upper = max(upper, last.upper)
-    return Mark(_number(last), lower, upper, _cut(info.segments, last, notes, lengths), now)
+    return Mark(_number(last), lower, upper, _cut(info.segments, last, _Places.of(notes, live), lengths), now)
 
 
 def _lower(last: Mark | None, notes: NoteColumns, live: Bools) -> int | None:
@@ -83,10 +96,10 @@ def _lower(last: Mark | None, notes: NoteColumns, live: Bools) -> int | None:
     return lower if last is None or lower > last.lower else None
 
 
-def _cut(segments: Segments, last: Mark | None, notes: NoteColumns, lengths: Position) -> Position:
+def _cut(segments: Segments, last: Mark | None, places: _Places, lengths: Position) -> Position:
     """The first cut that is neither before the last one nor before any position, live or not."""
     reached = np.full(len(segments.all), -1, np.int64)
-    np.maximum.at(reached, notes.segment, notes.offset)
+    np.maximum.at(reached, places.segment, places.offset)
     if last is not None:
         numbers = np.fromiter(last.cut, np.int64, len(last.cut))
         np.maximum.at(reached, numbers, np.fromiter(last.cut.values(), np.int64, len(last.cut)))
@@ -94,7 +107,7 @@ def _cut(segments: Segments, last: Mark | None, notes: NoteColumns, lengths: Pos
     return segments.least_cut({number: min(int(reached[number]), lengths[number]) for number in named})
 
 
-def _covered(notes: NoteColumns, mark: Mark | None, segments: Segments) -> Bools:
+def _covered(notes: NoteColumns, places: _Places, mark: Mark | None, segments: Segments) -> Bools:
     """Which notes a mark has in it, so that nothing is lost with them.
 
     Of who is done, the time must have been reached as well: it may be that of the last mark, when all are done.
@@ -104,7 +117,7 @@ def _covered(notes: NoteColumns, mark: Mark | None, segments: Segments) -> Bools
     bound = np.full(len(segments.all), -1, np.int64)
     bound[list(segments.ancestors(mark.cut))] = MAX
     bound[list(mark.cut)] = list(mark.cut.values())
-    beyond = notes.who[notes.offset > bound[notes.segment]]
+    beyond = places.who[places.offset > bound[places.segment]]
     found: Bools = notes.times <= np.where(notes.closed, mark.lower, mark.upper)
     found[beyond] = False
     return found

@@ -39,16 +39,40 @@ class Passing:
                 break
             self.last = self._ahead.popleft()
         lower = None if self.last is None else self.last.lower
-        above = (mark.upper for mark in self._marks() if self._known(mark.cut, position).is_at_most(position, mark.cut))
-        upper = next(above, None)
-        if upper is not None:
-            upper = self._upper = upper if self._upper is None else max(self._upper, upper)
-        return TimeWindow(lower, upper)
+        above = self._above(position)
+        if above is None:
+            return TimeWindow(lower, None)
+        self._upper = above.upper if self._upper is None else max(self._upper, above.upper)
+        return TimeWindow(lower, self._upper)
 
     def passed(self, cut: Position) -> int:
         """The number of the last mark, if it is not beyond a cut; else 0."""
         last = self.last
         return last.number if last is not None and self._known(cut).is_at_most(last.cut, cut) else 0
+
+    def _above(self, position: Position) -> Mark | None:
+        """The first mark ahead that a position is nowhere beyond. Far ahead it is searched for, and nothing is kept:
+        cuts never go back, so of two marks the later one is above whatever the earlier one is.
+        """
+        for mark in self._ahead:
+            if self._is_above(mark, position):
+                return mark
+        low, found = self._fetched, self._stream.store.last_mark(self._stream.name)
+        if found is None or found.number <= low or not self._is_above(found, position):
+            return None
+        while found.number - low > 1:
+            middle = (low + found.number) // 2
+            mark = next(iter(self._stream.store.marks(self._stream.name, after=middle - 1, limit=1)), found)
+            if mark.number >= found.number:  # those between were dropped, and so were all before
+                break
+            if self._is_above(mark, position):
+                found = mark
+            else:
+                low = mark.number
+        return found
+
+    def _is_above(self, mark: Mark, position: Position) -> bool:
+        return self._known(mark.cut, position).is_at_most(position, mark.cut)
 
     def _marks(self) -> Iterator[Mark]:
         """Those ahead, in order; more are fetched when these are not enough."""

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from eventide.errors import readers as errors
+from eventide.marks.batch import OFFSET, SEGMENT, Batch, placed
 from eventide.marks.group import ReaderGroup, Start
 from eventide.marks.held import Held
 from eventide.marks.mark import TimeWindow
@@ -21,27 +20,6 @@ from eventide.marks.passing import Passing
 from eventide.marks.sharing import Sharing, readable
 from eventide.marks.streams import Stream
 from eventide.time import duration
-
-SEGMENT, OFFSET = "_segment", "_offset"
-"""The columns that say where an event lies. Together they are unique in a stream, for ever."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Events, in the order of their segments."""
-
-    table: pa.Table
-    """The columns of the stream, ``_segment`` and ``_offset``."""
-    position: dict[int, int]
-    """How far the reader has come with it, in each segment that it holds."""
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The events in Polars."""
-        return pl.DataFrame(pl.from_arrow(self.table))
 
 
 @dataclass
@@ -95,6 +73,8 @@ class Reader:
         self.group = ReaderGroup(stream, group, token=token)
         self.stream = self.group.stream
         self.reader_id = reader_id or f"reader-{uuid.uuid4().hex}"
+        self._key = uuid.uuid4().hex
+        """By which it knows itself in its group, and others of the same id not."""
         info = self.stream.info()
         reserved = {SEGMENT, OFFSET} & set(info.config.schema.names)
         if reserved:
@@ -105,6 +85,8 @@ class Reader:
         self._look()
         self._held: dict[int, Held] = {}
         self._lost: set[int] = set()
+        self._unanswered: dict[int, int] = {}
+        """What a commit asked for whose answer did not come: it may have been done."""
         self._next = 0
         self._closed = False
         self.group.begin(start)
@@ -176,9 +158,11 @@ class Reader:
         if not self._closed and os.getpid() == self._process:  # a copy in a forked process has nothing to give
             self._closed = True
             self._held = {}
-            if self.stream.store.group(self.stream.name, self.group.name) is not None:
-                self.group.change(lambda group: group.without([self._number]))
-            self.group.close()
+            try:
+                if self.stream.store.group(self.stream.name, self.group.name) is not None:
+                    self.group.change(lambda group: group.without(group.numbers_of(self._key)))
+            finally:
+                self.group.close()
 
     def __enter__(self) -> Reader:
         return self
@@ -187,7 +171,8 @@ class Reader:
         self.close()
 
     def _joined(self, group: Sharing) -> Sharing:
-        return group.joined(self.reader_id, until=self.stream.store.now() + self._lease)[0]
+        until = self.stream.store.now() + self._lease
+        return group.joined(self.reader_id, until=until, lease=self._lease, key=self._key)[0]
 
     def _read(self, rows: int) -> Batch | None:
         while True:
@@ -198,20 +183,34 @@ class Reader:
 
     def _taken(self, rows: int) -> Batch | None:
         """From one segment after the other; each call begins with the one after the last."""
+        found = self._upcoming(rows)
+        if not found:
+            return None
+        table = pa.concat_tables([placed(one, number, self._held[number].position) for number, one in found.items()])
+        for number, one in found.items():  # only now: whatever failed before this, nothing counts as read
+            self._held[number].pass_by(len(one))
+            self._next = number + 1
+        return Batch(table, {number: held.position for number, held in sorted(self._held.items())})
+
+    def _upcoming(self, rows: int) -> dict[int, pa.Table]:
+        """The next events of segments, in the order of their turns. If one cannot be read after others could, these
+        are given first; the fault comes again with the next call.
+        """
         numbers = sorted(number for number, held in self._held.items() if not held.leaving)
-        numbers = [one for one in numbers if one >= self._next] + [one for one in numbers if one < self._next]
-        tables: list[pa.Table] = []
-        for number in numbers:
-            held, missing = self._held[number], rows - sum(map(len, tables))
+        found: dict[int, pa.Table] = {}
+        for number in [one for one in numbers if one >= self._next] + [one for one in numbers if one < self._next]:
+            missing = rows - sum(map(len, found.values()))
             if missing == 0:
                 break
-            first, table = held.position, held.take(self.stream, missing)
+            try:
+                table = self._held[number].upcoming(self.stream, missing)
+            except Exception:
+                if not found:
+                    raise
+                break
             if table is not None:
-                tables.append(_placed(table, number, first))
-                self._next = number + 1
-        if not tables:
-            return None
-        return Batch(pa.concat_tables(tables), {number: held.position for number, held in sorted(self._held.items())})
+                found[number] = table
+        return found
 
     def _sync(self, *, commit: bool = False) -> None:
         """Tell the group that this reader is alive, and what it has read if that is to be committed; give up what it
@@ -219,16 +218,20 @@ class Reader:
         """
         self._must_be_open()
         found = _Found(self._number)
-        group = self.group.change(lambda before: self._synced(before, found, commit=commit))
+        try:
+            group = self.group.change(lambda before: self._synced(before, found, commit=commit))
+        except BaseException:
+            if commit:
+                self._unanswered = {number: self._held[number].position for number in self._dirty()}
+            raise
         self._number = found.number
-        self._lost |= {number for number in self._dirty() if number not in found.kept}
-        if commit:
-            for number in found.kept & self._held.keys():
-                self._held[number].committed = self._held[number].position
+        self._lost |= {number for number in self._dirty() if number not in found.kept and not self._done(number, group)}
+        self._unanswered = {}
+        for number in found.kept:
+            held = self._held[number]
+            held.committed = held.position if commit else max(held.committed, group.cut.get(number, held.position))
         self._held = {
-            number: self._held[number]
-            if number in found.kept and number in self._held
-            else Held(number, group.cut[number])
+            number: self._held[number] if number in found.kept else Held(number, group.cut[number])
             for number in group.holds(self._number)
         }
         leaving = group.surplus(self._number, readable(group.cut, self._ends), self._dirty())
@@ -241,13 +244,17 @@ class Reader:
         if any(number not in self._segments for number in group.cut):
             self._look()
         now = self.stream.store.now()
-        found.number, found.kept = self._number, set(group.holds(self._number))
+        found.number = self._number
+        # What was committed beyond its own position, another one has read meanwhile.
+        found.kept = {
+            number
+            for number in group.holds(self._number)
+            if number in self._held and group.cut[number] <= self._held[number].position
+        }
         if self._number not in group.members:  # others thought it dead: it begins anew, without what it had
-            if any(member.name == self.reader_id for member in group.members.values()):
-                raise errors.reader_replaced(self.group.name, self.reader_id)
-            group, found.number = group.joined(self.reader_id, until=now + self._lease)
+            group, found.number = self._rejoined(group, now)
         group = group.swept(now, sparing=found.number)
-        if group.members[found.number].until - now < self._lease * 2 // 3:
+        if not self._lease * 2 // 3 <= group.members[found.number].until - now <= self._lease:
             group = group.renewed(found.number, until=now + self._lease)
         busy = [number for number in self._dirty() if number in found.kept]
         if commit:
@@ -256,6 +263,20 @@ class Reader:
             busy = []
         group = group.followed(self._segments, self._ends)
         return group.shared_out(found.number, readable(group.cut, self._ends), busy)
+
+    def _rejoined(self, group: Sharing, now: int) -> tuple[Sharing, int]:
+        for number in group.numbers_of(self._key):  # the answer to that did not come
+            return group, number
+        if any(member.name == self.reader_id for member in group.members.values()):
+            raise errors.reader_replaced(self.group.name, self.reader_id)
+        return group.joined(self.reader_id, until=now + self._lease, lease=self._lease, key=self._key)
+
+    def _done(self, number: int, group: Sharing) -> bool:
+        """Whether what was read of a segment is committed, by a commit whose answer did not come."""
+        position = self._held[number].position
+        if self._unanswered.get(number) != position:
+            return False
+        return group.cut.get(number, -1) >= position or number in self._segments.ancestors(group.cut)
 
     def _dirty(self) -> list[int]:
         return [number for number, held in self._held.items() if held.dirty]
@@ -278,9 +299,3 @@ class Reader:
             raise errors.reader_forked(self.group.name, self.reader_id)
         if self._closed:
             raise errors.reader_closed(self.group.name, self.reader_id)
-
-
-def _placed(table: pa.Table, segment: int, first: int) -> pa.Table:
-    segments = pa.array(np.full(len(table), segment, np.int32))
-    offsets = pa.array(np.arange(first, first + len(table), dtype=np.int64))
-    return table.append_column(SEGMENT, segments).append_column(OFFSET, offsets)

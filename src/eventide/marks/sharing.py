@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from eventide.errors import readers as errors
+from eventide.marks.leases import lasts
 from eventide.marks.segments import Position, Segments
 
 FORMAT = 1
@@ -23,6 +24,14 @@ class Member(NamedTuple):
 
     name: str
     until: int
+    lease: int = 0
+    """How long it is, when it begins; 0 if that is not known."""
+    key: str = ""
+    """Tells readers of the same name apart."""
+
+    def alive(self, now: int) -> bool:
+        """Whether its lease has not ended."""
+        return lasts(self.until, self.lease, now) if self.lease else now < self.until
 
 
 @dataclass(frozen=True)
@@ -44,15 +53,15 @@ class Sharing:
     last: int = 0
     """The last number that a reader was given."""
     resets: int = 0
-    """How often the group was set to another cut."""
+    """Grows when the group is set to another cut. A group that is made again begins with another one."""
     passed: int = 0
     """A mark (by number) whose cut is surely not beyond the group's."""
 
-    def joined(self, name: str, *, until: int) -> tuple[Sharing, int]:
+    def joined(self, name: str, *, until: int, lease: int = 0, key: str = "") -> tuple[Sharing, int]:
         """With one more reader, and its number. One of the same name is thought dead: its segments are free."""
         number = self.last + 1
         kept = self.without(other for other, member in self.members.items() if member.name == name)
-        return replace(kept, members={**kept.members, number: Member(name, until)}, last=number), number
+        return replace(kept, members={**kept.members, number: Member(name, until, lease, key)}, last=number), number
 
     def without(self, numbers: Iterable[int]) -> Sharing:
         """Without some readers. Their segments are free, and go on where they had committed."""
@@ -64,11 +73,15 @@ class Sharing:
 
     def swept(self, now: int, *, sparing: int) -> Sharing:
         """Without readers whose lease has ended; but whoever asks is alive."""
-        return self.without([n for n, member in self.members.items() if member.until <= now and n != sparing])
+        return self.without([n for n, member in self.members.items() if n != sparing and not member.alive(now)])
 
     def renewed(self, number: int, *, until: int) -> Sharing:
         """With a longer lease for a reader."""
         return replace(self, members={**self.members, number: self.members[number]._replace(until=until)})
+
+    def numbers_of(self, key: str) -> list[int]:
+        """The numbers of a reader by its key; none if it is not a member."""
+        return [number for number, member in self.members.items() if member.key == key]
 
     def holds(self, number: int) -> list[int]:
         """The segments of a reader."""
@@ -99,8 +112,9 @@ class Sharing:
         return least + (rank < more)
 
     def committed(self, position: Position) -> Sharing:
-        """With what a reader has read of segments that it holds."""
-        return replace(self, cut={**self.cut, **position})
+        """With what a reader has read of segments that it holds. What was committed stays so."""
+        further = {number: max(offset, self.cut.get(number, 0)) for number, offset in position.items()}
+        return replace(self, cut={**self.cut, **further})
 
     def followed(self, segments: Segments, ends: Position) -> Sharing:
         """With successors in the place of segments that were read to their end (``ends``: of those that are sealed)."""

@@ -174,3 +174,22 @@ def test_a_read_gives_whole_blobs(
         store.append(seat, sequence, [part(0, *numbers)])
     found = store.read("orders", 0, offset, rows=rows, until=until)
     assert [one.offset for one in found] == offsets
+
+
+def test_nothing_is_left_of_a_writer_without_an_id_of_its_own_but_its_events(store: Store) -> None:
+    store.create_stream("orders", config())
+    seat = store.open_writer("orders", "writer-" + 32 * "a")
+    store.append(seat, 7, [part(0, 1, 2)])
+    store.close_writer(seat)
+    store.close_writer(seat)  # as one does whose answer did not come
+    assert numbers_in(store, "orders", 0) == [1, 2]
+    assert store.open_writer("orders", seat.writer).sequence == 0
+
+
+@pytest.mark.parametrize(("writer", "note"), [("till", None), ("writer-" + 32 * "a", 5)])
+def test_a_writer_that_has_an_id_or_a_note_is_remembered(store: Store, writer: str, note: int | None) -> None:
+    store.create_stream("orders", config())
+    seat = store.open_writer("orders", writer)
+    store.append(seat, 7, [part(0, 1, 2)], note=note)
+    store.close_writer(seat)
+    assert store.open_writer("orders", writer).sequence == 7

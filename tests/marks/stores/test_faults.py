@@ -16,7 +16,7 @@ from eventide.marks.stores import sqlite as sqlite_module
 from eventide.marks.stores.postgres import PostgresConnection, postgres_store
 from eventide.marks.stores.sql.database import Database, Rows, Step, Values
 from eventide.marks.stores.sqlite import sqlite_store
-from tests.marks.stores.parts import config, numbers_in, part
+from tests.marks.stores.parts import Clock, config, numbers_in, part
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_step_that_postgres_hung_up_on_before_its_end_is_done_again(postgres_u
 
     def beat(step: Step) -> None:
         step.ask(("SELECT 1", ()))
-        step.tell("INSERT INTO eventide_controllers VALUES ('c', 1)")
+        step.tell("INSERT INTO eventide_controllers VALUES ('c', 1, 1)")
         tries.append(step)
         if len(tries) == 1:
             hung_up(postgres_url)
@@ -189,7 +189,7 @@ def test_a_statement_that_postgres_refuses_ends_the_step_and_not_the_connection(
 
     def twice(step: Step) -> None:
         for _ in range(2):
-            step.tell("INSERT INTO eventide_controllers VALUES ('c', 1)")
+            step.tell("INSERT INTO eventide_controllers VALUES ('c', 1, 1)")
 
     with pytest.raises(DataError, match="duplicate key"):
         store._database.change(twice)
@@ -224,3 +224,13 @@ def test_postgres_waits_for_its_disk_even_if_others_do_not(postgres_url: str) ->
     connection = PostgresConnection(f"{postgres_url}%20-csynchronous_commit%3Doff", None)
     assert connection.ask(("SHOW synchronous_commit", ())) == [[("on",)]]
     connection.close()
+
+
+def test_controllers_that_died_leave_no_rows_behind(tmp_path: Path) -> None:
+    clock = Clock()
+    store = sqlite_store(f"sqlite:///{tmp_path}/marks.db", clock=clock)
+    for number in range(20):
+        store.beat(f"c{number}", clock.time + 10)
+        clock.time += 5
+    ((rows,),) = store._database.look(lambda step: step.ask(("SELECT count(*) FROM eventide_controllers", ())))[0]
+    assert rows == len(store.controllers()) + 1  # one has died since the last beat

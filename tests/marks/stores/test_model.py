@@ -100,6 +100,8 @@ class History(RuleBasedStateMachine):
         writer = self.writers[name]
         writer.seat = self.store.open_writer(self.name, name, take_over=True)
         assert (writer.seat.sequence, dict(writer.seat.position)) == (writer.sequence, writer.position)
+        if name in self.notes:
+            self.notes[name] = replace(self.notes[name], at=self.clock.time)
 
     @rule(data=st.data())
     def scale(self, data: st.DataObject) -> None:
@@ -197,6 +199,8 @@ class History(RuleBasedStateMachine):
         for number, numbers in self.log.items():
             start = self.starts.get(number, 0)
             assert numbers_in(self.store, self.name, number, start) == numbers[start:]
+        for note in self.store.notes(self.name):
+            assert dict(note.written) == self.writers[note.writer].position
         notes = {note.writer: self.without_predecessors(note) for note in self.store.notes(self.name)}
         assert notes == {name: self.without_predecessors(note) for name, note in self.notes.items()}
 

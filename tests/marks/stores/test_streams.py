@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from eventide.errors import DataError, PlanError
-from eventide.errors.marks import SegmentSealedError
+from eventide.errors.marks import SeatTakenError, SegmentSealedError
 from eventide.marks.segments import Segments
 from eventide.marks.stores.store import Config, Store
 from tests.marks.stores.parts import SECOND, Clock, addition, config, numbers_in, part
@@ -55,6 +55,31 @@ def test_an_unknown_stream_is_refused_by_all_that_ask_for_one(store: Store) -> N
     ):
         with pytest.raises(PlanError, match=r"There is no stream 'order'\. Did you mean 'orders'\?"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [(["n", "__point"], "transactions add"), (["n", "m", "n"], "two columns 'n'")]
+)
+def test_a_schema_that_no_stream_can_have_is_refused(store: Store, names: list[str], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        store.create_stream("orders", Config(schema=pa.schema([(name, pa.int64()) for name in names])))
+    assert store.streams() == []
+
+
+def test_a_seat_at_a_deleted_stream_is_not_one_at_the_next_of_its_name(store: Store) -> None:
+    seats = []
+    for _ in range(3):  # on a clock that stands still
+        store.create_stream("orders", config())
+        seats.append(store.open_writer("orders", "till"))
+        store.delete_stream("orders")
+    store.create_stream("orders", config())
+    store.open_writer("orders", "till")
+    for seat in seats:
+        with pytest.raises(SeatTakenError):
+            store.append(seat, 9, [part(0, 1)])
+        with pytest.raises(SeatTakenError):
+            store.close_writer(seat)
+    assert store.lengths("orders") == {0: 0}
 
 
 def test_a_deleted_stream_takes_all_with_it(store: Store, clock: Clock) -> None:

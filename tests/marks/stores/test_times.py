@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from eventide.errors import PlanError
-from eventide.errors.marks import LeaseLostError
+from eventide.errors.marks import ConflictError, LeaseLostError
 from eventide.marks.mark import Mark, Note
 from eventide.marks.stores.store import Lease, Seat, Store
+from eventide.time import FIRST, LAST, MAX
 from tests.marks.stores.parts import SECOND, Clock, config, part
 
 
@@ -53,7 +54,11 @@ def test_notes_as_columns_are_the_same(store: Store, seat: Seat) -> None:
         Note(
             writer,
             int(found.times[who]),
-            dict(zip(found.segment[found.who == who].tolist(), found.offset[found.who == who].tolist(), strict=True)),
+            {
+                int(segment): int(offset)
+                for whose, segment, offset, said in zip(found.who, found.segment, found.offset, found.said, strict=True)
+                if whose == who and said
+            },
             int(found.at[who]),
             bool(found.closed[who]),
         )
@@ -69,24 +74,66 @@ def test_columns_of_no_notes_are_empty(store: Store, seat: Seat) -> None:
 
 
 def test_a_time_that_goes_back_is_refused_and_the_note_stays(store: Store, seat: Seat) -> None:
-    store.note(seat, 200, {0: 1})
+    store.note(seat, 200, {0: 3})
     with pytest.raises(PlanError, match="noted time does not go back"):
-        store.note(seat, 199, {0: 2})
+        store.note(seat, 199, {0: 3})
     with pytest.raises(PlanError, match="noted time does not go back"):
         store.append(seat, 2, [part(0, 9)], note=199)
     assert store.lengths("orders") == {0: 3, 1: 1}
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 1})]
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 3, 1: 1})]
 
 
 def test_a_position_that_goes_back_or_is_beyond_the_end_is_refused(store: Store, seat: Seat) -> None:
-    store.note(seat, 200, {0: 2})
+    store.append(store.open_writer("orders", "web"), 1, [part(0, 5, 6)])
+    store.note(seat, 200, {0: 5})  # beyond its own events, which end at 3
     with pytest.raises(PlanError, match="positions do not go back"):
-        store.note(seat, 300, {0: 1})
-    with pytest.raises(PlanError, match="Segment 0 of stream 'orders' has 3 events"):
         store.note(seat, 300, {0: 4})
+    with pytest.raises(PlanError, match="Segment 0 of stream 'orders' has 5 events"):
+        store.note(seat, 300, {0: 6})
     with pytest.raises(PlanError, match="There is no segment 7"):
         store.note(seat, 300, {7: 0})
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 2})]
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 5, 1: 1})]
+
+
+@pytest.mark.parametrize("said", [{}, {0: 1}, {1: 0}, {0: 3, 1: 1}])
+def test_a_note_is_not_before_what_its_writer_has_written(store: Store, seat: Seat, said: dict[int, int]) -> None:
+    for time in (200, 300):  # again: what the store knows better is no position that goes back
+        store.note(seat, time, said)
+        assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(time, {0: 3, 1: 1})]
+
+
+def test_a_position_beyond_the_writers_own_events_stays_when_it_is_not_named(store: Store, seat: Seat) -> None:
+    store.append(store.open_writer("orders", "web"), 1, [part(0, 5, 6)])
+    store.note(seat, 200, {0: 5})
+    store.note(seat, 300, {})
+    store.append(seat, 2, [part(1, 7)], note=400)
+    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(400, {0: 5, 1: 2})]
+
+
+@pytest.mark.parametrize("time", [LAST + 1, MAX, FIRST - 1])
+def test_a_time_that_is_none_is_refused_and_nothing_is_written(store: Store, seat: Seat, time: int) -> None:
+    with pytest.raises(PlanError, match="not an instant"):
+        store.note(seat, time, {})
+    with pytest.raises(PlanError, match="not an instant"):
+        store.append(seat, 2, [part(0, 9)], note=time)
+    assert store.lengths("orders") == {0: 3, 1: 1} and store.notes("orders") == []
+    store.note(seat, min(max(time, FIRST), LAST), {})
+
+
+def test_what_was_written_since_a_note_is_known(store: Store, seat: Seat) -> None:
+    store.note(seat, 200, {})
+    store.append(seat, 2, [part(1, 5, 6)])
+    store.close_writer(seat)
+    (note,) = store.notes("orders")
+    assert (dict(note.position), dict(note.written), note.closed) == ({0: 3, 1: 1}, {0: 3, 1: 3}, True)
+    found = store.note_columns("orders")
+    places = zip(found.segment.tolist(), found.offset.tolist(), found.said.tolist(), strict=True)
+    assert set(found.who.tolist()) == {0} and sorted(places) == [
+        (0, 3, False),
+        (0, 3, True),
+        (1, 1, True),
+        (1, 3, False),
+    ]
 
 
 def test_an_append_notes_at_the_position_that_results(store: Store, seat: Seat, clock: Clock) -> None:
@@ -114,6 +161,24 @@ def test_closing_marks_the_note_and_a_new_note_opens_it(store: Store, seat: Seat
     assert [one.closed for one in store.notes("orders")] == [False]
 
 
+@pytest.mark.parametrize("closing", [True, False])
+def test_a_writer_that_comes_back_is_bound_by_its_last_note(
+    store: Store, seat: Seat, clock: Clock, closing: bool
+) -> None:
+    store.note(seat, 100, {0: 3})
+    if closing:
+        store.close_writer(seat)
+    clock.time += 40 * SECOND
+    store.open_writer("orders", "till")
+    assert [(one.time, one.at, one.closed) for one in store.notes("orders")] == [(100, clock.time, False)]
+
+
+def test_a_writer_that_comes_back_without_a_note_has_none(store: Store, seat: Seat) -> None:
+    store.close_writer(seat)
+    store.open_writer("orders", "till")
+    assert store.notes("orders") == []
+
+
 def test_closing_without_a_note_leaves_none(store: Store, seat: Seat) -> None:
     store.close_writer(seat)
     assert store.notes("orders") == []
@@ -131,6 +196,30 @@ def test_marks_are_kept_in_order(store: Store, lease: Lease) -> None:
     assert store.marks("orders") == [mark(number) for number in range(1, 13)]
     assert store.marks("orders", after=8, limit=3) == [mark(9), mark(10), mark(11)]
     assert store.marks("orders", after=12) == [] == store.marks("orders", limit=0)
+
+
+@pytest.mark.parametrize(
+    ("cut", "first"), [({0: 0, 1: 0}, 1), ({0: 1, 1: 1}, 1), ({0: 3, 1: 0}, 1), ({0: 3, 1: 1}, 3), ({0: 9, 1: 2}, 9)]
+)
+def test_truncating_drops_the_marks_before_the_last_one_that_is_passed(
+    store: Store, seat: Seat, lease: Lease, cut: dict[int, int], first: int
+) -> None:
+    store.append(seat, 2, [part(0, *range(7)), part(1, 8)])
+    for number in range(1, 11):
+        store.put_mark(lease, mark(number))
+    store.truncate("orders", cut)
+    assert [one.number for one in store.marks("orders")] == list(range(first, 11))
+    assert [one.number for one in store.marks("orders", after=9, limit=5)] == [10]
+    assert [one.number for one in store.marks("orders", limit=2)] == [first, first + 1]
+    store.put_mark(lease, mark(11))
+    store.truncate("orders", {0: 10, 1: 2})
+    assert [one.number for one in store.marks("orders")] == [10, 11]
+    assert store.last_mark("orders") == mark(11)
+
+
+def test_truncating_where_no_mark_is_drops_none(store: Store, seat: Seat) -> None:
+    store.truncate("orders", {0: 3, 1: 1})
+    assert store.marks("orders") == []
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
@@ -156,6 +245,17 @@ def test_a_note_that_is_newer_is_not_forgotten(store: Store, seat: Seat, lease: 
     assert len(store.notes("orders")) == 1
     store.forget(lease, [("till", clock.time)])
     assert store.notes("orders") == []
+
+
+def test_a_note_that_is_newer_on_a_clock_that_was_set_back_is_not_forgotten(
+    store: Store, seat: Seat, lease: Lease, clock: Clock
+) -> None:
+    store.note(seat, 100, {0: 3})
+    seen = clock.time
+    clock.time -= 500 * SECOND
+    store.note(seat, 200, {0: 3})
+    store.forget(lease, [("till", seen)])
+    assert [one.time for one in store.notes("orders")] == [200]
 
 
 def test_a_forgotten_writer_may_note_again(store: Store, seat: Seat, lease: Lease, clock: Clock) -> None:
@@ -205,6 +305,27 @@ def test_a_released_lease_is_free_and_its_fence_is_over(store: Store, lease: Lea
     assert again is not None and again.fence > lease.fence
     with pytest.raises(LeaseLostError):
         store.put_mark(lease, mark(1))
+
+
+def test_a_lease_of_the_time_before_a_clock_was_set_back_is_over(store: Store, lease: Lease, clock: Clock) -> None:
+    store.beat("c1", clock.time + 10 * SECOND)
+    clock.time -= 9 * SECOND  # a small correction takes nothing from the living
+    assert (store.leases(), store.controllers()) == ([lease], ["c1"])
+    assert store.acquire("orders", "c2", clock.time + SECOND) is None
+    clock.time -= 100 * SECOND
+    assert (store.leases(), store.controllers()) == ([], [])
+    taken = store.acquire("orders", "c2", clock.time + SECOND)
+    assert taken is not None and taken.fence > lease.fence
+
+
+def test_a_writers_id_is_free_when_the_clock_was_set_back_beyond_its_lease(
+    store: Store, seat: Seat, clock: Clock
+) -> None:
+    clock.time -= 20 * SECOND
+    with pytest.raises(ConflictError):
+        store.open_writer("orders", "till")
+    clock.time -= 20 * SECOND
+    assert store.open_writer("orders", "till").incarnation > seat.incarnation
 
 
 def test_controllers_are_alive_until_they_said(store: Store, clock: Clock) -> None:

@@ -181,7 +181,7 @@ def test_of_many_that_want_one_id_one_gets_it(url: str) -> None:
         except ValueError:
             return 0
 
-    assert sorted(at_once(5, open_)) == [0, 0, 0, 0, 1]
+    assert sum(incarnation > 0 for incarnation in at_once(5, open_)) == 1
 
 
 def test_of_many_that_want_a_lease_one_gets_it(url: str) -> None:

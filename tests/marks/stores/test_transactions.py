@@ -206,3 +206,24 @@ def test_of_a_batch_with_a_transaction_that_is_over_nothing_becomes_visible(stor
 def test_an_empty_batch_can_be_committed_with_a_note(store: Store, seat: Seat) -> None:
     assert store.commit_batch(seat, 1, [], note=40) == {}
     assert [note.time for note in store.notes("orders")] == [40]
+
+
+def test_a_transaction_that_is_named_twice_in_a_batch_is_committed_once(store: Store, seat: Seat) -> None:
+    one, two = batch(store, seat, (1, 0.1), (2, 0.2))
+    assert store.commit_batch(seat, 1, [one, two, one]) == {0: 2}
+    assert numbers_in(store, "orders", 0) == [1, 2]
+
+
+def test_a_transaction_belongs_to_its_stream(store: Store, seat: Seat, begun: Transaction) -> None:
+    store.add(seat, begun.id, 1, *addition((1, 0.1)))
+    store.create_stream("other", config(2))
+    elsewhere = store.open_writer("other", "till")
+    for attempt in (
+        lambda: store.commit(elsewhere, begun.id),
+        lambda: store.commit_batch(elsewhere, 1, [begun.id]),
+        lambda: store.add(elsewhere, begun.id, 2, *addition((2, 0.1))),
+        lambda: store.abort(elsewhere, begun.id),
+    ):
+        with pytest.raises(DataError, match="is not known"):
+            attempt()
+    assert store.lengths("other") == {0: 0, 1: 0} and store.commit(seat, begun.id) == {0: 1}

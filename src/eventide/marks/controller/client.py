@@ -7,9 +7,9 @@ import ipaddress
 import json
 import os
 import ssl
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,13 +17,13 @@ from eventide.errors import controller as errors
 from eventide.errors.marks import unknown_store
 from eventide.marks.controller import wire
 
-_ONCE = {"create_stream", "delete_stream", "scale", "open_writer", "put_mark", "put_group"}
+_ONCE = {"create_stream", "delete_stream", "scale", "open_writer", "put_mark", "put_group", "delete_group"}
 """Calls whose repetition would be refused, or taken for another's. All others are repeated if a connection breaks."""
 _LONGEST_PAUSE = 1.0
 
 
 class Client:
-    """Speaks to one controller. Each thread has a connection of its own, which stays open."""
+    """Speaks to one controller, through as many connections as there are calls at the same time. They stay open."""
 
     def __init__(
         self,
@@ -46,42 +46,44 @@ class Client:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._connect = _connecting(parts.scheme, parts.hostname, parts.port, timeout, ca)
         self._patience, self._pause = patience, pause
-        self._own = threading.local()
-        self._lock = threading.Lock()
-        self._all: set[http.client.HTTPConnection] = set()
+        self._process = os.getpid()
+        self._idle: list[http.client.HTTPConnection] = []
 
     def call(self, call: str, given: dict[str, Any]) -> Any:
         """What a call gives."""
         return wire.unpacked(self._sent(call, wire.packed(given)), wire.answer(call))
 
     def close(self) -> None:
-        """Let go of all connections."""
-        with self._lock:
-            for connection in self._all:
-                connection.close()
-            self._all.clear()
+        """Let go of all connections that no call uses now."""
+        idle = self._mine()
+        while idle:
+            with suppress(IndexError):  # another thread was faster
+                idle.pop().close()
 
     def _sent(self, call: str, body: bytes) -> bytes:
         end = time.monotonic() + self._patience
         wait = 0.0  # a connection that has been idle for long may be gone: another one is tried at once
-        if call in _ONCE:
-            self._drop()  # and must not be lost on that
         while True:
-            try:
-                return self._asked(f"{self._path}/v1/{call}", body)
+            try:  # what is not repeated must not be lost on that
+                connection = self._connect() if call in _ONCE else self._connection()
+                return self._asked(connection, f"{self._path}/v1/{call}", body)
             except (OSError, http.client.HTTPException) as cause:
-                self._drop()
+                self.close()  # the others are as old
                 over = wait > 0 and time.monotonic() + wait > end
                 if over or call in _ONCE or isinstance(cause, ssl.SSLCertVerificationError):
                     raise errors.unreachable(self.url, cause) from cause
             self._pause(wait)
             wait = min(wait * 2 or 0.05, _LONGEST_PAUSE)
 
-    def _asked(self, path: str, body: bytes) -> bytes:
-        connection = self._connection()
-        connection.request("POST", path, body, self._headers)
-        answer = connection.getresponse()
-        found = answer.read()
+    def _asked(self, connection: http.client.HTTPConnection, path: str, body: bytes) -> bytes:
+        try:
+            connection.request("POST", path, body, self._headers)
+            answer = connection.getresponse()
+            found = answer.read()
+        except BaseException:  # an answer that was not read would be taken for that of the next call
+            connection.close()
+            raise
+        self._mine().append(connection)
         if answer.status != 200:
             raise self._refusal(answer.status, found)
         return found
@@ -94,21 +96,15 @@ class Client:
             return errors.not_an_answer(self.url, status)
 
     def _connection(self) -> http.client.HTTPConnection:
-        found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if found is None or self._own.process != os.getpid():  # a fork must not speak on its parent's
-            found, self._own.process = self._connect(), os.getpid()
-            self._own.connection = found
-            with self._lock:
-                self._all.add(found)
-        return found
+        try:
+            return self._mine().pop()
+        except IndexError:
+            return self._connect()
 
-    def _drop(self) -> None:
-        found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if found is not None:
-            found.close()
-            self._own.connection = None
-            with self._lock:
-                self._all.discard(found)
+    def _mine(self) -> list[http.client.HTTPConnection]:
+        if self._process != os.getpid():  # a fork must not speak on its parent's
+            self._idle, self._process = [], os.getpid()
+        return self._idle
 
 
 def check_token(token: str | None) -> None:

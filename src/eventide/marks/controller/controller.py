@@ -59,6 +59,7 @@ class Controller:
         self._every = duration(every, what="every of Controller()")
         self._owned: dict[str, Lease] = {}
         self._failures: dict[str, str] = {}
+        self._beaten = 0
         self._stepping = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -71,7 +72,7 @@ class Controller:
     def step(self) -> None:
         """One round: say that it is alive, take its share of the streams, merge the notes of those that are due."""
         with self._stepping:
-            self.store.beat(self.name, self.store.now() + self._lease)
+            self._beat(self.store.now())
             share = share_of(self.name, self.store.streams(), self.store.controllers() or [self.name])
             self._give_back({*self._owned} - {*share})
             self._failures = {stream: cause for stream, cause in self._failures.items() if stream in share}
@@ -121,6 +122,10 @@ class Controller:
         streams = [stream_status(self.store, stream, self._failures.get(stream)) for stream in sorted(known)]
         return Status(self.name, tuple(self.store.controllers()), tuple(streams))
 
+    def _beat(self, now: int) -> None:
+        self.store.beat(self.name, now + self._lease)
+        self._beaten = now
+
     def _give_back(self, streams: set[str]) -> None:
         for stream in sorted(streams):
             self.store.release(self._owned.pop(stream))
@@ -142,6 +147,8 @@ class Controller:
     def _holds(self, stream: str) -> bool:
         """Whether the stream is its own. The lease is prolonged in time, so that only the dead lose theirs."""
         now = self.store.now()
+        if not 0 <= now - self._beaten < self._lease // 3:  # a long round is no sign of death
+            self._beat(now)
         owned = self._owned.get(stream)
         if owned is not None and self._lease // 2 < owned.until - now <= self._lease:
             return True

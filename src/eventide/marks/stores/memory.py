@@ -12,6 +12,8 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from eventide.errors import marks as errors
+from eventide.marks import events
+from eventide.marks.leases import lasts
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
 from eventide.marks.stores.memory_stream import MemoryStream
@@ -59,9 +61,12 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._streams: dict[str, MemoryStream] = {}
         self._groups: dict[tuple[str, str], tuple[int, bytes]] = {}
-        self._controllers: dict[str, int] = {}
-        self._leases: dict[str, Lease] = {}
+        self._alive: dict[str, tuple[int, int]] = {}
+        """Until when controllers are, and for how long that was said."""
+        self._leases: dict[str, tuple[Lease, int]] = {}
+        """With how long each was given for."""
         self._fence = 0
+        self._created = 0
 
     def close(self) -> None:
         """Nothing is held."""
@@ -72,8 +77,10 @@ class MemoryStore:
     def create_stream(self, name: str, config: Config) -> StreamInfo:
         if name in self._streams:
             raise errors.stream_exists(name)
+        events.check_columns(name, config.schema)
         info = StreamInfo(name, self.now(), config, Segments.even(config.segments))
-        self._streams[name] = MemoryStream(info)
+        self._created += 1
+        self._streams[name] = MemoryStream(info, self._created)
         return info
 
     @_alone
@@ -163,7 +170,7 @@ class MemoryStore:
 
     @_alone
     def notes(self, stream: str) -> list[Note]:
-        return list(self._found(stream).notes.values())
+        return self._found(stream).all_notes()
 
     def note_columns(self, stream: str) -> NoteColumns:
         return NoteColumns.of(self.notes(stream))
@@ -171,7 +178,7 @@ class MemoryStore:
     @_alone
     def put_mark(self, lease: Lease, mark: Mark, *, forget: Collection[tuple[str, int]] = ()) -> None:
         stream = self._owned(lease)
-        if mark.number != len(stream.marks) + 1:
+        if mark.number != (stream.marks[-1].number if stream.marks else 0) + 1:
             raise errors.lease_lost(lease.stream, lease.owner)
         stream.marks.append(mark)
         stream.forget(forget)
@@ -182,7 +189,8 @@ class MemoryStore:
 
     @_alone
     def marks(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Mark]:
-        return self._found(stream).marks[after : None if limit is None else after + limit]
+        found = [mark for mark in self._found(stream).marks if mark.number > after]
+        return found if limit is None else found[:limit]
 
     @_alone
     def last_mark(self, stream: str) -> Mark | None:
@@ -193,38 +201,41 @@ class MemoryStore:
 
     @_alone
     def beat(self, controller: str, until: int) -> None:
-        self._controllers[controller] = until
+        now = self.now()
+        self._alive = {name: life for name, life in self._alive.items() if lasts(*life, now)}
+        self._alive[controller] = until, until - now
 
     @_alone
     def controllers(self) -> list[str]:
-        return sorted(name for name, until in self._controllers.items() if until > self.now())
+        return sorted(name for name, life in self._alive.items() if lasts(*life, self.now()))
 
     @_alone
     def leave(self, controller: str) -> None:
-        self._controllers.pop(controller, None)
-        self._leases = {name: lease for name, lease in self._leases.items() if lease.owner != controller}
+        self._alive.pop(controller, None)
+        self._leases = {name: held for name, held in self._leases.items() if held[0].owner != controller}
 
     @_alone
     def acquire(self, stream: str, controller: str, until: int) -> Lease | None:
         self._found(stream)
-        held = self._leases.get(stream)
-        if held is None or held.until <= self.now():
+        now, lease = self.now(), self._lasting().get(stream)
+        if lease is None:
             self._fence += 1  # never used again, not even for a new stream of that name
-            held = Lease(stream, controller, self._fence, until)
-        elif held.owner != controller:
+            lease = Lease(stream, controller, self._fence, until)
+        elif lease.owner != controller:
             return None
-        self._leases[stream] = held._replace(until=until)
-        return self._leases[stream]
+        lease = lease._replace(until=until)
+        self._leases[stream] = lease, until - now
+        return lease
 
     @_alone
     def release(self, lease: Lease) -> None:
         held = self._leases.get(lease.stream)
-        if held is not None and held.fence == lease.fence:
+        if held is not None and held[0].fence == lease.fence:
             del self._leases[lease.stream]
 
     @_alone
     def leases(self) -> list[Lease]:
-        return [lease for _, lease in sorted(self._leases.items()) if lease.until > self.now()]
+        return sorted(self._lasting().values())
 
     # groups of readers
 
@@ -250,8 +261,12 @@ class MemoryStore:
             raise errors.unknown_stream(name, self._streams)
         return self._streams[name]
 
+    def _lasting(self) -> dict[str, Lease]:
+        now = self.now()
+        return {name: lease for name, (lease, length) in self._leases.items() if lasts(lease.until, length, now)}
+
     def _owned(self, lease: Lease) -> MemoryStream:
         held = self._leases.get(lease.stream)
-        if held is None or (held.owner, held.fence) != (lease.owner, lease.fence):
+        if held is None or (held[0].owner, held[0].fence) != (lease.owner, lease.fence):
             raise errors.lease_lost(lease.stream, lease.owner)
         return self._found(lease.stream)

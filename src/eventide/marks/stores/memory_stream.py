@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from eventide.errors import marks as errors
 from eventide.marks import events
+from eventide.marks.ids import is_generated
+from eventide.marks.leases import lasts
 from eventide.marks.mark import Mark, Note
 from eventide.marks.notes import advanced
 from eventide.marks.segments import Position, Ranges, Segments
@@ -24,7 +26,7 @@ _REMEMBERED = 3_600_000_000
 
 @dataclass
 class _Writer:
-    incarnation: int = 0
+    incarnation: int
     heard: int = 0
     closed: bool = True
     sequence: int = 0
@@ -55,8 +57,10 @@ class _Transaction:
 class MemoryStream:
     """What ``Store`` says of one stream. ``now`` is the time on the store's clock."""
 
-    def __init__(self, info: StreamInfo) -> None:
+    def __init__(self, info: StreamInfo, number: int) -> None:
+        """``number`` is one that no other stream of the store ever had."""
         self.info = info
+        self.first_seat = number << 32  # a seat at a stream of the same name that was deleted is not good here
         self.blobs: dict[int, list[Blob]] = {}
         self.lengths = {one.number: 0 for one in info.segments.all}
         self.writers: dict[str, _Writer] = {}
@@ -91,19 +95,27 @@ class MemoryStream:
                 starts[number] = offset
                 self.blobs[number] = [one for one in self.blobs.get(number, ()) if one.offset + one.rows > offset]
         self.info = replace(self.info, starts=starts)
+        passed = [place for place, mark in enumerate(self.marks) if segments.is_at_most(mark.cut, cut)]
+        self.marks = self.marks[passed[-1] if passed else 0 :]
 
     def open_writer(self, id_: str, now: int, *, take_over: bool) -> Seat:
-        writer = self.writers.setdefault(id_, _Writer())
-        until = writer.heard + self.info.config.writer_lease
-        if not writer.closed and now < until and not take_over:
-            raise errors.writer_in_use(self.info.name, id_, until)
+        writer = self.writers.setdefault(id_, _Writer(self.first_seat))
+        lease = self.info.config.writer_lease
+        if not writer.closed and lasts(writer.heard + lease, lease, now) and not take_over:
+            raise errors.writer_in_use(self.info.name, id_, writer.heard + lease)
         writer.incarnation += 1
         writer.heard, writer.closed = now, False
+        if id_ in self.notes:  # it is back, so that its last note holds again
+            self.notes[id_] = replace(self.notes[id_], closed=False, at=now)
         return Seat(self.info.name, id_, writer.incarnation, writer.sequence, dict(writer.position))
 
     def close_writer(self, seat: Seat) -> None:
+        if is_generated(seat.writer) and seat.writer not in self.writers:
+            return
         writer = self._seated(seat, closed=True)
         writer.closed = True
+        if is_generated(seat.writer) and seat.writer not in self.notes:
+            del self.writers[seat.writer]
         if seat.writer in self.notes:
             self.notes[seat.writer] = replace(self.notes[seat.writer], closed=True)
         for one in self.transactions.values():
@@ -114,7 +126,7 @@ class MemoryStream:
         writer = self._seated(seat)
         if sequence <= writer.sequence:
             ends = writer.ends if sequence == writer.sequence else {}
-            self._note(seat, note, writer.position, self.lengths, now)
+            self._note(seat, note, {}, now, writer.position)
         else:
             ends = self._write(seat, parts, note, now)
             writer.sequence, writer.ends = sequence, ends
@@ -134,7 +146,7 @@ class MemoryStream:
             lengths[part.segment] += part.rows
             ends[part.segment] = lengths[part.segment]
         position = {**self.writers[seat.writer].position, **ends}
-        self._note(seat, note, position, lengths, now)
+        self._note(seat, note, {}, now, position)
         for part in parts:
             blob = Blob(self.lengths[part.segment], part.rows, part.body, seat.writer)
             self.blobs.setdefault(part.segment, []).append(blob)
@@ -180,14 +192,14 @@ class MemoryStream:
 
     def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], note: int | None, now: int) -> dict[int, int]:
         writer = self._seated(seat)
-        all_ = [self._transaction(seat, id_, now) for id_ in ids]
+        all_ = [self._transaction(seat, id_, now) for id_ in dict.fromkeys(ids)]
         before = self.notes.get(seat.writer)
         note = None if note is not None and before is not None and note < before.time else note
         if sequence <= writer.sequence:
             for one in all_:
                 if one.status == "open":
                     one.end("aborted")
-            self._note(seat, note, writer.position, self.lengths, now)
+            self._note(seat, note, {}, now, writer.position)
             return {}
         for one in all_:
             if one.status != "open":
@@ -215,20 +227,23 @@ class MemoryStream:
         return len(expired)
 
     def note(self, seat: Seat, time: int, position: Position, now: int) -> None:
-        self._seated(seat)
-        self._note(seat, time, position, self.lengths, now)
-        self._seated(seat).heard = now
+        writer = self._seated(seat)
+        self._note(seat, time, position, now, writer.position)
+        writer.heard = now
+
+    def all_notes(self) -> list[Note]:
+        return [replace(note, written=dict(self.writers[id_].position)) for id_, note in self.notes.items()]
 
     def forget(self, writers: Collection[tuple[str, int]]) -> None:
         for writer, at in writers:
             if writer in self.notes and self.notes[writer].at == at:
                 del self.notes[writer]
 
-    def _note(self, seat: Seat, time: int | None, position: Position, lengths: Position, now: int) -> None:
+    def _note(self, seat: Seat, time: int | None, position: Position, now: int, written: Position) -> None:
         if time is not None:
             note = Note(seat.writer, time, dict(position), now)
             before = self.notes.get(seat.writer)
-            self.notes[seat.writer] = advanced(self.info.name, before, note, self.info.segments, lengths)
+            self.notes[seat.writer] = advanced(self.info.name, before, note, self.info.segments, self.lengths, written)
 
     def _seated(self, seat: Seat, *, closed: bool = False) -> _Writer:
         writer = self.writers.get(seat.writer)

@@ -102,7 +102,9 @@ class Log(Protocol):
     """Streams, their segments, and the events in them."""
 
     def create_stream(self, name: str, config: Config) -> StreamInfo:
-        """A new stream. Refused (``errors.stream_exists``) if there is one of that name."""
+        """A new stream. Refused (``errors.stream_exists``) if there is one of that name, or if its schema names a
+        column twice or ``events.POINT``.
+        """
         ...
 
     def stream(self, name: str) -> StreamInfo:
@@ -126,7 +128,9 @@ class Log(Protocol):
         ...
 
     def truncate(self, name: str, cut: Position) -> None:
-        """Drop all events before a cut (refused if it is none, or beyond the end). Blobs that reach beyond it stay."""
+        """Drop all events before a cut (refused if it is none, or beyond the end). Blobs that reach beyond it stay.
+        Of the marks that the cut has passed, all but the last one go, too.
+        """
         ...
 
     def lengths(self, name: str) -> dict[int, int]:
@@ -179,7 +183,8 @@ class Log(Protocol):
         """Commit several transactions in one step, under a sequence: where they end in each segment.
 
         If that sequence was appended before, nothing of them becomes visible: they are aborted, and the answer is
-        ``{}``; the note, if given, is still taken unless it goes back.
+        ``{}``. An id that is there twice counts once. A note whose time is before the last one is ignored, and not
+        refused: of batches that are done again, the events count, and what is known of time stays.
         """
         ...
 
@@ -196,7 +201,9 @@ class Log(Protocol):
         ...
 
     def close_writer(self, seat: Seat) -> None:
-        """The writer is done: its id is free, its note (if any) is marked ``closed``, its open transactions abort."""
+        """The writer is done: its id is free, its note (if any) is marked ``closed``, its open transactions abort. What
+        is known of one that has no id of its own (``ids.is_generated``) and no note is forgotten. Again is harmless.
+        """
         ...
 
 
@@ -231,7 +238,7 @@ class TimeKeeping(Protocol):
         ...
 
     def marks(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Mark]:
-        """The marks with numbers above ``after``, in order."""
+        """The marks with numbers above ``after``, in order. The first ones may be gone (``truncate``)."""
         ...
 
     def last_mark(self, stream: str) -> Mark | None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from eventide.marks.leases import lasts
 from eventide.marks.stores.sql.database import Step
 from eventide.marks.stores.sql.streams import unknown
 from eventide.marks.stores.store import Lease
 
 _BEAT = """
-    INSERT INTO eventide_controllers (name, until) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET until = excluded.until
+    INSERT INTO eventide_controllers (name, until, length) VALUES (?, ?, ?)
+    ON CONFLICT (name) DO UPDATE SET until = excluded.until, length = excluded.length
 """
 _NEW_LEASE = """
-    INSERT INTO eventide_leases (stream, owner, fence, until) VALUES (?, '', 0, 0) ON CONFLICT DO NOTHING
+    INSERT INTO eventide_leases (stream, owner, fence, until, length) VALUES (?, '', 0, 0, 0) ON CONFLICT DO NOTHING
     RETURNING fence
+"""
+# As ``leases.lasts`` says it; needs the time twice.
+_LASTS = "until > ? AND until - 2 * length <= ?"
+_DEAD = f"""
+    SELECT name FROM eventide_controllers WHERE name <> ? AND NOT ({_LASTS}) ORDER BY name FOR UPDATE SKIP LOCKED
 """
 _STREAM = "SELECT id FROM eventide_streams WHERE name = ?"
 _GROUP = f"SELECT version, state FROM eventide_groups WHERE stream = ({_STREAM}) AND name = ?"
@@ -27,12 +34,16 @@ _NEXT_GROUP = f"""
 
 def beat(step: Step, controller: str, until: int) -> None:
     """``TimeKeeping.beat``."""
-    step.tell(_BEAT, (controller, until))
+    step.ask()  # for the time
+    (dead,) = step.ask((_DEAD, (controller, step.now, step.now)))
+    step.tell_each("DELETE FROM eventide_controllers WHERE name = ?", dead)
+    step.tell(_BEAT, (controller, until, until - step.now))
 
 
 def controllers(step: Step) -> list[str]:
     """``TimeKeeping.controllers``."""
-    (rows,) = step.ask(("SELECT name FROM eventide_controllers WHERE until > ?", (step.now,)))
+    now = step.now
+    (rows,) = step.ask((f"SELECT name FROM eventide_controllers WHERE {_LASTS}", (now, now)))
     return sorted(name for (name,) in rows)
 
 
@@ -48,19 +59,19 @@ def acquire(step: Step, stream: str, controller: str, until: int) -> Lease | Non
     found, _, leases = step.ask(
         (f"{_STREAM} FOR SHARE", (stream,)),
         (_NEW_LEASE, (stream,)),
-        ("SELECT owner, fence, until FROM eventide_leases WHERE stream = ? FOR UPDATE", (stream,)),
+        ("SELECT owner, fence, until, length FROM eventide_leases WHERE stream = ? FOR UPDATE", (stream,)),
     )
     if not found:
         raise unknown(step, stream)
-    ((owner, fence, held_until),) = leases
-    if owner and held_until > step.now:
+    ((owner, fence, held_until, length),) = leases
+    if owner and lasts(held_until, length, step.now):
         if owner != controller:
             return None
     else:
         fence += 1
     step.tell(
-        "UPDATE eventide_leases SET owner = ?, fence = ?, until = ? WHERE stream = ?",
-        (controller, fence, until, stream),
+        "UPDATE eventide_leases SET owner = ?, fence = ?, until = ?, length = ? WHERE stream = ?",
+        (controller, fence, until, until - step.now, stream),
     )
     return Lease(stream, controller, fence, until)
 
@@ -75,8 +86,9 @@ def release(step: Step, lease: Lease) -> None:
 
 def leases(step: Step) -> list[Lease]:
     """``TimeKeeping.leases``."""
-    question = "SELECT stream, owner, fence, until FROM eventide_leases WHERE owner <> '' AND until > ?"
-    (rows,) = step.ask((question, (step.now,)))
+    now = step.now
+    question = f"SELECT stream, owner, fence, until FROM eventide_leases WHERE owner <> '' AND {_LASTS}"
+    (rows,) = step.ask((question, (now, now)))
     return sorted(Lease(*row) for row in rows)
 
 

@@ -147,7 +147,7 @@ class SqlStore:
         return self._once(owners.put_group, stream, name, version, state)
 
     def delete_group(self, stream: str, name: str) -> None:
-        self._change(owners.delete_group, stream, name)
+        self._once(owners.delete_group, stream, name)
 
     def _look(self, work: Callable[Concatenate[Step, P], T], *args: P.args, **options: P.kwargs) -> T:
         return self._database.look(lambda step: work(step, *args, **options))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from eventide.errors import marks as errors
+from eventide.marks import events
 from eventide.marks.segments import Position, Ranges, Segments, as_json, from_json
 from eventide.marks.stores.sql.database import Step
 from eventide.marks.stores.sql.positions import packed, unpacked
@@ -32,6 +33,7 @@ _OF_A_STREAM = ("marks", "groups", "writers", "transactions", "segments", "blobs
 
 def create(step: Step, name: str, config: Config) -> StreamInfo:
     """``Log.create_stream``."""
+    events.check_columns(name, config.schema)
     segments = Segments.even(config.segments)
     step.ask()  # for the time
     created = step.now
@@ -127,6 +129,24 @@ def truncate(step: Step, name: str, cut: Position) -> None:
         [(stream, number, offset, offset) for number, offset in ahead.items()],
     )
     step.tell("UPDATE eventide_streams SET starts = ? WHERE id = ?", (packed({**before, **ahead}), stream))
+    passed = _last_passed(step, stream, segments, cut)
+    step.tell("DELETE FROM eventide_marks WHERE stream = ? AND number < ?", (stream, passed))
+
+
+def _last_passed(step: Step, stream: int, segments: Segments, cut: Position) -> int:
+    """The number of the last mark that is not beyond a cut, or less. Marks have no gaps, and their cuts never go back:
+    so it is searched for.
+    """
+    (bounds,) = step.ask(("SELECT MIN(number), MAX(number) FROM eventide_marks WHERE stream = ?", (stream,)))
+    low, high = (0, 0) if bounds[0][0] is None else (bounds[0][0] - 1, bounds[0][1])
+    while low < high:
+        middle = (low + high + 1) // 2
+        (found,) = step.ask(("SELECT cut FROM eventide_marks WHERE stream = ? AND number = ?", (stream, middle)))
+        if segments.is_at_most(unpacked(found[0][0]), cut):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def lengths(step: Step, name: str) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from eventide.errors import marks as errors
 from eventide.marks.stores.sql.database import Database, Step
 
-FORMAT = 1
+FORMAT = 2
 """Grows when the tables, or what their bytes mean, change."""
 
 # Rows that every append changes have room to be changed in place.
@@ -45,10 +45,12 @@ TABLES = [
         stream BIGINT NOT NULL, number BIGINT NOT NULL, lower BIGINT NOT NULL, upper BIGINT NOT NULL,
         at BIGINT NOT NULL, cut BYTEA NOT NULL, PRIMARY KEY (stream, number)
     )""",
-    "CREATE TABLE eventide_controllers (name TEXT PRIMARY KEY, until BIGINT NOT NULL)",
+    "CREATE TABLE eventide_controllers (name TEXT PRIMARY KEY, until BIGINT NOT NULL, length BIGINT NOT NULL)",
+    # ``length`` says for how long it was, when ``until`` was said.
     # By name, and kept when the stream is deleted: a fence is never used again.
     """CREATE TABLE eventide_leases (
-        stream TEXT PRIMARY KEY, owner TEXT NOT NULL, fence BIGINT NOT NULL, until BIGINT NOT NULL
+        stream TEXT PRIMARY KEY, owner TEXT NOT NULL, fence BIGINT NOT NULL, until BIGINT NOT NULL,
+        length BIGINT NOT NULL
     )""",
     """CREATE TABLE eventide_groups (
         stream BIGINT NOT NULL, name TEXT NOT NULL, version BIGINT NOT NULL, state BYTEA NOT NULL,

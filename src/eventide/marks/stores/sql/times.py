@@ -21,7 +21,8 @@ _NOTE = """
     WHERE stream = ? AND writer = ?
 """
 _NOTES = """
-    SELECT w.writer, w.note_time, w.note_at, w.note_closed, w.note_position FROM eventide_streams s
+    SELECT w.writer, w.note_time, w.note_at, w.note_closed, w.note_position, NULLIF(w.position, w.note_position)
+    FROM eventide_streams s
     LEFT JOIN eventide_writers w ON w.stream = s.id AND w.note_time IS NOT NULL WHERE s.name = ? ORDER BY w.writer
 """
 _LENGTHS = """
@@ -44,7 +45,7 @@ _LAST_NUMBER = """
 """
 _FORGET = """
     UPDATE eventide_writers SET note_time = NULL, note_at = NULL, note_closed = NULL, note_position = NULL
-    WHERE stream = ? AND writer = ? AND note_at <= ?
+    WHERE stream = ? AND writer = ? AND note_at = ?
 """
 
 
@@ -58,30 +59,31 @@ def note(step: Step, known: KnownSegments, seat: Seat, time: int, position: Posi
     writer = seated(step, seat, answer)
     segments = known.of(step, writer.stream, epoch[0][0])
     said = Note(seat.writer, time, position, step.now)
-    kept = advanced(seat.stream, writer.before, said, segments, dict(lengths))
+    kept = advanced(seat.stream, writer.before, said, segments, dict(lengths), writer.position)
     step.tell(_NOTE, (kept.at, kept.time, kept.at, packed(kept.position), writer.stream, seat.writer))
 
 
 def notes(step: Step, stream: str) -> list[Note]:
     """``TimeKeeping.notes``."""
     return [
-        Note(writer, time, unpacked(position), at, bool(closed))
-        for writer, time, at, closed, position in _noted(step, stream)
+        Note(writer, time, unpacked(position), at, bool(closed), unpacked(position if written is None else written))
+        for writer, time, at, closed, position, written in _noted(step, stream)
     ]
 
 
 def note_columns(step: Step, stream: str) -> NoteColumns:
     """``TimeKeeping.note_columns``."""
     rows = _noted(step, stream)
-    who, segment, offset = columns([row[4] for row in rows])
+    who, segment, offset = columns([*(row[4] for row in rows), *(row[5] or b"" for row in rows)])
     return NoteColumns(
         [row[0] for row in rows],
         np.array([row[1] for row in rows], dtype=np.int64),
         np.array([row[2] for row in rows], dtype=np.int64),
         np.array([row[3] for row in rows], dtype=np.bool_),
-        who,
+        np.where(who < len(rows), who, who - len(rows)),
         segment,
         offset,
+        who < len(rows),
     )
 
 

@@ -19,7 +19,10 @@ REMEMBERED = 3_600_000_000
 """How long after its deadline a transaction that has ended is still known."""
 
 _HEARD = "UPDATE eventide_writers SET heard = ? WHERE stream = ? AND writer = ?"
-_ONE = "SELECT writer, status, deadline, ends FROM eventide_transactions WHERE id = ? FOR UPDATE"
+_ONE = """
+    SELECT writer, status, deadline, ends FROM eventide_transactions
+    WHERE id = ? AND stream = (SELECT id FROM eventide_streams WHERE name = ?) FOR UPDATE
+"""
 _ALL = """
     SELECT t.id, t.writer, t.status, t.deadline FROM eventide_streams s
     LEFT JOIN eventide_transactions t ON t.stream = s.id WHERE s.name = ? ORDER BY t.deadline, t.id
@@ -54,7 +57,7 @@ def begin(step: Step, seat: Seat, timeout: int) -> Transaction:
 
 def add(step: Step, seat: Seat, transaction: str, number: int, rows: int, body: bytes) -> None:
     """``Log.add``."""
-    answer, found = step.ask(question(seat), _one(transaction))
+    answer, found = step.ask(question(seat), _one(seat, transaction))
     writer = seated(step, seat, answer)
     status, _ = _status(step, seat, transaction, found)
     if status != "open":
@@ -66,7 +69,7 @@ def add(step: Step, seat: Seat, transaction: str, number: int, rows: int, body: 
 def commit(step: Step, seat: Seat, transaction: str, note: int | None) -> dict[int, int]:
     """``Log.commit``."""
     _, segments = locked(step, seat.stream, change=False)  # no scaling between here and the end
-    answer, found = step.ask(question(seat), _one(transaction))
+    answer, found = step.ask(question(seat), _one(seat, transaction))
     writer = seated(step, seat, answer)
     status, ends_before = _status(step, seat, transaction, found)
     if status == "committed":
@@ -79,12 +82,11 @@ def commit(step: Step, seat: Seat, transaction: str, note: int | None) -> dict[i
     return ends
 
 
-def commit_batch(
-    step: Step, seat: Seat, sequence: int, transactions: Sequence[str], note: int | None
-) -> dict[int, int]:
+def commit_batch(step: Step, seat: Seat, sequence: int, ids: Sequence[str], note: int | None) -> dict[int, int]:
     """``Log.commit_batch``."""
+    transactions = list(dict.fromkeys(ids))
     _, segments = locked(step, seat.stream, change=False)
-    answer, *found = step.ask(question(seat), *map(_one, transactions))
+    answer, *found = step.ask(question(seat), *(_one(seat, transaction) for transaction in transactions))
     writer = seated(step, seat, answer)
     for transaction, one in zip(transactions, found, strict=True):
         status, _ = _status(step, seat, transaction, one)
@@ -116,7 +118,7 @@ def _put_all(step: Step, writer: Seated, transactions: Sequence[str], segments: 
 
 def abort(step: Step, seat: Seat, transaction: str) -> None:
     """``Log.abort``."""
-    answer, found = step.ask(question(seat), _one(transaction))
+    answer, found = step.ask(question(seat), _one(seat, transaction))
     writer = seated(step, seat, answer)
     status, _ = _status(step, seat, transaction, found)
     if status == "committed":
@@ -150,8 +152,8 @@ def expire(step: Step) -> int:
     return len(expired)
 
 
-def _one(transaction: str) -> tuple[str, Values]:
-    return _ONE, (transaction,)
+def _one(seat: Seat, transaction: str) -> tuple[str, Values]:
+    return _ONE, (transaction, seat.stream)
 
 
 def _status(step: Step, seat: Seat, transaction: str, found: Rows) -> tuple[str, bytes]:

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 
 from eventide.errors import marks as errors
+from eventide.marks.ids import is_generated
+from eventide.marks.leases import lasts
 from eventide.marks.mark import Note
 from eventide.marks.notes import advanced
 from eventide.marks.segments import Position, Segments, from_json
@@ -20,13 +22,21 @@ _WRITER = """
     FROM eventide_writers w JOIN eventide_streams s ON s.id = w.stream
     WHERE s.name = ? AND w.writer = ? FOR UPDATE OF w
 """
+# A seat at a stream of the same name that was deleted is not good at this one: no two have the same id, ever.
 _NEW = """
     INSERT INTO eventide_writers (stream, writer, incarnation, open, heard, sequence, ends, position)
-    SELECT id, ?, 0, 0, 0, 0, ?, ? FROM eventide_streams WHERE name = ? ON CONFLICT DO NOTHING RETURNING stream
+    SELECT id, ?, id * 4294967296, 0, 0, 0, ?, ? FROM eventide_streams WHERE name = ?
+    ON CONFLICT DO NOTHING RETURNING stream
 """
 _OPEN = """
     SELECT incarnation, open, heard, sequence, position FROM eventide_writers
     WHERE stream = (SELECT id FROM eventide_streams WHERE name = ?) AND writer = ? FOR UPDATE
+"""
+# It is back, so that its last note, if it is not forgotten, holds again.
+_OPENED = """
+    UPDATE eventide_writers SET incarnation = ?, open = 1, heard = ?, note_closed = 0,
+        note_at = CASE WHEN note_time IS NULL THEN NULL ELSE ? END
+    WHERE stream = ? AND writer = ?
 """
 _APPENDED = """
     UPDATE eventide_writers SET heard = ?, sequence = ?, ends = ?, position = ? WHERE stream = ? AND writer = ?
@@ -77,23 +87,21 @@ def open_writer(step: Step, stream: str, writer: str, take_over: bool) -> Seat:
         raise unknown(step, stream)
     ((id_, lease),) = streams
     ((incarnation, open_, heard, sequence, position),) = writers
-    if open_ and not take_over and step.now < heard + lease:
+    if open_ and not take_over and lasts(heard + lease, lease, step.now):
         raise errors.writer_in_use(stream, writer, heard + lease)
-    step.tell(
-        "UPDATE eventide_writers SET incarnation = ?, open = 1, heard = ? WHERE stream = ? AND writer = ?",
-        (incarnation + 1, step.now, id_, writer),
-    )
+    step.tell(_OPENED, (incarnation + 1, step.now, step.now, id_, writer))
     return Seat(stream, writer, incarnation + 1, sequence, unpacked(position))
 
 
 def close_writer(step: Step, seat: Seat) -> None:
     """``Log.close_writer``."""
     (answer,) = step.ask(question(seat))
+    if not answer and is_generated(seat.writer):
+        return
     writer = seated(step, seat, answer, closed=True)
-    step.tell(
-        "UPDATE eventide_writers SET open = 0, note_closed = 1 WHERE stream = ? AND writer = ?",
-        (writer.stream, seat.writer),
-    )
+    over = is_generated(seat.writer) and writer.before is None
+    order = "DELETE FROM eventide_writers" if over else "UPDATE eventide_writers SET open = 0, note_closed = 1"
+    step.tell(f"{order} WHERE stream = ? AND writer = ?", (writer.stream, seat.writer))
     abort_open(step, writer.stream, seat.writer)
 
 
@@ -129,5 +137,5 @@ def noted(writer: Seated, time: int | None, position: Position, now: int, segmen
     """A note at a position that the writer itself has come to, if it says a time."""
     if time is None:
         return None
-    note = Note(writer.seat.writer, time, position, now)
-    return advanced(writer.seat.stream, writer.before, note, segments, position)
+    note = Note(writer.seat.writer, time, {}, now)
+    return advanced(writer.seat.stream, writer.before, note, segments, {}, position)
