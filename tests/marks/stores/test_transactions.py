@@ -227,3 +227,11 @@ def test_a_transaction_belongs_to_its_stream(store: Store, seat: Seat, begun: Tr
         with pytest.raises(DataError, match="is not known"):
             attempt()
     assert store.lengths("other") == {0: 0, 1: 0} and store.commit(seat, begun.id) == {0: 1}
+
+
+def test_a_batch_whose_time_goes_back_is_refused(store: Store, seat: Seat) -> None:
+    store.commit_batch(seat, 1, batch(store, seat, (1, 0.1)), note=40)
+    ids = batch(store, seat, (2, 0.1))
+    with pytest.raises(PlanError, match="does not go back"):
+        store.commit_batch(seat, 2, ids, note=30)
+    assert numbers_in(store, "orders", 0) == [1]

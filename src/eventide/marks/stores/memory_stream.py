@@ -194,8 +194,8 @@ class MemoryStream:
         writer = self._seated(seat)
         all_ = [self._transaction(seat, id_, now) for id_ in dict.fromkeys(ids)]
         before = self.notes.get(seat.writer)
-        note = None if note is not None and before is not None and note < before.time else note
         if sequence <= writer.sequence:
+            note = note if note is None or before is None else max(note, before.time)
             for one in all_:
                 if one.status == "open":
                     one.end("aborted")

@@ -183,8 +183,8 @@ class Log(Protocol):
         """Commit several transactions in one step, under a sequence: where they end in each segment.
 
         If that sequence was appended before, nothing of them becomes visible: they are aborted, and the answer is
-        ``{}``. An id that is there twice counts once. A note whose time is before the last one is ignored, and not
-        refused: of batches that are done again, the events count, and what is known of time stays.
+        ``{}``; a note that goes back is then ignored, while with a new sequence it is refused, and nothing becomes
+        visible. An id that is there twice counts once.
         """
         ...
 

@@ -99,8 +99,8 @@ def commit_batch(step: Step, seat: Seat, sequence: int, ids: Sequence[str], note
         ends, position, last, kept = {}, writer.position, writer.sequence, writer.ends
         step.tell_each(_ABORT, [(transaction,) for transaction in transactions])
         step.tell_each(_EMPTY, [(transaction,) for transaction in transactions])
-    if note is not None and writer.before is not None and note < writer.before.time:
-        note = None
+    if sequence <= writer.sequence and note is not None and writer.before is not None:
+        note = max(note, writer.before.time)  # what is repeated may have been followed by more
     keep(step, writer, last, kept, position, noted(writer, note, position, step.now, segments))
     return ends
 
