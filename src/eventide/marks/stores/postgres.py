@@ -7,25 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
 
 from eventide.errors import marks as errors
 from eventide.errors.addresses import without_password
 from eventide.marks.stores.sql.database import Database, Rows, Values
 from eventide.marks.stores.sql.store import SqlStore
 from eventide.marks.stores.sql.tables import TABLES, prepare
+from eventide.sinks.tables.postgres import connected
 
-if TYPE_CHECKING:
-    import psycopg
-
-# A dead peer is noticed in half a minute. What the URL says comes first.
-_PATIENCE = {
-    "connect_timeout": "10",
-    "keepalives_idle": "30",
-    "keepalives_interval": "10",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-}
 _CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _THERE = "SELECT 1 WHERE to_regclass('eventide_format') IS NOT NULL"
 _ALONE = "SELECT 1 FROM (SELECT pg_advisory_xact_lock(hashtext('eventide tables'))) AS locked"
@@ -45,8 +34,8 @@ _AT_ONCE = 1_000  # rows of an INSERT
 
 def postgres_store(url: str, *, clock: Callable[[], int] | None = None) -> SqlStore:
     """The store in ``postgresql://user@host/database``; its tables are made if they are not there."""
-    connected = partial(PostgresConnection, url, clock)
-    database = Database(without_password(url), connected, _driver().Error)
+    connection = partial(PostgresConnection, url, clock)
+    database = Database(without_password(url), connection, _driver().Error)
     prepare(database, there=_THERE, alone=_ALONE, tables=[*TABLES, *_AS_THEY_ARE])
     return SqlStore(database)
 
@@ -55,14 +44,7 @@ class PostgresConnection:
     """A connection to PostgreSQL. A step is one pipeline: what need not be answered is not waited for."""
 
     def __init__(self, url: str, clock: Callable[[], int] | None) -> None:
-        driver = _driver()
-        given = driver.conninfo.conninfo_to_dict(url)
-        options = {name: value for name, value in _PATIENCE.items() if name not in given}
-        options |= {"client_encoding": "utf8", "application_name": str(given.get("application_name", "eventide"))}
-        # Statements are not prepared: a pooler may give each transaction another server.
-        self._raw: psycopg.Connection[tuple[Any, ...]] = driver.connect(
-            url, autocommit=True, prepare_threshold=None, **cast("Any", options)
-        )
+        self._raw = connected(_driver(), url)
         self._raw.execute(_SETTINGS)
         self._clock = clock
         self._now: int | None = None

@@ -65,14 +65,19 @@ class Postgres:
 
     def connect(self) -> PostgresConnection:
         """A new connection."""
-        psycopg = _driver()
-        given = psycopg.conninfo.conninfo_to_dict(self.conninfo)
-        options = {name: value for name, value in _PATIENCE.items() if name not in given}
-        options |= {"client_encoding": "utf8", "application_name": str(given.get("application_name", "eventide"))}
-        # Statements are not prepared: a pooler may give each transaction another server.
-        return PostgresConnection(
-            psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None, **cast("Any", options))
-        )
+        return PostgresConnection(connected(_driver(), self.conninfo))
+
+
+def connected(driver: ModuleType, conninfo: str) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection that takes each statement by itself, unless it is told otherwise."""
+    given = driver.conninfo.conninfo_to_dict(conninfo)
+    options = {name: value for name, value in _PATIENCE.items() if name not in given}
+    options |= {"client_encoding": "utf8", "application_name": str(given.get("application_name", "eventide"))}
+    # Statements are not prepared: a pooler may give each transaction another server.
+    found: psycopg.Connection[tuple[Any, ...]] = driver.connect(
+        conninfo, autocommit=True, prepare_threshold=None, **cast("Any", options)
+    )
+    return found
 
 
 @dataclass(frozen=True)
