@@ -283,20 +283,22 @@ def test_rows_of_a_query_become_events_exactly_once(spark: SparkSession, tmp_pat
             till.append(orders(minute, 40, first=minute * 40))
     address = shop.address.replace("#orders", "#copies")
 
-    def copied(checkpoint: str = "checkpoint") -> None:
+    def copied(checkpoint: str = "checkpoint", **options: str) -> None:
         writer = shop.rows(spark, rows_per_batch=50).writeStream.format("eventide").trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(tmp_path / checkpoint)).option("routing_key", "shop")
-        writer.option("note", "ts").option("writer_id", "copier").start(address).awaitTermination()
+        writer.option("writer_id", "copier").options(**options).start(address).awaitTermination()
 
-    copied()
+    copied(note="ts")
     last = max((tmp_path / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()  # as if Spark had been killed after the sink's commit, and before its own
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
-    copied()
+    copied(note="ts")
     found = spark.read.format("eventide").load(address)
     assert sorted(row["price"] for row in found.collect()) == list(range(120))
     (note,) = copies.store.notes("copies")
     assert note.time == instant(orders(2, 40)["ts"].max())
+    with pytest.raises(Exception, match="noted time does not go back"):
+        copied("backwards", note="ts")  # the same rows again: the first ones are before the time that was noted
     copied("another")  # whose batches have the same numbers, but are not the same
     found = spark.read.format("eventide").load(address)
     assert sorted(row["price"] for row in found.collect()) == sorted([*range(120), *range(120)])
