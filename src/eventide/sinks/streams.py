@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.errors.addresses import without_password
 from eventide.sinks.sink import About, Sink
-from eventide.time import LAST, MIN
+from eventide.time import FIRST, LAST, MIN
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,16 +50,20 @@ class StreamSink:
         return f"stream({without_password(self.address)!r}{key})"
 
     def open(self, schema: StructType, about: About) -> None:
-        """Make the stream if there is none."""
+        """Make the stream if there is none; refuse one without columns that the rows have."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from eventide.errors import PlanError
+        from eventide.errors import marks as errors
         from eventide.marks.streams import create_stream, open_stream
 
         try:
-            open_stream(self.address, token=self.token)
-        except PlanError:
+            known = open_stream(self.address, token=self.token).schema.names
+        except errors.UnknownStreamError:
             create_stream(self.address, schema=to_arrow_schema(schema, timezone="UTC"), token=self.token)
+            return
+        strange = [name for name in schema.names if name not in known]
+        if strange:
+            raise errors.unknown_columns(strange, known)
 
     def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
         """All rows at once, under the batch's number."""
@@ -73,6 +77,8 @@ class StreamSink:
         from eventide.marks.streams import open_stream
 
         time, now = min(promise, LAST), clock.monotonic()
+        if time < FIRST:
+            return
         if time > self._noted or (time == self._noted > MIN and now > self._at + _AGAIN):
             stream = open_stream(self.address, token=self.token)
             seat = stream.store.open_writer(stream.name, self._writer(about), take_over=True)

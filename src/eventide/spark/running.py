@@ -151,9 +151,7 @@ class Outputs:
         progress = page.at_depth(page.PROGRESS, stage.depth)
         promises = [least_promise(one["counts"]) for one in told if one["kind"] == progress]
         if isinstance(sink, Advancing) and len(promises) == stage.buckets:
-            promise = min(promises)
-            late = getattr(stage.plan, "lateness", 0)  # so long a window may still be corrected
-            promise = promise if promise in (MIN, MAX) else max(promise - late, MIN)
+            promise = lasting(min(promises), getattr(stage.plan, "lateness", 0))
             sink.advance(promise, replace(about, query=self._query_id(pages)))
 
     def close(self) -> None:
@@ -178,6 +176,15 @@ class Outputs:
             line = pages.sparkSession.read.text(f"{self._checkpoint}/metadata").first()
             self._query = json.loads(line["value"])["id"] if line is not None else ""
         return self._query
+
+
+def lasting(promise: int, lateness: int) -> int:
+    """A promise that corrections keep, too: so long after its end a window may still be told anew.
+
+    >>> lasting(100, 30), lasting(MAX, 30) == MAX
+    (70, True)
+    """
+    return promise if promise in (MIN, MAX) else max(promise - lateness, MIN)
 
 
 def _trigger(given: str | timedelta | Mapping[str, Any] | None, ticking: bool) -> dict[str, Any]:
