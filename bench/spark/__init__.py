@@ -116,6 +116,7 @@ BENCHMARKS: dict[str, Group] = {
     "interval_join_few_keys": _interval_join_few,
     "long_join": _long_join,
     "source": _source,
+    "source_columns": _source,
     "source_windows": _source,
     "source_fused": _source,
 }
@@ -140,6 +141,7 @@ TARGETS = {
     "interval_join_few_keys": "at least 2",
     "long_join": "about 1",
     "source": "at least 0.7",
+    "source_columns": "at least 0.7",
     "source_windows": "at least 0.7",
     "source_fused": "at least 0.7",
 }

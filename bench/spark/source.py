@@ -30,7 +30,9 @@ PER_MINUTE = (
 
 
 def source(names: Sequence[str]) -> list[Line]:
-    """To nowhere (``source``), and into one-minute windows: as rows (``_windows``) or by a fused scan (``_fused``)."""
+    """To nowhere, with the places of the events (``source``) or the very columns of the files (``_columns``); and into
+    one-minute windows, as rows (``_windows``) or by a fused scan (``_fused``).
+    """
     files = data.events(_KEYS)
     address = _stream_of(files)
     with Watch() as watch:
@@ -39,8 +41,9 @@ def source(names: Sequence[str]) -> list[Line]:
 
 
 def _line(spark: SparkSession, name: str, files: Path, address: str, watch: Watch) -> Line:
-    def rows(spark: SparkSession) -> DataFrame:
-        return spark.readStream.format("eventide").option("rows_per_batch", ROWS // FILES).load(address)
+    def rows(spark: SparkSession, places: bool = True) -> DataFrame:
+        given = {"rows_per_batch": ROWS // FILES, "places": places}
+        return spark.readStream.format("eventide").options(**given).load(address)
 
     def windows(panes: DataFrame) -> DataFrame:
         return panes.select("window", KEY, "n", "total", "diff")
@@ -50,6 +53,7 @@ def _line(spark: SparkSession, name: str, files: Path, address: str, watch: Watc
 
     own: dict[str, tuple[Query, Query]] = {
         "source": (rows, lambda spark: stream(spark, files)),
+        "source_columns": (lambda spark: rows(spark, places=False), lambda spark: stream(spark, files)),
         "source_windows": (
             lambda spark: windows(rows(spark).transform(PER_MINUTE)),
             lambda spark: windows(stream(spark, files).transform(PER_MINUTE)),
@@ -59,7 +63,8 @@ def _line(spark: SparkSession, name: str, files: Path, address: str, watch: Watc
     ours, theirs = own[name]
     runs = _race(spark, {name: ours, "Parquet": theirs})
     rate, peer = (ROWS / min(one.seconds for one in runs[who]) for who in (name, "Parquet"))
-    equal = _same_rows(spark, files, address) if name == "source" else _same_windows(spark, ours, theirs)
+    to_nowhere = name in ("source", "source_columns")
+    equal = _same_rows(spark, files, address) if to_nowhere else _same_windows(spark, ours, theirs)
     steady = {who: ROWS / FILES / min(one.steady_batch for one in own) for who, own in runs.items()}
     details = {"steady_ratio": round(steady[name] / steady["Parquet"], 3), "load_before": watch.load_before}
     return Line(

@@ -20,9 +20,12 @@ class EventideSource(DataSource):
     """A stream, by its address: ``load("sqlite:///shop.db#orders")``.
 
     Spark asks every session for its data sources, also where nobody reads a stream: nothing is imported before it is
-    needed. Options to read: ``rows_per_batch``, ``start`` (``earliest``, ``latest``, or a cut as JSON), ``token``; to
-    write: ``writer_id``, ``routing_key``, ``note`` (a column whose highest value is noted with each batch), ``token``,
-    and, for a table, ``batch`` and ``query``: a number and a name under which it is written once.
+    needed.
+
+    Options to read: ``rows_per_batch``, ``start`` (``earliest``, ``latest``, or a cut as JSON), ``token``, ``places``
+    (``false`` leaves out ``_segment``, ``_offset`` and ``_mark``, which ``ev.noted`` needs, and reads faster).
+    Options to write: ``writer_id``, ``routing_key``, ``note`` (a column whose highest value is noted with each batch),
+    ``token``, and, for a table, ``batch`` and ``query``: a number and a name under which it is written once.
     """
 
     @classmethod
@@ -35,7 +38,7 @@ class EventideSource(DataSource):
         from eventide.marks.spark.source import schema_of
 
         own = {"marks": "value string", "parts": "segment bigint, start bigint, end bigint, mark bigint"}
-        return own.get(self.options.get("only", "")) or schema_of(self._address(), self.options.get("token"))
+        return own.get(self.options.get("only", "")) or schema_of(self._address(), self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """All that is there now."""
@@ -45,7 +48,8 @@ class EventideSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """What is there, and what will come."""
-        from eventide.marks.spark.source import Events, Marks, Parts
+        from eventide.marks.spark.cuts import Marks
+        from eventide.marks.spark.source import Events, Parts
 
         if self.options.get("only") == "marks":
             return Marks(self._address(), self.options.get("token"), self.options["identity"])

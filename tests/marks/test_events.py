@@ -12,7 +12,7 @@ import pytest
 
 from eventide.errors import PlanError
 from eventide.marks import Stream, Writer
-from eventide.marks.events import table_of
+from eventide.marks.events import decode, decode_all, encode, table_of
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config
 from tests.marks.orders import eventually, numbers, order, orders
@@ -130,3 +130,28 @@ def test_an_unfit_event_does_not_hold_up_the_end_of_a_block() -> None:
             writer.write(event)
     assert numbers(stream) == [1, 2]
     Writer(stream, "till").close()  # the id is free
+
+
+def _sent(sizes: list[int], schema: pa.Schema = SCHEMA) -> list[bytes]:
+    numbers = iter(range(sum(sizes)))
+    rows = [[{"n": next(numbers), "text": "kiel" * size, "many": [size]} for _ in range(size)] for size in sizes]
+    return [encode(table_of(some, schema)) for some in rows]
+
+
+@pytest.mark.parametrize("sizes", [[1], [3, 0, 500, 1], [0], [0, 0]], ids=repr)
+def test_many_batches_are_read_as_each_of_them_would_be(sizes: list[int]) -> None:
+    sent = _sent(sizes)
+    found = decode_all(sent)
+    assert found.equals(pa.concat_tables(map(decode, sent)))
+    assert found.schema == SCHEMA
+
+
+def test_batches_that_begin_differently_are_read_as_well() -> None:
+    sent = [*_sent([2]), *_sent([2], SCHEMA.with_metadata({"version": "another"}))]
+    assert decode_all(sent)["n"].to_pylist() == [0, 1, 0, 1]
+
+
+def test_texts_of_each_batch_keep_their_own_dictionary() -> None:
+    texts = [["kiel", "bonn"], ["ulm", "kiel"], ["bonn"]]
+    sent = [encode(pa.table({"text": pa.array(some).dictionary_encode()})) for some in texts]
+    assert decode_all(sent)["text"].to_pylist() == ["kiel", "bonn", "ulm", "kiel", "bonn"]

@@ -14,7 +14,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from eventide import marks
 from eventide.errors import PlanError
 from eventide.marks.mark import Mark
-from eventide.marks.spark.source import Events, Marks, schema_of
+from eventide.marks.spark.cuts import Marks
+from eventide.marks.spark.source import Events, schema_of
 
 SCHEMA = pa.schema({"n": pa.int64()})
 
@@ -33,7 +34,7 @@ def put(address: str, *numbers: int) -> None:
 
 
 def events(address: str, **options: str) -> Events:
-    return Events(address, None, schema_of(address, None), options)
+    return Events(address, None, schema_of(address, options), options)
 
 
 def read(source: Events, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
@@ -52,6 +53,19 @@ def all_of(source: Events, limit: Any = None) -> list[list[int]]:
 def test_a_limit_holds_for_every_batch(address: str) -> None:
     put(address, *range(10))
     assert all_of(events(address), ReadMaxRows(4)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize(
+    ("places", "names"), [("true", ["n", "_segment", "_offset", "_mark"]), ("false", ["n"]), ("False", ["n"])]
+)
+def test_events_come_with_their_places_unless_they_are_not_wanted(address: str, places: str, names: list[str]) -> None:
+    put(address, 7, 8)
+    source = events(address, places=places)
+    start = source.initialOffset()
+    (part,) = source.partitions(start, source.latestOffset(start, ReadAllAvailable()))
+    (batch,) = source.read(part)
+    whole = {"n": [7, 8], "_segment": [0, 0], "_offset": [0, 1], "_mark": [0, 0]}
+    assert batch.to_pydict() == {name: whole[name] for name in names}
 
 
 def test_a_stream_without_events_has_no_batch(address: str) -> None:
@@ -102,6 +116,7 @@ def test_a_start_where_nothing_is_is_refused(address: str, start: str) -> None:
         ({"start": "yesterday"}, "it must be 'earliest', 'latest', or a cut"),
         ({"start": '{"7": 0}'}, "is not a cut of stream 'orders'"),
         ({"rows_per_batch": "0"}, "whole number, 1 or more"),
+        ({"places": "no"}, "must be 'true' or 'false'"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(address: str, options: dict[str, str], message: str) -> None:
@@ -123,7 +138,7 @@ def test_columns_that_spark_has_no_type_for_are_refused(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/shop.db#odd"
     marks.create_stream(address, schema=pa.schema({"n": pa.uint64()}))
     with pytest.raises(PlanError, match="Spark has no type for column 'n' of stream 'odd'"):
-        schema_of(address, None)
+        schema_of(address, {})
 
 
 def test_marks_say_only_what_earlier_ones_did_not(address: str) -> None:

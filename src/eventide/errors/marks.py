@@ -243,6 +243,11 @@ def bad_source_option(name: str, text: str) -> PlanError:
     return PlanError(f"option({name!r}, {text!r}): it must be a whole number, 1 or more.")
 
 
+def bad_switch(name: str, text: str) -> PlanError:
+    """An option of the source that is on or off."""
+    return PlanError(f"option({name!r}, {text!r}): it must be 'true' or 'false'.")
+
+
 def no_writer_id() -> PlanError:
     """A writer that nothing names, so that a restart would not be the same one."""
     return PlanError("Writing to a stream needs a name that stays the same: option('writer_id', 'orders-job').")

@@ -81,6 +81,15 @@ def no_such_column(strategy: str, option: str, column: str, columns: Iterable[st
     return PlanError(f"{strategy}(): there is no column {column!r} for {option}. {did_you_mean(column, columns)}")
 
 
+def no_places(stream: str, column: str, columns: Iterable[str]) -> PlanError:
+    """Rows that do not say where in their stream they were."""
+    return PlanError(
+        f"noted(): there is no column {column!r}, which says where in stream {stream!r} a row was. Load the stream by "
+        "format('eventide') or scan_stream(), without option('places', 'false'), and keep its columns. "
+        f"{did_you_mean(column, columns)}"
+    )
+
+
 def not_whole_numbers(strategy: str, option: str, column: str, dtype: object) -> PlanError:
     """Sequence and chunk numbers are integers."""
     return PlanError(

@@ -27,6 +27,7 @@ Rows: TypeAlias = "pl.DataFrame | pa.Table | Sequence[Mapping[str, Any]]"
 # Batches are small: threads would cost five times as much as they save.
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
+_MARK = 8  # bytes before each message of an Arrow stream, and at its end
 
 
 def check_columns(stream: str, schema: pa.Schema) -> None:
@@ -74,6 +75,24 @@ def encode(table: pa.Table) -> bytes:
 def decode(body: bytes) -> pa.Table:
     """The events of ``encode``."""
     return pa.ipc.open_stream(body, options=_READ).read_all()
+
+
+def decode_all(bodies: Sequence[bytes]) -> pa.Table:
+    """The events of many ``encode``, one after the other.
+
+    Those that begin alike (all that one version has written) are read as one stream: parsing the schema of each would
+    take as long as all the rest.
+    """
+    schema, end = _schema_in(bodies[0]), bodies[0][-_MARK:]
+    if not all(body.startswith(schema) and body.endswith(end) for body in bodies):
+        return pa.concat_tables(map(decode, bodies))
+    batches = (memoryview(body)[len(schema) : -_MARK] for body in bodies)
+    return decode(b"".join((schema, *batches, end)))
+
+
+def _schema_in(body: bytes) -> bytes:
+    """The first message of an Arrow stream: a mark, its length, and the schema."""
+    return body[: _MARK + int.from_bytes(body[4:_MARK], "little")]
 
 
 def points(keys: Iterable[Any] | pl.Series) -> npt.NDArray[np.float64]:

@@ -57,6 +57,8 @@ class Strategy:
         for option, column in (*named.items(), *(("watermarks", name) for name in self.rule.columns())):
             if column is None:
                 continue
+            if column not in schema and isinstance(self.rule, Noted):
+                raise errors.no_places(self.rule.stream, column, schema)
             if column not in schema:
                 raise errors.no_such_column(self.rule.name, option, column, schema)
             check_type(self.rule.name, option, column, schema[column])

@@ -7,10 +7,7 @@ columns a row has those of ``PLACE``.
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,29 +22,19 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from eventide.errors import marks as errors
-from eventide.marks.mark import Mark
 from eventide.marks.segments import Position, Segments
-from eventide.marks.spark.planning import last_passed, onward, parts, released, thinned
-from eventide.marks.spark.reading import PLACE, pieces_of
+from eventide.marks.spark.planning import last_passed, onward, parts, released
+from eventide.marks.spark.reading import PLACE, Part, leave_quietly, pieces_of, there
 from eventide.marks.streams import Stream, open_stream
 
 _ROWS = 100_000  # rows that are sent together
 _MARKS = 1_000  # marks that come in one batch, of those that wait
 
 
-@dataclass(frozen=True)
-class Part(InputPartition):
-    """A stretch of one segment."""
-
-    segment: int
-    start: int
-    end: int
-    mark: int
-
-
-def schema_of(address: str, token: str | None) -> StructType:
-    """The columns of the stream's events, and where in the stream they were."""
-    stream = open_stream(address, token=token)
+def schema_of(address: str, options: Mapping[str, str]) -> StructType:
+    """The columns of the stream's events, and where in the stream they were unless ``places`` is false."""
+    places = PLACE if _yes(options, "places") else ()
+    stream = open_stream(address, token=options.get("token"))
     for name, _ in PLACE:
         if name in stream.schema.names:
             raise errors.reserved_column(stream.name, name)
@@ -56,7 +43,7 @@ def schema_of(address: str, token: str | None) -> StructType:
             from_arrow_schema(pa.schema([field]))
         except Exception as cause:
             raise errors.not_on_spark(stream.name, field.name, field.type) from cause
-    return from_arrow_schema(pa.schema([*stream.schema, *PLACE]))
+    return from_arrow_schema(pa.schema([*stream.schema, *places]))
 
 
 class Pieces:
@@ -73,13 +60,13 @@ class Pieces:
             yield from self._placed(events, partition, place).to_batches()
 
     def _placed(self, events: pa.Table, part: Part, first: int) -> pa.Table:
-        """With the columns that say where the events were."""
-        count = len(events)
-        offsets = pa.array(np.arange(first, first + count))
-        where = (pa.repeat(pa.scalar(part.segment, pa.int64()), count), offsets, pa.repeat(pa.scalar(part.mark), count))
-        events = events.combine_chunks()
-        for (name, _), values in zip(PLACE, where, strict=True):
-            events = events.append_column(name, values)
+        """With the columns that say where the events were, if they are asked for."""
+        events, count = events.combine_chunks(), len(events)
+        if len(events.schema) < len(self._schema):
+            offsets = pa.array(np.arange(first, first + count))
+            same = (pa.repeat(pa.scalar(number, pa.int64()), count) for number in (part.segment, part.mark))
+            for (name, _), values in zip(PLACE, (next(same), offsets, next(same)), strict=True):
+                events = events.append_column(name, values)
         return events.cast(self._schema, safe=False)  # Spark has no nanoseconds
 
     def _found(self) -> Stream:
@@ -113,7 +100,7 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query begins."""
         stream = self._found()
         starts = stream.info().starts
-        segments, lengths = self._until or _there(stream)
+        segments, lengths = self._until or there(stream)
         if self._start == "earliest":
             position = _first(segments, lengths, starts)
         elif self._start == "latest":
@@ -128,7 +115,7 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends."""
         stream = self._found()
-        segments, lengths = self._until or _there(stream)
+        segments, lengths = self._until or there(stream)
         position = _position(start)
         _check(stream.name, position, lengths)
         end = onward(position, segments, lengths, rows=limit.max_rows if isinstance(limit, ReadMaxRows) else None)
@@ -143,12 +130,12 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read what is there now, and not what comes meanwhile."""
-        self._until = _there(self._found())
+        self._until = there(self._found())
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """How far the stream goes."""
         stream = self._found()
-        segments, lengths = _there(stream)
+        segments, lengths = there(stream)
         return _offset({one.number: lengths[one.number] for one in segments.open}, 0)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -158,7 +145,7 @@ class Events(Pieces, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """The query has ended."""
-        _leave_quietly()
+        leave_quietly()
 
     def _passed(self, stream: Stream, known: int, position: Position, segments: Segments) -> int:
         """The last mark that a position has passed."""
@@ -177,73 +164,6 @@ class Parts(Events):
         """The stretch, as a row."""
         assert isinstance(partition, Part)
         yield (partition.segment, partition.start, partition.end, partition.mark)
-
-
-class Marks(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The marks of a stream, as commands to the operators that follow it."""
-
-    def __init__(self, address: str, token: str | None, identity: str) -> None:
-        self._address, self._token, self._identity = address, token, identity
-        self._until: int | None = None
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Before all marks."""
-        return {"mark": 0}
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The newest mark."""
-        return {"mark": max(start["mark"], self._newest() if self._until is None else self._until)}
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """The marks that are there now."""
-        self._until = self._newest()
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """All in one."""
-        return [Part(0, start["mark"], end["mark"], 0)] if end["mark"] > start["mark"] else []
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
-        """Each mark as a command. What an earlier one asked to be read is not said again: they are passed in order."""
-        assert isinstance(partition, Part)
-        stream = open_stream(self._address, token=self._token)
-        segments, lengths = _there(stream)
-        before = [*_marks_at(stream, [partition.start])] if partition.start else []
-        asked = segments.must_be_read(before[0].cut, lengths) if before else {}
-        for mark in _marks_at(stream, thinned(partition.start, partition.end, _MARKS)):
-            reached = segments.must_be_read(mark.cut, lengths)
-            news = {str(number): offset for number, offset in reached.items() if offset > asked.get(number, 0)}
-            asked = reached
-            told = {"do": "cut", "stream": self._identity, "number": mark.number, "time": mark.lower, "reached": news}
-            yield (json.dumps({"sent": f"{mark.number:020d}", **told}),)
-
-    def stop(self) -> None:
-        """The query has ended."""
-        _leave_quietly()
-
-    def _newest(self) -> int:
-        stream = open_stream(self._address, token=self._token)
-        mark = stream.store.last_mark(stream.name)
-        return 0 if mark is None else mark.number
-
-
-def _marks_at(stream: Stream, numbers: Sequence[int]) -> Iterator[Mark]:
-    """The marks with these numbers, one at a time; those that were dropped are left out."""
-    for number in numbers:
-        for mark in stream.store.marks(stream.name, after=number - 1, limit=1):
-            if mark.number == number:
-                yield mark
-
-
-def _leave_quietly() -> None:
-    """End this process if Spark has hung up, which is how it ends a source: what follows would be a traceback."""
-    if isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
-        os._exit(0)
-
-
-def _there(stream: Stream) -> tuple[Segments, Position]:
-    """Segments and their lengths. In this order: what is sealed does not grow any more."""
-    segments = stream.segments
-    return segments, stream.store.lengths(stream.name)
 
 
 def _first(segments: Segments, lengths: Position, starts: Position) -> dict[int, int]:
@@ -277,6 +197,13 @@ def _read_cut(text: str) -> dict[int, int]:
         return {int(number): int(offset) for number, offset in json.loads(text).items()}
     except (ValueError, AttributeError, TypeError) as cause:
         raise errors.bad_start(text) from cause
+
+
+def _yes(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name, "true").lower()
+    if text not in ("true", "false"):
+        raise errors.bad_switch(name, text)
+    return text == "true"
 
 
 def _whole_number(options: Mapping[str, str], name: str) -> int | None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from eventide.errors import marks as errors
 from eventide.marks import events
@@ -263,9 +262,10 @@ class MemoryStream:
 
 def _routed(bodies: dict[int, bytes], segments: Segments) -> list[Part]:
     """The events of a transaction, in the order of their numbers, over the segments that are open now."""
-    tables = [events.decode(body) for _, body in sorted(bodies.items())]
-    if not any(table.num_rows for table in tables):
+    if not bodies:
         return []
-    table = pa.concat_tables(tables)
+    table = events.decode_all([body for _, body in sorted(bodies.items())])
+    if not len(table):
+        return []
     points: np.ndarray[tuple[int], np.dtype[np.float64]] = table[events.POINT].to_numpy()
     return events.parted(table.drop_columns([events.POINT]), points, segments)
