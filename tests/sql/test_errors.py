@@ -285,9 +285,12 @@ VALID = """
     EMIT EARLY EVERY INTERVAL '10' SECOND LATE EACH ROW ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING
 """
 JOINED = """
-    SELECT o.id , s.cost FROM orders o
-    LEFT JOIN ships AS s OVER ( ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING )
+    SELECT o.id , s.cost FROM orders o LEFT JOIN ships AS s
     ON o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR WHERE o.id IS NOT NULL
+"""
+PRECEDED = """
+    CREATE STREAM orders WATERMARK FOR ts AS ts ; SELECT o.id , s.cost FROM orders o
+    LEFT JOIN ships AS s OVER ( ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING ) ON o.id = s.id WHERE o.id IS NOT NULL
 """
 WORDS = [
     "5",
@@ -314,7 +317,7 @@ EDITS = st.lists(
 )
 
 
-@given(st.sampled_from([VALID, JOINED]), EDITS)
+@given(st.sampled_from([VALID, JOINED, PRECEDED]), EDITS)
 def test_a_text_that_is_almost_right_is_run_or_refused(text: str, edits: list[tuple[str, int, int]]) -> None:
     words = text.split()
     for edit, one, other in edits:

@@ -30,6 +30,7 @@ REFUSED = {
     "UNION": f"SELECT COUNT(*) FROM {TUMBLE.replace('orders', '(SELECT * FROM a UNION SELECT * FROM b)')}",
     "UNION ALL of results": f"SELECT COUNT(*) FROM {TUMBLE} UNION ALL SELECT COUNT(*) FROM {TUMBLE}",
     "EXCEPT": "SELECT * FROM a EXCEPT SELECT * FROM b",
+    "A join in brackets": "SELECT shop, COUNT(*) FROM (orders a JOIN orders b ON a.shop = b.shop) GROUP BY shop",
     "VALUES": "SELECT COUNT(*) FROM (VALUES (1)) AS t GROUP BY x",
     "WITH RECURSIVE": f"WITH RECURSIVE x AS (SELECT * FROM x) SELECT COUNT(*) FROM {TUMBLE}",
     "SELECT DISTINCT of rows": f"SELECT COUNT(*) FROM {TUMBLE.replace('orders', '(SELECT DISTINCT ts FROM a)')}",

@@ -84,6 +84,22 @@ def over_preceding_side() -> PlanError:
     return PlanError("OVER stands behind the joined table: FROM shipments JOIN orders OVER (ROWS 3 PRECEDING) ON ….")
 
 
+def over_windows(kind: str) -> PlanError:
+    """OVER on a table of windows."""
+    return PlanError(
+        f"OVER behind {kind}(…) is not supported: a row meets rows of its window, or rows before it. Leave one of them "
+        "out."
+    )
+
+
+def bound_beside_over() -> PlanError:
+    """Times compared in ON, where OVER says which rows are met."""
+    return PlanError(
+        "A bound of time beside OVER is not supported: OVER says which rows are met. Leave OVER out and say the whole "
+        "bound in ON; or leave the bound out, and ask for it in WHERE."
+    )
+
+
 def key_of_preceding(column: str) -> PlanError:
     """RANGE by another column than the time."""
     return PlanError(

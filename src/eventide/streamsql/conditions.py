@@ -46,7 +46,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Conditions:
-    """``lower`` and ``upper`` bound ``right.time - left.time`` in microseconds; ``times`` are the columns compared."""
+    """``lower`` and ``upper`` bound ``right.time - left.time`` in microseconds; ``times`` are the columns compared.
+
+    ``bound`` is the condition that says so first.
+    """
 
     equal: list[tuple[str, str]] = field(default_factory=list)
     lower: int | None = None
@@ -54,6 +57,7 @@ class Conditions:
     times: tuple[str, str] | None = None
     same_window: bool = False
     further: tuple[exp.Expr, ...] = ()
+    bound: exp.Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ class _Reader:
     further: list[exp.Expr] = field(default_factory=list)
 
     def read(self, node: exp.Expr) -> None:
-        if isinstance(node, exp.EQ) and self._equal(node.this, node.expression):
+        if isinstance(node, exp.EQ) and self._equal(node):
             return
         if isinstance(node, exp.Between):
             low = self._bound(node.this, node.args["low"], exp.GTE, node)
@@ -197,9 +201,11 @@ class _Reader:
         lower = max((one.lower for one in near if one.lower is not None), default=None)
         upper = min((one.upper for one in near if one.upper is not None), default=None)
         further = (*self.further, *others.values())
-        return Conditions(self.equal, lower, upper, times, "window_start" in self.windows, further)
+        bound = near[0].node if near else None
+        return Conditions(self.equal, lower, upper, times, "window_start" in self.windows, further, bound)
 
-    def _equal(self, one: exp.Expr, other: exp.Expr) -> bool:
+    def _equal(self, node: exp.EQ) -> bool:
+        one, other = node.this, node.expression
         if not isinstance(one, exp.Column) or not isinstance(other, exp.Column):
             return False
         if one.name.lower() in OF_PANES and other.name.lower() == one.name.lower():
@@ -210,7 +216,7 @@ class _Reader:
             return False
         if self._declared((side, name)) and self._declared((other_side, other_name)):
             times = (name, other_name) if side == LEFT else (other_name, name)
-            self.bounds.append(_Bound(one, times, 0, 0, sure=True))
+            self.bounds.append(_Bound(node, times, 0, 0, sure=True))
             return True
         self.equal.append((name, other_name) if side == LEFT else (other_name, name))
         return True

@@ -37,8 +37,6 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
     """A query that joins two streams, as a pipeline."""
     join_ = _only_join(select)
     left, right = (_side(one, scope) for one in (table_of(select), unwrapped(join_.this)))
-    if left.node.args.get("over"):
-        raise At(left.node.args["over"], join_errors.over_preceding_side())
     how = _how(join_)
     sides = Sides(left, right)
     met = conditions(join_, sides)
@@ -129,6 +127,8 @@ def _of_rows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions,
     times = sides.times(met, over)
     bounds: dict[str, Any] = {}
     if over is not None:
+        if met.bound is not None:
+            raise At(met.bound, join_errors.bound_beside_over())
         bounds["over"] = _over(over)
     elif met.lower is None and met.upper is None and not _retained(sides):
         names = sides.left.called, sides.right.called, str(times[1]), str(times[0])

@@ -1,0 +1,66 @@
+"""What would have no effect, or another one than it says, is refused where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+
+ORDERS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "price": [5], "n": [1]})
+PAYMENTS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "paid": [5]})
+DECLARED = "CREATE STREAM orders WATERMARK FOR ts AS ts RETAIN 1 hour; CREATE STREAM payments WATERMARK FOR ts AS ts;\n"
+
+
+def refused(query: str, **tables: Any) -> tuple[str, str]:
+    """The message, and the words under its caret."""
+    with pytest.raises(ev.PlanError) as error:
+        ev.sql(query, **(tables or {"orders": ORDERS}))
+    *message, line, caret = str(error.value).split("\n")
+    start = caret.index("^")
+    return "\n".join(message), line[start : start + caret.count("^")]
+
+
+PAIRS = "SELECT o.shop FROM orders o {how} JOIN payments p {over} ON o.shop = p.shop"
+
+
+def joined(rest: str = "", over: str = "", how: str = "") -> tuple[str, str]:
+    return refused(DECLARED + PAIRS.format(how=how, over=over) + f" {rest}", orders=ORDERS, payments=PAYMENTS)
+
+
+@pytest.mark.parametrize("over", ["OVER (ROWS 2 PRECEDING)", "OVER (ORDER BY ts RANGE 1 hour PRECEDING)"])
+@pytest.mark.parametrize("bound", ["p.ts BETWEEN o.ts - INTERVAL '10' SECOND AND o.ts", "p.ts = o.ts", "p.ts <= o.ts"])
+def test_a_bound_of_time_beside_over_is_refused(over: str, bound: str) -> None:
+    message, under = joined(f"AND {bound}", over)
+    assert "A bound of time beside OVER" in message
+    assert under == bound
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT shop, COUNT(*) AS n FROM orders OVER (ROWS 2 PRECEDING) GROUP BY shop",
+        "SELECT COUNT(*) FROM TUMBLE((SELECT * FROM orders OVER (ROWS 2 PRECEDING)), DESCRIPTOR(ts), 1 hour)",
+        "SELECT n FROM (SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour)) OVER (ROWS 2 PRECEDING)",
+    ],
+)
+def test_over_on_a_table_that_is_not_joined_is_refused(query: str) -> None:
+    message, under = refused(query)
+    assert "OVER stands behind the joined table" in message
+    assert under.startswith("OVER")
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ("TUMBLE(orders, DESCRIPTOR(ts), 1 hour) OVER (ROWS 2 PRECEDING)", "OVER behind TUMBLE(…) is not supported"),
+        ("HOP(TUMBLE(orders, DESCRIPTOR(ts), 1 hour), DESCRIPTOR(ts), 1 hour)", "TUMBLE inside HOP is not supported"),
+        ("(TUMBLE(orders, DESCRIPTOR(ts), 1 hour))", "TUMBLE in brackets is not supported"),
+    ],
+)
+def test_windows_stand_in_from_by_themselves(table: str, fault: str) -> None:
+    message, under = refused(f"SELECT COUNT(*) FROM {table}")
+    assert fault in message
+    assert under.startswith("TUMBLE")
