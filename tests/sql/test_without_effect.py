@@ -64,3 +64,46 @@ def test_windows_stand_in_from_by_themselves(table: str, fault: str) -> None:
     message, under = refused(f"SELECT COUNT(*) FROM {table}")
     assert fault in message
     assert under.startswith("TUMBLE")
+
+
+def windows(left: str = "ts", on: str = "a.window_start = b.window_start", kind: str = "TUMBLE", how: str = "") -> str:
+    lengths = "1 hour, 1 day" if kind == "CUMULATE" else "1 hour"
+    return (
+        f"{DECLARED} SELECT a.shop FROM {kind}(orders, DESCRIPTOR({left}), {lengths}) a {how}"
+        f" JOIN {kind}(payments, DESCRIPTOR(ts), {lengths}) b ON a.shop = b.shop AND {on}"
+    ).replace(" RETAIN 1 hour", "")
+
+
+BOTH: dict[str, Any] = {"orders": ORDERS, "payments": PAYMENTS}
+
+
+def test_a_window_join_goes_by_the_time_that_has_a_watermark() -> None:
+    message, under = refused(windows(left="price"), **BOTH)
+    assert "the watermark of 'orders' is for 'ts'" in message
+    assert under.startswith("TUMBLE")
+
+
+@pytest.mark.parametrize(
+    ("on", "fault", "at"),
+    [
+        ("a.window_start = a.window_start", "a.window_start = b.window_start", "a.shop"),
+        ("window_start = window_start", "Say whose it is: a.window_start", "window_start"),
+        ("a.window_time = b.window_time", "a.window_start = b.window_start", "a.shop"),
+    ],
+)
+def test_windows_are_the_same_if_both_sides_say_so(on: str, fault: str, at: str) -> None:
+    message, under = refused(windows(on=on), **BOTH)
+    assert fault in message
+    assert under.startswith(at)
+
+
+@pytest.mark.parametrize("bound", ["window_start", "window_end"])
+def test_windows_that_share_one_bound_are_not_yet_the_same(bound: str) -> None:
+    message, _ = refused(windows(on=f"a.{bound} = b.{bound}", kind="CUMULATE"), **BOTH)
+    assert "a.window_start = b.window_start AND a.window_end = b.window_end" in message
+
+
+def test_rows_without_windows_have_no_window_start() -> None:
+    message, under = joined("AND o.window_start = p.window_start AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR")
+    assert "There are no windows here" in message
+    assert under == "o.window_start"

@@ -33,7 +33,7 @@ def emit_of_rows() -> PlanError:
     """EMIT for a join of rows."""
     return PlanError(
         "EMIT has no meaning for a join of rows: each pair is told once, as soon as both rows are there. Leave it out; "
-        "a join of windows, JOIN TUMBLE(…) ON … AND window_start = window_start, takes it."
+        "a join of windows, JOIN TUMBLE(…) b ON … AND a.window_start = b.window_start, takes it."
     )
 
 

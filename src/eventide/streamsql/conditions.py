@@ -11,6 +11,7 @@ from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
 from eventide.streamsql.expressions import refuse_unsupported
 from eventide.streamsql.names import Names, conjuncts
+from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.projecting import OF_PANES
 from eventide.streamsql.reading import length
@@ -31,6 +32,11 @@ class Side:
     names: Names
 
     @property
+    def windowed(self) -> bool:
+        """Whether its rows have windows."""
+        return isinstance(self.node.this, WindowTable)
+
+    @property
     def called(self) -> str:
         """What the query calls it."""
         return self.node.alias or self.rows.stream.name
@@ -48,14 +54,14 @@ class Side:
 class Conditions:
     """``lower`` and ``upper`` bound ``right.time - left.time`` in microseconds; ``times`` are the columns compared.
 
-    ``bound`` is the condition that says so first.
+    ``bound`` is the condition that says so first. ``windows`` are the bounds of windows that are the same on both.
     """
 
     equal: list[tuple[str, str]] = field(default_factory=list)
     lower: int | None = None
     upper: int | None = None
     times: tuple[str, str] | None = None
-    same_window: bool = False
+    windows: frozenset[str] = frozenset()
     further: tuple[exp.Expr, ...] = ()
     bound: exp.Expr | None = None
 
@@ -76,13 +82,8 @@ class Sides:
         """The side and the name of a column."""
         both = (self.left, self.right)
         if node.table:
-            for i, side in enumerate(both):
-                # An alias hides the name of the table, so that a stream can be joined with itself.
-                if (node.table.lower() == side.called.lower()) or (
-                    side.names.knows_table(node.table) and both[1 - i].called.lower() != node.table.lower()
-                ):
-                    return i, side.names.name(exp.column(node.this.copy()))
-            raise At(node, errors.no_such_alias(node.table, [one.called for one in both]))
+            side = self.qualified(node)
+            return side, both[side].names.name(exp.column(node.this.copy()))
         if any(one.names.columns is None for one in both):
             raise At(node, join_errors.whose_column(node.name, [one.called for one in both]))
         found = [(i, name) for i, one in enumerate(both) if (name := one.names.find(node.name)) is not None]
@@ -92,6 +93,17 @@ class Sides:
         if len(found) == 2 and (found[0][1], found[1][1]) not in self.equal:
             raise At(node, join_errors.ambiguous_column(node.name, [one.called for one in both]))
         return found[0]
+
+    def qualified(self, node: exp.Column) -> int:
+        """The side that stands before a column's name."""
+        both = (self.left, self.right)
+        for i, side in enumerate(both):
+            # An alias hides the name of the table, so that a stream can be joined with itself.
+            if (node.table.lower() == side.called.lower()) or (
+                side.names.knows_table(node.table) and both[1 - i].called.lower() != node.table.lower()
+            ):
+                return i
+        raise At(node, errors.no_such_alias(node.table, [one.called for one in both]))
 
     def side_of(self, node: exp.Column) -> int | None:
         """Whose column it is; None, while nobody can know: the rows are not there yet, and the plan does without it."""
@@ -144,11 +156,10 @@ def conditions(join_: exp.Join, sides: Sides) -> Conditions:
     """What ON, or USING, asks for."""
     using = join_.args.get("using")
     if using:
-        pairs = []
-        for one in using:
-            found = exp.column(one.copy())
-            pairs.append((sides.left.names.name(found), sides.right.names.name(found)))
-        return Conditions(equal=pairs)
+        windows = {one.name.lower() for one in using if sides.left.windowed and one.name.lower() in OF_PANES}
+        columns = [exp.column(one.copy()) for one in using if one.name.lower() not in windows]
+        pairs = [(sides.left.names.name(one), sides.right.names.name(one)) for one in columns]
+        return Conditions(equal=pairs, windows=frozenset(windows))
     reader = _Reader(sides)
     for one in conjuncts(join_.args.get("on")):
         refuse_unsupported(one)
@@ -202,14 +213,13 @@ class _Reader:
         upper = min((one.upper for one in near if one.upper is not None), default=None)
         further = (*self.further, *others.values())
         bound = near[0].node if near else None
-        return Conditions(self.equal, lower, upper, times, "window_start" in self.windows, further, bound)
+        return Conditions(self.equal, lower, upper, times, frozenset(self.windows), further, bound)
 
     def _equal(self, node: exp.EQ) -> bool:
         one, other = node.this, node.expression
         if not isinstance(one, exp.Column) or not isinstance(other, exp.Column):
             return False
-        if one.name.lower() in OF_PANES and other.name.lower() == one.name.lower():
-            self.windows.add(one.name.lower())
+        if one.name.lower() in OF_PANES and other.name.lower() == one.name.lower() and self._same_window(one, other):
             return True
         (side, name), (other_side, other_name) = self.sides.find(one), self.sides.find(other)
         if side == other_side:
@@ -219,6 +229,20 @@ class _Reader:
             self.bounds.append(_Bound(node, times, 0, 0, sure=True))
             return True
         self.equal.append((name, other_name) if side == LEFT else (other_name, name))
+        return True
+
+    def _same_window(self, one: exp.Column, other: exp.Column) -> bool:
+        """Whether bounds of windows are equal on both sides. Rows without windows may have a column of that name."""
+        name, both = one.name.lower(), (self.sides.left, self.sides.right)
+        if not both[LEFT].windowed:
+            if any(side.names.columns is not None and side.names.find(name) is None for side in both):
+                raise At(one, errors.no_windows_here(name))
+            return False
+        for node in (one, other):
+            if not node.table:
+                raise At(node, join_errors.ambiguous_column(name, [side.called for side in both]))
+        if self.sides.qualified(one) != self.sides.qualified(other):
+            self.windows.add(name)
         return True
 
     def _bound(self, one: exp.Expr, other: exp.Expr, kind: type[exp.Expr], node: exp.Expr) -> _Bound | None:

@@ -45,7 +45,7 @@ def grouped(select: exp.Select, scope: Scope) -> Compiled:
     parts = {"rows": source} if isinstance(source, Rows) else dict(source.parts)
     key = tuple(grouping.keys)
     with said_at(windowed or select.args.get("group") or select):
-        begun = {name: one.stream.stream(_checked(one, time, windowed), key) for name, one in parts.items()}
+        begun = {name: one.stream.stream(watermarked(one, time, windowed), key) for name, one in parts.items()}
         first: Stream = begun["rows"] if isinstance(source, Rows) else union(**begun)
     with said_at(select.args.get("emit") or windowed or select):
         pipeline = said.on(first, kind).agg(**grouping.aggregates)
@@ -125,7 +125,7 @@ def _only_time(source: Relation, node: exp.Expr) -> Time:
     return times[0]
 
 
-def _checked(rows: Rows, time: Time, node: exp.Expr | None) -> Time:
+def watermarked(rows: Rows, time: Time, node: exp.Expr | None) -> Time:
     """The time, if the stream has a watermark for it, or has none at all."""
     known = rows.stream.watermarks
     if known and time not in known:

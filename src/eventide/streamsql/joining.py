@@ -17,6 +17,7 @@ from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.conditions import Conditions, Side, Sides, conditions
 from eventide.streamsql.emitting import emitted
 from eventide.streamsql.expressions import column, in_polars, refuse_unsupported, text_of
+from eventide.streamsql.grouping import watermarked
 from eventide.streamsql.names import conjuncts, together
 from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At, said_at
@@ -26,7 +27,7 @@ from eventide.streamsql.relations import relation
 from eventide.streamsql.rows import Rows
 from eventide.streamsql.scope import Scope
 from eventide.streamsql.selects import alias_of, items, table_of, unwrapped
-from eventide.streamsql.streams import Time
+from eventide.streamsql.streams import Time, time_of
 from eventide.streamsql.windows import window_of
 
 SUFFIX = "_right"
@@ -37,6 +38,9 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
     """A query that joins two streams, as a pipeline."""
     join_ = _only_join(select)
     left, right = (_side(one, scope) for one in (table_of(select), unwrapped(join_.this)))
+    if left.windowed != right.windowed:
+        plain = right if left.windowed else left
+        raise At(plain.node, join_errors.half_windowed(plain.called))
     how = _how(join_)
     sides = Sides(left, right)
     met = conditions(join_, sides)
@@ -44,12 +48,11 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
         raise At(join_, join_errors.no_condition(f"{left.called}.id = {right.called}.id"))
     sides = sides.joined_on(met.equal)
     pushed, behind = _filters(select, sides, how)
-    windowed = isinstance(left.node.this, WindowTable)
-    if windowed or isinstance(right.node.this, WindowTable):
+    if left.windowed:
         pipeline = _of_windows(select, join_, sides, met, how)
     else:
         pipeline = _of_rows(select, join_, sides, met, how)
-    output = _Output(sides, windowed)
+    output = _Output(sides, left.windowed)
     projection = Projection(output.columns(select), together(output.placed(one) for one in behind))
     if projection.tells_panes() and pipeline.plan.mode == "retracting":  # a pair is taken back with another pane
         raise At(select.args["where"], errors.not_repeated("pane"))
@@ -57,7 +60,7 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
         name: side.rows.filtered(together(pushed[i]), select.args.get("where"))
         for i, (name, side) in enumerate((("left", sides.left), ("right", sides.right)))
     }
-    return Compiled((pipeline,), inputs, projection, sides.columns(SUFFIX), windowed)
+    return Compiled((pipeline,), inputs, projection, sides.columns(SUFFIX), left.windowed)
 
 
 def _only_join(select: exp.Select) -> exp.Join:
@@ -150,13 +153,12 @@ def _of_rows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions,
 
 def _of_windows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions, how: Any) -> Pipeline:
     tables = [one.node.this for one in (sides.left, sides.right)]
-    for side, table in zip((sides.left, sides.right), tables, strict=True):
-        if not isinstance(table, WindowTable):
-            raise At(side.node, join_errors.half_windowed(side.called))
     kind, other = (window_of(table) for table in tables)
     if kind != other:
         raise At(tables[1], join_errors.unlike_windows())
-    if not met.same_window:
+    # Windows that grow share their starts, and some share their ends.
+    needed = 2 if isinstance(kind, windows.Cumulate) else 1
+    if len(met.windows & {"window_start", "window_end"}) < needed:
         raise At(join_.args.get("on") or join_, join_errors.windows_not_joined())
     if met.further or met.lower is not None or met.upper is not None:
         at = met.further[0] if met.further else join_
@@ -165,10 +167,7 @@ def _of_windows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditio
     if said.only_updated or said.at != "end" or said.may_lose_data or "rows" in said.lateness:
         what = "ONLY UPDATED, AT, MAY LOSE DATA or a lateness in rows for a join"
         raise At(select.args["emit"], errors.not_here(what, "Leave it out."))
-    times = tuple(
-        side.names.name(given) if (given := table.args.get("time")) is not None else side.time(table)
-        for side, table in zip((sides.left, sides.right), tables, strict=True)
-    )
+    times = tuple(_time_of(*one) for one in zip((sides.left, sides.right), tables, strict=True))
     with said_at(select.args.get("emit") or join_):
         left, right = _streams(sides, met, times)
         return window_join(
@@ -181,6 +180,15 @@ def _of_windows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditio
             lateness=said.lateness.get("time"),
             mode=said.mode,  # type: ignore[arg-type]
         )
+
+
+def _time_of(side: Side, table: WindowTable) -> Time:
+    """The time that the windows of a side go by."""
+    given = table.args.get("time")
+    if given is None:
+        return side.time(table)
+    time = time_of(given)
+    return watermarked(side.rows, side.names.name(given) if isinstance(time, str) else time, table)
 
 
 def _streams(sides: Sides, met: Conditions, times: tuple[Time, ...]) -> list[Any]:
