@@ -238,13 +238,6 @@ def test_further_conditions_decide_whether_rows_have_met() -> None:
     assert sorted(told(query, orders=DAY, payments=PAYMENTS), key=str) == [(2, None), (5, 5), (7, None), (9, None)]
 
 
-def test_the_key_of_an_outer_join_stands_once_and_is_never_null() -> None:
-    right = PAYMENTS.rename({"shop": "place"})
-    query = f"SELECT p.place, o.shop, price, paid FROM orders o FULL JOIN payments p ON o.shop = p.place AND {NEAR}"
-    rows = told(query, orders=DAY.head(1), payments=right.tail(1))
-    assert sorted(rows, key=str) == [("kiel", "kiel", 5, None), ("oslo", "oslo", None, 9)]
-
-
 def test_columns_that_are_compared_without_a_length_are_no_times() -> None:
     query = f"SELECT price, paid FROM orders o JOIN payments p ON p.paid <= o.price AND o.shop = p.shop AND {NEAR}"
     assert told(query, orders=DAY, payments=PAYMENTS) == [(5, 5), (2, 1)]

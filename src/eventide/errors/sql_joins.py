@@ -84,6 +84,14 @@ def over_preceding_side() -> PlanError:
     return PlanError("OVER stands behind the joined table: FROM shipments JOIN orders OVER (ROWS 3 PRECEDING) ON ….")
 
 
+def key_of_missing_row(table: str) -> PlanError:
+    """The key of a side that may have no row, where no column tells whether it has."""
+    return PlanError(
+        f"Of pairs without a row of {table!r} nobody could say that this is null, because the event time of {table!r} "
+        f"is no column of its own. Name it without {table}., or name that of the other side."
+    )
+
+
 def over_windows(kind: str) -> PlanError:
     """OVER on a table of windows."""
     return PlanError(

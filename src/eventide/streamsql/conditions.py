@@ -107,14 +107,20 @@ class Sides:
 
     def side_of(self, node: exp.Column) -> int | None:
         """Whose column it is; None, while nobody can know: the rows are not there yet, and the plan does without it."""
-        return None if self._is_unknown(node) else self.find(node)[0]
+        return None if self.is_unknown(node) else self.find(node)[0]
 
-    def output(self, node: exp.Column, suffix: str) -> str:
-        """The name of a column in pairs."""
-        return node.name if self._is_unknown(node) else self.output_name(*self.find(node), suffix)
-
-    def _is_unknown(self, node: exp.Column) -> bool:
+    def is_unknown(self, node: exp.Column) -> bool:
+        """Whether nobody can know yet whose column it is."""
         return not node.table and any(one.names.columns is None for one in (self.left, self.right))
+
+    def is_key(self, side: int, name: str) -> bool:
+        """Whether a column of a side is part of the key."""
+        return any(name == pair[side] for pair in self.equal)
+
+    def is_shared(self, node: exp.Column) -> bool:
+        """Whether a column is the key of both, because both call it so and the query does not say whose it means."""
+        found = [one.names.find(node.name) for one in (self.left, self.right)]
+        return not node.table and (found[LEFT], found[RIGHT]) in self.equal
 
     def output_name(self, side: int, name: str, suffix: str) -> str:
         """The key stands once, under the left name; what both sides have gets a suffix on the right."""
