@@ -107,3 +107,41 @@ def test_rows_without_windows_have_no_window_start() -> None:
     message, under = joined("AND o.window_start = p.window_start AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR")
     assert "There are no windows here" in message
     assert under == "o.window_start"
+
+
+RESULTS = "(SELECT shop, COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) GROUP BY shop, window_start)"
+OF_OTHERS = [
+    ("SUM(n) > 1", "SUM in WHERE"),
+    ("n > MAX(n) - 1", "MAX in WHERE"),
+    ("ROW_NUMBER() OVER (ORDER BY n) = 1", "A window function"),
+    ("ROW_NUMBER() = 1", "A window function"),
+    ("LAG(n) = 1", "A window function"),
+    ("STDDEV_POP(n) > 1", "The aggregate STDDEV_POP is not supported"),
+    ("QUANTILE_DISC(n, 0.5) > 1", "The aggregate QUANTILE_DISC is not supported"),
+    ("n IN (SELECT n FROM orders)", "A subquery in an expression"),
+]
+
+
+@pytest.mark.parametrize(("condition", "fault"), OF_OTHERS)
+def test_a_condition_on_results_is_of_one_row(condition: str, fault: str) -> None:
+    message, under = refused(f"SELECT n FROM {RESULTS} WHERE {condition}")
+    assert fault in message
+    assert under and under in condition
+
+
+@pytest.mark.parametrize(("condition", "fault"), OF_OTHERS)
+@pytest.mark.parametrize("clause", ["AND", "WHERE"])
+def test_a_condition_on_pairs_is_of_one_pair(clause: str, condition: str, fault: str) -> None:
+    near = "AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
+    message, under = joined(f"{near} {clause} {condition}")
+    assert fault in message
+    assert under and under in condition
+
+
+@pytest.mark.parametrize(
+    "column", ["ROW_NUMBER()", "STRING_AGG(shop, ',')", "CORR(n, n)", "UNNEST(ARRAY[1, 2])", "EXPLODE(n)", "RANK()"]
+)
+def test_a_column_of_results_is_of_one_row(column: str) -> None:
+    message, under = refused(f"SELECT shop, {column} AS v FROM {RESULTS}")
+    assert "is not supported" in message
+    assert under and under in column

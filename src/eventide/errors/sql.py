@@ -197,7 +197,7 @@ def not_grouped(text: str) -> PlanError:
 def aggregate_in_where(name: str) -> PlanError:
     """An aggregate where rows are filtered."""
     return PlanError(
-        f"{name} in WHERE or GROUP BY: rows are filtered and keyed before they are aggregated. Use HAVING."
+        f"{name} in WHERE, ON or GROUP BY: rows are filtered and keyed before they are aggregated. Use HAVING."
     )
 
 

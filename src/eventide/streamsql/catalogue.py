@@ -50,6 +50,9 @@ AGGREGATES = {
 IN_PYTHON = ("reduce", "fold")
 """Aggregates that need a function of Python's."""
 
+OF_ENGINES = ("quantile_cont", "quantile_disc", "stdev_samp", "covar", "listagg")
+"""Aggregates that Polars knows and the parser does not; all others the parser tells from functions."""
+
 TRIGGERS = (
     *("after_watermark", "after_count", "after_processing_time", "every", "each", "never"),
     *("repeatedly", "any_of", "all_of", "in_order", "or_finally"),

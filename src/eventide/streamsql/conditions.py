@@ -9,13 +9,13 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
-from eventide.streamsql.expressions import refuse_unsupported
 from eventide.streamsql.names import Names, conjuncts
 from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.projecting import OF_PANES
 from eventide.streamsql.reading import length
 from eventide.streamsql.rows import Rows
+from eventide.streamsql.selects import refuse_aggregates
 from eventide.streamsql.streams import Time
 from eventide.time import duration
 
@@ -168,7 +168,7 @@ def conditions(join_: exp.Join, sides: Sides) -> Conditions:
         return Conditions(equal=pairs, windows=frozenset(windows))
     reader = _Reader(sides)
     for one in conjuncts(join_.args.get("on")):
-        refuse_unsupported(one)
+        refuse_aggregates(one)
         reader.read(one)
     return reader.met()
 

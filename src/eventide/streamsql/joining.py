@@ -14,7 +14,7 @@ from eventide.plan import Pipeline, join, window_join
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.conditions import Conditions, Side, Sides, conditions
 from eventide.streamsql.emitting import emitted
-from eventide.streamsql.expressions import in_polars, refuse_unsupported
+from eventide.streamsql.expressions import in_polars
 from eventide.streamsql.grouping import watermarked
 from eventide.streamsql.names import conjuncts, together
 from eventide.streamsql.nodes import WindowTable
@@ -25,7 +25,7 @@ from eventide.streamsql.reading import length, number
 from eventide.streamsql.relations import relation
 from eventide.streamsql.rows import Rows
 from eventide.streamsql.scope import Scope
-from eventide.streamsql.selects import alias_of, table_of, unwrapped
+from eventide.streamsql.selects import alias_of, refuse_aggregates, table_of, unwrapped
 from eventide.streamsql.streams import Time, time_of
 from eventide.streamsql.windows import window_of
 
@@ -107,7 +107,7 @@ def _filters(
     behind: list[exp.Expr] = []
     early = {"inner": (0, 1), "left": (0,), "right": (1,), "full": ()}[how]
     for one in conjuncts(None if where is None else where.this):
-        refuse_unsupported(one)
+        refuse_aggregates(one)
         columns = list(one.find_all(exp.Column))
         of = {None if is_of_panes(node) else sides.side_of(node) for node in columns}
         only = of.pop() if len(of) == 1 else None

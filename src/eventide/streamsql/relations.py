@@ -17,7 +17,7 @@ from eventide.streamsql.places import At
 from eventide.streamsql.projecting import OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 from eventide.streamsql.scope import Scope
-from eventide.streamsql.selects import Item, alias_of, is_grouped, items, table_of
+from eventide.streamsql.selects import Item, alias_of, is_grouped, items, refuse_aggregates, table_of
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,7 @@ def condition(select: exp.Select, names: Names) -> exp.Expr | None:
     where = select.args.get("where")
     if where is None:
         return None
-    for one in where.find_all(exp.Anonymous):
-        if has_aggregate(one):
-            raise At(one, errors.aggregate_in_where(one.name.upper()))
+    refuse_aggregates(where)
     for one in where.find_all(exp.Column):
         if one.name.lower() in OF_PANES and (names.columns is None or names.find(one.name) is None):
             raise At(one, errors.window_in_where(one.name))
@@ -177,6 +175,8 @@ def _behind(select: exp.Select, inner: Compiled, *aliases: str) -> Compiled:
         return meant if isinstance(meant, exp.Column) else exp.paren(meant)
 
     where = select.args.get("where")
+    if where is not None:
+        refuse_aggregates(where)
     conditions = [inner.projection.where, None if where is None else where.this.transform(placed)]
     projection = Projection(_selected(select, inner, placed), together(one for one in conditions if one is not None))
     untold = projection.untold()

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
-from eventide.streamsql.expressions import has_aggregate
+from eventide.streamsql.expressions import has_aggregate, refuse_unsupported
 from eventide.streamsql.nodes import Preceding, WindowTable
 from eventide.streamsql.places import At
 
@@ -95,6 +95,14 @@ def refuse_clauses(query: exp.Expr) -> None:
         _refuse_misplaced(node)
         if isinstance(node, exp.Select) and node.args.get("from_") is None:
             raise At(node, errors.not_here("SELECT without FROM", "Name the stream whose rows are read."))
+
+
+def refuse_aggregates(condition: exp.Expr) -> None:
+    """Name what a condition on rows cannot ask for: an aggregate of others."""
+    refuse_unsupported(condition)
+    for one in condition.find_all(exp.Anonymous):
+        if has_aggregate(one):
+            raise At(one, errors.aggregate_in_where(one.name.upper()))
 
 
 def _refuse_misplaced(node: exp.Expr) -> None:
