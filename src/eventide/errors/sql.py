@@ -215,6 +215,22 @@ def told_again(*, inherited: bool) -> PlanError:
     )
 
 
+def union_of_columns(first: int, other: int) -> PlanError:
+    """Parts of a union with more or fewer columns."""
+    return PlanError(
+        f"UNION ALL pairs columns by their place, and the first part has {first} of them, this one {other}. Name the "
+        "same number of columns in both."
+    )
+
+
+def union_of_names(others: Sequence[str]) -> PlanError:
+    """Parts of a union by name with other names."""
+    return PlanError(
+        f"UNION ALL BY NAME: not all parts have {', '.join(map(repr, others))}. Name the same columns in all of them; "
+        "NULL AS name, if need be."
+    )
+
+
 def not_repeated(field: str) -> PlanError:
     """A filter of panes by what differs in a retraction."""
     return PlanError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -54,7 +55,13 @@ def grouped(select: exp.Select, scope: Scope) -> Compiled:
     }
     notes = [note for one in parts.values() for note in _dropped(one, time, key)]
     return Compiled(
-        (pipeline,), inputs, grouping.projection, (*key, *grouping.aggregates), windowed=True, notes=tuple(notes)
+        (pipeline,),
+        inputs,
+        grouping.projection,
+        (*key, *grouping.aggregates),
+        windowed=True,
+        notes=tuple(notes),
+        united=None if isinstance(source, Rows) else source.at,
     )
 
 
@@ -78,9 +85,8 @@ def _over_panes(
         begun = stream(time=time, key=list(grouping.keys) or None)
         pipeline = said.on(begun, kind).agg(**grouping.aggregates)
     columns = (*grouping.keys, *grouping.aggregates)
-    return Compiled(
-        (*source.pipelines, pipeline), source.inputs, grouping.projection, columns, windowed=True, notes=source.notes
-    )
+    pipelines = (*source.pipelines, pipeline)
+    return replace(source, pipelines=pipelines, projection=grouping.projection, columns=columns, windowed=True)
 
 
 def _told_again(plan: Any, kind: Window) -> bool:

@@ -25,7 +25,8 @@ def on_spark(said: Statements, tables: Mapping[str, Table]) -> DataFrame:
     """The result over DataFrames."""
     found, rows = spark_rows(said, tables)
     with pointing(said.text):
-        panes = found.pipelines[0](*rows.values())
+        with found.blaming_the_union():
+            panes = found.pipelines[0](*rows.values())
         for following in found.pipelines[1:]:
             panes = following(panes)
         return found.projection.of_spark(panes)
@@ -45,7 +46,8 @@ def in_process(said: Statements, tables: Mapping[str, Table], clock: Clock | Non
     with pointing(said.text):
         rows = {name: [one.of_polars(frame) for frame in frames[name]] for name, one in found.inputs.items()}
         given: Any = rows if found.pipelines[0].plan.inputs else next(iter(rows.values()))
-        result = found.pipelines[0].local(given, clock=clock, drain=drain)
+        with found.blaming_the_union():
+            result = found.pipelines[0].local(given, clock=clock, drain=drain)
         for following in found.pipelines[1:]:
             result = following.local(result, drain=drain)
         steps = [replace(step, panes=found.projection.of_polars(step.panes)) for step in result.steps]

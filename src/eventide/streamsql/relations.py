@@ -22,9 +22,10 @@ from eventide.streamsql.selects import Item, alias_of, is_grouped, items, refuse
 
 @dataclass(frozen=True)
 class Several:
-    """The rows of several streams as one: ``UNION ALL``."""
+    """The rows of several streams as one: ``UNION ALL``, which stands ``at`` a place of the query."""
 
     parts: Mapping[str, Rows]
+    at: exp.Expr
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -71,11 +72,27 @@ def _union(node: exp.Union, scope: Scope) -> Relation:
         if isinstance(found, Compiled):
             raise At(side, errors.not_here("UNION ALL of results", "Unite the rows before they are grouped."))
         for rows in [found] if isinstance(found, Rows) else found.parts.values():
+            if parts:
+                rows = _like_the_first(rows, next(iter(parts.values())), side, by_name=bool(node.args.get("by_name")))
             name, again = rows.stream.name, 2
             while name in parts:
                 name, again = f"{rows.stream.name}_{again}", again + 1
             parts[name] = rows
-    return Several(parts)
+    return Several(parts, node)
+
+
+def _like_the_first(rows: Rows, first: Rows, at: exp.Expr, *, by_name: bool) -> Rows:
+    """Rows of a union with the names of the first: SQL pairs columns by their place, unless it says BY NAME."""
+    ours, theirs = first.asked, rows.asked
+    if ours is None or theirs is None or ours == theirs:
+        return rows
+    if by_name:
+        if set(ours) != set(theirs):
+            raise At(at, errors.union_of_names(sorted(set(ours) ^ set(theirs))))
+        return rows
+    if len(ours) != len(theirs):
+        raise At(at, errors.union_of_columns(len(ours), len(theirs)))
+    return rows.chosen({name: column(own) for name, own in zip(ours, theirs, strict=True)}, at)
 
 
 def _select(select: exp.Select, scope: Scope) -> Relation:
@@ -109,7 +126,8 @@ def _select(select: exp.Select, scope: Scope) -> Relation:
             errors.not_here("SELECT DISTINCT of rows", "Group by a window, or say CREATE STREAM … DEDUPLICATE."),
         )
     if isinstance(source, Several):
-        return Several({name: _before(select, one, *alias_of(table)) for name, one in source.parts.items()})
+        parts = {name: _before(select, one, *alias_of(table)) for name, one in source.parts.items()}
+        return Several(parts, source.at)
     return _before(select, source, *alias_of(table))
 
 

@@ -31,11 +31,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one stream, as a query reads them. ``columns`` are those after all steps, where they are known."""
+    """The rows of one stream, as a query reads them. ``columns`` are those after all steps, where they are known.
+
+    ``carried`` are those of them that no SELECT asked for, and the watermark reads.
+    """
 
     stream: Declared
     columns: tuple[str, ...] | None
     steps: tuple[Step, ...] = ()
+    carried: frozenset[str] = frozenset()
+
+    @property
+    def asked(self) -> tuple[str, ...] | None:
+        """The columns that the query asked for, in their order."""
+        return None if self.columns is None else tuple(one for one in self.columns if one not in self.carried)
 
     def names(self, *aliases: str) -> Names:
         """What the columns are called in a query."""
@@ -66,7 +75,8 @@ class Rows:
             elif columns[name] != column(name):
                 raise At(at, errors.watermark_column_changed(name, self.stream.name))
         every = dict(columns) | carried
-        return replace(self, columns=tuple(every), steps=(*self.steps, Step(columns=every, only=True)))
+        steps = (*self.steps, Step(columns=every, only=True))
+        return replace(self, columns=tuple(every), steps=steps, carried=frozenset(carried))
 
     def of_polars(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a frame as the pipeline takes them."""

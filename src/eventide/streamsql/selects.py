@@ -40,7 +40,7 @@ _KNOWN: dict[type[exp.Expr], set[str]] = {
     exp.Subquery: {"this", "alias", "over"},
     exp.TableAlias: {"this"},
     exp.Join: {"this", "on", "using", "side", "kind", "method"},
-    exp.Union: {"this", "expression", "distinct", "with_"},
+    exp.Union: {"this", "expression", "distinct", "by_name", "with_"},
     exp.Cube: set(),
     exp.Rollup: set(),
     exp.GroupingSets: set(),
