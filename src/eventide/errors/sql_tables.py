@@ -54,6 +54,14 @@ def key_hidden(name: str) -> PlanError:
     )
 
 
+def bound_hidden(name: str) -> PlanError:
+    """A sink writes the bounds of windows, and the query calls something else so."""
+    return PlanError(
+        f"The sink writes the bounds of windows as window_start and window_end, but the query selects something else "
+        f"as {name!r}. Give it another name with AS."
+    )
+
+
 def not_computed(text: str, cause: object) -> PlanError:
     """An expression that Polars does not know."""
     return PlanError(f"{text} cannot be computed in this process: {cause}")
