@@ -50,8 +50,9 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
     pipeline = (_of_windows if left.windowed else _of_rows)(select, join_, sides, met, times, how)
     pairs = Pairs(sides, left.windowed, times, how)
     projection = Projection(pairs.columns(select), together(pairs.placed(one) for one in behind))
-    if projection.tells_panes() and pipeline.plan.mode == "retracting":  # a pair is taken back with another pane
-        raise At(select.args["where"], errors.not_repeated("pane"))
+    untold = "pane" if projection.tells_panes() else projection.untold()  # a pair is taken back with another pane
+    if untold is not None and pipeline.plan.mode == "retracting":
+        raise At(select.args["where"], errors.not_repeated(untold))
     inputs = {
         name: side.rows.filtered(together(pushed[i]), select.args.get("where"))
         for i, (name, side) in enumerate((("left", sides.left), ("right", sides.right)))

@@ -56,6 +56,8 @@ class Projection:
     def untold(self) -> str | None:
         """A field in the condition that a row does not repeat when it is taken back, if there is one."""
         asked = set() if self.where is None else {one.name for one in self.where.find_all(exp.Column)}
+        if DIFF in asked:
+            return DIFF
         return next((".".join(INSIDE[name]) for name in ("__pane_at", "__pane_is_last") if name in asked), None)
 
     @property
