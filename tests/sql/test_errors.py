@@ -75,7 +75,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed("shop AS pane", "GROUP BY shop"), "shop", "Choose another name with AS"),
     (f"SELECT n AS diff FROM ({windowed()})", "n", "Choose another name with AS"),
     (f"SELECT m FROM ({windowed()})", "m", "There is no column 'm' in 'the subquery'"),
-    (windowed("COUNT(*) AS window"), "TUMBLE", "Choose another name"),
+    (windowed("COUNT(*) AS window"), "COUNT", "Choose another name"),
     (windowed(rest="WHERE SUM(price) > 3"), "SUM", "Use HAVING"),
     (windowed(rest="WHERE window_start > 3"), "window_start", "Use HAVING"),
     (

@@ -8,6 +8,9 @@ import polars as pl
 import pytest
 
 import eventide as ev
+from eventide.sinks import About
+from eventide.streamsql.compiling import compiled, statements
+from eventide.streamsql.sinking import Selecting
 
 ORDERS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "price": [5], "n": [1]})
 PAYMENTS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "paid": [5]})
@@ -145,3 +148,91 @@ def test_a_column_of_results_is_of_one_row(column: str) -> None:
     message, under = refused(f"SELECT shop, {column} AS v FROM {RESULTS}")
     assert "is not supported" in message
     assert under and under in column
+
+
+@pytest.mark.parametrize(
+    ("columns", "fault", "at"),
+    [
+        ("n AS x, shop AS x", "Two columns are named 'x'", "shop"),
+        ("*, n + 1 AS n", "Two columns are named 'n'", "n + 1"),
+        ("n, shop AS N", "Columns named 'n' and 'N' are not told apart", "shop"),
+        ('n AS "Diff"', "'Diff' is the name of a column that every result has", "n"),
+    ],
+)
+def test_no_column_of_an_outer_select_is_lost(columns: str, fault: str, at: str) -> None:
+    message, under = refused(f"SELECT {columns} FROM {RESULTS}")
+    assert fault in message
+    assert under == at
+
+
+@pytest.mark.parametrize(
+    ("columns", "fault", "at"),
+    [
+        ("COUNT(*) AS N, SUM(price) AS n", "Columns named 'N' and 'n' are not told apart", "SUM"),
+        ("COUNT(*) AS Shop", "Columns named 'shop' and 'Shop' are not told apart", "COUNT"),
+        ("COUNT(*) AS shop", "Two columns are named 'shop'", "COUNT"),
+        ('COUNT(*) AS "Diff"', "'Diff' is the name of a column that every result has", "COUNT"),
+        ("COUNT(*) AS diff", "'diff' is the name of a column that every result has", "COUNT"),
+    ],
+)
+def test_names_of_a_group_differ_not_only_in_case(columns: str, fault: str, at: str) -> None:
+    message, under = refused(f"SELECT {columns} FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) GROUP BY shop")
+    assert fault in message
+    assert under == at
+
+
+def test_names_of_rows_differ_not_only_in_case() -> None:
+    message, under = refused(
+        "SELECT COUNT(*) FROM TUMBLE((SELECT ts, n, price AS N FROM orders), DESCRIPTOR(ts), 1 hour)"
+    )
+    assert "Columns named 'n' and 'N' are not told apart" in message
+    assert under == "price"
+
+
+def test_names_of_pairs_differ_not_only_in_case() -> None:
+    query = PAIRS.format(how="", over="").replace("o.shop FROM", "price AS n, paid AS N FROM")
+    near = "AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
+    message, under = refused(f"{DECLARED.replace(' RETAIN 1 hour', '')}{query} {near}", **BOTH)
+    assert "Columns named 'n' and 'N' are not told apart" in message
+    assert under == "paid"
+
+
+def test_an_aggregate_without_a_name_gets_one_of_its_own() -> None:
+    query = 'SELECT SUM(price) + 0 AS s, SUM(n) AS "SUM_PRICE" FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour)'
+    assert set(ev.sql_pipeline(query).plan.aggregates) == {"SUM_PRICE", "sum_price_"}
+
+
+RETRACTED = "EMIT EARLY EACH ROW RETRACTING"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) HAVING diff = 1 {RETRACTED}",
+        f"SELECT n FROM (SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) {RETRACTED}) WHERE diff > 0",
+    ],
+)
+def test_a_filter_by_diff_would_let_one_of_two_through(query: str) -> None:
+    message, _ = refused(query)
+    assert "diff is not repeated when a pane is taken back" in message
+    ev.sql(query.replace("RETRACTING", "ACCUMULATING"), orders=ORDERS)
+
+
+def test_a_filter_of_pairs_by_diff_would_let_one_of_two_through() -> None:
+    message, _ = refused(f"{windows()} WHERE diff > 0 {RETRACTED}", **BOTH)
+    assert "diff is not repeated when a pane is taken back" in message
+
+
+class Panes:
+    """As much of a DataFrame as is asked before anything is selected."""
+
+    columns = ("shop", "window", "n", "pane", "diff")
+
+
+@pytest.mark.parametrize("name", ["window_start", "window_end", "Window_End"])
+def test_a_sink_does_not_lose_a_column_that_is_called_like_a_bound(name: str) -> None:
+    query = f'SELECT shop, COUNT(*) AS "{name}" FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) GROUP BY shop'
+    projection = compiled(statements(query)).projection
+    about = About("panes", ("shop",), "accumulating")
+    with pytest.raises(ev.PlanError, match=f"selects something else as '{name}'"):
+        Selecting(ev.sinks.files("nowhere"), projection)._selected(Panes(), about)  # type: ignore[arg-type]

@@ -273,6 +273,13 @@ def name_twice(name: str) -> PlanError:
     return PlanError(f"Two columns are named {name!r}. Give one of them another name with AS.")
 
 
+def names_alike(one: str, other: str) -> PlanError:
+    """Two columns whose names differ in upper and lower case."""
+    return PlanError(
+        f"Columns named {one!r} and {other!r} are not told apart everywhere. Give one of them another name with AS."
+    )
+
+
 def name_is_ours(name: str) -> PlanError:
     """An alias that Eventide needs."""
     return PlanError(f"{name!r} is the name of a column that every result has. Choose another name with AS.")

@@ -8,13 +8,12 @@ from sqlglot import exp
 
 from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
-from eventide.panes import RESERVED
 from eventide.streamsql.aggregates import Called, Caller, name_of, number_of_values
 from eventide.streamsql.expressions import column, has_aggregate, is_aggregate, refuse_unsupported, text_of
 from eventide.streamsql.names import Names
 from eventide.streamsql.places import At
 from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
-from eventide.streamsql.selects import Item, items
+from eventide.streamsql.selects import Item, items, refuse_reserved, refuse_taken
 
 
 @dataclass
@@ -112,10 +111,9 @@ class Grouping:
         name = item.name or (made.name if isinstance(made, exp.Column) else text_of(expression))
         if item.name is None and self._whole(expression):
             name = next(made.find_all(exp.Column)).name
-        if name in self._chosen:
-            raise At(expression, errors.name_twice(name))
-        if name in RESERVED and made != column(name):
-            raise At(expression, errors.name_is_ours(name))
+        whole = self._whole(expression)
+        refuse_taken(name, [*self._chosen, *(self.keys if whole else ())], expression)
+        refuse_reserved(name, exp.null() if whole else made, expression)
         self._chosen[name] = made
 
     def _whole(self, node: exp.Expr) -> bool:
@@ -198,9 +196,14 @@ class Grouping:
             known = (one for one, other in self._called.items() if other == called)
             name = next(known, None) or name_of(called)
             again = name
-            while again in self.keys or (again in self._called and self._called[again] != called):
+            while self._is_of_others(again, called):
                 again += "_"
             name = again
         self.aggregates[name] = called.aggregate
         self._called[name] = called
         return name
+
+    def _is_of_others(self, name: str, called: Called) -> bool:
+        """Whether a name means a key, or another aggregate."""
+        others = [*self.keys, *(one for one, known in self._called.items() if known != called)]
+        return name.lower() in {one.lower() for one in others}

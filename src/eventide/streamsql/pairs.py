@@ -17,7 +17,7 @@ from eventide.streamsql.conditions import LEFT, RIGHT, Side, Sides
 from eventide.streamsql.expressions import column, refuse_unsupported, text_of
 from eventide.streamsql.places import At
 from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES
-from eventide.streamsql.selects import Item, items
+from eventide.streamsql.selects import Item, items, refuse_reserved, refuse_taken
 from eventide.streamsql.streams import Time
 
 SUFFIX = "_right"
@@ -42,10 +42,8 @@ class Pairs:
         for item in found:
             refuse_unsupported(item.expression)
             for name, expression in self._made(item).items():
-                if name in chosen:
-                    raise At(item.expression, errors.name_twice(name))
-                if name in RESERVED and expression != column(name):
-                    raise At(item.expression, errors.name_is_ours(name))
+                refuse_taken(name, chosen, item.expression)
+                refuse_reserved(name, expression, item.expression)
                 chosen[name] = expression
         return chosen
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from eventide.errors import sql as errors
-from eventide.panes import RESERVED
 from eventide.streamsql.catalogue import WINDOW_FUNCTIONS
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.expressions import column, has_aggregate, refuse_unsupported, text_of
@@ -17,7 +16,16 @@ from eventide.streamsql.places import At
 from eventide.streamsql.projecting import OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 from eventide.streamsql.scope import Scope
-from eventide.streamsql.selects import Item, alias_of, is_grouped, items, refuse_aggregates, table_of
+from eventide.streamsql.selects import (
+    Item,
+    alias_of,
+    is_grouped,
+    items,
+    refuse_aggregates,
+    refuse_reserved,
+    refuse_taken,
+    table_of,
+)
 
 
 @dataclass(frozen=True)
@@ -163,8 +171,7 @@ def _before(select: exp.Select, rows: Rows, *aliases: str) -> Rows:
         return rows
     for item in found:
         for name, expression in _columns(item, names).items():
-            if name in chosen:
-                raise At(item.expression, errors.name_twice(name))
+            refuse_taken(name, chosen, item.expression)
             chosen[name] = expression
     return rows.chosen(chosen, select)
 
@@ -216,12 +223,13 @@ def _selected(
         if item.star:
             if every is None:
                 raise At(item.expression, errors.not_here("* beside other columns", "Name the columns."))
-            chosen |= every
-            continue
-        name = item.name or text_of(item.expression)
-        chosen[name] = item.expression.transform(placed).unnest()
-        if name in RESERVED and chosen[name] != column(name):
-            raise At(item.expression, errors.name_is_ours(name))
+            made = dict(every)
+        else:
+            made = {item.name or text_of(item.expression): item.expression.transform(placed).unnest()}
+        for name, expression in made.items():
+            refuse_taken(name, chosen, item.expression)
+            refuse_reserved(name, expression, item.expression)
+            chosen[name] = expression
     return chosen
 
 

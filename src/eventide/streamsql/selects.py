@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
-from eventide.streamsql.expressions import has_aggregate, refuse_unsupported
+from eventide.panes import RESERVED
+from eventide.streamsql.expressions import column, has_aggregate, refuse_unsupported
 from eventide.streamsql.nodes import Preceding, WindowTable
 from eventide.streamsql.places import At
 
@@ -80,6 +82,19 @@ def items(select: exp.Select) -> list[Item]:
         else:
             found.append(Item(one.name if isinstance(one, exp.Column) else None, one))
     return found
+
+
+def refuse_taken(name: str, others: Iterable[str], at: exp.Expr) -> None:
+    """Names of columns differ, and not in upper and lower case only: not every engine would tell them apart."""
+    for other in others:
+        if other.lower() == name.lower():
+            raise At(at, errors.name_twice(name) if other == name else errors.names_alike(other, name))
+
+
+def refuse_reserved(name: str, expression: exp.Expr, at: exp.Expr) -> None:
+    """Columns that every result has keep their names, and no others get them."""
+    if name.lower() in RESERVED and (name not in RESERVED or expression != column(name)):
+        raise At(at, errors.name_is_ours(name))
 
 
 def refuse_clauses(query: exp.Expr) -> None:
