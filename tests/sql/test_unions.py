@@ -69,3 +69,8 @@ def test_parts_of_a_union_that_differ_are_pointed_at(union: str, fault: str) -> 
     assert fault in str(refused.value)
     *_, line, caret = str(refused.value).split("\n")
     assert line[caret.index("^") :].startswith(("ts, y", "ts, x, y FROM b", "ts, x FROM a UNION ALL SELECT ts, k"))
+
+
+def test_a_union_reads_queries_of_its_with() -> None:
+    union = "WITH c AS (SELECT ts, y AS x, x AS y FROM a) SELECT ts, x, y FROM c UNION ALL SELECT ts, x, y FROM b"
+    assert sums(union) == (11, 11)

@@ -236,3 +236,44 @@ def test_a_sink_does_not_lose_a_column_that_is_called_like_a_bound(name: str) ->
     about = About("panes", ("shop",), "accumulating")
     with pytest.raises(ev.PlanError, match=f"selects something else as '{name}'"):
         Selecting(ev.sinks.files("nowhere"), projection)._selected(Panes(), about)  # type: ignore[arg-type]
+
+
+COUNTED = "SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour)"
+NO_EFFECT = [
+    (f"CREATE STREAM order_s WATERMARK FOR ts AS ts; {COUNTED}", "Did you mean 'orders'?", "order_s"),
+    (f"CREATE STREAM orders (ts AS CAST(t AS TIMESTAMP)) WATERMARK FOR ts AS ts; {COUNTED}", "in a subquery", "ts"),
+    (f"CREATE STREAM orders (price INT DEFAULT 3) WATERMARK FOR ts AS ts; {COUNTED}", "in a subquery", "price"),
+    (f"CREATE STREAM orders (ts INT, n INT NOT NULL) WATERMARK FOR ts AS ts; {COUNTED}", "in a subquery", "n"),
+    (f"CREATE STREAM orders RETAIN 9 ROWS, 5 ROWS; {COUNTED}", "said before", "ROWS"),
+    (f"CREATE STREAM orders RETAIN 9 ROWS, 1 hour, INTERVAL '2' HOUR; {COUNTED}", "said before", "HOUR"),
+    (
+        f"WITH a AS (SELECT * FROM orders), A AS (SELECT ts FROM orders) {COUNTED.replace('orders', 'a')}",
+        "two queries named 'A'",
+        "A",
+    ),
+    (f"WITH a AS (SELECT nope FROM orders) {COUNTED}", "reads 'a', a query of WITH", "a"),
+    (
+        f"WITH b AS (SELECT * FROM a), a AS (SELECT * FROM orders) {COUNTED.replace('orders', 'b')}",
+        "Nothing behind it reads 'a'",
+        "a",
+    ),
+    (f"EXPLAIN EXPLAIN {COUNTED}", "EXPLAIN of EXPLAIN is not supported", ""),
+    ("EXPLAIN CREATE STREAM orders WATERMARK FOR ts AS ts", "EXPLAIN of CREATE STREAM is not supported", "orders"),
+]
+
+
+@pytest.mark.parametrize(("query", "fault", "at"), NO_EFFECT, ids=[query[:80] for query, _, _ in NO_EFFECT])
+def test_what_is_said_and_has_no_effect_is_refused(query: str, fault: str, at: str) -> None:
+    message, under = refused(query)
+    assert fault in message
+    assert under.startswith(at)
+
+
+def test_queries_of_with_read_those_before_them() -> None:
+    query = f"WITH a AS (SELECT * FROM orders), b AS (SELECT * FROM a WHERE n > 0) {COUNTED.replace('orders', 'b')}"
+    assert ev.sql(query, orders=ORDERS).panes["n"].to_list() == [1]
+
+
+def test_a_query_of_with_may_be_called_like_the_table_it_reads() -> None:
+    query = f"WITH orders AS (SELECT * FROM orders WHERE n > 5) {COUNTED}"
+    assert ev.sql(query, orders=ORDERS).panes.height == 0

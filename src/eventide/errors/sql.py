@@ -66,6 +66,31 @@ def stream_twice(name: str) -> PlanError:
     return PlanError(f"CREATE STREAM {name}: this stream was declared before. Declare each stream once.")
 
 
+def stream_not_read(name: str, read: Iterable[str]) -> PlanError:
+    """A declaration that the query makes no use of."""
+    hint = did_you_mean(name, read)
+    mend = f"{hint} Else leave it out." if "mean" in hint else "Leave it out."
+    return PlanError(f"CREATE STREAM {name}: the query does not read this stream. {mend}")
+
+
+def query_twice(name: str) -> PlanError:
+    """Two queries of WITH with one name."""
+    return PlanError(f"WITH has two queries named {name!r}. Give one of them another name.")
+
+
+def query_not_read(name: str) -> PlanError:
+    """A query of WITH that no query behind it makes use of."""
+    return PlanError(f"Nothing behind it reads {name!r}, a query of WITH. Leave it out, or move it before its reader.")
+
+
+def column_computed() -> PlanError:
+    """More than a type behind a column of CREATE STREAM."""
+    return PlanError(
+        "A column of CREATE STREAM has a name and perhaps a type; nothing else of it is kept or checked. Compute "
+        "columns in a subquery: FROM TUMBLE((SELECT …, CAST(t AS TIMESTAMP) AS ts FROM orders), DESCRIPTOR(ts), …)."
+    )
+
+
 def no_such_table(name: str, known: Iterable[str]) -> PlanError:
     """A table that nobody gave."""
     known = list(known)

@@ -66,14 +66,14 @@ def _table(node: exp.Table, scope: Scope) -> Relation:
         raise At(node.this, errors.no_such_function(node.this.name or node.this.sql_name(), WINDOW_FUNCTIONS))
     query = scope.query(node.name)
     if query is not None:
-        without = {name: one for name, one in scope.queries.items() if one is not query}
-        return relation(query, replace(scope, queries=without))
+        return relation(query.node, query.scope)
     return scope.rows(node)
 
 
 def _union(node: exp.Union, scope: Scope) -> Relation:
     if node.args.get("distinct"):
         raise At(node, errors.not_here("UNION", "Write UNION ALL: rows of streams are not compared with each other."))
+    scope = with_queries(node, scope)
     parts: dict[str, Rows] = {}
     for side in (node.this, node.expression):
         found = relation(side, scope)
@@ -146,7 +146,20 @@ def with_queries(select: exp.Expr, scope: Scope) -> Scope:
         return scope
     if ctes.args.get("recursive"):
         raise At(ctes, errors.not_here("WITH RECURSIVE", "A stream has no fixed point. Leave it out."))
-    return scope.beside({one.alias: one.this for one in ctes.expressions})
+    named: list[exp.Expr] = ctes.expressions
+    for place, one in enumerate(named):
+        if one.alias.lower() in {other.alias.lower() for other in named[:place]}:
+            raise At(one.args["alias"], errors.query_twice(one.alias))
+        behind = [*named[place + 1 :], *(part for part in select.iter_expressions() if part is not ctes)]
+        if not any(_reads(part, one.alias) for part in behind):
+            raise At(one.args["alias"], errors.query_not_read(one.alias))
+        scope = scope.beside(one.alias, one.this)
+    return scope
+
+
+def _reads(node: exp.Expr, name: str) -> bool:
+    """Whether a table of this name stands somewhere in it."""
+    return any(table.name.lower() == name.lower() for table in node.find_all(exp.Table))
 
 
 def condition(select: exp.Select, names: Names) -> exp.Expr | None:
