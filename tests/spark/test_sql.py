@@ -35,6 +35,26 @@ QUERIES = {
         ON a.shop = b.shop AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND AND b.price > a.price
         WHERE a.price > 2
     """,
+    "padded": f"""
+        {STREAM}
+        SELECT *, a.shop AS ours, b.price - a.price AS more
+        FROM sales AS a FULL JOIN (SELECT ts, till, shop AS place, price FROM sales) AS b
+        ON a.shop = b.place AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND AND b.price > a.price + 20
+        WHERE b.place IS NULL OR a.shop = 'kiel' OR a.till = 1
+    """,
+    "padded windows": f"""
+        {STREAM}
+        SELECT a.shop, b.shop AS theirs, shop AS both, a.price, b.window_start
+        FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '1' SECOND) AS a
+        FULL JOIN TUMBLE((SELECT * FROM sales WHERE price < 50), DESCRIPTOR(ts), INTERVAL '1' SECOND) AS b
+        USING (shop, till, window_start)
+    """,
+    "united": f"""
+        {STREAM}
+        SELECT shop, window_start, COUNT(*) AS n, SUM(price) AS total FROM TUMBLE((
+            SELECT ts, shop, price, till FROM sales UNION ALL SELECT ts, 'all', price * 2, till FROM sales
+        ), DESCRIPTOR(ts), INTERVAL '20' SECOND) GROUP BY shop, window_start
+    """,
     "chained": f"""
         {STREAM}
         SELECT window_start, COUNT(*) AS shops, MAX(n) AS busiest FROM (

@@ -104,7 +104,7 @@ def bound_beside_over() -> PlanError:
     """Times compared in ON, where OVER says which rows are met."""
     return PlanError(
         "A bound of time beside OVER is not supported: OVER says which rows are met. Leave OVER out and say the whole "
-        "bound in ON; or leave the bound out, and ask for it in WHERE."
+        "bound in ON; or, in an inner join, ask for it in WHERE."
     )
 
 
