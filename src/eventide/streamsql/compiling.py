@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from eventide.errors import sql as errors
+from eventide.errors import sql_names as name_errors
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.dialect import Eventide
 from eventide.streamsql.nodes import CreateStream, Explain
@@ -50,7 +51,7 @@ def compiled(statements: Statements, given: Mapping[str, tuple[str, ...]] | None
         read = sorted({one.stream.name for one in found.inputs.values()})
         for name, node in statements.streams.items():
             if name.lower() not in {one.lower() for one in read}:
-                raise At(node.this, errors.stream_not_read(name, read))
+                raise At(node.this, name_errors.stream_not_read(name, read))
         return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from eventide.errors import sql as errors
+from eventide.errors import sql_names as name_errors
 from eventide.streamsql.catalogue import WINDOW_FUNCTIONS
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.expressions import column, has_aggregate, refuse_unsupported, text_of
@@ -96,10 +97,10 @@ def _like_the_first(rows: Rows, first: Rows, at: exp.Expr, *, by_name: bool) -> 
         return rows
     if by_name:
         if set(ours) != set(theirs):
-            raise At(at, errors.union_of_names(sorted(set(ours) ^ set(theirs))))
+            raise At(at, name_errors.union_of_names(sorted(set(ours) ^ set(theirs))))
         return rows
     if len(ours) != len(theirs):
-        raise At(at, errors.union_of_columns(len(ours), len(theirs)))
+        raise At(at, name_errors.union_of_columns(len(ours), len(theirs)))
     return rows.chosen({name: column(own) for name, own in zip(ours, theirs, strict=True)}, at)
 
 
@@ -149,10 +150,10 @@ def with_queries(select: exp.Expr, scope: Scope) -> Scope:
     named: list[exp.Expr] = ctes.expressions
     for place, one in enumerate(named):
         if one.alias.lower() in {other.alias.lower() for other in named[:place]}:
-            raise At(one.args["alias"], errors.query_twice(one.alias))
+            raise At(one.args["alias"], name_errors.query_twice(one.alias))
         behind = [*named[place + 1 :], *(part for part in select.iter_expressions() if part is not ctes)]
         if not any(_reads(part, one.alias) for part in behind):
-            raise At(one.args["alias"], errors.query_not_read(one.alias))
+            raise At(one.args["alias"], name_errors.query_not_read(one.alias))
         scope = scope.beside(one.alias, one.this)
     return scope
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
+from eventide.errors import sql_names as name_errors
 from eventide.panes import RESERVED
 from eventide.streamsql.expressions import column, has_aggregate, refuse_unsupported
 from eventide.streamsql.nodes import Preceding, WindowTable
@@ -88,7 +89,7 @@ def refuse_taken(name: str, others: Iterable[str], at: exp.Expr) -> None:
     """Names of columns differ, and not in upper and lower case only: not every engine would tell them apart."""
     for other in others:
         if other.lower() == name.lower():
-            raise At(at, errors.name_twice(name) if other == name else errors.names_alike(other, name))
+            raise At(at, errors.name_twice(name) if other == name else name_errors.names_alike(other, name))
 
 
 def refuse_reserved(name: str, expression: exp.Expr, at: exp.Expr) -> None:

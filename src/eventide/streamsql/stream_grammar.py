@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.errors import sql as errors
+from eventide.errors import sql_names as name_errors
 from eventide.streamsql import nodes
 from eventide.streamsql.clauses import STREAM_WORDS, WATERMARK_OPTIONS
 from eventide.streamsql.places import At
@@ -47,7 +48,7 @@ class StreamGrammar(Reader):
         start = self._index
         found = self._parse_field_def()
         if found is not None and found.args.get("constraints"):
-            raise At(found, errors.column_computed())
+            raise At(found, name_errors.column_computed())
         name = found.this if isinstance(found, exp.ColumnDef) else found
         if not isinstance(name, exp.Identifier):
             self._retreat(start)
