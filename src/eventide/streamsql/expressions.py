@@ -18,14 +18,13 @@ from eventide.streamsql.places import At
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_OF_OVER = ("A window function (… OVER …)", "Group by a window: FROM TUMBLE(…) GROUP BY window_start, window_end.")
 _OF_ONE_ROW = ("A function that gives several rows", "Explode rows before they are given to the query.")
-_NUMBERING = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.Lag, exp.Lead, exp.CumeDist, exp.PercentRank)
 
-# The first kind that fits is told.
 _REFUSED: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Window: _OF_OVER,
-    **dict.fromkeys((*_NUMBERING, exp.NthValue), _OF_OVER),
+    exp.Window: (
+        "A window function (… OVER …)",
+        "Group by a window: FROM TUMBLE(…) GROUP BY window_start, window_end.",
+    ),
     exp.Subquery: ("A subquery in an expression", "Join the streams instead."),
     exp.Select: ("A subquery in an expression", "Join the streams instead."),
     **dict.fromkeys((exp.UDTF, exp.Explode, exp.Posexplode, exp.GenerateSeries), _OF_ONE_ROW),
@@ -63,9 +62,11 @@ def refuse_unsupported(node: exp.Expr) -> None:
             if isinstance(one, kind):
                 raise At(one, errors.not_here(what, mend))
         # An engine would compute it over the rows that happen to come together.
-        if isinstance(one, exp.AggFunc) or (isinstance(one, exp.Anonymous) and one.name.lower() in OF_ENGINES):
-            name = one.name if isinstance(one, exp.Anonymous) else one.sql_name()
-            raise At(one, errors.not_here(f"The aggregate {name.upper()}", "The guide to SQL has a table of those."))
+        if isinstance(one, exp.AggFunc | exp.RowNumber) or (
+            isinstance(one, exp.Anonymous) and one.name.lower() in OF_ENGINES
+        ):
+            name = one.name.upper() if isinstance(one, exp.Anonymous) else one.sql_name()
+            raise At(one, errors.not_here(name, "The guide to SQL has a table of aggregates."))
 
 
 def text_of(node: exp.Expr) -> str:
