@@ -240,6 +240,43 @@ def distinct_not_for(name: str) -> PlanError:
     return PlanError(f"{name}(DISTINCT …) is not supported. COUNT, MIN, MAX and ARRAY_AGG take DISTINCT.")
 
 
+def no_such_aggregate(name: str, near: str | None) -> PlanError:
+    """An aggregate that is not there, or is misspelt."""
+    others = "COUNT, SUM, AVG, MIN, MAX, VARIANCE, STDDEV, MEDIAN, QUANTILE, FIRST, LAST, ARRAY_AGG and others"
+    return PlanError(f"There is no aggregate {name}. {f'Did you mean {near}?' if near else f'There are {others}.'}")
+
+
+def order_not_for(name: str) -> PlanError:
+    """ORDER BY inside an aggregate."""
+    return PlanError(f"{name}(… ORDER BY …) is not supported. Use SORT(column), or SORT(column, descending => TRUE).")
+
+
+def number_as_instant(text: str) -> PlanError:
+    """A number where an instant is wanted."""
+    return PlanError(
+        f"{text}: a number is no instant, and databases do not agree on its unit. Give the table with a column of "
+        "instants."
+    )
+
+
+def not_an_instant(text: str) -> PlanError:
+    """A text that is no instant."""
+    return PlanError(f"{text!r} is no instant. Write TIMESTAMP '2026-03-01 12:00:00', in UTC if no zone is said.")
+
+
+def not_repeated_value(text: str) -> PlanError:
+    """A value of a pane that would differ when the pane is taken back."""
+    return PlanError(
+        f"{text} of a pane is not supported: it would be another one when the pane is told again. Use pane.at, or "
+        "compute it in what you read."
+    )
+
+
+def not_a_condition(text: str) -> PlanError:
+    """WHERE or HAVING of something that is neither true nor false."""
+    return PlanError(f"{text} is neither true nor false. Compare it with something: {text} > 0, {text} IS NOT NULL.")
+
+
 def filter_not_for(name: str) -> PlanError:
     """FILTER for an aggregate that does not pass over nulls."""
     return PlanError(

@@ -54,9 +54,11 @@ def key_hidden(name: str) -> PlanError:
     )
 
 
-def not_computed(text: str, cause: object) -> PlanError:
-    """An expression that Polars does not know."""
-    return PlanError(f"{text} cannot be computed in this process: {cause}")
+def not_computed(text: str, cause: object, *, host: str = "in this process") -> PlanError:
+    """An expression that the engine does not know, in the first of the engine's words."""
+    said = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+    said = said.replace("__window_", "window_").replace("__pane_", "pane.")
+    return PlanError(f"{text.replace('__window_', 'window_')} cannot be computed {host}: {said}")
 
 
 def several_to_run() -> PlanError:

@@ -10,9 +10,11 @@ from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
 from eventide.panes import RESERVED
 from eventide.streamsql.aggregates import Called, Caller, name_of, number_of_values
+from eventide.streamsql.ambiguous import near_aggregate, refuse_changing
+from eventide.streamsql.catalogue import AGGREGATES
 from eventide.streamsql.expressions import column, has_aggregate, is_aggregate, refuse_unsupported, text_of
 from eventide.streamsql.names import Names
-from eventide.streamsql.places import At
+from eventide.streamsql.places import At, in_place_of
 from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
 from eventide.streamsql.selects import Item, items
 
@@ -130,12 +132,13 @@ class Grouping:
         def placed(one: exp.Expr) -> exp.Expr:
             name = self._as_key(one)
             if name is not None:
-                return column(name)
+                return in_place_of(column(name), one)
             if self._whole(one):
-                return self._result(one, None)
-            return self._column(one, aliases) if isinstance(one, exp.Column) else one
+                return in_place_of(self._result(one, None), one)
+            return in_place_of(self._column(one, aliases), one) if isinstance(one, exp.Column) else one
 
         refuse_unsupported(node)
+        refuse_changing(node)
         made: exp.Expr = node.transform(placed)
         return made
 
@@ -158,6 +161,9 @@ class Grouping:
             return meant if isinstance(meant, exp.Column) else exp.paren(meant)
         if self.names.columns is not None:
             self.names.name(node)
+        call = near_aggregate(node)
+        if call is not None:
+            raise At(call, errors.no_such_function(call.name, AGGREGATES))
         raise At(node, errors.not_grouped(text_of(node)))
 
     def _as_key(self, node: exp.Expr) -> str | None:

@@ -59,6 +59,13 @@ def span(node: exp.Expr | None) -> tuple[int, int]:
     return 0, 1
 
 
+def in_place_of(made: exp.Expr, node: exp.Expr) -> exp.Expr:
+    """A part of an expression that stands for a part of the query, and so has its place."""
+    start, end = span(node)
+    made.meta.update(start=start, end=end - 1)
+    return made
+
+
 def excerpt(text: str, place: tuple[int, int]) -> str:
     r"""The line of a place, with carets under it.
 

@@ -17,6 +17,14 @@ from eventide.streamsql.places import At
 class Reader(Parser):
     """A parser of standard SQL that can read lengths and refuse words."""
 
+    def _parse_unary(self) -> exp.Expr | None:
+        """An operand, with its place also where the standard parser keeps none: NULL, CAST(…), CASE … END."""
+        start = self._curr
+        found = super()._parse_unary()
+        if found is not None and start and not isinstance(found, exp.Column) and "start" not in found.meta:
+            found.meta.update(start=start.start, end=self._prev.end)
+        return found
+
     def _parse_time(self) -> exp.Expr | None:
         """A column, or ``INGESTION_TIME()``."""
         return self._parse_function(any_token=True) or self._parse_plain_column()

@@ -11,8 +11,9 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_tables as table_errors
-from eventide.streamsql.expressions import column, in_spark, of_rows
+from eventide.streamsql.expressions import column, holding, of_rows
 from eventide.streamsql.names import Names
+from eventide.streamsql.on_spark import beside, held, selected
 from eventide.streamsql.places import At
 from eventide.streamsql.streams import Declared
 
@@ -71,7 +72,7 @@ class Rows:
     def of_polars(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a frame as the pipeline takes them."""
         for step in self.steps:
-            frame = frame if step.where is None else frame.filter(of_rows(frame, step.where))
+            frame = frame if step.where is None else holding(frame, step.where)
             columns = [of_rows(frame, expression).alias(name) for name, expression in step.columns.items()]
             frame = pl.DataFrame(columns) if step.only else frame.with_columns(columns)
         return frame
@@ -84,11 +85,7 @@ class Rows:
             return table
         frame: DataFrame = table
         for step in self.steps:
-            frame = frame if step.where is None else frame.where(in_spark(step.where))
-            columns = {name: in_spark(expression) for name, expression in step.columns.items()}
-            frame = (
-                frame.select(*[one.alias(name) for name, one in columns.items()])
-                if step.only
-                else frame.withColumns(columns)
-            )
+            frame = frame if step.where is None else held(frame, step.where)
+            if step.columns:
+                frame = (selected if step.only else beside)(frame, step.columns)
         return frame
