@@ -93,6 +93,18 @@ def window_arguments(kind: str, example: str) -> PlanError:
     return PlanError(f"{kind} cannot be called like this. Write {example}.")
 
 
+def descriptor_twice(kind: str) -> PlanError:
+    """A second column of time."""
+    return PlanError(
+        f"{kind} has one time: DESCRIPTOR names one column. The key is what the query groups by; name it in GROUP BY."
+    )
+
+
+def partition_by(kind: str) -> PlanError:
+    """PARTITION BY of a table that is cut into windows."""
+    return PlanError(f"PARTITION BY in {kind} is not supported. Leave it out: the key is what the query groups by.")
+
+
 def unknown_argument(kind: str, name: str, known: Iterable[str]) -> PlanError:
     """A named argument of a window function."""
     return PlanError(f"{kind} has no argument {name!r}. {did_you_mean(name, known)}")
@@ -244,6 +256,11 @@ def no_such_aggregate(name: str, near: str | None) -> PlanError:
     """An aggregate that is not there, or is misspelt."""
     others = "COUNT, SUM, AVG, MIN, MAX, VARIANCE, STDDEV, MEDIAN, QUANTILE, FIRST, LAST, ARRAY_AGG and others"
     return PlanError(f"There is no aggregate {name}. {f'Did you mean {near}?' if near else f'There are {others}.'}")
+
+
+def nulls_not_for(name: str) -> PlanError:
+    """IGNORE NULLS for an aggregate that never counts them, or always."""
+    return PlanError(f"{name} takes neither IGNORE NULLS nor RESPECT NULLS: FIRST and LAST do. Leave it out.")
 
 
 def order_not_for(name: str) -> PlanError:

@@ -8,8 +8,9 @@ from sqlglot import exp
 
 from eventide.errors import PlanError
 from eventide.errors import sql as errors
-from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON
+from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON, WINDOW_FUNCTIONS
 from eventide.streamsql.for_polars import is_instant, written_instant
+from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At
 from eventide.streamsql.rewriting import whole_number
 
@@ -34,6 +35,10 @@ def refuse_changing(node: exp.Expr) -> None:
 
 
 def _fault(node: exp.Expr) -> PlanError | None:
+    if isinstance(node, WindowTable):
+        kind = node.args["kind"]
+        mend = f"Write FROM {kind}(orders, DESCRIPTOR(ts), …) and GROUP BY window_start, window_end."
+        return errors.not_here(f"{kind} outside FROM", mend)
     if isinstance(node, exp.AggFunc):
         return errors.no_such_aggregate(_said(node), _nearest(_said(node)))
     if isinstance(node, exp.Anonymous):
@@ -74,6 +79,9 @@ def _unknown_call(node: exp.Anonymous) -> PlanError | None:
     name = node.name.lower()
     if name in AGGREGATES or name in IN_PYTHON or name == "table":
         return None
+    if name.rpartition("_")[0].upper() in WINDOW_FUNCTIONS and name.rpartition("_")[2] in ("start", "end", "rowtime"):
+        mend = "Write window_start, window_end or window_time, of FROM TUMBLE(orders, DESCRIPTOR(ts), …)."
+        return errors.not_here(name.upper(), mend)
     of_aggregates = (exp.Star, exp.Distinct, exp.Order, exp.IgnoreNulls, exp.RespectNulls)
     if any(isinstance(one, of_aggregates) for one in node.expressions) or isinstance(node.parent, _BEHIND):
         return errors.no_such_aggregate(node.name.upper(), _nearest(name))

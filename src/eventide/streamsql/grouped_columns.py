@@ -62,7 +62,7 @@ class Grouping:
                 )
             expressions = [item.expression for item in found]
         else:
-            expressions = [self._meant(one, found) for one in ([] if group is None else group.expressions)]
+            expressions = [self._meant(one, found) for one in _grouped_by(group)]
         for expression in expressions:
             if isinstance(expression, exp.Column) and (expression.name.lower() in (*OF_PANES, "window")):
                 self._check_windows(expression)
@@ -122,7 +122,7 @@ class Grouping:
 
     def _whole(self, node: exp.Expr) -> bool:
         """Whether the whole column is one aggregate."""
-        while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.WithinGroup):
+        while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
             node = node.this
         return is_aggregate(node)
 
@@ -210,3 +210,13 @@ class Grouping:
         self.aggregates[name] = called.aggregate
         self._called[name] = called
         return name
+
+
+def _grouped_by(group: exp.Group | None) -> list[exp.Expr]:
+    """What GROUP BY names, also in brackets: ``GROUP BY (a, b)``."""
+    found: list[exp.Expr] = []
+    for one in [] if group is None else group.expressions:
+        if isinstance(one, exp.Tuple) and not one.expressions:
+            raise At(one, errors.not_here("GROUP BY ()", "Leave GROUP BY out."))
+        found += one.expressions if isinstance(one, exp.Tuple) else [one]
+    return found

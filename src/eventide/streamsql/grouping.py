@@ -98,11 +98,11 @@ def _windows(
     if windowed is not None:
         given = windowed.args.get("time")
         if given is None:
-            return window_of(windowed), _only_time(source, windowed)
+            return window_of(windowed, names), _only_time(source, windowed)
         if isinstance(source, Compiled) and given.name.lower() == "window_time":
-            return window_of(windowed), "pane.time"
+            return window_of(windowed, names), "pane.time"
         time = time_of(given)
-        return window_of(windowed), names.name(given) if isinstance(time, str) else time
+        return window_of(windowed, names), names.name(given) if isinstance(time, str) else time
     if isinstance(source, Compiled):
         if not source.windowed or not grouping.by_window:
             raise At(select.args.get("group") or select, errors.windows_not_grouped("The subquery"))

@@ -39,9 +39,21 @@ class Reader(Parser):
         return found
 
     def _parse_length(self) -> exp.Expr | None:
-        """``INTERVAL '5' SECOND``, and also ``'5' SECOND`` and ``5 seconds``."""
+        """``INTERVAL '5' SECOND``, and also ``'5' SECOND`` and ``5 seconds``; several are added with ``+``."""
+        found = self._parse_one_length()
+        while found is not None and self._match(TokenType.PLUS):
+            other = self._parse_one_length()
+            if other is None:
+                self._refuse(errors.expecting("a length, such as INTERVAL '30' SECOND,"))
+            found = self.expression(exp.Add(this=found, expression=other))
+        return found
+
+    def _parse_one_length(self) -> exp.Expr | None:
         if self._match(TokenType.INTERVAL, advance=False):
             return self._parse_interval()
+        before = self._next and self._next.token_type == TokenType.INTERVAL
+        if before and self._match(TokenType.DASH):
+            return self.expression(exp.Neg(this=self._parse_interval()), self._prev)
         numeric = self._match_set((TokenType.STRING, TokenType.NUMBER), advance=False)
         if numeric and self._next and self._next.token_type == TokenType.VAR:
             start = self._curr
