@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 from eventide.errors.kinds import PlanError, did_you_mean
@@ -18,10 +19,12 @@ def in_query(message: str, where: str) -> PlanError:
     return PlanError(f"{message}\n{where}")
 
 
-def unreadable(description: str, word: str, where: str) -> PlanError:
-    """What no parser can read."""
-    near = difflib.get_close_matches(word.upper(), _KEYWORDS, n=1, cutoff=0.7)
-    hint = f" Did you mean {near[0]}?" if near and near[0] != word.upper() else ""
+def unreadable(description: str, word: str, where: str, before: str = "") -> PlanError:
+    """What no parser can read. The word before it may be the one that is misspelt."""
+    words = [word.upper(), before.upper(), f"{before} {word}".upper()]
+    near = [other for one in words for other in difflib.get_close_matches(one, _KEYWORDS, n=1, cutoff=0.7)]
+    hint = f" Did you mean {near[0]}?" if near and not set(words) & set(near) else ""
+    description = re.sub(r"but got <Token.*?text: (.*?), line.*>", r"but found \1", description)
     said = description.replace("Invalid expression / Unexpected token", f"{word!r} has no place here")
     if said.startswith("Required keyword"):  # the parser's own words for a part of its tree
         said = f"something is missing at {word!r}"
@@ -98,6 +101,18 @@ def descriptor_twice(kind: str) -> PlanError:
     return PlanError(
         f"{kind} has one time: DESCRIPTOR names one column. The key is what the query groups by; name it in GROUP BY."
     )
+
+
+def watermark_in_brackets() -> PlanError:
+    """WATERMARK FOR among the columns."""
+    return PlanError(
+        "WATERMARK FOR stands behind the columns: CREATE STREAM orders (ts TIMESTAMP) WATERMARK FOR ts AS …."
+    )
+
+
+def not_a_text(query: object) -> PlanError:
+    """A query that is no text."""
+    return PlanError(f"The query is {type(query).__name__}. Give it as a text: ev.sql('SELECT …', orders=rows).")
 
 
 def partition_by(kind: str) -> PlanError:
@@ -250,48 +265,6 @@ def aggregate_in_python(name: str) -> PlanError:
 def distinct_not_for(name: str) -> PlanError:
     """DISTINCT in an aggregate that has no use for it."""
     return PlanError(f"{name}(DISTINCT …) is not supported. COUNT, MIN, MAX and ARRAY_AGG take DISTINCT.")
-
-
-def no_such_aggregate(name: str, near: str | None) -> PlanError:
-    """An aggregate that is not there, or is misspelt."""
-    others = "COUNT, SUM, AVG, MIN, MAX, VARIANCE, STDDEV, MEDIAN, QUANTILE, FIRST, LAST, ARRAY_AGG and others"
-    return PlanError(f"There is no aggregate {name}. {f'Did you mean {near}?' if near else f'There are {others}.'}")
-
-
-def nulls_not_for(name: str) -> PlanError:
-    """IGNORE NULLS for an aggregate that never counts them, or always."""
-    return PlanError(f"{name} takes neither IGNORE NULLS nor RESPECT NULLS: FIRST and LAST do. Leave it out.")
-
-
-def order_not_for(name: str) -> PlanError:
-    """ORDER BY inside an aggregate."""
-    return PlanError(f"{name}(… ORDER BY …) is not supported. Use SORT(column), or SORT(column, descending => TRUE).")
-
-
-def number_as_instant(text: str) -> PlanError:
-    """A number where an instant is wanted."""
-    return PlanError(
-        f"{text}: a number is no instant, and databases do not agree on its unit. Give the table with a column of "
-        "instants."
-    )
-
-
-def not_an_instant(text: str) -> PlanError:
-    """A text that is no instant."""
-    return PlanError(f"{text!r} is no instant. Write TIMESTAMP '2026-03-01 12:00:00', in UTC if no zone is said.")
-
-
-def not_repeated_value(text: str) -> PlanError:
-    """A value of a pane that would differ when the pane is taken back."""
-    return PlanError(
-        f"{text} of a pane is not supported: it would be another one when the pane is told again. Use pane.at, or "
-        "compute it in what you read."
-    )
-
-
-def not_a_condition(text: str) -> PlanError:
-    """WHERE or HAVING of something that is neither true nor false."""
-    return PlanError(f"{text} is neither true nor false. Compare it with something: {text} > 0, {text} IS NOT NULL.")
 
 
 def filter_not_for(name: str) -> PlanError:

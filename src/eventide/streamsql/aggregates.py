@@ -12,6 +12,7 @@ from sqlglot import exp
 from eventide import aggregates
 from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
+from eventide.errors import sql_expressions as expression_errors
 from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON
 from eventide.streamsql.expressions import has_aggregate
 from eventide.streamsql.names import Names
@@ -70,13 +71,13 @@ class Caller:
         if given and isinstance(given[0], exp.IgnoreNulls | exp.RespectNulls):  # the standard's place: LAST(x IGNORE …)
             nulls, given = given[0], [given[0].this, *given[1:]]
         if nulls is not None and AGGREGATES[word] not in _WITH_NULLS:
-            raise At(inner, errors.nulls_not_for(word.upper()))
+            raise At(inner, expression_errors.nulls_not_for(word.upper()))
         return self._called(inner, AGGREGATES[word], given, where, isinstance(nulls, exp.IgnoreNulls))
 
     def _arguments(self, call: exp.Anonymous, within: Any) -> list[Any]:
         given = list(call.expressions)
         if any(isinstance(one, exp.Order) for one in given):
-            raise At(call, errors.order_not_for(call.name.upper()))
+            raise At(call, expression_errors.order_not_for(call.name.upper()))
         if within is None:
             return given
         if AGGREGATES[call.name.lower()] != "quantile" or len(within) != 1:

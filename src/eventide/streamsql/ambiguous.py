@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from eventide.errors import PlanError
 from eventide.errors import sql as errors
-from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON, WINDOW_FUNCTIONS
+from eventide.errors import sql_expressions as expression_errors
+from eventide.streamsql.catalogue import AGGREGATES, ELSEWHERE, IN_PYTHON, WINDOW_FUNCTIONS
 from eventide.streamsql.for_polars import is_instant, written_instant
 from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At
@@ -30,8 +31,8 @@ def refuse_ambiguous(node: exp.Expr) -> None:
 def refuse_changing(node: exp.Expr) -> None:
     """Of panes: refuse what is another value when a pane is taken back."""
     for one in node.walk():
-        if isinstance(one, _NOW):
-            raise At(one, errors.not_repeated_value(one.sql()))
+        if isinstance(one, _NOW) or (isinstance(one, exp.Anonymous) and one.name.lower() in ("now", "getdate")):
+            raise At(one, expression_errors.not_repeated_value(one.sql().removesuffix("()")))
 
 
 def _fault(node: exp.Expr) -> PlanError | None:
@@ -40,7 +41,7 @@ def _fault(node: exp.Expr) -> PlanError | None:
         mend = f"Write FROM {kind}(orders, DESCRIPTOR(ts), …) and GROUP BY window_start, window_end."
         return errors.not_here(f"{kind} outside FROM", mend)
     if isinstance(node, exp.AggFunc):
-        return errors.no_such_aggregate(_said(node), _nearest(_said(node)))
+        return expression_errors.no_such_aggregate(_said(node), _nearest(_said(node)))
     if isinstance(node, exp.Anonymous):
         return _unknown_call(node)
     if isinstance(node, exp.Log) and node.args.get("expression") is None:
@@ -69,6 +70,8 @@ def _fault(node: exp.Expr) -> PlanError | None:
         return errors.not_here(_said(node), "Subtract the times: EXTRACT(EPOCH FROM a) - EXTRACT(EPOCH FROM b).")
     if isinstance(node, _OF_CHANCE):
         return errors.not_here(_said(node), "A step that is repeated after a fault must give the same.")
+    if isinstance(node, exp.UDTF | exp.Explode | exp.Inline):
+        return errors.not_here(_said(node), "It makes several rows of one. Do it before the rows come to the query.")
     if isinstance(node, exp.Bracket):
         return _of_index(node)
     return _of_instant(node) if is_instant(node) else None
@@ -79,12 +82,14 @@ def _unknown_call(node: exp.Anonymous) -> PlanError | None:
     name = node.name.lower()
     if name in AGGREGATES or name in IN_PYTHON or name == "table":
         return None
+    if name in ELSEWHERE:
+        return errors.not_here(name.upper(), ELSEWHERE[name])
     if name.rpartition("_")[0].upper() in WINDOW_FUNCTIONS and name.rpartition("_")[2] in ("start", "end", "rowtime"):
         mend = "Write window_start, window_end or window_time, of FROM TUMBLE(orders, DESCRIPTOR(ts), …)."
         return errors.not_here(name.upper(), mend)
     of_aggregates = (exp.Star, exp.Distinct, exp.Order, exp.IgnoreNulls, exp.RespectNulls)
     if any(isinstance(one, of_aggregates) for one in node.expressions) or isinstance(node.parent, _BEHIND):
-        return errors.no_such_aggregate(node.name.upper(), _nearest(name))
+        return expression_errors.no_such_aggregate(node.name.upper(), _nearest(name))
     return None
 
 
@@ -133,9 +138,9 @@ def _of_instant(node: exp.Expr) -> PlanError | None:
     if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal):
         return None
     if not node.this.is_string:
-        return errors.number_as_instant(node.sql())
+        return expression_errors.number_as_instant(node.sql())
     try:
         written_instant(node.this.name)
     except ValueError:
-        return errors.not_an_instant(node.this.name)
+        return expression_errors.not_an_instant(node.this.name)
     return None

@@ -52,6 +52,8 @@ def compiled(statements: Statements, given: Mapping[str, tuple[str, ...]] | None
 
 def statements(text: str) -> Statements:
     """A text, read."""
+    if not isinstance(text, str):
+        raise errors.not_a_text(text)
     with pointing(text):
         return _read(text)
 

@@ -129,7 +129,7 @@ class Sides:
         ordered = None if over is None else over.args.get("time")
         if ordered is None:
             return self.left.time(self.left.node), self.right.time(self.right.node)
-        named = self.right.names.name(exp.column(ordered.this.copy()))
+        named = self.right.names.name(ordered)
         known = self.right.rows.stream.watermarks
         if known and named not in known:
             raise At(ordered, join_errors.key_of_preceding(named))

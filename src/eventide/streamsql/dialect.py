@@ -15,7 +15,7 @@ from sqlglot.tokens import Tokenizer as StandardTokenizer
 
 from eventide.errors import sql as errors
 from eventide.streamsql import nodes
-from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON, WINDOW_FUNCTIONS
+from eventide.streamsql.catalogue import AGGREGATES, ELSEWHERE, IN_PYTHON, WINDOW_FUNCTIONS
 from eventide.streamsql.emit_grammar import EmitGrammar
 from eventide.streamsql.places import At
 from eventide.streamsql.stream_grammar import StreamGrammar
@@ -26,6 +26,10 @@ _EMIT = TokenType.PREWHERE
 
 # EXPLAIN is followed by SQL rather than any text, SESSION is a function, and every pane has a column "window".
 _PLAIN = ("EXPLAIN", "SESSION", "WINDOW")
+
+
+# Aggregates keep the names that users gave them; the catalogue knows what they are.
+_AS_CALLED = {*AGGREGATES, *IN_PYTHON, *ELSEWHERE}
 
 
 class Tokenizer(StandardTokenizer):
@@ -40,14 +44,11 @@ class Tokenizer(StandardTokenizer):
 class Parser(StreamGrammar, EmitGrammar):
     """The additions to the grammar."""
 
-    # Aggregates keep the names that users gave them; the catalogue knows what they are.
     FUNCTIONS: ClassVar[Any] = {
-        name: build
-        for name, build in StandardParser.FUNCTIONS.items()
-        if name.lower() not in AGGREGATES and name.lower() not in IN_PYTHON
+        name: build for name, build in StandardParser.FUNCTIONS.items() if name.lower() not in _AS_CALLED
     }
     FUNCTION_PARSERS: ClassVar[Any] = {
-        **{name: parse for name, parse in StandardParser.FUNCTION_PARSERS.items() if name.lower() not in AGGREGATES},
+        **{name: parse for name, parse in StandardParser.FUNCTION_PARSERS.items() if name.lower() not in _AS_CALLED},
         **{name: lambda self, kind=name: self._parse_window_table(kind) for name in WINDOW_FUNCTIONS},
     }
     QUERY_MODIFIER_PARSERS: ClassVar[Any] = {

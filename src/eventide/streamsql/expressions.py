@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from eventide.errors import sql as errors
+from eventide.errors import sql_expressions as expression_errors
 from eventide.errors import sql_tables as table_errors
 from eventide.streamsql.ambiguous import refuse_ambiguous
 from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON
@@ -80,7 +81,7 @@ def holding(frame: pl.DataFrame, node: exp.Expr) -> pl.DataFrame:
     """The rows of a frame for which a condition holds."""
     found = of_rows(frame, node)
     if found.dtype != pl.Boolean:
-        raise At(node, errors.not_a_condition(text_of(node)))
+        raise At(node, expression_errors.not_a_condition(text_of(node)))
     return frame.filter(found)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from eventide.errors import sql as errors
+from eventide.errors import sql_expressions as expression_errors
 from eventide.streamsql.places import At
 from eventide.streamsql.rewriting import divided, form, rewritten, whole_number
 
@@ -142,7 +142,7 @@ def _cast(node: exp.Cast, typed: Typed) -> exp.Expr:
             return _instant(written_instant(node.this.name))
         dtype = typed(_written(node.this))
         if dtype is not None and dtype.is_numeric():
-            raise At(node, errors.number_as_instant(node.sql()))
+            raise At(node, expression_errors.number_as_instant(node.sql()))
         made = _INSTANT(x=node.this)
         return exp.TryCast(this=made.this, to=made.args["to"]) if isinstance(node, exp.TryCast) else made
     if to in exp.DataType.TEXT_TYPES and isinstance(typed(_written(node.this)), pl.Datetime):

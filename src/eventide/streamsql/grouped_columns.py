@@ -38,8 +38,11 @@ class Grouping:
         found = items(select)
         for item in found:
             if item.star:
-                raise At(item.expression, errors.not_here("SELECT * with GROUP BY", "Name the columns."))
+                what = "SELECT * with GROUP BY" if select.args.get("group") else "SELECT * of windows"
+                raise At(item.expression, errors.not_here(what, "Name the columns."))
             refuse_unsupported(item.expression)
+            if item.name in RESERVED and self._whole(item.expression):
+                raise At(item.expression, errors.name_is_ours(str(item.name)))
         self._read_keys(select, found)
         for item in found:  # what users name comes first, so that the pipeline calls it by that name
             if item.name is not None and self._whole(item.expression):
@@ -159,6 +162,11 @@ class Grouping:
         if aliases and not node.table and alias is not None:
             meant = self._chosen[alias].copy()
             return meant if isinstance(meant, exp.Column) else exp.paren(meant)
+        if node.table.lower() in ("window", "pane") and not self.names.knows_table(node.table):
+            fields = [".".join(one) for one in INSIDE.values()]
+            raise At(node, errors.no_such_column(f"{node.table}.{name}", "the panes", fields))
+        if self.names.columns is not None and self.names.find(name) is None and self.has_windows and not node.table:
+            raise At(node, errors.no_such_column(name, self.names.table, [*self.names.columns, *OF_PANES]))
         if self.names.columns is not None:
             self.names.name(node)
         call = near_aggregate(node)

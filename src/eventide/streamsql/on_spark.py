@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.errors import UnsupportedError
 
-from eventide.errors import sql as errors
+from eventide.errors import sql_expressions as expression_errors
 from eventide.errors import sql_tables as table_errors
 from eventide.streamsql.expressions import text_of
 from eventide.streamsql.for_polars import is_instant
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def held(frame: DataFrame, node: exp.Expr) -> DataFrame:
     """The rows for which a condition holds."""
     if _type(frame, node) != "boolean":
-        raise At(node, errors.not_a_condition(text_of(node)))
+        raise At(node, expression_errors.not_a_condition(text_of(node)))
     return frame.where(in_spark(frame, node))
 
 
@@ -43,7 +43,7 @@ def in_spark(frame: DataFrame, node: exp.Expr) -> Column:
 
     for one in node.walk():
         if is_instant(one) and isinstance(one, exp.Cast) and _is_number(_type(frame, one.this)):
-            raise At(one, errors.number_as_instant(text_of(one)))
+            raise At(one, expression_errors.number_as_instant(text_of(one)))
     with _told(node):
         made = F.expr(for_spark(node))
     _type(frame, node)

@@ -44,6 +44,9 @@ class StreamGrammar(Reader):
     def _parse_declared_column(self) -> exp.Identifier:
         """The name of a column; its type, if it is said, is read and not used."""
         start = self._index
+        if self._match_text_seq("WATERMARK", "FOR"):
+            self._retreat(start)
+            self._refuse(errors.watermark_in_brackets())
         found = self._parse_field_def()
         name = found.this if isinstance(found, exp.ColumnDef) else found
         if not isinstance(name, exp.Identifier):
