@@ -70,8 +70,6 @@ def _fault(node: exp.Expr) -> PlanError | None:
         return errors.not_here(_said(node), "Subtract the times: EXTRACT(EPOCH FROM a) - EXTRACT(EPOCH FROM b).")
     if isinstance(node, _OF_CHANCE):
         return errors.not_here(_said(node), "A step that is repeated after a fault must give the same.")
-    if isinstance(node, exp.UDTF | exp.Explode | exp.Inline):
-        return errors.not_here(_said(node), "It makes several rows of one. Do it before the rows come to the query.")
     if isinstance(node, exp.Bracket):
         return _of_index(node)
     return _of_instant(node) if is_instant(node) else None

@@ -41,8 +41,6 @@ class Grouping:
                 what = "SELECT * with GROUP BY" if select.args.get("group") else "SELECT * of windows"
                 raise At(item.expression, errors.not_here(what, "Name the columns."))
             refuse_unsupported(item.expression)
-            if item.name in RESERVED and self._whole(item.expression):
-                raise At(item.expression, errors.name_is_ours(str(item.name)))
         self._read_keys(select, found)
         for item in found:  # what users name comes first, so that the pipeline calls it by that name
             if item.name is not None and self._whole(item.expression):
