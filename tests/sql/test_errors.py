@@ -102,6 +102,8 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed("BOOL_AND(price > 1)"), "BOOL_AND", "COUNT(*) FILTER (WHERE NOT x) = 0"),
     (windowed("COUNT_IF(price > 1)"), "COUNT_IF", "COUNT(*) FILTER (WHERE x)"),
     (windowed("PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY price)"), "PERCENTILE_DISC", "between two rows"),
+    (windowed("HLL(price)"), "HLL", "HLL is not supported. There are COUNT"),
+    (windowed("LAG(price)"), "LAG", "FIRST(x) or LAST(x)"),
     (windowed("REDUCE(price)"), "REDUCE", "ev.reduce"),
     (windowed("SUM(*)"), "SUM", "Write SUM(column)"),
     (windowed("ARRAY_AGG(price ORDER BY price DESC)"), "ARRAY_AGG", "SORT(column, descending => TRUE)"),

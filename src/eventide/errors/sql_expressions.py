@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from eventide.errors.kinds import PlanError
 
+_SOME = "There are COUNT, SUM, AVG, MIN, MAX, VARIANCE, STDDEV, MEDIAN, QUANTILE, FIRST, LAST, ARRAY_AGG and others."
+
 
 def no_such_aggregate(name: str, near: str | None) -> PlanError:
-    """An aggregate that is not there, or is misspelt."""
-    others = "COUNT, SUM, AVG, MIN, MAX, VARIANCE, STDDEV, MEDIAN, QUANTILE, FIRST, LAST, ARRAY_AGG and others"
-    return PlanError(f"There is no aggregate {name}. {f'Did you mean {near}?' if near else f'There are {others}.'}")
+    """An aggregate that is misspelt."""
+    return PlanError(f"There is no aggregate {name}. {f'Did you mean {near}?' if near else _SOME}")
+
+
+def other_aggregate(name: str) -> PlanError:
+    """An aggregate of other databases."""
+    return PlanError(f"{name} is not supported. {_SOME}")
 
 
 def nulls_not_for(name: str) -> PlanError:

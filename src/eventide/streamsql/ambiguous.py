@@ -41,7 +41,7 @@ def _fault(node: exp.Expr) -> PlanError | None:
         mend = f"Write FROM {kind}(orders, DESCRIPTOR(ts), …) and GROUP BY window_start, window_end."
         return errors.not_here(f"{kind} outside FROM", mend)
     if isinstance(node, exp.AggFunc):
-        return expression_errors.no_such_aggregate(_said(node), _nearest(_said(node)))
+        return expression_errors.other_aggregate(_said(node))
     if isinstance(node, exp.Anonymous):
         return _unknown_call(node)
     if isinstance(node, exp.Log) and node.args.get("expression") is None:

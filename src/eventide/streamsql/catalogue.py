@@ -64,8 +64,12 @@ ELSEWHERE = {
         ("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis"),
         "Build the pipeline in Python, with ev.fold(…).",
     ),
+    **dict.fromkeys(
+        ("row_number", "rank", "dense_rank", "ntile", "lag", "lead", "nth_value", "cume_dist", "percent_rank"),
+        "A stream has no order of all its rows. Use TOP_N_BY_KEY(value, key, n), FIRST(x) or LAST(x).",
+    ),
 }
-"""Aggregates that other databases have, and what to do instead."""
+"""Aggregates and window functions that other databases have, and what to do instead."""
 
 TRIGGERS = (
     *("after_watermark", "after_count", "after_processing_time", "every", "each", "never"),
