@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from eventide.errors.kinds import PlanError, did_you_mean
@@ -58,6 +59,7 @@ def not_computed(text: str, cause: object, *, host: str = "in this process") -> 
     """An expression that the engine does not know, in the first of the engine's words."""
     said = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
     said = said.replace("__window_", "window_").replace("__pane_", "pane.")
+    said = re.sub(r"expression (\w+) ?[{(].*is not", r"\1 is not", said)  # a tree, as Polars prints it
     return PlanError(f"{text.replace('__window_', 'window_')} cannot be computed {host}: {said}")
 
 

@@ -45,7 +45,9 @@ class Parser(StreamGrammar, EmitGrammar):
     """The additions to the grammar."""
 
     FUNCTIONS: ClassVar[Any] = {
-        name: build for name, build in StandardParser.FUNCTIONS.items() if name.lower() not in _AS_CALLED
+        **{name: build for name, build in StandardParser.FUNCTIONS.items() if name.lower() not in _AS_CALLED},
+        "NOW": lambda _: exp.CurrentTimestamp(),
+        "OCTET_LENGTH": exp.ByteLength.from_arg_list,
     }
     FUNCTION_PARSERS: ClassVar[Any] = {
         **{name: parse for name, parse in StandardParser.FUNCTION_PARSERS.items() if name.lower() not in _AS_CALLED},

@@ -5,6 +5,8 @@ Spark gets them in its own dialect, Polars in one that it reads; neither sees a 
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
@@ -66,7 +68,7 @@ def _unquoted(node: exp.Expr) -> exp.Expr:
 
 def of_rows(frame: pl.DataFrame, node: exp.Expr) -> pl.Series:
     """The expression for each row of a frame."""
-    frame = _zoned(frame, node)
+    frame = frame if isinstance(node, exp.Column) else _zoned(_widened(frame, node), node)
     try:
         # In a context Polars knows the types of columns, which some functions need.
         rows = pl.SQLContext({"rows": frame})
@@ -83,6 +85,19 @@ def holding(frame: pl.DataFrame, node: exp.Expr) -> pl.DataFrame:
     if found.dtype != pl.Boolean:
         raise At(node, expression_errors.not_a_condition(text_of(node)))
     return frame.filter(found)
+
+
+def _widened(frame: pl.DataFrame, node: exp.Expr) -> pl.DataFrame:
+    """Numbers that computing would run over: unsigned ones below zero, and very short ones."""
+    named = {one.name for one in node.find_all(exp.Column)} & set(frame.columns)
+    wider = [pl.col(name).cast(_WIDER[frame.schema[name]]) for name in named if frame.schema[name] in _WIDER]
+    return frame.with_columns(wider) if wider else frame
+
+
+_WIDER: dict[Any, Any] = {
+    **dict.fromkeys((pl.UInt8, pl.UInt16, pl.UInt32, pl.Int8, pl.Int16), pl.Int64),
+    pl.UInt64: pl.Int128,
+}
 
 
 def _zoned(frame: pl.DataFrame, node: exp.Expr) -> pl.DataFrame:

@@ -38,6 +38,9 @@ _ONE: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
     exp.Trunc: _form("TRY_CAST(TRUNC(:x) AS BIGINT)"),
     # Polars counts in unsigned and in very short numbers, which run over.
     exp.Length: _form("CAST(LENGTH(:x) AS INT)"),
+    exp.ByteLength: _form("CAST(OCTET_LENGTH(:x) AS INT)"),
+    exp.BitLength: _form("CAST(BIT_LENGTH(:x) AS INT)"),
+    exp.Sign: _form("CAST(SIGN(:x) AS DOUBLE)"),
     exp.ArraySize: _form("CAST(ARRAY_LENGTH(:x) AS INT)"),
     exp.DayOfWeek: _form("CAST(EXTRACT(DOW FROM :x) AS INT) + 1"),
     **{
@@ -61,6 +64,8 @@ _ONE: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
 _TWO: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
     exp.Pow: _form("POWER(CAST(:x AS DOUBLE), CAST(:y AS DOUBLE))"),
     exp.Log: _form("CASE WHEN :x > 0 AND :y > 0 THEN LOG(:y, :x) END"),  # the base comes last here
+    exp.Left: _form("CASE WHEN :y > 0 THEN LEFT(:x, :y) WHEN :x IS NOT NULL AND :y <= 0 THEN '' END"),
+    exp.Right: _form("CASE WHEN :y > 0 THEN RIGHT(:x, :y) WHEN :x IS NOT NULL AND :y <= 0 THEN '' END"),
     exp.RegexpLike: lambda x, y: exp.Anonymous(this="REGEXP_LIKE", expressions=[x, y]),
 }
 _LOGARITHMS = {10: "LOG10", 2: "LOG2"}
@@ -110,29 +115,29 @@ def _changed(node: exp.Expr, typed: Typed) -> exp.Expr:
         part = node.this.name.upper()
         return (_EXTRACTED.get(part) or _form(_PART.format(part=part)))(x=node.expression)
     if isinstance(node, exp.Div | exp.Mod | exp.IntDiv):
+        if isinstance(node, exp.Div) and typed(_written(node.this)) == pl.Float32:
+            node.set("this", exp.cast(node.this, exp.DType.DOUBLE))
         return divided(node)
     if isinstance(node, exp.Round):
-        return _rounded(node, typed)
+        return _rounded(node.this, whole_number(node.args.get("decimals")) or 0, typed)
     if isinstance(node, exp.CurrentTimestamp):
         return _instant(datetime.now(UTC))
     return _cast(node, typed) if isinstance(node, exp.Cast) else node
 
 
-def _rounded(node: exp.Round, typed: Typed) -> exp.Expr:
+def _rounded(node: exp.Expr, digits: int, typed: Typed) -> exp.Expr:
     """Halves go away from zero. A whole number is what it was."""
-    digits = whole_number(node.args.get("decimals")) or 0
-    dtype = typed(_written(node.this))
+    dtype = typed(_written(node))
     if dtype is not None and dtype.is_integer():
-        whole: exp.Expr = node.this
-        return whole
+        return node
     if isinstance(dtype, pl.Decimal):
         scale = exp.Literal.number(10**digits)
-        rounded = _OVER(x=_ROUNDED(x=_TIMES(x=node.this, y=scale)), y=scale)
+        rounded = _OVER(x=_ROUNDED(x=_TIMES(x=node, y=scale)), y=scale)
         return exp.cast(rounded, exp.DataType.build(f"DECIMAL(38, {digits})"))
     if not digits:
-        return _ROUNDED(x=node.this)
+        return _ROUNDED(x=node)
     scale = exp.Literal.number(f"{10**digits}E0")
-    return _OVER(x=_ROUNDED(x=_SCALED(x=node.this, scale=scale)), y=scale)
+    return _OVER(x=_ROUNDED(x=_SCALED(x=node, scale=scale)), y=scale)
 
 
 def _cast(node: exp.Cast, typed: Typed) -> exp.Expr:
@@ -145,8 +150,23 @@ def _cast(node: exp.Cast, typed: Typed) -> exp.Expr:
             raise At(node, expression_errors.number_as_instant(node.sql()))
         made = _INSTANT(x=node.this)
         return exp.TryCast(this=made.this, to=made.args["to"]) if isinstance(node, exp.TryCast) else made
+    if to == exp.DType.DECIMAL:
+        return _as_decimal(node, typed)
     if to in exp.DataType.TEXT_TYPES and isinstance(typed(_written(node.this)), pl.Datetime):
         return _TEXT_OF_INSTANT(x=node.this)
+    return node
+
+
+def _as_decimal(node: exp.Cast, typed: Typed) -> exp.Expr:
+    """Halves go away from zero here, too; a number in a text is read with more digits than are asked for."""
+    asked = node.args["to"].expressions
+    digits = whole_number(asked[1].this) if len(asked) > 1 else 0
+    dtype = typed(_written(node.this))
+    if digits is None or dtype is None:
+        return node
+    if dtype == pl.String:
+        node.set("this", exp.cast(node.this, exp.DataType.build(f"DECIMAL(38, {digits + 8})")))
+    node.set("this", _rounded(node.this, digits, typed))
     return node
 
 

@@ -18,6 +18,8 @@ def _form(text: str) -> Callable[..., exp.Expr]:
 _ONE: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
     exp.Ceil: _form("CAST(CEIL(:x) AS BIGINT)"),
     exp.Floor: _form("CAST(FLOOR(:x) AS BIGINT)"),
+    exp.ByteLength: lambda x: exp.Anonymous(this="OCTET_LENGTH", expressions=[x]),
+    exp.Sign: _form("CAST(SIGN(:x) AS DOUBLE)"),
     exp.Week: _form("EXTRACT(WEEK FROM :x)"),
     exp.DayOfWeekIso: _form("EXTRACT(DAYOFWEEK_ISO FROM :x)"),
 }
