@@ -113,6 +113,8 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed("pane.timming, COUNT(*)"), "pane.timming", "Did you mean 'pane.timing'?"),
     (windowed("*"), "*", "SELECT * of windows is not supported"),
     (windowed("CURRENT_TIMESTAMP AS x, COUNT(*)"), "CURRENT_TIMESTAMP", "Use pane.at"),
+    (f"SELECT n, NOW() AS x FROM ({windowed()})", "NOW", "Use pane.at"),
+    (windowed(rest="HAVING CURRENT_TIMESTAMP > window_end"), "CURRENT_TIMESTAMP", "Use pane.at"),
     (windowed(rest="GROUP BY ()"), "()", "Leave GROUP BY out"),
     (windowed(rest="GRUOP BY shop"), "BY", "Did you mean GROUP BY?"),
     (windowed(rest="WHERE price"), "price", "neither true nor false"),

@@ -10,7 +10,7 @@ from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
 from eventide.panes import RESERVED
 from eventide.streamsql.aggregates import Called, Caller, name_of, number_of_values
-from eventide.streamsql.ambiguous import near_aggregate, refuse_changing
+from eventide.streamsql.ambiguous import near_aggregate
 from eventide.streamsql.catalogue import AGGREGATES
 from eventide.streamsql.expressions import column, has_aggregate, is_aggregate, refuse_unsupported, text_of
 from eventide.streamsql.names import Names
@@ -139,7 +139,6 @@ class Grouping:
             return in_place_of(self._column(one, aliases), one) if isinstance(one, exp.Column) else one
 
         refuse_unsupported(node)
-        refuse_changing(node)
         made: exp.Expr = node.transform(placed)
         return made
 

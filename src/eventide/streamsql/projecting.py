@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
+from eventide.streamsql.ambiguous import refuse_changing
 from eventide.streamsql.expressions import column, holding, of_rows
 from eventide.streamsql.on_spark import held, selected
 
@@ -43,6 +44,10 @@ class Projection:
 
     columns: Mapping[str, exp.Expr] | None = None
     where: exp.Expr | None = None
+
+    def __post_init__(self) -> None:
+        for one in self.read:
+            refuse_changing(one)
 
     @property
     def read(self) -> list[exp.Expr]:
