@@ -21,7 +21,7 @@ def form(text: str, dialect: str) -> Callable[..., exp.Expr]:
     """A form with places for parts, such as ``CASE WHEN :x > 0 THEN LN(:x) END``.
 
     >>> form("CEIL(:x) + :n", "duckdb")(x=exp.column("a") * 2, n=exp.Literal.number(1)).sql()
-    'CEIL((a * 2)) + 1'
+    '(CEIL((a * 2)) + 1)'
     """
     read = parse_one(text, dialect=dialect)
 
