@@ -57,21 +57,25 @@ class Broker:
     def create(self, topic: str, *, partitions: int) -> None:
         """A new topic."""
         words = ["--create", "--topic", topic, "--partitions", str(partitions)]
-        self._tool("TopicCommand", "--bootstrap-server", self.servers, *words)
+        self._said(self._tool("TopicCommand", *words))
 
-    def read(self, topic: str) -> list[str]:
-        """The values of all messages, by a consumer that is not Spark's."""
-        words = ["--topic", topic, "--from-beginning", "--timeout-ms", "4000"]
-        said = self._tool("consumer.ConsoleConsumer", "--bootstrap-server", self.servers, *words)
-        return said.splitlines()
+    def read(self, *topics: str) -> list[list[str]]:
+        """The values of all messages of each topic, by consumers that are not Spark's."""
+        words = ["--from-beginning", "--timeout-ms", "4000"]
+        readers = [self._tool("consumer.ConsoleConsumer", "--topic", topic, *words) for topic in topics]
+        return [self._said(reader).splitlines() for reader in readers]
 
-    def _tool(self, name: str, *words: str) -> str:
-        command = [self.java, *_QUICK, "-cp", self.classes, f"org.apache.kafka.tools.{name}", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    def _tool(self, name: str, *words: str) -> subprocess.Popen[str]:
+        program = [self.java, *_QUICK, "-cp", self.classes, f"org.apache.kafka.tools.{name}"]
+        command = [*program, "--bootstrap-server", self.servers, *words]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def _said(self, tool: subprocess.Popen[str]) -> str:
+        out, errors = tool.communicate(timeout=60)
         # A consumer whose time is up has read all there is, and says so as an error.
-        if done.returncode and "TimeoutException" not in done.stdout + done.stderr:
-            raise AssertionError(f"{name} failed: {(done.stdout + done.stderr)[-1000:]}")
-        return done.stdout
+        if tool.returncode and "TimeoutException" not in errors:
+            raise AssertionError(f"A tool of Kafka's failed: {(out + errors)[-1000:]}")
+        return out
 
 
 _QUICK = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")

@@ -1,0 +1,144 @@
+"""The job of docs/howto/kafka.md with a real broker. Where its jars cannot be had, nothing is tested.
+
+Spark needs the connector's jars from its start, so the job and the command run in processes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyspark
+import pytest
+
+from tests.kafka import ROOT, Broker, Connector, UnavailableError, broker, connector
+from tests.spark.kafka_job import AHEAD, BEHIND, FIRST, LATE, PIPELINE, SCHEMA, SILENT, THEN, Row
+
+JOB = """
+from tests.spark.kafka_job import PIPELINE
+
+pipeline = PIPELINE
+"""
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A broker, and the jars with which Spark speaks to it."""
+
+    broker: Broker
+    connector: Connector
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    try:
+        jars = connector()
+        running = broker()
+        started = running.__enter__()
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    if jars.version != pyspark.__version__:
+        warnings.warn(f"Spark {pyspark.__version__} was tried with the Kafka connector {jars}", stacklevel=1)
+    started.create("orders", partitions=3)
+    yield Kafka(started, jars)
+    running.__exit__(None, None, None)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What the job said, and what it left in Kafka."""
+
+    told: dict[str, Any]
+    panes: list[str]
+    late: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def ran(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    place = tmp_path_factory.mktemp("kafka")
+    out = _python("-m", "tests.spark.kafka_job", kafka.broker.servers, ",".join(kafka.connector.jars), str(place))
+    panes, late = kafka.broker.read("revenue", "late-orders")
+    return Ran(json.loads(out.splitlines()[-1]), panes, [json.loads(one) for one in late])
+
+
+def test_the_panes_in_kafka_are_those_of_the_same_rows_in_process(ran: Ran) -> None:
+    expected = PIPELINE.local(_polls(), clock=_clock()).panes
+    assert {_pane(json.loads(one)) for one in ran.panes} == _panes(expected)
+    assert len(set(ran.panes)) == expected.height  # nothing is lost
+
+
+def test_only_the_batch_that_was_repeated_is_in_kafka_twice_byte_for_byte(ran: Ran) -> None:
+    times = Counter(ran.panes)
+    assert set(times.values()) == {1, 2}
+    assert sum(times.values()) - len(times) == ran.told["twice"]
+
+
+def test_a_silent_partition_is_found_and_a_slow_one_loses_no_row(ran: Ran) -> None:
+    assert ran.told["idle"] == ["2"]
+    assert [(one["ts"], one["shop"], one["price"]) for one in ran.late] == [
+        (LATE[0].replace("Z", ".000000Z"), LATE[1], LATE[2])
+    ]
+
+
+def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
+    servers = kafka.broker.servers
+    done = _python(
+        *("-m", "eventide", "run", "job.py", "--drain", "--json"),
+        *("--source", f"kafka:orders@{servers}?schema={SCHEMA}&startingOffsets=earliest"),
+        *("--sink", f"kafka:totals@{servers}", "--dead", f"kafka:dead@{servers}"),
+        *("--conf", f"spark.jars={','.join(kafka.connector.jars)}"),
+        at=tmp_path,
+    )
+    told = [json.loads(line) for line in done.splitlines()]
+    assert sum(one["rows"] for one in told) == len(FIRST + THEN) + 1
+    assert {one["origin"] for line in told for one in line["slowest"]} == {"0", "1", "2"}
+    panes, dead = kafka.broker.read("totals", "dead")
+    expected = PIPELINE.local([_frame(FIRST + THEN)], clock=["2026-03-02T00:00:00Z"])
+    assert sorted(map(_pane, map(json.loads, panes))) == sorted(_panes(expected.panes))
+    assert [json.loads(one)["reason"] for one in dead] == ["null_time"]
+
+
+def _python(*words: str, at: Path = ROOT) -> str:
+    """What a process of its own says; it must end well."""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, *words], env=environment, cwd=at, capture_output=True, text=True, check=False, timeout=150
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    return done.stdout
+
+
+def _polls() -> list[pl.DataFrame]:
+    """The rows as the query read them: three of each partition at a time, and what came later at once."""
+    first = [[*AHEAD[n : n + 3], *BEHIND[n : n + 3]] for n in range(0, len(AHEAD), 3)]
+    return [_frame([SILENT, *first[0]]), *map(_frame, first[1:]), _frame(THEN)]
+
+
+def _clock() -> list[str]:
+    return [f"2026-03-02T00:00:{second:02}Z" for second in range(len(_polls()))]
+
+
+def _frame(rows: list[Row]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["ts", "shop", "price", "partition"], orient="row")
+
+
+def _panes(panes: pl.DataFrame) -> set[tuple[Any, ...]]:
+    plain = panes.with_columns(pl.col("window").struct.field("start").dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").alias("at"))
+    return {
+        (one["shop"], one["at"], one["orders"], one["total"], one["pane"]["timing"], one["diff"])
+        for one in plain.to_dicts()
+    }
+
+
+def _pane(one: dict[str, Any]) -> tuple[Any, ...]:
+    return one["shop"], one["window"]["start"], one["orders"], one["total"], one["pane"]["timing"], one["diff"]
