@@ -1,4 +1,4 @@
-"""A Kafka broker of one's own: its jars come from Maven Central, it runs in a temporary directory, and is thrown away."""
+"""A Kafka broker of one's own: jars from Maven Central, a temporary directory, and nothing left of it afterwards."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Broker:
 
     def read(self, *topics: str) -> list[list[str]]:
         """The values of all messages of each topic, by consumers that are not Spark's."""
-        words = ["--from-beginning", "--timeout-ms", "4000"]
+        words = ["--from-beginning", "--timeout-ms", "3000"]
         readers = [self._tool("consumer.ConsoleConsumer", "--topic", topic, *words) for topic in topics]
         return [self._said(reader).splitlines() for reader in readers]
 
@@ -139,7 +139,9 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
     try:
         told = [f"-D{key}={value}" for key, value in versions.items()]
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={unfinished}"]
-        _maven([maven, "-B", "-q", "-f", str(ROOT / "tests" / "jars" / f"{pom}.xml"), *goal, *told], name)
+        # Not into the user's repository: poms without their jars there would break `spark.jars.packages`.
+        own = f"-Dmaven.repo.local={JARS / 'repository'}"
+        _maven([maven, "-B", "-q", own, "-f", str(ROOT / "tests" / "jars" / f"{pom}.xml"), *goal, *told], name)
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
