@@ -175,6 +175,7 @@ listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 log.dirs={home}/data
+num.partitions=3
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
