@@ -140,8 +140,8 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
         told = [f"-D{key}={value}" for key, value in versions.items()]
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={unfinished}"]
         # Not into the user's repository: poms without their jars there would break `spark.jars.packages`.
-        own = f"-Dmaven.repo.local={JARS / 'repository'}"
-        _maven([maven, "-B", "-q", own, "-f", str(ROOT / "tests" / "jars" / f"{pom}.xml"), *goal, *told], name)
+        quiet = ["-B", "-q", "-Dstyle.color=never", f"-Dmaven.repo.local={JARS / 'repository'}"]
+        _maven([maven, *quiet, "-f", str(ROOT / "tests" / "jars" / f"{pom}.xml"), *goal, *told], name)
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

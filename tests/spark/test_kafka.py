@@ -54,7 +54,8 @@ def kafka() -> Iterator[Kafka]:
     except UnavailableError as reason:
         pytest.skip(str(reason))
     if jars.version != pyspark.__version__:
-        warnings.warn(f"Spark {pyspark.__version__} was tried with the Kafka connector {jars}", stacklevel=1)
+        told = f"Spark {pyspark.__version__} is tried with the Kafka connector {jars}; `make clean` lets Maven look again"
+        warnings.warn(told, stacklevel=1)
     started.create("orders", partitions=3)
     yield Kafka(started, jars)
     running.__exit__(None, None, None)
