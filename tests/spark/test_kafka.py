@@ -54,7 +54,9 @@ def kafka() -> Iterator[Kafka]:
     except UnavailableError as reason:
         pytest.skip(str(reason))
     if jars.version != pyspark.__version__:
-        told = f"Spark {pyspark.__version__} is tried with the Kafka connector {jars}; `make clean` lets Maven look again"
+        told = (
+            f"Spark {pyspark.__version__} is tried with the Kafka connector {jars}; `make clean` lets Maven look again"
+        )
         warnings.warn(told, stacklevel=1)
     started.create("orders", partitions=3)
     yield Kafka(started, jars)
@@ -122,7 +124,7 @@ def _python(*words: str, at: Path = ROOT) -> str:
     """What a process of its own says; it must end well."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"}
     done = subprocess.run(
-        [sys.executable, *words], env=environment, cwd=at, capture_output=True, text=True, check=False, timeout=150
+        [sys.executable, *words], env=environment, cwd=at, capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
     return done.stdout
