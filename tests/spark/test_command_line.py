@@ -197,6 +197,7 @@ def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path:
     ("words", "said"),
     [
         (["--source", "parquet:{place}/nowhere"], "There are no files"),
+        (["--source", "kafka:orders@broker:9092?schema=ts timestamp"], "Add --conf spark.jars.packages=org.apache"),
         (["--trigger", "1 mintue"], "Did you mean 'minute'?"),
         (["--trigger", "10s", "--drain"], "--drain ends the stream"),
         (["--sink", "console", "--json"], "Name another --sink"),

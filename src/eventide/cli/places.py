@@ -107,11 +107,17 @@ def _schema(spark: SparkSession, address: Address, options: Mapping[str, str]) -
 
 def _kafka(spark: SparkSession, address: Address, options: dict[str, str], *, streaming: bool) -> DataFrame:
     """Messages of a topic; with a schema, their JSON as columns beside ``partition`` and ``offset``."""
+    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F  # noqa: N812
 
     schema = options.pop("schema", None)
     reader = (spark.readStream if streaming else spark.read).format("kafka").options(**options)
-    messages = reader.option("kafka.bootstrap.servers", str(address.name)).option("subscribe", address.place).load()
+    try:
+        messages = reader.option("kafka.bootstrap.servers", str(address.name)).option("subscribe", address.place).load()
+    except AnalysisException as cause:
+        if cause.getCondition() != "KAFKA_DATA_SOURCE_NOT_ENABLED":
+            raise
+        raise errors.no_kafka(spark.version) from cause
     if schema is None:
         return messages
     body = F.from_json(F.col("value").cast("string"), schema).alias("body")

@@ -127,6 +127,15 @@ def no_files(path: str) -> PlanError:
     )
 
 
+def no_kafka(version: str) -> PlanError:
+    """Spark without its Kafka connector, which is a package of its own."""
+    return PlanError(
+        "This Spark does not have its Kafka connector. Add "
+        f"--conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}, or --conf spark.jars= with "
+        "the paths of its jars."
+    )
+
+
 def bad_setting(text: str) -> PlanError:
     """Not NAME=VALUE."""
     return PlanError(f"--conf {text!r}: write NAME=VALUE, such as --conf spark.driver.memory=4g.")

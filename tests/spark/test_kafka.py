@@ -1,0 +1,169 @@
+"""The job of docs/howto/kafka.md with a real broker. Where its jars cannot be had, nothing is tested.
+
+Spark needs the connector's jars from its start, so the job and the command run in processes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyspark
+import pytest
+
+from tests.kafka import ROOT, Broker, Connector, UnavailableError, broker, connector
+from tests.spark.kafka_job import AHEAD, AT_ONCE, BEHIND, FIRST, LATE, PIPELINE, QUICK, SCHEMA, SILENT, THEN, Row
+
+JOB = """
+import eventide as ev
+
+pipeline = (
+    ev.stream(time="ts", key="shop", watermark=ev.lag("1 day", origin="partition"))
+    .window(ev.tumbling("1 minute"))
+    .trigger(ev.after_watermark(early=ev.each()))
+    .retracting()
+    .agg(orders=ev.count(), total=ev.sum("price"))
+)
+"""
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A broker, and the jars with which Spark speaks to it."""
+
+    broker: Broker
+    connector: Connector
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    try:
+        jars = connector()
+        running = broker()
+        started = running.__enter__()
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    if jars.version != pyspark.__version__:
+        told = (
+            f"Spark {pyspark.__version__} is tried with the Kafka connector {jars}; `make clean` lets Maven look again"
+        )
+        warnings.warn(told, stacklevel=1)
+    started.create("orders", partitions=3)
+    yield Kafka(started, jars)
+    running.__exit__(None, None, None)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What the job said, and what it left in Kafka."""
+
+    told: dict[str, Any]
+    panes: list[str]
+    late: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def ran(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    place = tmp_path_factory.mktemp("kafka")
+    out = _python("-m", "tests.spark.kafka_job", kafka.broker.servers, ",".join(kafka.connector.jars), str(place))
+    panes, late = kafka.broker.read("revenue", "late-orders")
+    return Ran(json.loads(out.splitlines()[-1]), panes, [json.loads(one) for one in late])
+
+
+def test_the_panes_in_kafka_are_those_of_the_same_rows_in_process(ran: Ran) -> None:
+    expected = PIPELINE.local(_polls(), clock=_clock())
+    assert {_pane(json.loads(one)) for one in ran.panes} == _panes(expected.panes)
+    assert len(set(ran.panes)) == expected.panes.height
+    assert [one["event_time"] for one in ran.late] == [_text(at) for at in expected.late["event_time"]]
+    assert ran.told["rows"] == len(FIRST + THEN) + 1  # and the message that is no JSON
+
+
+def test_only_the_batch_that_was_repeated_is_in_kafka_twice_byte_for_byte(ran: Ran) -> None:
+    times = Counter(ran.panes)
+    assert set(times.values()) == {1, 2}
+    assert sum(times.values()) - len(times) == ran.told["twice"]
+
+
+def test_a_silent_partition_is_found_and_a_slow_one_loses_no_row(ran: Ran) -> None:
+    assert ran.told["idle"] == ["2"]
+    assert [(one["shop"], one["price"], one["partition"]) for one in ran.late] == [LATE[1:]]
+
+
+def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
+    servers = kafka.broker.servers
+    done = _python(
+        *("-m", "eventide", "run", "job.py", "--drain", "--json"),
+        *("--source", f"kafka:orders@{servers}?schema={SCHEMA}&startingOffsets=earliest&maxOffsetsPerTrigger=21"),
+        *("--sink", f"kafka:totals@{servers}", "--dead", f"kafka:dead@{servers}"),
+        *("--conf", f"spark.jars={','.join(kafka.connector.jars)}"),
+        *(word for name, value in QUICK.items() for word in ("--conf", f"{name}={value}")),
+        at=tmp_path,
+    )
+    told = [json.loads(line) for line in done.splitlines()]
+    assert sum(one["rows"] for one in told) == len(FIRST + THEN) + 1
+    assert {one["origin"] for line in told for one in line["slowest"]} == {"0", "1", "2"}
+    panes, dead = kafka.broker.read("totals", "dead")
+    expected = PIPELINE.local([_frame(FIRST + THEN)], clock=["2026-03-02T00:00:00Z"])
+    assert _replayed(map(json.loads, panes)) == {one[:4] for one in _panes(expected.panes)}
+    assert any(json.loads(one)["diff"] == -1 for one in panes)
+    assert [(one["reason"], one["partition"], one["offset"]) for one in map(json.loads, dead)] == [("null_time", 0, 24)]
+
+
+def _python(*words: str, at: Path = ROOT) -> str:
+    """What a process of its own says; it must end well."""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, *words], env=environment, cwd=at, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    return done.stdout
+
+
+def _polls() -> list[pl.DataFrame]:
+    """The rows as the query read them: some of each partition at a time, and what came later at once."""
+    first = [[*AHEAD[n : n + AT_ONCE], *BEHIND[n : n + AT_ONCE]] for n in range(0, len(AHEAD), AT_ONCE)]
+    return [_frame([SILENT, *first[0]]), *map(_frame, first[1:]), _frame(THEN)]
+
+
+def _clock() -> list[str]:
+    return [f"2026-03-02T00:00:{second:02}Z" for second in range(len(_polls()))]
+
+
+def _frame(rows: list[Row]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["ts", "shop", "price", "partition"], orient="row")
+
+
+def _panes(panes: pl.DataFrame) -> set[tuple[Any, ...]]:
+    rows = panes.with_columns(pl.col("pane").struct.with_fields(pl.field("timing").cast(pl.String))).to_dicts()
+    return {_pane(one | {"window": {"start": _text(one["window"]["start"])}}) for one in rows}
+
+
+def _replayed(panes: Iterable[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    """The table that a reader has who takes back what is taken back, in the order of the messages."""
+    table: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for one in panes:
+        place, row = (one["shop"], one["window"]["start"]), _pane(one)[:4]
+        if one["diff"] == -1:
+            assert table.pop(place) == row
+        else:
+            assert table.setdefault(place, row) is row
+    return set(table.values())
+
+
+def _text(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
+def _pane(one: dict[str, Any]) -> tuple[Any, ...]:
+    return one["shop"], one["window"]["start"], one["orders"], one["total"], one["pane"]["timing"], one["diff"]
