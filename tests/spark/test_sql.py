@@ -14,6 +14,7 @@ import eventide as ev
 from eventide.spark.types import spark_schema
 from tests.spark.running import Stream
 from tests.spark.test_streaming import bundle
+from tests.sql.expressions import EXPRESSIONS, VALUES, query, same
 
 SALES = [bundle(number, 60) for number in range(4)]
 STREAM = "CREATE STREAM sales WATERMARK FOR ts AS ts - INTERVAL '10' SECOND PER till;"
@@ -34,6 +35,26 @@ QUERIES = {
         FROM sales AS a LEFT JOIN sales AS b
         ON a.shop = b.shop AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND AND b.price > a.price
         WHERE a.price > 2
+    """,
+    "padded": f"""
+        {STREAM}
+        SELECT *, a.shop AS ours, b.price - a.price AS more
+        FROM sales AS a FULL JOIN (SELECT ts, till, shop AS place, price FROM sales) AS b
+        ON a.shop = b.place AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND AND b.price > a.price + 20
+        WHERE b.place IS NULL OR a.shop = 'kiel' OR a.till = 1
+    """,
+    "padded windows": f"""
+        {STREAM}
+        SELECT a.shop, b.shop AS theirs, shop AS both, a.price, b.window_start
+        FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '1' SECOND) AS a
+        FULL JOIN TUMBLE((SELECT * FROM sales WHERE price < 50), DESCRIPTOR(ts), INTERVAL '1' SECOND) AS b
+        USING (shop, till, window_start)
+    """,
+    "united": f"""
+        {STREAM}
+        SELECT shop, window_start, COUNT(*) AS n, SUM(price) AS total FROM TUMBLE((
+            SELECT ts, shop, price, till FROM sales UNION ALL SELECT ts, 'all', price * 2, till FROM sales
+        ), DESCRIPTOR(ts), INTERVAL '20' SECOND) GROUP BY shop, window_start
     """,
     "chained": f"""
         {STREAM}
@@ -56,6 +77,43 @@ def test_a_query_of_a_table_gives_what_it_gives_in_process(spark: SparkSession, 
     told = pl.DataFrame(pl.from_arrow(ev.sql(QUERIES[name], sales=table).toArrow()))
     assert in_order(told) == in_order(ev.sql(QUERIES[name], sales=rows).panes)
     assert told.height > 0
+
+
+def test_expressions_have_the_values_that_they_have_in_process(spark: SparkSession) -> None:
+    table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema)).coalesce(1)
+    # All in one query: the columns of rows are called by the texts of the expressions, some of which have dots.
+    panes = pl.DataFrame(pl.from_arrow(ev.sql(query(*EXPRESSIONS), numbers=table).toArrow())).sort("row")
+    found = {one: panes[f"v{number}"].to_list() for number, one in enumerate(EXPRESSIONS)}
+    assert {one: values for one, values in found.items() if not same(values, EXPRESSIONS[one])} == {}
+
+
+def test_a_column_with_a_dot_can_be_a_key_and_the_time(spark: SparkSession) -> None:
+    rows = VALUES.select("Name.of", pl.col("ts").alias("time.of"), pl.col("i").alias("a`b"))
+    table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema))
+    asked = """SELECT "Name.of", SUM("a`b") AS total FROM TUMBLE(numbers, DESCRIPTOR("time.of"), INTERVAL '1' DAY)
+               WHERE "Name.of" <> 'z' GROUP BY "Name.of" HAVING "Name.of" < 'z'"""
+    found = ev.sql(asked, numbers=table).collect()
+    assert sorted((one["Name.of"], one["total"]) for one in found) == [("x", -7), ("y", 7)]
+
+
+# The query, the words under the caret, and what the message says.
+REFUSED = [
+    ("SELECT COUNT(*) AS n FROM {} WHERE i", "i", "neither true nor false"),
+    ("SELECT nofunc(s) AS x, COUNT(*) AS n FROM {} GROUP BY s", "nofunc", "cannot be computed by Spark"),
+    ("SELECT SUM(nofunc(i)) AS x FROM {}", "nofunc", "cannot be computed by Spark"),
+    ("SELECT COUNT(*) AS n FROM {} HAVING n", "n", "neither true nor false"),
+    ("SELECT COUNT(*) AS n FROM {} WHERE CAST(i AS TIMESTAMP) > ts", "CAST(i AS TIMESTAMP)", "a number is no instant"),
+]
+
+
+def test_what_spark_cannot_compute_is_shown_where_it_stands(spark: SparkSession) -> None:
+    table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema))
+    for asked, under, said in REFUSED:
+        with pytest.raises(ev.PlanError) as refused:
+            ev.sql(asked.format("TUMBLE(numbers, DESCRIPTOR(ts), INTERVAL '1' DAY)"), numbers=table)
+        message, _, line, caret = str(refused.value).split("\n")
+        assert said in message
+        assert line[caret.index("^") : caret.rindex("^") + 1] == under
 
 
 EMITTED = GROUPED + "EMIT EARLY EACH ROW LATE EACH ROW ALLOWED LATENESS INTERVAL '1' MINUTE RETRACTING"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import eventide as ev
 
-ORDERS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "price": [5], "n": [1]})
+ORDERS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "price": [5], "n": [1], "tags": [[1]]})
 PAYMENTS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "paid": [5]})
 
 
@@ -37,7 +37,8 @@ def test_a_mistake_is_shown_with_its_line_and_a_caret() -> None:
 
 def test_what_cannot_be_read_is_shown_in_the_same_way() -> None:
     assert message("SELECT shop\nFROM orders\nGROUP BYE shop") == (
-        "The query cannot be read: 'BYE' has no place here.\nline 3, column 7:\n    GROUP BYE shop\n          ^^^"
+        "The query cannot be read: 'BYE' has no place here. Did you mean GROUP BY?\n"
+        "line 3, column 7:\n    GROUP BYE shop\n          ^^^"
     )
 
 
@@ -75,7 +76,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed("shop AS pane", "GROUP BY shop"), "shop", "Choose another name with AS"),
     (f"SELECT n AS diff FROM ({windowed()})", "n", "Choose another name with AS"),
     (f"SELECT m FROM ({windowed()})", "m", "There is no column 'm' in 'the subquery'"),
-    (windowed("COUNT(*) AS window"), "TUMBLE", "Choose another name"),
+    (windowed("COUNT(*) AS window"), "COUNT", "Choose another name"),
     (windowed(rest="WHERE SUM(price) > 3"), "SUM", "Use HAVING"),
     (windowed(rest="WHERE window_start > 3"), "window_start", "Use HAVING"),
     (
@@ -93,6 +94,69 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("SELECT window_start, COUNT(*) FROM orders GROUP BY shop", "window_start", "no windows here"),
     ("SELECT shop FROM orders WHERE price > 3", "shop FROM orders WHERE price > 3", "spark.sql()"),
     ("SELECT shop FROM orders EMIT ON WINDOW CLOSE", "EMIT", "neither groups nor joins"),
+    (windowed("SUMM(price)"), "SUMM", "Did you mean 'SUM'?"),
+    (windowed("CUONT(*)"), "CUONT", "Did you mean COUNT?"),
+    (windowed("MDEIAN(price) FILTER (WHERE price > 1)"), "MDEIAN", "Did you mean MEDIAN?"),
+    (windowed("STDDEV_POP(price)"), "STDDEV_POP", "STDDEV(x) is that of a sample"),
+    (windowed("STRING_AGG(shop, ',')"), "STRING_AGG", "ARRAY_AGG(x)"),
+    (windowed("BOOL_AND(price > 1)"), "BOOL_AND", "COUNT(*) FILTER (WHERE NOT x) = 0"),
+    (windowed("COUNT_IF(price > 1)"), "COUNT_IF", "COUNT(*) FILTER (WHERE x)"),
+    (windowed("PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY price)"), "PERCENTILE_DISC", "between two rows"),
+    (windowed("HLL(price)"), "HLL", "HLL is not supported. There are COUNT"),
+    (windowed("LAG(price)"), "LAG", "FIRST(x) or LAST(x)"),
+    (windowed("REDUCE(price)"), "REDUCE", "ev.reduce"),
+    (windowed("SUM(*)"), "SUM", "Write SUM(column)"),
+    (windowed("ARRAY_AGG(price ORDER BY price DESC)"), "ARRAY_AGG", "SORT(column, descending => TRUE)"),
+    (windowed("SUM(price) IGNORE NULLS"), "SUM", "FIRST and LAST do"),
+    (windowed("SUM(shop)"), "SUM", "or use ARRAY_AGG(shop)"),
+    (windowed("window_strt, COUNT(*)"), "window_strt", "Did you mean 'window_start'?"),
+    (windowed("pane.timming, COUNT(*)"), "pane.timming", "Did you mean 'pane.timing'?"),
+    (windowed("*"), "*", "SELECT * of windows is not supported"),
+    (windowed("CURRENT_TIMESTAMP AS x, COUNT(*)"), "CURRENT_TIMESTAMP", "Use pane.at"),
+    (f"SELECT n, NOW() AS x FROM ({windowed()})", "NOW", "Use pane.at"),
+    (windowed(rest="HAVING CURRENT_TIMESTAMP > window_end"), "CURRENT_TIMESTAMP", "Use pane.at"),
+    (windowed(rest="GROUP BY ()"), "()", "Leave GROUP BY out"),
+    (windowed(rest="GRUOP BY shop"), "BY", "Did you mean GROUP BY?"),
+    (windowed(rest="WHERE price"), "price", "neither true nor false"),
+    (windowed(rest="WHERE NULL"), "NULL", "neither true nor false"),
+    (windowed(rest="HAVING n"), "n", "neither true nor false"),
+    (windowed(rest="WHERE nofunc(price) > 1"), "nofunc", "cannot be computed in this process: unsupported function"),
+    (windowed(rest="WHERE shop SIMILAR TO 'a'"), "shop SIMILAR TO 'a'", "REGEXP_LIKE"),
+    (windowed(rest="WHERE TO_CHAR(ts, 'YYYY') = '2026'"), "TO_CHAR", "EXTRACT"),
+    (windowed(rest="WHERE LOG(price) > 1"), "LOG", "LOG10(x)"),
+    (windowed(rest="WHERE INITCAP(shop) = 'Kiel'"), "INITCAP", "Use UPPER or LOWER"),
+    (windowed(rest="WHERE SUBSTRING(shop, -2) = 'el'"), "SUBSTRING", "RIGHT(text, 2)"),
+    (windowed(rest="WHERE SUBSTR(shop, 0, 2) = 'k'"), "SUBSTR", "Places begin with 1"),
+    (windowed(rest="WHERE DATE_ADD(ts, 1) > ts"), "DATE_ADD", "INTERVAL '1' DAY"),
+    (windowed(rest="WHERE EXTRACT(CENTURY FROM ts) > 1"), "EXTRACT", "ISODOW"),
+    (windowed(rest="WHERE ROUND(price, n) > 1"), "ROUND", "ROUND(x, 2)"),
+    (windowed(rest="WHERE TRUNC(price, 2) > 1"), "TRUNC", "ROUND(x, 2)"),
+    (windowed(rest="WHERE RAND() > 0.5"), "RAND", "must give the same"),
+    (windowed(rest="WHERE tags[n] = 1"), "tags[n]", "list[0]"),
+    (windowed(rest="WHERE CAST(price AS TIMESTAMP) > ts"), "CAST(price AS TIMESTAMP)", "a number is no instant"),
+    (windowed(rest="WHERE CAST(7 AS TIMESTAMP) > ts"), "CAST(7 AS TIMESTAMP)", "a number is no instant"),
+    (windowed(rest="WHERE ts > TIMESTAMP 'today'"), "TIMESTAMP 'today'", "is no instant"),
+    ("SELECT COUNT(*) FROM orders GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)", "TUMBLE", "Write FROM TUMBLE("),
+    ("SELECT TUMBLE_START(ts, INTERVAL '1' HOUR), COUNT(*) FROM orders", "TUMBLE_START", "Write window_start"),
+    (
+        "SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), DESCRIPTOR(price), INTERVAL '1' MINUTE)",
+        "DESCRIPTOR",
+        "one time",
+    ),
+    ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts, price), INTERVAL '1' MINUTE)", ",", "one time"),
+    (
+        "SELECT COUNT(*) FROM SESSION(TABLE orders PARTITION BY shop, DESCRIPTOR(ts), INTERVAL '1' MINUTE)",
+        "PARTITION BY",
+        "the key is what the query groups by",
+    ),
+    ("SELECT COUNT(*) FROM SESSION(orders, DESCRIPTOR(ts), pirce)", "pirce", "Did you mean 'price'?"),
+    ("SELECT COUNT(*) FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 5, offset => m)", "m", "There is no column 'm'"),
+    ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '-1' HOUR + INTERVAL '1' DAY)", "'-1'", "length"),
+    (windowed(rest="EMIT WHEN AFTER 5 ROWS ACCUMULATING"), "EMIT", "MAY LOSE DATA in EMIT"),
+    (windowed(rest="EMIT ALLOWED LATENESS 5 ROWS"), "EMIT", "ALLOWED LATENESS INTERVAL '1' HOUR"),
+    ("SELEC 1", "1", "Did you mean SELECT?"),
+    ("SELECT 'ab", "b", "is not closed"),
+    ("SELECT COUNT(*) FROM TUMBLE()", ")", "Expected table name but found )"),
 ]
 
 
@@ -112,6 +176,7 @@ STREAMS: list[tuple[str, str, str]] = [
     ("WATERMARK FOR ts PUNCTUATED BY 5", "5", "a column is expected here"),
     ("WATERMARK FOR ts PUNCTUATED BY saef", "saef", "There is no column 'saef' in 'orders'"),
     ("(5 INT, shop STRING) WATERMARK FOR ts AS ts", "5", "a column with its type"),
+    ("(ts TIMESTAMP, WATERMARK FOR ts AS ts)", "WATERMARK", "stands behind the columns"),
     ("(ts, shup) WATERMARK FOR ts AS ts", "shup", "Did you mean 'shop'?"),
     ("(ts INT, shup STRING) WATERMARK FOR ts AS ts", "shup", "Did you mean 'shop'?"),
     ("WATERMARK FOR ts AS ts PER shop PER n", "n", "said before"),
@@ -147,10 +212,11 @@ def test_a_column_that_the_watermark_reads_is_not_computed_anew() -> None:
     assert "reads 'shop'" in said
 
 
+NEAR = "p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
 JOINS: list[tuple[str, str]] = [
     ("SELECT * FROM orders o JOIN payments p ON o.shop = p.shop", "p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"),
     ("SELECT * FROM orders o JOIN payments p ON p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR", "ON o.id = p.id"),
-    ("SELECT * FROM orders o JOIN payments p OVER (ROWS 3 PRECEDING) ON o.shop = p.shop", "retain"),
+    ("SELECT * FROM orders o JOIN payments p OVER (ROWS 3 PRECEDING) ON o.shop = p.shop", "RETAIN INTERVAL '1' HOUR"),
     (
         "SELECT * FROM orders OVER (ROWS 3 PRECEDING) JOIN payments p ON orders.shop = p.shop",
         "OVER stands behind the joined",
@@ -194,6 +260,20 @@ JOINS: list[tuple[str, str]] = [
         "ONLY UPDATED",
     ),
     ("SELECT COUNT(*) FROM orders o JOIN payments p ON o.shop = p.shop GROUP BY o.shop", "GROUP BY beside JOIN"),
+    (
+        "SELECT * FROM orders o JOIN payments p OVER (ORDER BY o.ts RANGE INTERVAL '1' HOUR PRECEDING) USING (shop)",
+        "no table 'o'",
+    ),
+    (
+        "SELECT * FROM orders o JOIN payments p OVER (ORDER BY ts RANGE 20 PRECEDING) USING (shop)",
+        "a length, INTERVAL '2' MINUTE, is expected here",
+    ),
+    (f"SELECT * FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR} AND price", "It must give a boolean"),
+    (f"SELECT * FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR} AND o.tags > o.shop", "cannot be computed"),
+    (
+        "SELECT * FROM orders o JOIN payments p ON o.shop = p.shop AND p.ts BETWEEN o.ts + INTERVAL '1' HOUR AND o.ts",
+        "The bounds of time in ON hold nothing",
+    ),
 ]
 DECLARED = "CREATE STREAM orders WATERMARK FOR ts AS ts; CREATE STREAM payments WATERMARK FOR ts AS ts;\n"
 
@@ -202,6 +282,16 @@ DECLARED = "CREATE STREAM orders WATERMARK FOR ts AS ts; CREATE STREAM payments 
 def test_a_mistake_in_a_join_can_be_mended(query: str, hint: str) -> None:
     said = message(DECLARED + query, orders=ORDERS, payments=PAYMENTS)
     assert hint in said and "line 2, column" in said
+
+
+def test_a_query_is_a_text() -> None:
+    with pytest.raises(ev.PlanError, match="The query is NoneType"):
+        ev.sql(None)  # type: ignore[arg-type]
+
+
+def test_a_text_that_engines_cannot_write_leaves_no_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    message(windowed("SUM(price)", "WHERE TO_CHAR(ts, 'YYYY') = '2026'"))
+    assert not caplog.records
 
 
 def test_a_join_needs_to_know_whose_a_column_is() -> None:
@@ -285,9 +375,12 @@ VALID = """
     EMIT EARLY EVERY INTERVAL '10' SECOND LATE EACH ROW ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING
 """
 JOINED = """
-    SELECT o.id , s.cost FROM orders o
-    LEFT JOIN ships AS s OVER ( ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING )
+    SELECT o.id , s.cost FROM orders o LEFT JOIN ships AS s
     ON o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR WHERE o.id IS NOT NULL
+"""
+PRECEDED = """
+    CREATE STREAM orders WATERMARK FOR ts AS ts ; SELECT o.id , s.cost FROM orders o
+    LEFT JOIN ships AS s OVER ( ORDER BY ts RANGE INTERVAL '2' MINUTE PRECEDING ) ON o.id = s.id WHERE o.id IS NOT NULL
 """
 WORDS = [
     "5",
@@ -314,7 +407,7 @@ EDITS = st.lists(
 )
 
 
-@given(st.sampled_from([VALID, JOINED]), EDITS)
+@given(st.sampled_from([VALID, JOINED, PRECEDED]), EDITS)
 def test_a_text_that_is_almost_right_is_run_or_refused(text: str, edits: list[tuple[str, int, int]]) -> None:
     words = text.split()
     for edit, one, other in edits:

@@ -27,6 +27,11 @@ WINDOWS = {
     ),
     "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1 hour 30 minutes'))": ev.tumbling("1h 30m"),
     "TUMBLE(orders, DESCRIPTOR(ts), 5 seconds)": ev.tumbling("5 seconds"),
+    "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE + INTERVAL '30' SECOND)": ev.tumbling("90 seconds"),
+    "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, -INTERVAL '15' SECOND)": ev.tumbling("1m", offset="-15s"),
+    "TUMBLE(DATA => TABLE orders, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '1' HOUR)": ev.tumbling("1 hour"),
+    "TUMBLE(SIZE => INTERVAL '1' HOUR, TIMECOL => DESCRIPTOR(ts), DATA => TABLE orders)": ev.tumbling("1 hour"),
+    "HOP(DATA => orders, TIMECOL => DESCRIPTOR(ts), SLIDE => 1 minute, SIZE => 1 hour)": ev.sliding("1h", every="1m"),
     "HOP(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '10' MINUTE)": ev.sliding(
         "10 minutes", every="1 minute"
     ),
@@ -59,6 +64,8 @@ WATERMARKS: dict[str, Any] = {
     "": None,
     "WATERMARK FOR ts": None,
     "WATERMARK FOR ts AS ts": ev.ascending(),
+    "WATERMARK FOR ts AS TS": ev.ascending(),
+    "WATERMARK FOR ts AS Ts - INTERVAL '30' SECOND": ev.lag("30 seconds"),
     "WATERMARK FOR ts AS ts - INTERVAL '30' SECOND": ev.lag("30 seconds"),
     "WATERMARK FOR ts AS CURRENT_TIMESTAMP - INTERVAL '1' MINUTE": ev.clock_lag("1 minute"),
     "WATERMARK FOR ts AS PUNCTUATED BY safe PER device": ev.punctuated("safe", origin="device"),
@@ -180,6 +187,12 @@ AGGREGATES: dict[str, Any] = {
     "STDDEV(price)": ev.std("price"),
     "FIRST(price)": ev.first("price"),
     "LAST(price) IGNORE NULLS": ev.last("price", ignore_nulls=True),
+    "LAST(price IGNORE NULLS)": ev.last("price", ignore_nulls=True),
+    "LAST(price RESPECT NULLS)": ev.last("price"),
+    "LAST(price) RESPECT NULLS": ev.last("price"),
+    "LAST(price IGNORE NULLS) FILTER (WHERE price > 1)": ev.last(
+        "CASE WHEN price > 1 THEN price END", ignore_nulls=True
+    ),
     "FIRST_VALUE(price, ignore_nulls => TRUE)": ev.first("price", ignore_nulls=True),
     "MIN_BY(shop, price)": ev.min_by("shop", "price"),
     "MAX_BY(shop, price)": ev.max_by("shop", "price"),
@@ -192,6 +205,7 @@ AGGREGATES: dict[str, Any] = {
     "MEDIAN(price)": ev.median("price"),
     "QUANTILE(price, 0.95)": ev.quantile("price", 0.95),
     "PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY price)": ev.quantile("price", 0.95),
+    "PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY price DESC)": ev.quantile("price", 0.05),
     "MODE(price)": ev.mode("price"),
     "APPROX_DISTINCT(price, precision => 10)": ev.approx_distinct("price", precision=10),
     "APPROX_QUANTILE(price, 0.5)": ev.approx_quantile("price", 0.5),

@@ -30,6 +30,7 @@ REFUSED = {
     "UNION": f"SELECT COUNT(*) FROM {TUMBLE.replace('orders', '(SELECT * FROM a UNION SELECT * FROM b)')}",
     "UNION ALL of results": f"SELECT COUNT(*) FROM {TUMBLE} UNION ALL SELECT COUNT(*) FROM {TUMBLE}",
     "EXCEPT": "SELECT * FROM a EXCEPT SELECT * FROM b",
+    "A join in brackets": "SELECT shop, COUNT(*) FROM (orders a JOIN orders b ON a.shop = b.shop) GROUP BY shop",
     "VALUES": "SELECT COUNT(*) FROM (VALUES (1)) AS t GROUP BY x",
     "WITH RECURSIVE": f"WITH RECURSIVE x AS (SELECT * FROM x) SELECT COUNT(*) FROM {TUMBLE}",
     "SELECT DISTINCT of rows": f"SELECT COUNT(*) FROM {TUMBLE.replace('orders', '(SELECT DISTINCT ts FROM a)')}",
@@ -48,12 +49,51 @@ REFUSED = {
 }
 
 
+# Where it is not the first column of SELECT that the caret is under.
+UNDER = {
+    "ORDER BY": "shop",
+    "LIMIT": "3",
+    "OFFSET": "3",
+    "QUALIFY": "shop > 1",
+    "A window function": "ROW_NUMBER() OVER (ORDER BY shop)",
+    "A subquery in an expression": "shop FROM others",
+    "ROLLUP": "shop",
+    "CUBE": "shop",
+    "GROUPING SETS": "(shop)",
+    "DISTINCT ON": "shop",
+    "* EXCEPT": "shop",
+    "An alias with columns": "a",
+    "A table as of some time": "now",
+    "PIVOT": "SUM(a) FOR b",
+    "SELECT * with GROUP BY": "*",
+    "SELECT without FROM": "1",
+    "UNION": "* FROM a UNION",
+    "EXCEPT": "* FROM a EXCEPT",
+    "VALUES": "1",
+    "WITH RECURSIVE": "x AS (SELECT",
+    "SELECT DISTINCT of rows": "ts FROM a",
+    "DISTINCT with GROUP BY": "shop, COUNT(*)",
+    "TABLESAMPLE": "10",
+    "INSERT": "t SELECT",
+    "CREATE of anything but STREAM": "t (a",
+    "DROP": "t",
+    "DELETE": "t WHERE",
+    "UPDATE": "t SET",
+    "VACUUM as a statement": "t",
+    "A parameter": ":least",
+    "A filter or a computed column between two aggregates": "SUM(n * 2)",
+    "A join in brackets": "orders",
+}
+
+
 @pytest.mark.parametrize(("what", "query"), REFUSED.items(), ids=list(REFUSED))
-def test_unsupported_sql_is_refused_by_name(what: str, query: str) -> None:
+def test_unsupported_sql_is_refused_by_name_and_where_it_stands(what: str, query: str) -> None:
     with pytest.raises(ev.PlanError) as refused:
         ev.sql_pipeline(query)
-    assert f"{what} is not supported" in str(refused.value).replace(" (… OVER …)", "")
-    assert "line 1, column" in str(refused.value)
+    message, place, line, caret = str(refused.value).split("\n")
+    assert f"{what} is not supported" in message.replace(" (… OVER …)", "")
+    assert line[caret.index("^") :].startswith(UNDER.get(what, "COUNT(*)"))
+    assert place == f"line 1, column {caret.index('^') - 3}:"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 from eventide.errors.kinds import PlanError, did_you_mean
@@ -18,10 +19,12 @@ def in_query(message: str, where: str) -> PlanError:
     return PlanError(f"{message}\n{where}")
 
 
-def unreadable(description: str, word: str, where: str) -> PlanError:
-    """What no parser can read."""
-    near = difflib.get_close_matches(word.upper(), _KEYWORDS, n=1, cutoff=0.7)
-    hint = f" Did you mean {near[0]}?" if near and near[0] != word.upper() else ""
+def unreadable(description: str, word: str, where: str, before: str = "") -> PlanError:
+    """What no parser can read. The word before it may be the one that is misspelt."""
+    words = [word.upper(), before.upper(), f"{before} {word}".upper()]
+    near = [other for one in words for other in difflib.get_close_matches(one, _KEYWORDS, n=1, cutoff=0.7)]
+    hint = f" Did you mean {near[0]}?" if near and not set(words) & set(near) else ""
+    description = re.sub(r"but got <Token.*?text: (.*?), line.*>", r"but found \1", description)
     said = description.replace("Invalid expression / Unexpected token", f"{word!r} has no place here")
     if said.startswith("Required keyword"):  # the parser's own words for a part of its tree
         said = f"something is missing at {word!r}"
@@ -91,6 +94,30 @@ def no_such_function(name: str, known: Iterable[str]) -> PlanError:
 def window_arguments(kind: str, example: str) -> PlanError:
     """A window function that is called wrongly."""
     return PlanError(f"{kind} cannot be called like this. Write {example}.")
+
+
+def descriptor_twice(kind: str) -> PlanError:
+    """A second column of time."""
+    return PlanError(
+        f"{kind} has one time: DESCRIPTOR names one column. The key is what the query groups by; name it in GROUP BY."
+    )
+
+
+def watermark_in_brackets() -> PlanError:
+    """WATERMARK FOR among the columns."""
+    return PlanError(
+        "WATERMARK FOR stands behind the columns: CREATE STREAM orders (ts TIMESTAMP) WATERMARK FOR ts AS …."
+    )
+
+
+def not_a_text(query: object) -> PlanError:
+    """A query that is no text."""
+    return PlanError(f"The query is {type(query).__name__}. Give it as a text: ev.sql('SELECT …', orders=rows).")
+
+
+def partition_by(kind: str) -> PlanError:
+    """PARTITION BY of a table that is cut into windows."""
+    return PlanError(f"PARTITION BY in {kind} is not supported. Leave it out: the key is what the query groups by.")
 
 
 def unknown_argument(kind: str, name: str, known: Iterable[str]) -> PlanError:
@@ -197,7 +224,7 @@ def not_grouped(text: str) -> PlanError:
 def aggregate_in_where(name: str) -> PlanError:
     """An aggregate where rows are filtered."""
     return PlanError(
-        f"{name} in WHERE or GROUP BY: rows are filtered and keyed before they are aggregated. Use HAVING."
+        f"{name} in WHERE, ON or GROUP BY: rows are filtered and keyed before they are aggregated. Use HAVING."
     )
 
 

@@ -33,7 +33,7 @@ def emit_of_rows() -> PlanError:
     """EMIT for a join of rows."""
     return PlanError(
         "EMIT has no meaning for a join of rows: each pair is told once, as soon as both rows are there. Leave it out; "
-        "a join of windows, JOIN TUMBLE(…) ON … AND window_start = window_start, takes it."
+        "a join of windows, JOIN TUMBLE(…) b ON … AND a.window_start = b.window_start, takes it."
     )
 
 
@@ -82,6 +82,30 @@ def windows_not_joined() -> PlanError:
 def over_preceding_side() -> PlanError:
     """OVER on the first table."""
     return PlanError("OVER stands behind the joined table: FROM shipments JOIN orders OVER (ROWS 3 PRECEDING) ON ….")
+
+
+def key_of_missing_row(table: str) -> PlanError:
+    """The key of a side that may have no row, where no column tells whether it has."""
+    return PlanError(
+        f"Of pairs without a row of {table!r} nobody could say that this is null, because the event time of {table!r} "
+        f"is no column of its own. Name it without {table}., or name that of the other side."
+    )
+
+
+def over_windows(kind: str) -> PlanError:
+    """OVER on a table of windows."""
+    return PlanError(
+        f"OVER behind {kind}(…) is not supported: a row meets rows of its window, or rows before it. Leave one of them "
+        "out."
+    )
+
+
+def bound_beside_over() -> PlanError:
+    """Times compared in ON, where OVER says which rows are met."""
+    return PlanError(
+        "A bound of time beside OVER is not supported: OVER says which rows are met. Leave OVER out and say the whole "
+        "bound in ON; or, in an inner join, ask for it in WHERE."
+    )
 
 
 def key_of_preceding(column: str) -> PlanError:

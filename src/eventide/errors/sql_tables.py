@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from eventide.errors.kinds import PlanError, did_you_mean
@@ -54,9 +55,20 @@ def key_hidden(name: str) -> PlanError:
     )
 
 
-def not_computed(text: str, cause: object) -> PlanError:
-    """An expression that Polars does not know."""
-    return PlanError(f"{text} cannot be computed in this process: {cause}")
+def bound_hidden(name: str) -> PlanError:
+    """A sink writes the bounds of windows, and the query calls something else so."""
+    return PlanError(
+        f"The sink writes the bounds of windows as window_start and window_end, but the query selects something else "
+        f"as {name!r}. Give it another name with AS."
+    )
+
+
+def not_computed(text: str, cause: object, *, host: str = "in this process") -> PlanError:
+    """An expression that the engine does not know, in the first of the engine's words."""
+    said = next((line.strip() for line in str(cause).splitlines() if line.strip()), type(cause).__name__)
+    said = said.replace("__window_", "window_").replace("__pane_", "pane.")
+    said = re.sub(r"expression (\w+) ?[{(].*is not", r"\1 is not", said)  # a tree, as Polars prints it
+    return PlanError(f"{text.replace('__window_', 'window_')} cannot be computed {host}: {said}")
 
 
 def several_to_run() -> PlanError:

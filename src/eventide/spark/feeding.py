@@ -55,7 +55,9 @@ class Feed:
         from pyspark.sql import functions as F  # noqa: N812
 
         now = F.unix_micros(F.current_timestamp())
-        rows = self.rows.select(*[f"`{name}`" for name in self.schema])
+        # mapInArrow asks for columns by their names and takes a dot for that of a struct, so they go by their places.
+        named = [f"`{name.replace('`', '``')}`" for name in self.schema]
+        rows = self.rows.select(*[F.col(name).alias(f"c{place}") for place, name in enumerate(named)])
         timed = rows.withColumn(NOW, now) if stamp_needs_now(stage.plan.edges[edge]) else rows
         return timed.mapInArrow(stamp_rows(stage, edge), page.SCHEMA).withColumn("now", now)
 

@@ -49,7 +49,7 @@ def stamp_rows(stage: Stage, edge: int = 0) -> StampBatches:
         was = watermark_known(stage, task)
         for chunk, rows in enumerate(_gathered(batches)):
             now = rows[0].column(NOW)[0].as_py() if NOW in rows[0].schema.names else MIN
-            frame = from_spark(rows, stage.schemas[edge])
+            frame = from_spark(_named(rows, stage.schemas[edge]), stage.schemas[edge])
             yield as_batch(stamped_pages(stage, frame, now, page.sequence(task.number, chunk), was, edge))
 
     return stamped
@@ -140,6 +140,12 @@ def watermark_known(stage: Stage, task: Task) -> int | None:
     if not stage.streaming:
         return MIN
     return None if task.batch is None else standing.known(task.run, stage.name, task.batch - 1)
+
+
+def _named(batches: Iterable[pa.RecordBatch], columns: Iterable[str]) -> list[pa.RecordBatch]:
+    """Rows, which came with their columns in this order, and with names of Spark's."""
+    names = list(columns)
+    return [pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names) for batch in batches]
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

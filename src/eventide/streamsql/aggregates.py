@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
@@ -11,6 +12,7 @@ from sqlglot import exp
 from eventide import aggregates
 from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
+from eventide.errors import sql_expressions as expression_errors
 from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON
 from eventide.streamsql.expressions import has_aggregate
 from eventide.streamsql.names import Names
@@ -52,13 +54,13 @@ class Caller:
 
     def call(self, node: exp.Expr) -> Called:
         """The aggregate that a call means. It may be inside FILTER, IGNORE NULLS or WITHIN GROUP."""
-        where, ignore_nulls, within = None, False, None
+        where, nulls, within = None, None, None
         inner: Any = node
         while not isinstance(inner, exp.Anonymous):
             if isinstance(inner, exp.Filter):
                 where = inner.expression.this
-            elif isinstance(inner, exp.IgnoreNulls):
-                ignore_nulls = True
+            elif isinstance(inner, exp.IgnoreNulls | exp.RespectNulls):
+                nulls = inner
             elif isinstance(inner, exp.WithinGroup):
                 within = inner.expression.expressions
             inner = inner.this
@@ -66,14 +68,22 @@ class Caller:
         if word in IN_PYTHON:
             raise At(inner, errors.aggregate_in_python(word.upper()))
         given = self._arguments(inner, within)
-        return self._called(inner, AGGREGATES[word], given, where, ignore_nulls)
+        if given and isinstance(given[0], exp.IgnoreNulls | exp.RespectNulls):  # the standard's place: LAST(x IGNORE …)
+            nulls, given = given[0], [given[0].this, *given[1:]]
+        if nulls is not None and AGGREGATES[word] not in _WITH_NULLS:
+            raise At(inner, expression_errors.nulls_not_for(word.upper()))
+        return self._called(inner, AGGREGATES[word], given, where, isinstance(nulls, exp.IgnoreNulls))
 
     def _arguments(self, call: exp.Anonymous, within: Any) -> list[Any]:
         given = list(call.expressions)
+        if any(isinstance(one, exp.Order) for one in given):
+            raise At(call, expression_errors.order_not_for(call.name.upper()))
         if within is None:
             return given
         if AGGREGATES[call.name.lower()] != "quantile" or len(within) != 1:
             raise At(call, errors.aggregate_arguments(call.name.upper(), _EXAMPLES["quantile"]))
+        if within[0].args.get("desc"):
+            given = [_from_the_end(one) for one in given]
         return [within[0].this, *given]
 
     def _called(self, call: exp.Anonymous, name: str, given: list[Any], where: Any, ignore_nulls: bool) -> Called:
@@ -95,7 +105,7 @@ class Caller:
             raise At(call, errors.filter_not_for(call.name.upper()))
         if name == "count" and (not given or isinstance(given[0], exp.Star)):
             given = [] if where is None else [exp.Literal.number(1)]
-        elif len(given) != _COLUMNS.get(name, 1) + _CONSTANTS.get(name, 0):
+        elif len(given) != _COLUMNS.get(name, 1) + _CONSTANTS.get(name, 0) or isinstance(given[0], exp.Star):
             raise At(call, wrong)
         columns = [self._column(one, where) for one in given[: _COLUMNS.get(name, 1)]]
         rest = [constant(one, call.name.upper()) for one in given[_COLUMNS.get(name, 1) :]]
@@ -124,6 +134,12 @@ class Caller:
         if isinstance(spelt, exp.Column):
             return spelt.name
         return self.computed(spelt)
+
+
+def _from_the_end(share: exp.Expr) -> exp.Expr:
+    """The share of what is ordered from the greatest on."""
+    plain = isinstance(share, exp.Literal) and not share.is_string
+    return exp.Literal.number(str(1 - Decimal(share.name))) if plain else share
 
 
 def name_of(called: Called) -> str:

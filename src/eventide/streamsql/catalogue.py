@@ -50,6 +50,30 @@ AGGREGATES = {
 IN_PYTHON = ("reduce", "fold")
 """Aggregates that need a function of Python's."""
 
+ELSEWHERE = {
+    **dict.fromkeys(("stddev_pop", "stdev", "stddevp"), "STDDEV(x) is that of a sample."),
+    **dict.fromkeys(("var_pop", "variance_pop", "varp"), "VARIANCE(x) is that of a sample."),
+    **dict.fromkeys(("string_agg", "listagg", "group_concat"), "Use ARRAY_AGG(x), and join the texts outside."),
+    **dict.fromkeys(("bool_and", "every", "logical_and"), "Use COUNT(*) FILTER (WHERE NOT x) = 0."),
+    **dict.fromkeys(("bool_or", "some", "logical_or"), "Use COUNT(*) FILTER (WHERE x) > 0."),
+    **dict.fromkeys(("count_if", "countif"), "Use COUNT(*) FILTER (WHERE x)."),
+    **dict.fromkeys(("sum_if", "sumif"), "Use SUM(x) FILTER (WHERE y)."),
+    "any_value": "Use FIRST(x), which says which.",
+    "percentile_disc": "PERCENTILE_CONT and QUANTILE give a value between two rows; MEDIAN does, too.",
+    **dict.fromkeys(
+        ("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis"),
+        "Build the pipeline in Python, with ev.fold(…).",
+    ),
+    **dict.fromkeys(
+        ("row_number", "rank", "dense_rank", "ntile", "lag", "lead", "nth_value", "cume_dist", "percent_rank"),
+        "A stream has no order of all its rows. Use TOP_N_BY_KEY(value, key, n), FIRST(x) or LAST(x).",
+    ),
+}
+"""Aggregates and window functions that other databases have, and what to do instead."""
+
+OF_ENGINES = ("quantile_cont", "quantile_disc", "stdev_samp", "covar", "listagg")
+"""Aggregates that Polars knows and the parser does not; all others the parser tells from functions."""
+
 TRIGGERS = (
     *("after_watermark", "after_count", "after_processing_time", "every", "each", "never"),
     *("repeatedly", "any_of", "all_of", "in_order", "or_finally"),

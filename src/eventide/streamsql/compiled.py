@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from eventide.plan import Pipeline
 from eventide.streamsql.expressions import column, text_of
+from eventide.streamsql.places import said_at
 from eventide.streamsql.projecting import DIFF, OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 
@@ -17,7 +19,8 @@ from eventide.streamsql.rows import Rows
 class Compiled:
     """``inputs`` are those of the first pipeline, by their names. ``notes`` are for EXPLAIN.
 
-    ``columns`` are those of the last pipeline's result that have a name of their own, where they are known.
+    ``columns`` are those of the last pipeline's result that have a name of their own, where they are known. ``united``
+    is the place of the UNION ALL whose parts are the inputs.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -26,6 +29,13 @@ class Compiled:
     columns: tuple[str, ...] | None
     windowed: bool
     notes: tuple[str, ...] = ()
+    united: exp.Expr | None = None
+
+    @contextmanager
+    def blaming_the_union(self) -> Iterator[None]:
+        """Types of columns are known only with the rows; what is refused of them here was said by UNION ALL."""
+        with nullcontext() if self.united is None else said_at(self.united):
+            yield
 
     @property
     def plain(self) -> bool:

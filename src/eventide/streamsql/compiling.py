@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from eventide.errors import sql as errors
+from eventide.errors import sql_names as name_errors
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.dialect import Eventide
 from eventide.streamsql.nodes import CreateStream, Explain
@@ -47,11 +48,17 @@ def compiled(statements: Statements, given: Mapping[str, tuple[str, ...]] | None
         found = relation(statements.query.copy(), Scope(statements.streams, given))
         if not isinstance(found, Compiled):
             raise At(statements.query, errors.nothing_to_do())
+        read = sorted({one.stream.name for one in found.inputs.values()})
+        for name, node in statements.streams.items():
+            if name.lower() not in {one.lower() for one in read}:
+                raise At(node.this, name_errors.stream_not_read(name, read))
         return found
 
 
 def statements(text: str) -> Statements:
     """A text, read."""
+    if not isinstance(text, str):
+        raise errors.not_a_text(text)
     with pointing(text):
         return _read(text)
 
@@ -83,6 +90,10 @@ def _query(node: exp.Expr) -> exp.Expr:
     for kind, (what, mend) in _STATEMENTS.items():
         if isinstance(node, kind):
             raise At(node, errors.not_here(what, mend))
+    if isinstance(node, Explain):
+        raise At(node, errors.not_here("EXPLAIN of EXPLAIN", "Write it once."))
+    if isinstance(node, CreateStream):
+        raise At(node, errors.not_here("EXPLAIN of CREATE STREAM", "Write it before the SELECT: EXPLAIN SELECT …."))
     if not isinstance(node, exp.Query):
         raise At(node, errors.not_here(f"{node.sql().split()[0].upper()} as a statement", "Write a SELECT."))
     return node

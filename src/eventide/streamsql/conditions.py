@@ -9,12 +9,13 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
-from eventide.streamsql.expressions import refuse_unsupported
 from eventide.streamsql.names import Names, conjuncts
+from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.projecting import OF_PANES
 from eventide.streamsql.reading import length
 from eventide.streamsql.rows import Rows
+from eventide.streamsql.selects import refuse_aggregates
 from eventide.streamsql.streams import Time
 from eventide.time import duration
 
@@ -29,6 +30,11 @@ class Side:
     node: exp.Expr
     rows: Rows
     names: Names
+
+    @property
+    def windowed(self) -> bool:
+        """Whether its rows have windows."""
+        return isinstance(self.node.this, WindowTable)
 
     @property
     def called(self) -> str:
@@ -46,14 +52,18 @@ class Side:
 
 @dataclass(frozen=True)
 class Conditions:
-    """``lower`` and ``upper`` bound ``right.time - left.time`` in microseconds; ``times`` are the columns compared."""
+    """``lower`` and ``upper`` bound ``right.time - left.time`` in microseconds; ``times`` are the columns compared.
+
+    ``bound`` is the condition that says so first. ``windows`` are the bounds of windows that are the same on both.
+    """
 
     equal: list[tuple[str, str]] = field(default_factory=list)
     lower: int | None = None
     upper: int | None = None
     times: tuple[str, str] | None = None
-    same_window: bool = False
+    windows: frozenset[str] = frozenset()
     further: tuple[exp.Expr, ...] = ()
+    bound: exp.Expr | None = None
 
 
 @dataclass(frozen=True)
@@ -72,13 +82,8 @@ class Sides:
         """The side and the name of a column."""
         both = (self.left, self.right)
         if node.table:
-            for i, side in enumerate(both):
-                # An alias hides the name of the table, so that a stream can be joined with itself.
-                if (node.table.lower() == side.called.lower()) or (
-                    side.names.knows_table(node.table) and both[1 - i].called.lower() != node.table.lower()
-                ):
-                    return i, side.names.name(exp.column(node.this.copy()))
-            raise At(node, errors.no_such_alias(node.table, [one.called for one in both]))
+            side = self.qualified(node)
+            return side, both[side].names.name(exp.column(node.this.copy()))
         if any(one.names.columns is None for one in both):
             raise At(node, join_errors.whose_column(node.name, [one.called for one in both]))
         found = [(i, name) for i, one in enumerate(both) if (name := one.names.find(node.name)) is not None]
@@ -89,16 +94,33 @@ class Sides:
             raise At(node, join_errors.ambiguous_column(node.name, [one.called for one in both]))
         return found[0]
 
+    def qualified(self, node: exp.Column) -> int:
+        """The side that stands before a column's name."""
+        both = (self.left, self.right)
+        for i, side in enumerate(both):
+            # An alias hides the name of the table, so that a stream can be joined with itself.
+            if (node.table.lower() == side.called.lower()) or (
+                side.names.knows_table(node.table) and both[1 - i].called.lower() != node.table.lower()
+            ):
+                return i
+        raise At(node, errors.no_such_alias(node.table, [one.called for one in both]))
+
     def side_of(self, node: exp.Column) -> int | None:
         """Whose column it is; None, while nobody can know: the rows are not there yet, and the plan does without it."""
-        return None if self._is_unknown(node) else self.find(node)[0]
+        return None if self.is_unknown(node) else self.find(node)[0]
 
-    def output(self, node: exp.Column, suffix: str) -> str:
-        """The name of a column in pairs."""
-        return node.name if self._is_unknown(node) else self.output_name(*self.find(node), suffix)
-
-    def _is_unknown(self, node: exp.Column) -> bool:
+    def is_unknown(self, node: exp.Column) -> bool:
+        """Whether nobody can know yet whose column it is."""
         return not node.table and any(one.names.columns is None for one in (self.left, self.right))
+
+    def is_key(self, side: int, name: str) -> bool:
+        """Whether a column of a side is part of the key."""
+        return any(name == pair[side] for pair in self.equal)
+
+    def is_shared(self, node: exp.Column) -> bool:
+        """Whether a column is the key of both, because both call it so and the query does not say whose it means."""
+        found = [one.names.find(node.name) for one in (self.left, self.right)]
+        return not node.table and (found[LEFT], found[RIGHT]) in self.equal
 
     def output_name(self, side: int, name: str, suffix: str) -> str:
         """The key stands once, under the left name; what both sides have gets a suffix on the right."""
@@ -129,7 +151,7 @@ class Sides:
         ordered = None if over is None else over.args.get("time")
         if ordered is None:
             return self.left.time(self.left.node), self.right.time(self.right.node)
-        named = self.right.names.name(exp.column(ordered.this.copy()))
+        named = self.right.names.name(ordered)
         known = self.right.rows.stream.watermarks
         if known and named not in known:
             raise At(ordered, join_errors.key_of_preceding(named))
@@ -140,14 +162,13 @@ def conditions(join_: exp.Join, sides: Sides) -> Conditions:
     """What ON, or USING, asks for."""
     using = join_.args.get("using")
     if using:
-        pairs = []
-        for one in using:
-            found = exp.column(one.copy())
-            pairs.append((sides.left.names.name(found), sides.right.names.name(found)))
-        return Conditions(equal=pairs)
+        windows = {one.name.lower() for one in using if sides.left.windowed and one.name.lower() in OF_PANES}
+        columns = [exp.column(one.copy()) for one in using if one.name.lower() not in windows]
+        pairs = [(sides.left.names.name(one), sides.right.names.name(one)) for one in columns]
+        return Conditions(equal=pairs, windows=frozenset(windows))
     reader = _Reader(sides)
     for one in conjuncts(join_.args.get("on")):
-        refuse_unsupported(one)
+        refuse_aggregates(one)
         reader.read(one)
     return reader.met()
 
@@ -174,7 +195,7 @@ class _Reader:
     further: list[exp.Expr] = field(default_factory=list)
 
     def read(self, node: exp.Expr) -> None:
-        if isinstance(node, exp.EQ) and self._equal(node.this, node.expression):
+        if isinstance(node, exp.EQ) and self._equal(node):
             return
         if isinstance(node, exp.Between):
             low = self._bound(node.this, node.args["low"], exp.GTE, node)
@@ -197,22 +218,37 @@ class _Reader:
         lower = max((one.lower for one in near if one.lower is not None), default=None)
         upper = min((one.upper for one in near if one.upper is not None), default=None)
         further = (*self.further, *others.values())
-        return Conditions(self.equal, lower, upper, times, "window_start" in self.windows, further)
+        bound = near[0].node if near else None
+        return Conditions(self.equal, lower, upper, times, frozenset(self.windows), further, bound)
 
-    def _equal(self, one: exp.Expr, other: exp.Expr) -> bool:
+    def _equal(self, node: exp.EQ) -> bool:
+        one, other = node.this, node.expression
         if not isinstance(one, exp.Column) or not isinstance(other, exp.Column):
             return False
-        if one.name.lower() in OF_PANES and other.name.lower() == one.name.lower():
-            self.windows.add(one.name.lower())
+        if one.name.lower() in OF_PANES and other.name.lower() == one.name.lower() and self._same_window(one, other):
             return True
         (side, name), (other_side, other_name) = self.sides.find(one), self.sides.find(other)
         if side == other_side:
             return False
         if self._declared((side, name)) and self._declared((other_side, other_name)):
             times = (name, other_name) if side == LEFT else (other_name, name)
-            self.bounds.append(_Bound(one, times, 0, 0, sure=True))
+            self.bounds.append(_Bound(node, times, 0, 0, sure=True))
             return True
         self.equal.append((name, other_name) if side == LEFT else (other_name, name))
+        return True
+
+    def _same_window(self, one: exp.Column, other: exp.Column) -> bool:
+        """Whether bounds of windows are equal on both sides. Rows without windows may have a column of that name."""
+        name, both = one.name.lower(), (self.sides.left, self.sides.right)
+        if not both[LEFT].windowed:
+            if any(side.names.columns is not None and side.names.find(name) is None for side in both):
+                raise At(one, errors.no_windows_here(name))
+            return False
+        for node in (one, other):
+            if not node.table:
+                raise At(node, join_errors.ambiguous_column(name, [side.called for side in both]))
+        if self.sides.qualified(one) != self.sides.qualified(other):
+            self.windows.add(name)
         return True
 
     def _bound(self, one: exp.Expr, other: exp.Expr, kind: type[exp.Expr], node: exp.Expr) -> _Bound | None:

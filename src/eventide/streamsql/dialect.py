@@ -15,8 +15,9 @@ from sqlglot.tokens import Tokenizer as StandardTokenizer
 
 from eventide.errors import sql as errors
 from eventide.streamsql import nodes
-from eventide.streamsql.catalogue import AGGREGATES, WINDOW_FUNCTIONS
+from eventide.streamsql.catalogue import AGGREGATES, ELSEWHERE, IN_PYTHON, WINDOW_FUNCTIONS
 from eventide.streamsql.emit_grammar import EmitGrammar
+from eventide.streamsql.places import At
 from eventide.streamsql.stream_grammar import StreamGrammar
 
 # A type of token that no table or column can have as its name, and that only another dialect uses.
@@ -25,6 +26,10 @@ _EMIT = TokenType.PREWHERE
 
 # EXPLAIN is followed by SQL rather than any text, SESSION is a function, and every pane has a column "window".
 _PLAIN = ("EXPLAIN", "SESSION", "WINDOW")
+
+
+# Aggregates keep the names that users gave them; the catalogue knows what they are.
+_AS_CALLED = {*AGGREGATES, *IN_PYTHON, *ELSEWHERE}
 
 
 class Tokenizer(StandardTokenizer):
@@ -39,12 +44,13 @@ class Tokenizer(StandardTokenizer):
 class Parser(StreamGrammar, EmitGrammar):
     """The additions to the grammar."""
 
-    # Aggregates keep the names that users gave them; the catalogue knows what they are.
     FUNCTIONS: ClassVar[Any] = {
-        name: build for name, build in StandardParser.FUNCTIONS.items() if name.lower() not in AGGREGATES
+        **{name: build for name, build in StandardParser.FUNCTIONS.items() if name.lower() not in _AS_CALLED},
+        "NOW": lambda _: exp.CurrentTimestamp(),
+        "OCTET_LENGTH": exp.ByteLength.from_arg_list,
     }
     FUNCTION_PARSERS: ClassVar[Any] = {
-        **{name: parse for name, parse in StandardParser.FUNCTION_PARSERS.items() if name.lower() not in AGGREGATES},
+        **{name: parse for name, parse in StandardParser.FUNCTION_PARSERS.items() if name.lower() not in _AS_CALLED},
         **{name: lambda self, kind=name: self._parse_window_table(kind) for name in WINDOW_FUNCTIONS},
     }
     QUERY_MODIFIER_PARSERS: ClassVar[Any] = {
@@ -59,32 +65,61 @@ class Parser(StreamGrammar, EmitGrammar):
 
     def _parse_window_table(self, kind: str) -> exp.Expr:
         token = self._tokens[self._index - 2]
-        self._match(TokenType.TABLE)
-        if self._match(TokenType.L_PAREN):
-            this: Any = self._parse_select()
-            self._match_r_paren()
-        else:
-            this = self._parse_table_parts()
-        time: Any = None
-        arguments: list[Any] = []
+        made = nodes.WindowTable(kind=kind, arguments=[])
+        self._parse_window_part(made)
         while self._match(TokenType.COMMA):
-            if self._match_text_seq("DESCRIPTOR"):
-                self._match_l_paren()
-                time = self._parse_time()
-                self._match_r_paren()
-            else:
-                arguments.append(self._parse_window_argument())
+            self._parse_window_part(made)
+        if self._match(TokenType.PARTITION_BY, advance=False):
+            self._refuse(errors.partition_by(kind))
         if not self._match(TokenType.R_PAREN, advance=False):
             self._refuse(errors.expecting(", or )"))
-        made = nodes.WindowTable(this=this, kind=kind, time=time, arguments=arguments)
+        if made.this is None:
+            raise At((token.start, token.end + 1), errors.expecting(f"a table: {kind}(orders, DESCRIPTOR(ts), …)"))
         return self.expression(made, token)
+
+    def _parse_window_part(self, made: nodes.WindowTable) -> None:
+        """The table, its time or another argument, by place or by name."""
+        named = self._next is not None and self._next.token_type in (TokenType.FARROW, TokenType.EQ)
+        name = self._curr.text.upper() if named and self._curr else ""
+        if made.this is None and (name == "DATA" or not (named or made.args["arguments"])):
+            self._advance(2 if named else 0)
+            made.set("this", self._parse_windowed())
+            return
+        if name == "TIMECOL":
+            self._advance(2)
+        start = self._curr
+        if not self._match_text_seq("DESCRIPTOR"):
+            if name == "TIMECOL":
+                self._refuse(errors.expecting("DESCRIPTOR(column)"))
+            made.append("arguments", self._parse_window_argument())
+            return
+        if made.args.get("time") is not None:
+            raise At((start.start, start.end + 1), errors.descriptor_twice(made.args["kind"]))
+        self._match_l_paren()
+        made.set("time", self._parse_time())
+        if self._match(TokenType.COMMA, advance=False):
+            self._refuse(errors.descriptor_twice(made.args["kind"]))
+        self._match_r_paren()
+
+    def _parse_windowed(self) -> exp.Expr | None:
+        self._match(TokenType.TABLE)
+        if not self._match(TokenType.L_PAREN):
+            return self._parse_table_parts()
+        found: Any = self._parse_select()
+        self._match_r_paren()
+        return found  # type: ignore[no-any-return]
 
     def _parse_window_argument(self) -> exp.Expr | None:
         if self._next and self._next.token_type in (TokenType.FARROW, TokenType.EQ):
             name = self._parse_id_var(any_token=True)
             self._advance()
             return self.expression(exp.Kwarg(this=name, expression=self._parse_window_argument()))
-        return self._parse_length() or self._parse_disjunction()
+        start = self._index
+        length = self._parse_length()
+        if length is not None and self._match_set((TokenType.COMMA, TokenType.R_PAREN), advance=False):
+            return length
+        self._retreat(start)
+        return self._parse_disjunction()
 
     def _parse_table_alias(self, alias_tokens: Any = None) -> exp.TableAlias | None:
         if self._match(TokenType.OVER, advance=False):
@@ -113,17 +148,20 @@ class Parser(StreamGrammar, EmitGrammar):
         if unit is None:
             self._refuse(errors.expecting("ROWS or RANGE: OVER (ROWS 3 PRECEDING)"))
         between = self._match(TokenType.BETWEEN)
-        length = self._parse_number() if unit == "rows" else self._parse_length()
+        length = self._parse_number() if unit == "rows" else self._parse_preceding_length()
         if length is None:
-            self._refuse(
-                errors.expecting("a number of rows" if unit == "rows" else "expecting a length: INTERVAL '2' MINUTE")
-            )
+            self._refuse(errors.expecting("a number of rows" if unit == "rows" else "a length, INTERVAL '2' MINUTE,"))
         if not self._match_text_seq("PRECEDING"):
             self._refuse(errors.expecting("PRECEDING"))
         if between and not (self._match(TokenType.AND) and self._match_text_seq("CURRENT", "ROW")):
             self._refuse(errors.expecting("AND CURRENT ROW"))
         self._match_r_paren()
         return self.expression(nodes.Preceding(unit=unit, length=length, time=time), token)
+
+    def _parse_preceding_length(self) -> exp.Expr | None:
+        """A length; a number alone would take PRECEDING for its unit."""
+        bare = self._next is not None and self._next.text.upper() == "PRECEDING"
+        return None if bare else self._parse_length()
 
 
 class Eventide(Dialect):

@@ -8,13 +8,14 @@ from sqlglot import exp
 
 from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
-from eventide.panes import RESERVED
 from eventide.streamsql.aggregates import Called, Caller, name_of, number_of_values
+from eventide.streamsql.ambiguous import near_aggregate
+from eventide.streamsql.catalogue import AGGREGATES
 from eventide.streamsql.expressions import column, has_aggregate, is_aggregate, refuse_unsupported, text_of
 from eventide.streamsql.names import Names
-from eventide.streamsql.places import At
+from eventide.streamsql.places import At, in_place_of
 from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
-from eventide.streamsql.selects import Item, items
+from eventide.streamsql.selects import Item, items, refuse_reserved, refuse_taken
 
 
 @dataclass
@@ -36,7 +37,8 @@ class Grouping:
         found = items(select)
         for item in found:
             if item.star:
-                raise At(item.expression, errors.not_here("SELECT * with GROUP BY", "Name the columns."))
+                what = "SELECT * with GROUP BY" if select.args.get("group") else "SELECT * of windows"
+                raise At(item.expression, errors.not_here(what, "Name the columns."))
             refuse_unsupported(item.expression)
         self._read_keys(select, found)
         for item in found:  # what users name comes first, so that the pipeline calls it by that name
@@ -60,7 +62,7 @@ class Grouping:
                 )
             expressions = [item.expression for item in found]
         else:
-            expressions = [self._meant(one, found) for one in ([] if group is None else group.expressions)]
+            expressions = [self._meant(one, found) for one in _grouped_by(group)]
         for expression in expressions:
             if isinstance(expression, exp.Column) and (expression.name.lower() in (*OF_PANES, "window")):
                 self._check_windows(expression)
@@ -112,15 +114,14 @@ class Grouping:
         name = item.name or (made.name if isinstance(made, exp.Column) else text_of(expression))
         if item.name is None and self._whole(expression):
             name = next(made.find_all(exp.Column)).name
-        if name in self._chosen:
-            raise At(expression, errors.name_twice(name))
-        if name in RESERVED and made != column(name):
-            raise At(expression, errors.name_is_ours(name))
+        whole = self._whole(expression)
+        refuse_taken(name, [*self._chosen, *(self.keys if whole else ())], expression)
+        refuse_reserved(name, exp.null() if whole else made, expression)
         self._chosen[name] = made
 
     def _whole(self, node: exp.Expr) -> bool:
         """Whether the whole column is one aggregate."""
-        while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.WithinGroup):
+        while isinstance(node, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
             node = node.this
         return is_aggregate(node)
 
@@ -130,10 +131,10 @@ class Grouping:
         def placed(one: exp.Expr) -> exp.Expr:
             name = self._as_key(one)
             if name is not None:
-                return column(name)
+                return in_place_of(column(name), one)
             if self._whole(one):
-                return self._result(one, None)
-            return self._column(one, aliases) if isinstance(one, exp.Column) else one
+                return in_place_of(self._result(one, None), one)
+            return in_place_of(self._column(one, aliases), one) if isinstance(one, exp.Column) else one
 
         refuse_unsupported(node)
         made: exp.Expr = node.transform(placed)
@@ -156,8 +157,16 @@ class Grouping:
         if aliases and not node.table and alias is not None:
             meant = self._chosen[alias].copy()
             return meant if isinstance(meant, exp.Column) else exp.paren(meant)
+        if node.table.lower() in ("window", "pane") and not self.names.knows_table(node.table):
+            fields = [".".join(one) for one in INSIDE.values()]
+            raise At(node, errors.no_such_column(f"{node.table}.{name}", "the panes", fields))
+        if self.names.columns is not None and self.names.find(name) is None and self.has_windows and not node.table:
+            raise At(node, errors.no_such_column(name, self.names.table, [*self.names.columns, *OF_PANES]))
         if self.names.columns is not None:
             self.names.name(node)
+        call = near_aggregate(node)
+        if call is not None:
+            raise At(call, errors.no_such_function(call.name, AGGREGATES))
         raise At(node, errors.not_grouped(text_of(node)))
 
     def _as_key(self, node: exp.Expr) -> str | None:
@@ -198,9 +207,24 @@ class Grouping:
             known = (one for one, other in self._called.items() if other == called)
             name = next(known, None) or name_of(called)
             again = name
-            while again in self.keys or (again in self._called and self._called[again] != called):
+            while self._is_of_others(again, called):
                 again += "_"
             name = again
         self.aggregates[name] = called.aggregate
         self._called[name] = called
         return name
+
+    def _is_of_others(self, name: str, called: Called) -> bool:
+        """Whether a name means a key, or another aggregate."""
+        others = [*self.keys, *(one for one, known in self._called.items() if known != called)]
+        return name.lower() in {one.lower() for one in others}
+
+
+def _grouped_by(group: exp.Group | None) -> list[exp.Expr]:
+    """What GROUP BY names, also in brackets: ``GROUP BY (a, b)``."""
+    found: list[exp.Expr] = []
+    for one in [] if group is None else group.expressions:
+        if isinstance(one, exp.Tuple) and not one.expressions:
+            raise At(one, errors.not_here("GROUP BY ()", "Leave GROUP BY out."))
+        found += one.expressions if isinstance(one, exp.Tuple) else [one]
+    return found

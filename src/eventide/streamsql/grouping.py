@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -45,7 +46,7 @@ def grouped(select: exp.Select, scope: Scope) -> Compiled:
     parts = {"rows": source} if isinstance(source, Rows) else dict(source.parts)
     key = tuple(grouping.keys)
     with said_at(windowed or select.args.get("group") or select):
-        begun = {name: one.stream.stream(_checked(one, time, windowed), key) for name, one in parts.items()}
+        begun = {name: one.stream.stream(watermarked(one, time, windowed), key) for name, one in parts.items()}
         first: Stream = begun["rows"] if isinstance(source, Rows) else union(**begun)
     with said_at(select.args.get("emit") or windowed or select):
         pipeline = said.on(first, kind).agg(**grouping.aggregates)
@@ -54,7 +55,13 @@ def grouped(select: exp.Select, scope: Scope) -> Compiled:
     }
     notes = [note for one in parts.values() for note in _dropped(one, time, key)]
     return Compiled(
-        (pipeline,), inputs, grouping.projection, (*key, *grouping.aggregates), windowed=True, notes=tuple(notes)
+        (pipeline,),
+        inputs,
+        grouping.projection,
+        (*key, *grouping.aggregates),
+        windowed=True,
+        notes=tuple(notes),
+        united=None if isinstance(source, Rows) else source.at,
     )
 
 
@@ -78,9 +85,8 @@ def _over_panes(
         begun = stream(time=time, key=list(grouping.keys) or None)
         pipeline = said.on(begun, kind).agg(**grouping.aggregates)
     columns = (*grouping.keys, *grouping.aggregates)
-    return Compiled(
-        (*source.pipelines, pipeline), source.inputs, grouping.projection, columns, windowed=True, notes=source.notes
-    )
+    pipelines = (*source.pipelines, pipeline)
+    return replace(source, pipelines=pipelines, projection=grouping.projection, columns=columns, windowed=True)
 
 
 def _told_again(plan: Any, kind: Window) -> bool:
@@ -98,11 +104,11 @@ def _windows(
     if windowed is not None:
         given = windowed.args.get("time")
         if given is None:
-            return window_of(windowed), _only_time(source, windowed)
+            return window_of(windowed, names), _only_time(source, windowed)
         if isinstance(source, Compiled) and given.name.lower() == "window_time":
-            return window_of(windowed), "pane.time"
+            return window_of(windowed, names), "pane.time"
         time = time_of(given)
-        return window_of(windowed), names.name(given) if isinstance(time, str) else time
+        return window_of(windowed, names), names.name(given) if isinstance(time, str) else time
     if isinstance(source, Compiled):
         if not source.windowed or not grouping.by_window:
             raise At(select.args.get("group") or select, errors.windows_not_grouped("The subquery"))
@@ -125,7 +131,7 @@ def _only_time(source: Relation, node: exp.Expr) -> Time:
     return times[0]
 
 
-def _checked(rows: Rows, time: Time, node: exp.Expr | None) -> Time:
+def watermarked(rows: Rows, time: Time, node: exp.Expr | None) -> Time:
     """The time, if the stream has a watermark for it, or has none at all."""
     known = rows.stream.watermarks
     if known and time not in known:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from eventide.errors import sql_tables as table_errors
 from eventide.local.query import Clock, LocalResult, as_frame
+from eventide.streamsql.blame import meeting_rows
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.compiling import Statements, compiled
 from eventide.streamsql.places import pointing
@@ -25,9 +26,11 @@ def on_spark(said: Statements, tables: Mapping[str, Table]) -> DataFrame:
     """The result over DataFrames."""
     found, rows = spark_rows(said, tables)
     with pointing(said.text):
-        panes = found.pipelines[0](*rows.values())
-        for following in found.pipelines[1:]:
-            panes = following(panes)
+        with meeting_rows(said), found.blaming_the_union():
+            panes = found.pipelines[0](*rows.values())
+        with meeting_rows(said):
+            for following in found.pipelines[1:]:
+                panes = following(panes)
         return found.projection.of_spark(panes)
 
 
@@ -45,9 +48,11 @@ def in_process(said: Statements, tables: Mapping[str, Table], clock: Clock | Non
     with pointing(said.text):
         rows = {name: [one.of_polars(frame) for frame in frames[name]] for name, one in found.inputs.items()}
         given: Any = rows if found.pipelines[0].plan.inputs else next(iter(rows.values()))
-        result = found.pipelines[0].local(given, clock=clock, drain=drain)
-        for following in found.pipelines[1:]:
-            result = following.local(result, drain=drain)
+        with meeting_rows(said), found.blaming_the_union():
+            result = found.pipelines[0].local(given, clock=clock, drain=drain)
+        with meeting_rows(said):
+            for following in found.pipelines[1:]:
+                result = following.local(result, drain=drain)
         steps = [replace(step, panes=found.projection.of_polars(step.panes)) for step in result.steps]
         return replace(result, steps=steps)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -11,25 +10,25 @@ from sqlglot import exp
 from eventide import windows
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
-from eventide.panes import RESERVED
 from eventide.plan import Pipeline, join, window_join
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.conditions import Conditions, Side, Sides, conditions
 from eventide.streamsql.emitting import emitted
-from eventide.streamsql.expressions import column, in_polars, refuse_unsupported, text_of
+from eventide.streamsql.expressions import in_polars
+from eventide.streamsql.grouping import watermarked
 from eventide.streamsql.names import conjuncts, together
 from eventide.streamsql.nodes import WindowTable
+from eventide.streamsql.pairs import SUFFIX, Pairs, is_of_panes
 from eventide.streamsql.places import At, said_at
-from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
+from eventide.streamsql.projecting import Projection
 from eventide.streamsql.reading import length, number
 from eventide.streamsql.relations import relation
 from eventide.streamsql.rows import Rows
 from eventide.streamsql.scope import Scope
-from eventide.streamsql.selects import alias_of, items, table_of, unwrapped
-from eventide.streamsql.streams import Time
+from eventide.streamsql.selects import alias_of, refuse_aggregates, table_of, unwrapped
+from eventide.streamsql.streams import Time, time_of
 from eventide.streamsql.windows import window_of
 
-SUFFIX = "_right"
 _HOW = {"": "inner", "INNER": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 
@@ -37,8 +36,9 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
     """A query that joins two streams, as a pipeline."""
     join_ = _only_join(select)
     left, right = (_side(one, scope) for one in (table_of(select), unwrapped(join_.this)))
-    if left.node.args.get("over"):
-        raise At(left.node.args["over"], join_errors.over_preceding_side())
+    if left.windowed != right.windowed:
+        plain = right if left.windowed else left
+        raise At(plain.node, join_errors.half_windowed(plain.called))
     how = _how(join_)
     sides = Sides(left, right)
     met = conditions(join_, sides)
@@ -46,20 +46,18 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
         raise At(join_, join_errors.no_condition(f"{left.called}.id = {right.called}.id"))
     sides = sides.joined_on(met.equal)
     pushed, behind = _filters(select, sides, how)
-    windowed = isinstance(left.node.this, WindowTable)
-    if windowed or isinstance(right.node.this, WindowTable):
-        pipeline = _of_windows(select, join_, sides, met, how)
-    else:
-        pipeline = _of_rows(select, join_, sides, met, how)
-    output = _Output(sides, windowed)
-    projection = Projection(output.columns(select), together(output.placed(one) for one in behind))
-    if projection.tells_panes() and pipeline.plan.mode == "retracting":  # a pair is taken back with another pane
-        raise At(select.args["where"], errors.not_repeated("pane"))
+    times = _times(select, sides, met)
+    pipeline = (_of_windows if left.windowed else _of_rows)(select, join_, sides, met, times, how)
+    pairs = Pairs(sides, left.windowed, times, how)
+    projection = Projection(pairs.columns(select), together(pairs.placed(one) for one in behind))
+    untold = "pane" if projection.tells_panes() else projection.untold()  # a pair is taken back with another pane
+    if untold is not None and pipeline.plan.mode == "retracting":
+        raise At(select.args["where"], errors.not_repeated(untold))
     inputs = {
         name: side.rows.filtered(together(pushed[i]), select.args.get("where"))
         for i, (name, side) in enumerate((("left", sides.left), ("right", sides.right)))
     }
-    return Compiled((pipeline,), inputs, projection, sides.columns(SUFFIX), windowed)
+    return Compiled((pipeline,), inputs, projection, sides.columns(SUFFIX), left.windowed)
 
 
 def _only_join(select: exp.Select) -> exp.Join:
@@ -110,9 +108,9 @@ def _filters(
     behind: list[exp.Expr] = []
     early = {"inner": (0, 1), "left": (0,), "right": (1,), "full": ()}[how]
     for one in conjuncts(None if where is None else where.this):
-        refuse_unsupported(one)
+        refuse_aggregates(one)
         columns = list(one.find_all(exp.Column))
-        of = {None if _is_of_panes(node) else sides.side_of(node) for node in columns}
+        of = {None if is_of_panes(node) else sides.side_of(node) for node in columns}
         only = of.pop() if len(of) == 1 else None
         # Rows that the watermark counts must not be missing, so they are filtered behind the join.
         if only is not None and only in early and (sides.left, sides.right)[only].rows.stream.counted() is None:
@@ -122,20 +120,31 @@ def _filters(
     return pushed, behind
 
 
-def _of_rows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions, how: Any) -> Pipeline:
+def _times(select: exp.Select, sides: Sides, met: Conditions) -> tuple[Time, ...]:
+    """The event times of both sides."""
+    if sides.left.windowed:
+        return tuple(_time_of(one, one.node.this) for one in (sides.left, sides.right))
     if select.args.get("emit"):
         raise At(select.args["emit"], join_errors.emit_of_rows())
+    return sides.times(met, sides.right.node.args.get("over"))
+
+
+def _of_rows(
+    select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions, times: tuple[Time, ...], how: Any
+) -> Pipeline:
     over = sides.right.node.args.get("over")
-    times = sides.times(met, over)
     bounds: dict[str, Any] = {}
     if over is not None:
+        if met.bound is not None:
+            raise At(met.bound, join_errors.bound_beside_over())
         bounds["over"] = _over(over)
     elif met.lower is None and met.upper is None and not _retained(sides):
         names = sides.left.called, sides.right.called, str(times[1]), str(times[0])
         raise At(join_, join_errors.no_bound(*names))
     else:
         bounds["within"] = tuple(None if one is None else timedelta(microseconds=one) for one in (met.lower, met.upper))
-    where = together(_Output(sides, False).placed(one) for one in met.further)
+    # Conditions are asked of rows that are both there.
+    where = together(Pairs(sides, False, times, "inner").placed(one) for one in met.further)
     with said_at(join_):
         left, right = _streams(sides, met, times)
         return join(
@@ -148,15 +157,16 @@ def _of_rows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions,
         )
 
 
-def _of_windows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions, how: Any) -> Pipeline:
+def _of_windows(
+    select: exp.Select, join_: exp.Join, sides: Sides, met: Conditions, times: tuple[Time, ...], how: Any
+) -> Pipeline:
     tables = [one.node.this for one in (sides.left, sides.right)]
-    for side, table in zip((sides.left, sides.right), tables, strict=True):
-        if not isinstance(table, WindowTable):
-            raise At(side.node, join_errors.half_windowed(side.called))
     kind, other = (window_of(table) for table in tables)
     if kind != other:
         raise At(tables[1], join_errors.unlike_windows())
-    if not met.same_window:
+    # Windows that grow share their starts, and some share their ends.
+    needed = 2 if isinstance(kind, windows.Cumulate) else 1
+    if len(met.windows & {"window_start", "window_end"}) < needed:
         raise At(join_.args.get("on") or join_, join_errors.windows_not_joined())
     if met.further or met.lower is not None or met.upper is not None:
         at = met.further[0] if met.further else join_
@@ -165,10 +175,6 @@ def _of_windows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditio
     if said.only_updated or said.at != "end" or said.may_lose_data or "rows" in said.lateness:
         what = "ONLY UPDATED, AT, MAY LOSE DATA or a lateness in rows for a join"
         raise At(select.args["emit"], errors.not_here(what, "Leave it out."))
-    times = tuple(
-        side.names.name(given) if (given := table.args.get("time")) is not None else side.time(table)
-        for side, table in zip((sides.left, sides.right), tables, strict=True)
-    )
     with said_at(select.args.get("emit") or join_):
         left, right = _streams(sides, met, times)
         return window_join(
@@ -181,6 +187,15 @@ def _of_windows(select: exp.Select, join_: exp.Join, sides: Sides, met: Conditio
             lateness=said.lateness.get("time"),
             mode=said.mode,  # type: ignore[arg-type]
         )
+
+
+def _time_of(side: Side, table: WindowTable) -> Time:
+    """The time that the windows of a side go by."""
+    given = table.args.get("time")
+    if given is None:
+        return side.time(table)
+    time = time_of(given)
+    return watermarked(side.rows, side.names.name(given) if isinstance(time, str) else time, table)
 
 
 def _streams(sides: Sides, met: Conditions, times: tuple[Time, ...]) -> list[Any]:
@@ -204,58 +219,3 @@ def _over(node: Any) -> Any:
 
 def _retained(sides: Sides) -> bool:
     return any("time" in one.rows.stream.retain for one in (sides.left, sides.right))
-
-
-def _is_of_panes(node: exp.Column) -> bool:
-    """Whether a column is one of every pane, and of neither side."""
-    name, table = node.name.lower(), node.table.lower()
-    return name in OF_PANES or (name in RESERVED if not table else f"__{table}_{name}" in INSIDE)
-
-
-@dataclass(frozen=True)
-class _Output:
-    """The columns of pairs: the key once, then those of the left row, then those of the right one."""
-
-    sides: Sides
-    windowed: bool
-
-    def columns(self, select: exp.Select) -> dict[str, exp.Expr] | None:
-        found = items(select)
-        if len(found) == 1 and isinstance(found[0].expression, exp.Star):
-            return None
-        chosen: dict[str, exp.Expr] = {}
-        for item in found:
-            refuse_unsupported(item.expression)
-            if item.star:
-                made = self._every(item.expression)
-            else:
-                made = {item.name or text_of(item.expression): self.placed(item.expression)}
-            for name, expression in made.items():
-                if name in chosen:
-                    raise At(item.expression, errors.name_twice(name))
-                if name in RESERVED and expression != column(name):
-                    raise At(item.expression, errors.name_is_ours(name))
-                chosen[name] = expression
-        return chosen
-
-    def placed(self, node: exp.Expr) -> exp.Expr:
-        """An expression over the two sides as one over pairs."""
-        made: exp.Expr = node.transform(lambda one: self._column(one) if isinstance(one, exp.Column) else one)
-        return made
-
-    def _column(self, node: exp.Column) -> exp.Expr:
-        name = node.name.lower()
-        if not _is_of_panes(node) or not (self.windowed or name == DIFF):
-            return column(self.sides.output(node, SUFFIX))
-        return column(OF_PANES.get(name) or (f"__{node.table.lower()}_{name}" if node.table else name))
-
-    def _every(self, node: exp.Expr) -> dict[str, exp.Expr]:
-        """``a.*``: the columns of one side."""
-        table = node.table if isinstance(node, exp.Column) else ""
-        for i, side in enumerate((self.sides.left, self.sides.right)):
-            if not table or side.names.knows_table(table):
-                if side.names.columns is None:
-                    raise At(node, errors.not_here("* of columns that are not known", "Name the columns."))
-                names = [self.sides.output_name(i, name, SUFFIX) for name in side.names.columns]
-                return {name: column(name) for name in names}
-        raise At(node, errors.no_such_alias(table, [self.sides.left.called, self.sides.right.called]))

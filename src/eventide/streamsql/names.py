@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.streamsql.expressions import column, refuse_unsupported
-from eventide.streamsql.places import At
+from eventide.streamsql.places import At, in_place_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Names:
             first, *fields = fields
         if fields and (self.columns is None or self.find(first.name) is None):
             raise At(node, errors.no_such_alias(first.name, [self.table, *sorted(self.aliases)]))
-        made: exp.Expr = column(self._named(node, first.name))
+        made = in_place_of(column(self._named(node, first.name)), node)
         for field in fields:
             made = exp.Dot(this=made, expression=exp.to_identifier(field.name, quoted=True))
         return made

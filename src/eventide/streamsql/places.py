@@ -10,13 +10,14 @@ from sqlglot.errors import ParseError, TokenError
 
 from eventide.errors import PlanError
 from eventide.errors import sql as errors
+from eventide.errors.sql_words import in_words_of_sql
 
 
 class At(Exception):  # noqa: N818 - it is an error that looks for its place
     """An error about a part of the query. ``pointing`` finds the part in the text."""
 
     def __init__(self, part: exp.Expr | tuple[int, int] | None, error: PlanError) -> None:
-        super().__init__(str(error))
+        super().__init__(in_words_of_sql(str(error)))
         self.place = part if isinstance(part, tuple) else span(part)
 
 
@@ -40,11 +41,14 @@ def pointing(text: str) -> Iterator[None]:
         fault = unread.errors[0] if unread.errors else {}
         word = str(fault.get("highlight") or "")
         end = _offset(text, int(fault.get("line") or 1), int(fault.get("col") or 1))
-        where = excerpt(text, (max(0, end - len(word)), end))
-        raise errors.unreadable(str(fault.get("description") or unread), word, where) from None
-    except TokenError as unread:
+        start = max(0, end - len(word))
+        before = (text[:start].split() or [""])[-1]
+        described = str(fault.get("description") or unread)
+        raise errors.unreadable(described, word, excerpt(text, (start, end)), before) from None
+    except TokenError:
         last = max(0, len(text.rstrip()) - 1)
-        raise errors.unreadable(str(unread).splitlines()[0], "", excerpt(text, (last, last + 1))) from None
+        unclosed = "a text in quotation marks, a quoted name or a comment is not closed"
+        raise errors.unreadable(unclosed, "", excerpt(text, (last, last + 1))) from None
 
 
 def span(node: exp.Expr | None) -> tuple[int, int]:
@@ -57,6 +61,13 @@ def span(node: exp.Expr | None) -> tuple[int, int]:
             return min(start for start, _ in known), max(end for _, end in known)
         node = node.parent
     return 0, 1
+
+
+def in_place_of(made: exp.Expr, node: exp.Expr) -> exp.Expr:
+    """A part of an expression that stands for a part of the query, and so has its place."""
+    start, end = span(node)
+    made.meta.update(start=start, end=end - 1)
+    return made
 
 
 def excerpt(text: str, place: tuple[int, int]) -> str:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
-from eventide.streamsql.expressions import column, in_spark, of_rows
+from eventide.streamsql.ambiguous import refuse_changing
+from eventide.streamsql.expressions import column, holding, of_rows
+from eventide.streamsql.on_spark import held, selected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +45,10 @@ class Projection:
     columns: Mapping[str, exp.Expr] | None = None
     where: exp.Expr | None = None
 
+    def __post_init__(self) -> None:
+        for one in self.read:
+            refuse_changing(one)
+
     @property
     def read(self) -> list[exp.Expr]:
         """All expressions."""
@@ -56,6 +62,8 @@ class Projection:
     def untold(self) -> str | None:
         """A field in the condition that a row does not repeat when it is taken back, if there is one."""
         asked = set() if self.where is None else {one.name for one in self.where.find_all(exp.Column)}
+        if DIFF in asked:
+            return DIFF
         return next((".".join(INSIDE[name]) for name in ("__pane_at", "__pane_is_last") if name in asked), None)
 
     @property
@@ -71,7 +79,7 @@ class Projection:
             taken = pl.col(struct).struct.field(field)
             inside.append((taken.cast(pl.String) if field == "timing" else taken).alias(name))
         frame = panes.with_columns(inside)
-        frame = frame if self.where is None else frame.filter(of_rows(frame, self.where))
+        frame = frame if self.where is None else holding(frame, self.where)
         if self.every is None:
             return frame.drop(self._inside())
         return pl.DataFrame([of_rows(frame, expression).alias(name) for name, expression in self.every.items()])
@@ -83,10 +91,10 @@ class Projection:
         from pyspark.sql import functions as F  # noqa: N812
 
         frame = panes.withColumns({name: F.col(".".join(INSIDE[name])) for name in self._inside()})
-        frame = frame if self.where is None else frame.where(in_spark(self.where))
+        frame = frame if self.where is None else held(frame, self.where)
         if self.every is None:
             return frame.drop(*self._inside())
-        return frame.select(*[in_spark(expression).alias(name) for name, expression in self.every.items()])
+        return selected(frame, self.every)
 
     def _inside(self) -> list[str]:
         named = {one.name for expression in self.read for one in expression.find_all(exp.Column)}

@@ -17,6 +17,14 @@ from eventide.streamsql.places import At
 class Reader(Parser):
     """A parser of standard SQL that can read lengths and refuse words."""
 
+    def _parse_unary(self) -> exp.Expr | None:
+        """An operand, with its place also where the standard parser keeps none: NULL, CAST(…), CASE … END."""
+        start = self._curr
+        found = super()._parse_unary()
+        if found is not None and start and not isinstance(found, exp.Column) and "start" not in found.meta:
+            found.meta.update(start=start.start, end=self._prev.end)
+        return found
+
     def _parse_time(self) -> exp.Expr | None:
         """A column, or ``INGESTION_TIME()``."""
         return self._parse_function(any_token=True) or self._parse_plain_column()
@@ -31,9 +39,21 @@ class Reader(Parser):
         return found
 
     def _parse_length(self) -> exp.Expr | None:
-        """``INTERVAL '5' SECOND``, and also ``'5' SECOND`` and ``5 seconds``."""
+        """``INTERVAL '5' SECOND``, and also ``'5' SECOND`` and ``5 seconds``; several are added with ``+``."""
+        found = self._parse_one_length()
+        while found is not None and self._match(TokenType.PLUS):
+            other = self._parse_one_length()
+            if other is None:
+                self._refuse(errors.expecting("a length, such as INTERVAL '30' SECOND,"))
+            found = self.expression(exp.Add(this=found, expression=other))
+        return found
+
+    def _parse_one_length(self) -> exp.Expr | None:
         if self._match(TokenType.INTERVAL, advance=False):
             return self._parse_interval()
+        before = self._next and self._next.token_type == TokenType.INTERVAL
+        if before and self._match(TokenType.DASH):
+            return self.expression(exp.Neg(this=self._parse_interval()), self._prev)
         numeric = self._match_set((TokenType.STRING, TokenType.NUMBER), advance=False)
         if numeric and self._next and self._next.token_type == TokenType.VAR:
             start = self._curr

@@ -18,7 +18,12 @@ def length(node: Any) -> str:
     ('5 minute', '1 hour 30 minutes')
     """
     if isinstance(node, exp.Add):
-        return f"{length(node.this)} {length(node.expression)}"
+        parts = length(node.this), length(node.expression)
+        if any(one.startswith("-") for one in parts):  # a sign before a duration is that of all its parts
+            raise At(node, errors.not_a_length(node.sql()))
+        return " ".join(parts)
+    if isinstance(node, exp.Neg) and not (said := length(node.this)).startswith("-"):
+        return f"-{said}"
     if not isinstance(node, exp.Interval) or not isinstance(node.this, exp.Literal):
         raise At(node, errors.not_a_length(node.sql()))
     unit = node.args.get("unit")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from eventide.errors import sql as errors
-from eventide.panes import RESERVED
+from eventide.errors import sql_names as name_errors
 from eventide.streamsql.catalogue import WINDOW_FUNCTIONS
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.expressions import column, has_aggregate, refuse_unsupported, text_of
@@ -17,14 +17,24 @@ from eventide.streamsql.places import At
 from eventide.streamsql.projecting import OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 from eventide.streamsql.scope import Scope
-from eventide.streamsql.selects import Item, alias_of, is_grouped, items, table_of
+from eventide.streamsql.selects import (
+    Item,
+    alias_of,
+    is_grouped,
+    items,
+    refuse_aggregates,
+    refuse_reserved,
+    refuse_taken,
+    table_of,
+)
 
 
 @dataclass(frozen=True)
 class Several:
-    """The rows of several streams as one: ``UNION ALL``."""
+    """The rows of several streams as one: ``UNION ALL``, which stands ``at`` a place of the query."""
 
     parts: Mapping[str, Rows]
+    at: exp.Expr
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -57,25 +67,41 @@ def _table(node: exp.Table, scope: Scope) -> Relation:
         raise At(node.this, errors.no_such_function(node.this.name or node.this.sql_name(), WINDOW_FUNCTIONS))
     query = scope.query(node.name)
     if query is not None:
-        without = {name: one for name, one in scope.queries.items() if one is not query}
-        return relation(query, replace(scope, queries=without))
+        return relation(query.node, query.scope)
     return scope.rows(node)
 
 
 def _union(node: exp.Union, scope: Scope) -> Relation:
     if node.args.get("distinct"):
         raise At(node, errors.not_here("UNION", "Write UNION ALL: rows of streams are not compared with each other."))
+    scope = with_queries(node, scope)
     parts: dict[str, Rows] = {}
     for side in (node.this, node.expression):
         found = relation(side, scope)
         if isinstance(found, Compiled):
             raise At(side, errors.not_here("UNION ALL of results", "Unite the rows before they are grouped."))
         for rows in [found] if isinstance(found, Rows) else found.parts.values():
+            if parts:
+                rows = _like_the_first(rows, next(iter(parts.values())), side, by_name=bool(node.args.get("by_name")))
             name, again = rows.stream.name, 2
             while name in parts:
                 name, again = f"{rows.stream.name}_{again}", again + 1
             parts[name] = rows
-    return Several(parts)
+    return Several(parts, node)
+
+
+def _like_the_first(rows: Rows, first: Rows, at: exp.Expr, *, by_name: bool) -> Rows:
+    """Rows of a union with the names of the first: SQL pairs columns by their place, unless it says BY NAME."""
+    ours, theirs = first.asked, rows.asked
+    if ours is None or theirs is None or ours == theirs:
+        return rows
+    if by_name:
+        if set(ours) != set(theirs):
+            raise At(at, name_errors.union_of_names(sorted(set(ours) ^ set(theirs))))
+        return rows
+    if len(ours) != len(theirs):
+        raise At(at, name_errors.union_of_columns(len(ours), len(theirs)))
+    return rows.chosen({name: column(own) for name, own in zip(ours, theirs, strict=True)}, at)
 
 
 def _select(select: exp.Select, scope: Scope) -> Relation:
@@ -109,7 +135,8 @@ def _select(select: exp.Select, scope: Scope) -> Relation:
             errors.not_here("SELECT DISTINCT of rows", "Group by a window, or say CREATE STREAM … DEDUPLICATE."),
         )
     if isinstance(source, Several):
-        return Several({name: _before(select, one, *alias_of(table)) for name, one in source.parts.items()})
+        parts = {name: _before(select, one, *alias_of(table)) for name, one in source.parts.items()}
+        return Several(parts, source.at)
     return _before(select, source, *alias_of(table))
 
 
@@ -120,7 +147,20 @@ def with_queries(select: exp.Expr, scope: Scope) -> Scope:
         return scope
     if ctes.args.get("recursive"):
         raise At(ctes, errors.not_here("WITH RECURSIVE", "A stream has no fixed point. Leave it out."))
-    return scope.beside({one.alias: one.this for one in ctes.expressions})
+    named: list[exp.Expr] = ctes.expressions
+    for place, one in enumerate(named):
+        if one.alias.lower() in {other.alias.lower() for other in named[:place]}:
+            raise At(one.args["alias"], name_errors.query_twice(one.alias))
+        behind = [*named[place + 1 :], *(part for part in select.iter_expressions() if part is not ctes)]
+        if not any(_reads(part, one.alias) for part in behind):
+            raise At(one.args["alias"], name_errors.query_not_read(one.alias))
+        scope = scope.beside(one.alias, one.this)
+    return scope
+
+
+def _reads(node: exp.Expr, name: str) -> bool:
+    """Whether a table of this name stands somewhere in it."""
+    return any(table.name.lower() == name.lower() for table in node.find_all(exp.Table))
 
 
 def condition(select: exp.Select, names: Names) -> exp.Expr | None:
@@ -128,9 +168,7 @@ def condition(select: exp.Select, names: Names) -> exp.Expr | None:
     where = select.args.get("where")
     if where is None:
         return None
-    for one in where.find_all(exp.Anonymous):
-        if has_aggregate(one):
-            raise At(one, errors.aggregate_in_where(one.name.upper()))
+    refuse_aggregates(where)
     for one in where.find_all(exp.Column):
         if one.name.lower() in OF_PANES and (names.columns is None or names.find(one.name) is None):
             raise At(one, errors.window_in_where(one.name))
@@ -147,8 +185,7 @@ def _before(select: exp.Select, rows: Rows, *aliases: str) -> Rows:
         return rows
     for item in found:
         for name, expression in _columns(item, names).items():
-            if name in chosen:
-                raise At(item.expression, errors.name_twice(name))
+            refuse_taken(name, chosen, item.expression)
             chosen[name] = expression
     return rows.chosen(chosen, select)
 
@@ -177,6 +214,8 @@ def _behind(select: exp.Select, inner: Compiled, *aliases: str) -> Compiled:
         return meant if isinstance(meant, exp.Column) else exp.paren(meant)
 
     where = select.args.get("where")
+    if where is not None:
+        refuse_aggregates(where)
     conditions = [inner.projection.where, None if where is None else where.this.transform(placed)]
     projection = Projection(_selected(select, inner, placed), together(one for one in conditions if one is not None))
     untold = projection.untold()
@@ -198,12 +237,13 @@ def _selected(
         if item.star:
             if every is None:
                 raise At(item.expression, errors.not_here("* beside other columns", "Name the columns."))
-            chosen |= every
-            continue
-        name = item.name or text_of(item.expression)
-        chosen[name] = item.expression.transform(placed).unnest()
-        if name in RESERVED and chosen[name] != column(name):
-            raise At(item.expression, errors.name_is_ours(name))
+            made = dict(every)
+        else:
+            made = {item.name or text_of(item.expression): item.expression.transform(placed).unnest()}
+        for name, expression in made.items():
+            refuse_taken(name, chosen, item.expression)
+            refuse_reserved(name, expression, item.expression)
+            chosen[name] = expression
     return chosen
 
 

@@ -11,8 +11,9 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_tables as table_errors
-from eventide.streamsql.expressions import column, in_spark, of_rows
+from eventide.streamsql.expressions import column, holding, of_rows
 from eventide.streamsql.names import Names
+from eventide.streamsql.on_spark import beside, held, selected
 from eventide.streamsql.places import At
 from eventide.streamsql.streams import Declared
 
@@ -31,11 +32,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one stream, as a query reads them. ``columns`` are those after all steps, where they are known."""
+    """The rows of one stream, as a query reads them. ``columns`` are those after all steps, where they are known.
+
+    ``carried`` are those of them that no SELECT asked for, and the watermark reads.
+    """
 
     stream: Declared
     columns: tuple[str, ...] | None
     steps: tuple[Step, ...] = ()
+    carried: frozenset[str] = frozenset()
+
+    @property
+    def asked(self) -> tuple[str, ...] | None:
+        """The columns that the query asked for, in their order."""
+        return None if self.columns is None else tuple(one for one in self.columns if one not in self.carried)
 
     def names(self, *aliases: str) -> Names:
         """What the columns are called in a query."""
@@ -66,12 +76,13 @@ class Rows:
             elif columns[name] != column(name):
                 raise At(at, errors.watermark_column_changed(name, self.stream.name))
         every = dict(columns) | carried
-        return replace(self, columns=tuple(every), steps=(*self.steps, Step(columns=every, only=True)))
+        steps = (*self.steps, Step(columns=every, only=True))
+        return replace(self, columns=tuple(every), steps=steps, carried=frozenset(carried))
 
     def of_polars(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a frame as the pipeline takes them."""
         for step in self.steps:
-            frame = frame if step.where is None else frame.filter(of_rows(frame, step.where))
+            frame = frame if step.where is None else holding(frame, step.where)
             columns = [of_rows(frame, expression).alias(name) for name, expression in step.columns.items()]
             frame = pl.DataFrame(columns) if step.only else frame.with_columns(columns)
         return frame
@@ -84,11 +95,7 @@ class Rows:
             return table
         frame: DataFrame = table
         for step in self.steps:
-            frame = frame if step.where is None else frame.where(in_spark(step.where))
-            columns = {name: in_spark(expression) for name, expression in step.columns.items()}
-            frame = (
-                frame.select(*[one.alias(name) for name, one in columns.items()])
-                if step.only
-                else frame.withColumns(columns)
-            )
+            frame = frame if step.where is None else held(frame, step.where)
+            if step.columns:
+                frame = (selected if step.only else beside)(frame, step.columns)
         return frame

@@ -18,14 +18,22 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Query:
+    """A query of WITH, and what it can name itself: what stands before it."""
+
+    node: exp.Expr
+    scope: Scope
+
+
+@dataclass(frozen=True)
 class Scope:
     """``given`` has the columns of each table; without it no rows are there yet, and any name may be a table."""
 
     declared: Mapping[str, CreateStream] = field(default_factory=dict)
     given: Mapping[str, tuple[str, ...]] | None = None
-    queries: Mapping[str, exp.Expr] = field(default_factory=dict)
+    queries: Mapping[str, Query] = field(default_factory=dict)
 
-    def query(self, name: str) -> exp.Expr | None:
+    def query(self, name: str) -> Query | None:
         """A query of WITH."""
         return _found(self.queries, name)
 
@@ -41,9 +49,10 @@ class Scope:
         stream = Declared(name) if said is None else declared(said, columns)
         return Rows(stream, stream.columns if columns is None else columns)
 
-    def beside(self, ctes: Mapping[str, exp.Expr]) -> Scope:
-        """With further queries."""
-        return replace(self, queries={**self.queries, **ctes})
+    def beside(self, name: str, query: exp.Expr) -> Scope:
+        """With a further query, which hides others of its name."""
+        others = {one: known for one, known in self.queries.items() if one.lower() != name.lower()}
+        return replace(self, queries={**others, name: Query(query, self)})
 
 
 def _found(known: Mapping[str, T], name: str) -> T | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from eventide.errors import sql as errors
-from eventide.streamsql.expressions import has_aggregate
-from eventide.streamsql.nodes import WindowTable
+from eventide.errors import sql_joins as join_errors
+from eventide.errors import sql_names as name_errors
+from eventide.panes import RESERVED
+from eventide.streamsql.expressions import column, has_aggregate, refuse_unsupported
+from eventide.streamsql.nodes import Preceding, WindowTable
 from eventide.streamsql.places import At
 
 _REFUSED = {
@@ -26,6 +30,7 @@ _REFUSED = {
     "cluster": ("CLUSTER BY", "Leave it out."),
     "distribute": ("DISTRIBUTE BY", "Leave it out."),
     "sort": ("SORT BY", "Leave it out."),
+    "joins": ("A join in brackets", "Write SELECT in front of it: (SELECT … FROM a JOIN b ON …)."),
     "locks": ("FOR UPDATE", "Leave it out."),
 }
 # What is understood of each kind of node. All else is refused by its name: nothing is passed over in silence.
@@ -34,11 +39,11 @@ _KNOWN: dict[type[exp.Expr], set[str]] = {
     exp.Group: {"expressions"},
     exp.Distinct: {"expressions"},
     exp.Star: set(),
-    exp.Table: {"this", "alias", "over", "joins", "db"},
-    exp.Subquery: {"this", "alias", "over", "joins"},
+    exp.Table: {"this", "alias", "over", "db"},
+    exp.Subquery: {"this", "alias", "over"},
     exp.TableAlias: {"this"},
     exp.Join: {"this", "on", "using", "side", "kind", "method"},
-    exp.Union: {"this", "expression", "distinct", "with_"},
+    exp.Union: {"this", "expression", "distinct", "by_name", "with_"},
     exp.Cube: set(),
     exp.Rollup: set(),
     exp.GroupingSets: set(),
@@ -80,6 +85,19 @@ def items(select: exp.Select) -> list[Item]:
     return found
 
 
+def refuse_taken(name: str, others: Iterable[str], at: exp.Expr) -> None:
+    """Names of columns differ, and not in upper and lower case only: not every engine would tell them apart."""
+    for other in others:
+        if other.lower() == name.lower():
+            raise At(at, errors.name_twice(name) if other == name else name_errors.names_alike(other, name))
+
+
+def refuse_reserved(name: str, expression: exp.Expr, at: exp.Expr) -> None:
+    """Columns that every result has keep their names, and no others get them."""
+    if name.lower() in RESERVED and (name not in RESERVED or expression != column(name)):
+        raise At(at, errors.name_is_ours(name))
+
+
 def refuse_clauses(query: exp.Expr) -> None:
     """Name the clauses, anywhere in a query, that streams cannot have."""
     for node in query.walk():
@@ -90,8 +108,33 @@ def refuse_clauses(query: exp.Expr) -> None:
                 clause, (_NAMES.get((type(node), clause)) or _spelt(node, clause), "Leave it out.")
             )
             raise At(part if isinstance(part, exp.Expr) else node, errors.not_here(what, mend))
+        _refuse_misplaced(node)
         if isinstance(node, exp.Select) and node.args.get("from_") is None:
             raise At(node, errors.not_here("SELECT without FROM", "Name the stream whose rows are read."))
+
+
+def refuse_aggregates(condition: exp.Expr) -> None:
+    """Name what a condition on rows cannot ask for: an aggregate of others."""
+    refuse_unsupported(condition)
+    for one in condition.find_all(exp.Anonymous):
+        if has_aggregate(one):
+            raise At(one, errors.aggregate_in_where(one.name.upper()))
+
+
+def _refuse_misplaced(node: exp.Expr) -> None:
+    """What is read anywhere, and means something in one place only."""
+    over = node.args.get("over")
+    if isinstance(over, Preceding) and not isinstance(node.parent, exp.Join):
+        raise At(over, join_errors.over_preceding_side())
+    if isinstance(node, exp.Window) and isinstance(node.this, WindowTable):
+        raise At(node, join_errors.over_windows(node.this.args["kind"]))
+    if isinstance(node, WindowTable) and isinstance(node.parent, exp.Table):
+        around = node.parent.parent
+        if isinstance(around, WindowTable):
+            mend = "Group by the inner windows in a subquery, and give that its windows."
+            raise At(node, errors.not_here(f"{node.args['kind']} inside {around.args['kind']}", mend))
+        if isinstance(around, exp.Subquery):
+            raise At(node, errors.not_here(f"{node.args['kind']} in brackets", "Leave the brackets out."))
 
 
 def _is_unknown(node: exp.Expr, clause: str) -> bool:

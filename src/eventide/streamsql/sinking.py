@@ -10,7 +10,8 @@ from sqlglot import exp
 from eventide import sinks
 from eventide.errors import sql_tables as table_errors
 from eventide.sinks import About, Sink
-from eventide.streamsql.projecting import Projection
+from eventide.streamsql.expressions import column
+from eventide.streamsql.projecting import OF_PANES, Projection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,7 +70,16 @@ class Selecting:
                 continue
             if name in kept:
                 raise table_errors.key_hidden(name)
-            kept[name] = exp.column(exp.to_identifier(name, quoted=True))
+            kept[name] = column(name)
         if about.tells != "rows":  # a sink writes the bounds of the window under these names itself
-            kept = {name: one for name, one in kept.items() if name not in ("window_start", "window_end")}
+            kept = {name: one for name, one in kept.items() if not _is_bound(name, one)}
         return Projection(kept, self.projection.where).of_spark(panes)
+
+
+def _is_bound(name: str, expression: exp.Expr) -> bool:
+    """Whether a column is a bound of the window; refused, if it has the name of one and is none."""
+    if name.lower() not in ("window_start", "window_end"):
+        return False
+    if expression != column(OF_PANES[name.lower()]):
+        raise table_errors.bound_hidden(name)
+    return True

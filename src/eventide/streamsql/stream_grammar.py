@@ -9,8 +9,10 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from eventide.errors import sql as errors
+from eventide.errors import sql_names as name_errors
 from eventide.streamsql import nodes
 from eventide.streamsql.clauses import STREAM_WORDS, WATERMARK_OPTIONS
+from eventide.streamsql.places import At
 from eventide.streamsql.reader import Reader
 
 
@@ -34,7 +36,7 @@ class StreamGrammar(Reader):
             elif self._match_text_seq("RETAIN"):
                 if made.args.get("retain"):
                     self._refuse(errors.said_before("CREATE STREAM"))
-                made.set("retain", self._parse_csv(self._parse_bound))
+                made.set("retain", self._parse_bounds())
             elif self._match_text_seq("DEDUPLICATE"):
                 made.set("deduplicate", True)
             else:
@@ -42,14 +44,30 @@ class StreamGrammar(Reader):
         return self.expression(made)
 
     def _parse_declared_column(self) -> exp.Identifier:
-        """The name of a column; its type, if it is said, is read and not used."""
+        """The name of a column; its type, if it is said, is read and not used. What would change rows is refused."""
         start = self._index
+        if self._match_text_seq("WATERMARK", "FOR"):
+            self._retreat(start)
+            self._refuse(errors.watermark_in_brackets())
         found = self._parse_field_def()
+        if found is not None and found.args.get("constraints"):
+            raise At(found, name_errors.column_computed())
         name = found.this if isinstance(found, exp.ColumnDef) else found
         if not isinstance(name, exp.Identifier):
             self._retreat(start)
             self._refuse(errors.expecting("a column with its type, such as (ts TIMESTAMP, shop STRING),"))
         return name
+
+    def _parse_bounds(self) -> list[exp.Expr]:
+        bounds: dict[str, exp.Expr] = {}
+        while True:
+            bound = self._parse_bound()
+            if bound.this in bounds:
+                self._retreat(self._index - 1)
+                self._refuse(errors.said_before("RETAIN"))
+            bounds[bound.this] = bound
+            if not self._match(TokenType.COMMA):
+                return list(bounds.values())
 
     def _parse_bound(self) -> exp.Expr:
         start = self._curr

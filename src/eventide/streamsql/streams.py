@@ -84,6 +84,12 @@ def _spelt(time: Time, names: Names) -> Time:
     return (names.find(time) or time) if isinstance(time, str) else time
 
 
+def _same(one: Time, other: Time) -> bool:
+    """Whether two times are one; columns that are not known yet may be spelt in any case."""
+    texts = isinstance(one, str) and isinstance(other, str)
+    return one.lower() == other.lower() if texts else one == other  # type: ignore[union-attr]
+
+
 def _watermark(node: nodes.WatermarkFor, time: Time, names: Names) -> Strategy | None:
     options = {one.this: _option(one, names) for one in node.args["options"]}
     rule: str = node.args["rule"]
@@ -98,13 +104,13 @@ def _watermark(node: nodes.WatermarkFor, time: Time, names: Names) -> Strategy |
         if rule == "default" or isinstance(value, exp.Column | exp.Anonymous):
             if rule == "default" and not options:
                 return None
-            if rule == "as" and _spelt(time_of(value), names) != time:
+            if rule == "as" and not _same(_spelt(time_of(value), names), time):
                 raise At(value, errors.watermark_form(node.this.sql()))
             return watermarks.ascending(**options)
         if isinstance(value, exp.Sub):
             if isinstance(value.this, exp.CurrentTimestamp):
                 return watermarks.clock_lag(length(value.expression), **options)
-            if isinstance(value.this, exp.Column) and _spelt(time_of(value.this), names) == time:
+            if isinstance(value.this, exp.Column) and _same(_spelt(time_of(value.this), names), time):
                 return watermarks.lag(length(value.expression), **options)
     raise At(value, errors.watermark_form(node.this.sql()))
 

@@ -9,6 +9,7 @@ from sqlglot import exp
 from eventide import windows
 from eventide.errors import sql as errors
 from eventide.plan.plan import Window
+from eventide.streamsql.names import Names
 from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.reading import column, constant, length, number
@@ -23,6 +24,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "ROWS_WINDOW": {"size": number, "every": number, "offset": column, "first": number},
     "ROW_SESSION": {"absent": number, "offset": column},
 }
+_ALSO = {("HOP", "slide"): "every"}  # what others call it
 _EXAMPLES = {
     "TUMBLE": "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)",
     "HOP": "HOP(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '10' MINUTE): the slide, then the size",
@@ -34,10 +36,10 @@ _EXAMPLES = {
 }
 
 
-def window_of(table: WindowTable) -> Window:
-    """The kind of window that a table function makes."""
+def window_of(table: WindowTable, names: Names | None = None) -> Window:
+    """The kind of window that a table function makes, over the columns of its table where they are known."""
     kind: str = table.args["kind"]
-    given = _named(table, kind)
+    given = _named(table, kind, names)
     example = _EXAMPLES[kind]
     needed = {"TUMBLE": ["size"], "HOP": ["size", "every"], "SESSION": ["gap"], "CUMULATE": ["step", "size"]}
     needed |= {"CALENDAR": ["unit"], "ROWS_WINDOW": ["size"], "ROW_SESSION": ["absent"]}
@@ -61,13 +63,14 @@ def window_of(table: WindowTable) -> Window:
                 return windows.row_sessions(**given)
 
 
-def _named(table: WindowTable, kind: str) -> dict[str, Any]:
+def _named(table: WindowTable, kind: str, names: Names | None) -> dict[str, Any]:
     """The arguments by name, each read as what it is."""
     known = _ARGUMENTS[kind]
     given: dict[str, Any] = {}
     for place, node in enumerate(table.args["arguments"]):
         if isinstance(node, exp.Kwarg):
             name, value = node.this.name.lower(), node.expression
+            name = _ALSO.get((kind, name), name)
             if name not in known:
                 raise At(node, errors.unknown_argument(kind, name, known))
         elif place < len(known):
@@ -76,11 +79,14 @@ def _named(table: WindowTable, kind: str) -> dict[str, Any]:
             raise At(node, errors.window_arguments(kind, _EXAMPLES[kind]))
         if name in given:
             raise At(node, errors.window_arguments(kind, _EXAMPLES[kind]))
-        given[name] = _read(known[name], name, value, kind)
+        given[name] = _read(known[name], name, value, kind, names)
     return given
 
 
-def _read(reader: Any, name: str, value: Any, kind: str) -> Any:
+def _read(reader: Any, name: str, value: Any, kind: str, names: Names | None) -> Any:
+    of_column = reader is column or (reader is None and isinstance(value, exp.Column))
+    if of_column and names is not None and isinstance(value, exp.Column):
+        return names.name(value)
     if reader is None:  # the gap of a session: a length, or a column that has one for each row
-        return column(value, "gap") if isinstance(value, exp.Column) else length(value)
+        return column(value, "gap") if of_column else length(value)
     return reader(value, f"{name} of {kind}") if reader in (column, constant) else reader(value)

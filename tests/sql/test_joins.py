@@ -1,0 +1,128 @@
+"""What joins give in this process: the pairs, and what stands beside rows that met none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+
+SECOND = 1_000_000
+ORDERS = pl.DataFrame(
+    {"ts": [5 * SECOND, 40 * SECOND, 50 * SECOND, 190 * SECOND], "shop": ["kiel", "kiel", "oslo", None]}
+).with_columns(price=pl.Series([5, 7, 2, 4]))
+PAYMENTS = pl.DataFrame(
+    {"ts": [6 * SECOND, 40 * SECOND, 500 * SECOND, 191 * SECOND], "shop": ["kiel", "kiel", "oslo", None]}
+).with_columns(paid=pl.Series([5, 7, 9, 1]))
+STREAMS = "CREATE STREAM orders WATERMARK FOR ts AS ts; CREATE STREAM payments WATERMARK FOR ts AS ts;"
+NEAR = "p.ts BETWEEN o.ts AND o.ts + INTERVAL '8' SECOND"
+TUMBLED = "TUMBLE(orders, DESCRIPTOR(ts), 1 minute) o {how} JOIN TUMBLE(payments, DESCRIPTOR(ts), 1 minute) p"
+
+
+def result(query: str) -> pl.DataFrame:
+    panes: pl.DataFrame = ev.sql(f"{STREAMS} {query}", orders=ORDERS, payments=PAYMENTS).panes
+    return panes.drop("diff")
+
+
+def told(query: str) -> list[tuple[Any, ...]]:
+    return sorted(result(query).rows(), key=repr)
+
+
+@pytest.mark.parametrize(
+    "using",
+    [
+        "USING (shop, window_start)",
+        "USING (window_start, window_end, shop)",
+        "ON o.shop = p.shop AND o.window_end = p.window_end",
+    ],
+)
+def test_windows_are_joined_by_their_bounds(using: str) -> None:
+    said = ev.sql_pipeline(f"{STREAMS} SELECT price FROM {TUMBLED.format(how='')} {using}").plan
+    left, right = (ev.stream(time="ts", key="shop", watermark=ev.ascending()) for _ in range(2))
+    assert said == ev.window_join(left, right, window=ev.tumbling("1 minute")).plan
+
+
+def test_a_column_of_rows_may_be_called_window_start() -> None:
+    frames = [one.rename({"shop": "window_start"}) for one in (ORDERS, PAYMENTS)]
+    query = f"{STREAMS} SELECT price, paid FROM orders o JOIN payments p ON o.window_start = p.window_start AND {NEAR}"
+    assert sorted(ev.sql(query, orders=frames[0], payments=frames[1]).panes.drop("diff").rows()) == [(5, 5), (7, 7)]
+
+
+def test_a_key_of_a_row_that_is_not_there_is_null() -> None:
+    query = (
+        "SELECT o.shop, p.shop AS theirs, price, paid FROM orders o {how} JOIN payments p ON o.shop = p.shop AND "
+        + NEAR
+    )
+    met = [("kiel", "kiel", 5, 5), ("kiel", "kiel", 7, 7)]
+    left, right = [("oslo", None, 2, None), (None, None, 4, None)], [(None, "oslo", None, 9), (None, None, None, 1)]
+    assert told(query.format(how="LEFT")) == sorted(met + left, key=repr)
+    assert told(query.format(how="RIGHT")) == sorted(met + right, key=repr)
+    assert told(query.format(how="FULL")) == sorted(met + left + right, key=repr)
+
+
+def test_a_key_of_another_name_is_no_value_of_the_other_row() -> None:
+    query = f"SELECT price, paid FROM orders o FULL JOIN payments p ON price = paid AND {NEAR}"
+    assert told(query) == [(2, None), (4, None), (5, 5), (7, 7), (None, 1), (None, 9)]
+
+
+@pytest.mark.parametrize("columns", ["price, paid, o.shop, p.shop AS shop_right", "*"])
+def test_all_columns_of_an_outer_join_have_both_keys(columns: str) -> None:
+    query = f"SELECT {columns} FROM orders o FULL JOIN payments p ON price = paid AND {NEAR}"
+    rows = result(query).select("price", "paid", "shop", "shop_right").rows()
+    assert sorted(rows, key=repr) == [
+        *[(2, None, "oslo", None), (4, None, None, None), (5, 5, "kiel", "kiel"), (7, 7, "kiel", "kiel")],
+        *[(None, 1, None, None), (None, 9, None, "oslo")],
+    ]
+
+
+def test_a_key_that_both_sides_call_alike_is_that_of_the_row_that_is_there() -> None:
+    met = [("kiel", 5, 5), ("kiel", 7, 7)]
+    alone = [("oslo", 2, None), (None, 4, None), ("oslo", None, 9), (None, None, 1)]
+    for columns in ("shop, price, paid", "*"):
+        query = f"SELECT {columns} FROM orders o FULL JOIN payments p ON o.shop = p.shop AND {NEAR}"
+        rows = result(query).select("shop", "price", "paid").rows()
+        assert sorted(rows, key=repr) == sorted(met + alone, key=repr)
+
+
+def test_rows_without_a_partner_are_found_by_their_key() -> None:
+    query = f"SELECT price FROM orders o LEFT JOIN payments p ON o.shop = p.shop AND {NEAR} WHERE p.shop"
+    assert told(f"{query} IS NULL") == [(2,), (4,)]
+    assert told(f"{query} = 'oslo'") == []
+    assert told(f"{query} = 'kiel'") == [(5,), (7,)]
+
+
+def test_windows_without_a_partner_are_found_by_their_bounds() -> None:
+    query = (
+        f"SELECT price, paid FROM {TUMBLED.format(how='FULL')} ON o.shop = p.shop AND o.window_start = p.window_start"
+    )
+    met = [(5, 5), (5, 7), (7, 5), (7, 7)]
+    assert told(f"{query} WHERE p.window_start IS NULL") == [(2, None), (4, None)]
+    assert told(f"{query} WHERE o.window_end IS NULL") == [(None, 1), (None, 9)]
+    assert told(f"{query} WHERE p.shop IS NULL AND price = 2") == [(2, None)]
+    assert told(f"{query} WHERE o.window_start = p.window_start") == met
+    assert len(told(f"{query} WHERE window_start IS NOT NULL")) == 8
+
+
+def test_all_columns_stand_beside_others() -> None:
+    near = f"o.shop = p.shop AND {NEAR}"
+    beside = result(f"SELECT *, price + paid AS both FROM orders o JOIN payments p ON {near}")
+    assert beside.columns == ["ts", "shop", "price", "ts_right", "paid", "both"]
+    assert sorted(beside["both"]) == [10, 14]
+    alone = result(f"SELECT * FROM orders o JOIN payments p ON {near}")
+    assert beside.select(alone.columns).equals(alone)
+
+
+def test_all_columns_of_windows_stand_beside_others() -> None:
+    joined = f"FROM {TUMBLED.format(how='LEFT')} ON o.shop = p.shop AND o.window_start = p.window_start"
+    beside, alone = result(f"SELECT *, price + 1 AS more {joined}"), result(f"SELECT * {joined}")
+    assert set(beside.columns) == {*alone.columns, "more"}
+    alone = alone.drop("pane")  # which has the time of the run
+    assert beside.select(alone.columns).equals(alone)
+
+
+def test_a_side_calls_its_key_by_its_own_name() -> None:
+    query = f"SELECT p.* FROM orders o LEFT JOIN payments p ON price = paid AND {NEAR}"
+    assert result(query).columns == ["ts_right", "shop_right", "paid"]
+    assert sorted(result(query)["paid"].to_list(), key=repr) == [5, 7, None, None]
