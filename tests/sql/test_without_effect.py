@@ -277,3 +277,15 @@ def test_queries_of_with_read_those_before_them() -> None:
 def test_a_query_of_with_may_be_called_like_the_table_it_reads() -> None:
     query = f"WITH orders AS (SELECT * FROM orders WHERE n > 5) {COUNTED}"
     assert ev.sql(query, orders=ORDERS).panes.height == 0
+
+
+COUNTED_ORDERS = "SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE) GROUP BY window_start"
+
+
+def test_declarations_that_several_queries_share_need_not_all_be_read() -> None:
+    assert ev.sql(DECLARED + COUNTED_ORDERS, orders=ORDERS) is not None
+
+
+def test_a_declaration_of_a_table_that_is_given_is_not_taken_for_another_one() -> None:
+    with pytest.raises(ev.PlanError, match="payments= was given"):
+        ev.sql(f"CREATE STREAM payments WATERMARK FOR ts AS ts; {COUNTED_ORDERS}", orders=ORDERS, payments=PAYMENTS)

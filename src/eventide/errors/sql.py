@@ -64,11 +64,6 @@ def not_here(what: str, mend: str) -> PlanError:
     return PlanError(f"{what} is not supported. {mend}")
 
 
-def stream_twice(name: str) -> PlanError:
-    """Two declarations of one name."""
-    return PlanError(f"CREATE STREAM {name}: this stream was declared before. Declare each stream once.")
-
-
 def no_such_table(name: str, known: Iterable[str]) -> PlanError:
     """A table that nobody gave."""
     known = list(known)
@@ -277,16 +272,6 @@ def filter_not_for(name: str) -> PlanError:
 def bad_ordinal(number: str, most: int) -> PlanError:
     """GROUP BY 7."""
     return PlanError(f"GROUP BY {number}: SELECT has {most} columns. Name one of them, or give its number from 1.")
-
-
-def name_twice(name: str) -> PlanError:
-    """Two columns of one name."""
-    return PlanError(f"Two columns are named {name!r}. Give one of them another name with AS.")
-
-
-def name_is_ours(name: str) -> PlanError:
-    """An alias that Eventide needs."""
-    return PlanError(f"{name!r} is the name of a column that every result has. Choose another name with AS.")
 
 
 def numbered_rows_filtered(table: str, option: str) -> PlanError:

@@ -53,3 +53,18 @@ def names_alike(one: str, other: str) -> PlanError:
     return PlanError(
         f"Columns named {one!r} and {other!r} are not told apart everywhere. Give one of them another name with AS."
     )
+
+
+def stream_twice(name: str) -> PlanError:
+    """Two declarations of one name."""
+    return PlanError(f"CREATE STREAM {name}: this stream was declared before. Declare each stream once.")
+
+
+def name_twice(name: str) -> PlanError:
+    """Two columns of one name."""
+    return PlanError(f"Two columns are named {name!r}. Give one of them another name with AS.")
+
+
+def name_is_ours(name: str) -> PlanError:
+    """An alias that Eventide needs."""
+    return PlanError(f"{name!r} is the name of a column that every result has. Choose another name with AS.")

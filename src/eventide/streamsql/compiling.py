@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -48,11 +48,18 @@ def compiled(statements: Statements, given: Mapping[str, tuple[str, ...]] | None
         found = relation(statements.query.copy(), Scope(statements.streams, given))
         if not isinstance(found, Compiled):
             raise At(statements.query, errors.nothing_to_do())
-        read = sorted({one.stream.name for one in found.inputs.values()})
-        for name, node in statements.streams.items():
-            if name.lower() not in {one.lower() for one in read}:
-                raise At(node.this, name_errors.stream_not_read(name, read))
+        _refuse_misspelt(statements.streams, sorted({one.stream.name for one in found.inputs.values()}), given or ())
         return found
+
+
+def _refuse_misspelt(streams: Mapping[str, CreateStream], read: Sequence[str], given: Collection[str]) -> None:
+    """A declaration that no query reads has no effect. It may serve other queries, unless a stream lacks its own."""
+    used, there = {one.lower() for one in read}, {one.lower() for one in given}
+    if used <= {one.lower() for one in streams}:
+        return
+    for name, node in streams.items():
+        if name.lower() not in used | there:
+            raise At(node.this, name_errors.stream_not_read(name, read))
 
 
 def statements(text: str) -> Statements:
@@ -75,7 +82,7 @@ def _read(text: str) -> Statements:
         if isinstance(node, CreateStream):
             name = declared(node).name  # also what the query does not read is refused if it is wrong
             if name.lower() in {one.lower() for one in streams}:
-                raise At(node.this, errors.stream_twice(name))
+                raise At(node.this, name_errors.stream_twice(name))
             streams[name] = node
             continue
         explain = isinstance(node, Explain)

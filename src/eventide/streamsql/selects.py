@@ -89,13 +89,13 @@ def refuse_taken(name: str, others: Iterable[str], at: exp.Expr) -> None:
     """Names of columns differ, and not in upper and lower case only: not every engine would tell them apart."""
     for other in others:
         if other.lower() == name.lower():
-            raise At(at, errors.name_twice(name) if other == name else name_errors.names_alike(other, name))
+            raise At(at, name_errors.name_twice(name) if other == name else name_errors.names_alike(other, name))
 
 
 def refuse_reserved(name: str, expression: exp.Expr, at: exp.Expr) -> None:
     """Columns that every result has keep their names, and no others get them."""
     if name.lower() in RESERVED and (name not in RESERVED or expression != column(name)):
-        raise At(at, errors.name_is_ours(name))
+        raise At(at, name_errors.name_is_ours(name))
 
 
 def refuse_clauses(query: exp.Expr) -> None:
