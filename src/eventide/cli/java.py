@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -66,10 +66,11 @@ def own_java() -> Iterator[Java]:
     before = {one: signal.signal(one, java.interrupt) for one in _SIGNALS}
     try:
         with _known_to_spark(java):
-            yield java
-    except KeyboardInterrupt:
-        java.end()
-        raise
+            try:
+                yield java
+            except KeyboardInterrupt:
+                java.end()
+                raise
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
@@ -80,16 +81,32 @@ def _known_to_spark(java: Java) -> Iterator[None]:
     try:
         context: Any = import_module("pyspark.core.context")
         gateway: Any = import_module("pyspark.java_gateway")
+        counters: Any = import_module("pyspark.accumulators")
     except ImportError:  # which is told where a session is asked for
         yield
         return
-    popen, signals = gateway.Popen, context.signal
-    gateway.Popen = java.start
-    context.signal = SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda number, handler: None)
+    signals = SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda number, handler: None)
+    told = _without_end(counters.UpdateRequestHandler.handle)
+    changed = [(gateway, "Popen", java.start), (context, "signal", signals)]
+    changed.append((counters.UpdateRequestHandler, "handle", told))
+    before = [getattr(place, name) for place, name, _ in changed]
+    for place, name, value in changed:
+        setattr(place, name, value)
     try:
         yield
     finally:
-        gateway.Popen, context.signal = popen, signals
+        for (place, name, _), value in zip(changed, before, strict=True):
+            setattr(place, name, value)
+
+
+def _without_end(handle: Callable[[Any], None]) -> Callable[[Any], None]:
+    """What Spark does with counts from Java; that Java has ended is told by the command, and not by a stack trace."""
+
+    def quiet(self: Any) -> None:
+        with suppress(EOFError, ConnectionError):
+            handle(self)
+
+    return quiet
 
 
 def _send(process: subprocess.Popen[Any], number: int) -> None:

@@ -15,17 +15,19 @@ from eventide.cli import screen
 from eventide.cli.addresses import Address
 from eventide.cli.failing import FAILED, INTERRUPTED, failed
 from eventide.cli.jobs import Job
-from eventide.cli.stopping import stopping
+from eventide.cli.stopping import gone, stopping
 from eventide.errors import DataError
 from eventide.errors import cli as errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from eventide.cli.progress import Progress
     from eventide.spark.metrics import BatchMetrics
 
 AVAILABLE_NOW = "available_now"
+_STOPPING = "Stopping after this batch; Ctrl-C again breaks it off."
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,16 @@ def execute(order: Order, spark: SparkSession) -> None:
 
     progress = Progress(len(order.job.pipelines))
     rows = _rows(order, spark)
-    try:
-        with stopping(spark) as asked, _shown(progress, json=order.json) as shown:
-            _run(order, rows, [progress, *_writers(order), shown], asked)
-    except DataError as cause:
-        raise failed(cause, FAILED) from None
+    console = screen.remarks()
+    with stopping(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as asked:
+        try:
+            with _shown(progress, console, json=order.json) as shown:
+                _run(order, rows, [progress, *_writers(order), shown], asked)
+        except DataError as cause:
+            raise failed(cause, FAILED) from None
+        except Exception:
+            if not (asked.is_set() and gone(spark)):
+                raise
     if not order.json:
         _sum_up(order, progress, stopped=asked.is_set())
     if asked.is_set():
@@ -67,6 +74,8 @@ def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]
             listener(one)
 
     def once() -> None:
+        if asked.is_set():
+            return
         query = order.job.start(
             rows,
             **_sinks(order),
@@ -121,9 +130,8 @@ def _writers(order: Order) -> list[Callable[[BatchMetrics], None]]:
 
 
 @contextmanager
-def _shown(progress: Progress, *, json: bool) -> Iterator[Callable[[BatchMetrics], None]]:
+def _shown(progress: Progress, console: Console, *, json: bool) -> Iterator[Callable[[BatchMetrics], None]]:
     """JSON for machines, a picture on a terminal, a line a batch elsewhere."""
-    console = screen.remarks()
     if json:
         from eventide.cli.history import as_json
 
