@@ -192,3 +192,11 @@ def test_before_the_first_batch_progress_says_so() -> None:
 @given(st.lists(st.floats(0, 1e9), max_size=50))
 def test_a_sparkline_has_a_bar_for_each_value(values: list[float]) -> None:
     assert len(sparkline(values)) == len(values)
+
+
+@pytest.mark.parametrize(("first", "ended"), [(True, True), (False, False)])
+def test_rows_for_a_stream_that_was_drained_before_are_known(first: bool, ended: bool) -> None:
+    progress = Progress()
+    progress(BatchMetrics(batch=0, depth=0, at=1, rows=2, late=2, drained=first))
+    progress(BatchMetrics(batch=1, depth=0, at=2, drained=True))
+    assert progress.ended is ended

@@ -38,6 +38,7 @@ class Progress:
         self._arrived: deque[tuple[float, int]] = deque()
         self.last: dict[int, BatchMetrics] = {}  # by operator
         self.rows = self.in_windows = 0
+        self._begun_drained = False
         self.late = 0
         self.dead: Counter[str] = Counter()  # by reason
         self.panes: Counter[str] = Counter()
@@ -45,6 +46,8 @@ class Progress:
 
     def __call__(self, one: BatchMetrics) -> None:
         """A batch has ended."""
+        if not self.last:
+            self._begun_drained = one.drained
         self.last[one.depth] = one
         if one.depth == 0:
             self._count_rows(one)
@@ -61,6 +64,11 @@ class Progress:
             return 0.0
         since = max(self._began, self._clock() - _RECENT)
         return sum(rows for at, rows in self._arrived if at >= since) / max(self._clock() - since, 1.0)
+
+    @property
+    def ended(self) -> bool:
+        """Whether rows came to a stream that had been drained before."""
+        return self._begun_drained and self.late > 0 and not self.in_windows
 
     @property
     def batch(self) -> int | None:

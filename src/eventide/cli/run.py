@@ -56,7 +56,11 @@ def run(
         typer.Option(help="available_now (read what is there, then end), or a length of time between batches."),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Read what is there, then end the stream: all open windows fire.")
+        bool,
+        typer.Option(
+            "--drain",
+            help="Read what is there, then end the stream: all open windows fire. Then the checkpoint has ended, too.",
+        ),
     ] = False,
     trace: Annotated[
         Path | None, typer.Option(help="Write what happens, with the windows of panes, for eventide plot.")
@@ -70,7 +74,7 @@ def run(
     """Run a pipeline, or a chain of them, and show how far it has come."""
     from eventide.cli.addresses import read_sources
     from eventide.cli.jobs import load
-    from eventide.cli.running import Order, execute
+    from eventide.cli.running import Order, check, execute
     from eventide.cli.sessions import started
 
     loaded = load(job)
@@ -84,6 +88,7 @@ def run(
         json=json,
         trace=trace,
     )
+    check(order)
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
     with started(loaded.name, folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
         execute(order, spark)

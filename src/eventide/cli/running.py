@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from eventide.spark.metrics import BatchMetrics
 
 AVAILABLE_NOW = "available_now"
+_ENDED = "The stream of this checkpoint has ended: all rows were late. Name another --checkpoint."
 _STOPPING = "Stopping after this batch; Ctrl-C again breaks it off."
 
 
@@ -42,6 +43,16 @@ class Order:
     drain: bool = False
     json: bool = False
     trace: Path | None = None
+
+
+def check(order: Order) -> None:
+    """Refuse what is known to go wrong, before Spark is started."""
+    from eventide.cli.history import was_drained
+
+    if not order.sources and order.job.rows is None:
+        raise errors.no_rows(order.job.path)
+    if was_drained(order.checkpoint):
+        raise errors.was_drained(order.checkpoint)
 
 
 def execute(order: Order, spark: SparkSession) -> None:
@@ -105,8 +116,7 @@ def _rows(order: Order, spark: SparkSession) -> Any:
         from eventide.cli.places import by_input
 
         return by_input(spark, order.sources, fused=not order.job.computes)
-    if order.job.rows is None:
-        raise errors.no_rows(order.job.path)
+    assert order.job.rows is not None  # as was checked
     return order.job.rows(spark)
 
 
@@ -163,5 +173,7 @@ def _sum_up(order: Order, progress: Progress, *, stopped: bool) -> None:
     for output, what, some in (("late", "late rows", late), ("dead", "dead letters", dead)):
         if some and output not in order.outputs:
             console.print(f"The {what} are in {order.checkpoint.rstrip('/')}/eventide/{output}", soft_wrap=True)
+    if progress.ended:
+        console.print(_ENDED, soft_wrap=True)
     if stopped:
         console.print("Stopped. The same command goes on where it was.")
