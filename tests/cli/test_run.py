@@ -73,3 +73,23 @@ def test_the_line_of_a_batch_says_that_the_stream_is_drained() -> None:
 def test_a_job_without_rows_is_refused_before_spark_starts(tmp_path: Path) -> None:
     told = run(tmp_path, "--sink", "noop")
     assert told.exit_code == 2 and "What are the rows" in told.stderr
+
+
+def test_a_job_whose_rows_are_no_function_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    told = run(tmp_path, job=f"{PIPELINE}rows = 5\n")
+    assert told.exit_code == 2 and "rows is 5, and not a function" in told.stderr
+
+
+@pytest.mark.parametrize("output", ["--sink", "--late", "--dead"])
+def test_rows_are_not_printed_among_json(tmp_path: Path, output: str) -> None:
+    sink = [] if output == "--sink" else ["--sink", "noop"]
+    told = run(tmp_path, "--source", "rate:1", "--json", *sink, output, "console")
+    assert told.exit_code == 2 and f"Name another {output}" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "run"])
+def test_what_a_job_prints_is_no_result(tmp_path: Path, command: str) -> None:
+    (tmp_path / "job.py").write_text(f"print('hello')\n{PIPELINE}", encoding="utf-8")
+    words = ["--source", "rate:1", "--sink", "noop", "--json"] if command == "run" else []
+    told = typed(command, str(tmp_path / "job.py"), *words)
+    assert "hello" not in told.stdout and "hello" in told.stderr

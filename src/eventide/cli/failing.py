@@ -114,13 +114,13 @@ def told(cause: Exception) -> str:
         return str(cause)
     if isinstance(cause, OSError) and cause.strerror and cause.filename:
         return f"{cause.filename!r}: {cause.strerror}."
-    text = _shortened(str(cause)) or "no message"
+    text = shortened(str(cause)) or "no message"
     if type(cause).__module__.startswith(("pyspark", "py4j")):
         return str(errors.of_spark(text))
     return str(errors.unexpected(type(cause).__name__, text))
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """Without Java's stack; where a function of the user's failed, where that was, and no more."""
     found = _STACK.search(text)
     ours = (text if found is None else text[: found.start()]).rpartition(_TRACE)[2]

@@ -95,13 +95,14 @@ def run(
 
 
 def outputs(sink: str | None, late: str | None, dead: str | None, *, json: bool = False) -> dict[str, Address]:
-    """The outputs that were named; panes go to the console, unless that is taken by JSON."""
+    """The outputs that were named; panes go to the console. With JSON nothing else is printed."""
     from eventide.cli.addresses import read_address
     from eventide.errors import cli as errors
 
-    if json and (sink or "console").startswith("console"):
-        raise errors.console_and_json()
     named = {"panes": ("sink", sink or "console"), "late": ("late", late), "dead": ("dead", dead)}
+    for end, text in named.values():
+        if json and text is not None and text.partition(":")[0] == "console":
+            raise errors.console_and_json(end)
     return {name: read_address(text, end) for name, (end, text) in named.items() if text}  # type: ignore[arg-type]
 
 

@@ -116,8 +116,7 @@ def _rows(order: Order, spark: SparkSession) -> Any:
         from eventide.cli.places import by_input
 
         return by_input(spark, order.sources, fused=not order.job.computes)
-    assert order.job.rows is not None  # as was checked
-    return order.job.rows(spark)
+    return order.job.read(spark)
 
 
 def _sinks(order: Order) -> dict[str, Any]:

@@ -29,6 +29,16 @@ def no_job(path: str) -> PlanError:
     return PlanError(f"There is no file {path!r}. Name a Python file that defines a pipeline, or a file with SQL.")
 
 
+def job_is_directory(path: str) -> PlanError:
+    """A directory, where a file belongs."""
+    return PlanError(f"{path!r} is a directory. Name the Python file in it that defines the pipeline.")
+
+
+def not_text(path: str, position: int) -> PlanError:
+    """A file that no text editor has written."""
+    return PlanError(f"{path!r} is not UTF-8: the byte at {position:,} does not belong there. Save it as UTF-8 text.")
+
+
 def not_a_job(path: str) -> PlanError:
     """A file of another kind."""
     return PlanError(f"{path!r} is not a job. It must be a Python file (.py), or one with SQL (.sql).")
@@ -63,6 +73,19 @@ def no_rows(path: str) -> PlanError:
     return PlanError(
         f"What are the rows of {path}? Give --source (such as --source parquet:/data/orders), or define in the job: "
         "def rows(spark): return spark.readStream…"
+    )
+
+
+def rows_is_no_function(path: str, value: object) -> PlanError:
+    """Something else under that name."""
+    return PlanError(f"{path}: rows is {value!r}, and not a function. Write: def rows(spark): return spark.readStream…")
+
+
+def not_rows(path: str, value: object) -> PlanError:
+    """Something else where rows belong."""
+    return PlanError(
+        f"{path}: rows(spark) gives {value!r}, and not a DataFrame. Write: return spark.readStream…, or for several "
+        "inputs a dict of them by their names."
     )
 
 
@@ -238,9 +261,9 @@ def bad_column(text: str, known: Sequence[str]) -> PlanError:
     return PlanError(f"--column {text!r}: write NAME:TYPE with a type of: {', '.join(known)}.")
 
 
-def console_and_json() -> PlanError:
+def console_and_json(end: str) -> PlanError:
     """Two things that both want stdout."""
-    return PlanError("--json prints batches on stdout, where the console sink prints rows. Name another --sink.")
+    return PlanError(f"--json prints batches on stdout, where the console sink prints rows. Name another --{end}.")
 
 
 def no_batch(path: str) -> PlanError:
