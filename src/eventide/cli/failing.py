@@ -1,7 +1,7 @@
 """What goes wrong, told in a sentence; and the exit code, which says whose turn it is.
 
 0: all is well. 1: the query failed, or what was compared differs. 2: the command, the job or the settings are wrong.
-130: interrupted.
+130: interrupted. 141: nobody reads what is printed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from eventide.cli.unheard import UNHEARD, hush, unread
 from eventide.errors import EventideError
 from eventide.errors import cli as errors
 
@@ -78,6 +79,11 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError as cause:
+            if not unread():
+                raise failed(cause) from None
+            hush()
+            raise typer.Exit(UNHEARD) from None
         except Exception as cause:
             raise failed(cause) from None
 
@@ -91,8 +97,13 @@ def failed(cause: Exception, code: int | None = None) -> typer.Exit:
         _keep_log(cause)
     if code is not None:
         return typer.Exit(code)
-    mistake = isinstance(cause, EventideError | OSError | ImportError) or type(cause).__name__ in _MISTAKES
-    return typer.Exit(MISTAKE if mistake else FAILED)
+    return typer.Exit(MISTAKE if _is_mistake(cause) else FAILED)
+
+
+def _is_mistake(cause: Exception) -> bool:
+    if isinstance(cause, OSError):  # a file that was named; and not a full disk, or a line that is cut
+        return cause.filename is not None
+    return isinstance(cause, EventideError | ImportError) or type(cause).__name__ in _MISTAKES
 
 
 def _keep_log(cause: Exception) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from eventide.cli import screen
 from eventide.cli.addresses import Address
 from eventide.cli.failing import FAILED, INTERRUPTED, failed
 from eventide.cli.jobs import Job
-from eventide.cli.stopping import gone, stopping
+from eventide.cli.stopping import Stop, gone, stopping
+from eventide.cli.unheard import UNHEARD, Printed
 from eventide.errors import DataError
 from eventide.errors import cli as errors
 
@@ -64,20 +64,22 @@ def execute(order: Order, spark: SparkSession) -> None:
     console = screen.remarks()
     with stopping(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as asked:
         try:
-            with _shown(progress, console, json=order.json) as shown:
+            with _shown(progress, console, asked, json=order.json) as shown:
                 _run(order, rows, [progress, *_writers(order), shown], asked)
         except DataError as cause:
             raise failed(cause, FAILED) from None
         except Exception:
             if not (asked.is_set() and gone(spark)):
                 raise
+    if asked.unheard:
+        raise typer.Exit(UNHEARD)
     if not order.json:
         _sum_up(order, progress, stopped=asked.is_set())
     if asked.is_set():
         raise typer.Exit(INTERRUPTED)
 
 
-def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]], asked: threading.Event) -> None:
+def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]], asked: Stop) -> None:
     from eventide.spark.control import Control
 
     def tell(one: BatchMetrics) -> None:
@@ -89,7 +91,7 @@ def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]
             return
         query = order.job.start(
             rows,
-            **_sinks(order),
+            **_sinks(order, asked),
             checkpoint=order.checkpoint,
             trigger=order.trigger,
             name=order.job.name,
@@ -119,12 +121,15 @@ def _rows(order: Order, spark: SparkSession) -> Any:
     return order.job.read(spark)
 
 
-def _sinks(order: Order) -> dict[str, Any]:
+def _sinks(order: Order, asked: Stop) -> dict[str, Any]:
     from eventide.cli.history import History
     from eventide.cli.places import sink
     from eventide.cli.tracing import Traced
 
     found: dict[str, Any] = {name: sink(address) for name, address in order.outputs.items()}
+    for name, address in order.outputs.items():
+        if address.kind == "console":
+            found[name] = Printed(found[name], asked.nobody_reads)
     if order.trace is not None:
         found["panes"] = Traced(found["panes"], History(order.trace, most=1 << 40))
     return found
@@ -139,12 +144,20 @@ def _writers(order: Order) -> list[Callable[[BatchMetrics], None]]:
 
 
 @contextmanager
-def _shown(progress: Progress, console: Console, *, json: bool) -> Iterator[Callable[[BatchMetrics], None]]:
+def _shown(
+    progress: Progress, console: Console, asked: Stop, *, json: bool
+) -> Iterator[Callable[[BatchMetrics], None]]:
     """JSON for machines, a picture on a terminal, a line a batch elsewhere."""
     if json:
         from eventide.cli.history import as_json
 
-        yield lambda one: screen.tell_json(as_json(one))
+        def tell(one: BatchMetrics) -> None:
+            try:
+                screen.tell_json(as_json(one))
+            except BrokenPipeError:
+                asked.nobody_reads()
+
+        yield tell
     elif console.is_terminal:
         from rich.live import Live
 

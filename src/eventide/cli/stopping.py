@@ -8,20 +8,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from eventide.cli.unheard import hush
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK = 0.1  # seconds between two looks whether to stop
 
 
+class Stop(threading.Event):
+    """Set once the queries are to stop."""
+
+    unheard = False  # it is because nobody reads what is printed
+
+    def nobody_reads(self) -> None:
+        """Stop, and be quiet about it."""
+        self.unheard = True
+        hush()
+        self.set()
+
+
 @contextmanager
-def stopping(spark: SparkSession, say: Callable[[], None]) -> Iterator[threading.Event]:
+def stopping(spark: SparkSession, say: Callable[[], None]) -> Iterator[Stop]:
     """While it is open, the first signal stops all queries after their batch, and the second breaks everything off.
 
     The event is set once a signal came, and ``say`` is called. The handler only sets it: what waits for Spark
     meanwhile is not torn.
     """
-    asked, over = threading.Event(), threading.Event()
+    asked, over = Stop(), threading.Event()
 
     def handle(number: int, frame: Any) -> None:
         if asked.is_set():
@@ -49,7 +63,7 @@ def gone(spark: SparkSession) -> bool:
         return True
 
 
-def _watch(spark: SparkSession, asked: threading.Event, over: threading.Event, say: Callable[[], None]) -> None:
+def _watch(spark: SparkSession, asked: Stop, over: threading.Event, say: Callable[[], None]) -> None:
     from eventide.spark.control import Control
     from eventide.spark.query import Query
 
@@ -57,7 +71,7 @@ def _watch(spark: SparkSession, asked: threading.Event, over: threading.Event, s
     while not over.wait(_LOOK):
         if not asked.is_set():
             continue
-        if not said:
+        if not said and not asked.unheard:
             say()
             said = True
         try:
