@@ -93,3 +93,14 @@ def test_what_a_job_prints_is_no_result(tmp_path: Path, command: str) -> None:
     words = ["--source", "rate:1", "--sink", "noop", "--json"] if command == "run" else []
     told = typed(command, str(tmp_path / "job.py"), *words)
     assert "hello" not in told.stdout and "hello" in told.stderr
+
+
+def test_a_file_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").touch()
+    told = run(tmp_path, "--source", f"parquet:{tmp_path}/a.parquet", "--sink", "noop")
+    assert told.exit_code == 2 and "is a file. Name the directory" in told.stderr
+
+
+def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    told = run(tmp_path, "--source", "rate:1", "--sink", "noop", "--trace", str(tmp_path))
+    assert told.exit_code == 2 and "Is a directory" in told.stderr

@@ -28,6 +28,11 @@ _OURS = (typer.Exit, typer.Abort, TyperException)  # typer tells of these itself
 _MISTAKES = frozenset({"AnalysisException", "ParseException", "IllegalArgumentException"})  # of Spark's errors
 _STACK = re.compile(r"\n\s*at |\n=== |\nJVM stacktrace|\n\s*== SQL|;\n'|\n\s*SQLSTATE|\nDriver stacktrace")
 _TRACE = "Traceback (most recent call last):\n"
+_FRAME = re.compile(r'(  File "[^"]+", line \d+.*\n(?:    .*\n?)*)')
+_FRAME_FILE = re.compile(r'  File "([^"]+)"')
+_FOREIGN = (str(Path(__file__).parents[1]), str(Path(re.__file__).parents[1]), "<frozen")  # ours, and Python's own
+_MARKERS = re.compile(r"^    [ ~^]+\n", re.MULTILINE)
+_CALLING = re.compile(r"^An error occurred while calling [\w.]+\.\s+: [\w.$]+: ")
 _LONGEST = 2_000
 
 _traces = False
@@ -134,5 +139,16 @@ def told(cause: Exception) -> str:
 def shortened(text: str) -> str:
     """Without Java's stack; where a function of the user's failed, where that was, and no more."""
     found = _STACK.search(text)
-    ours = (text if found is None else text[: found.start()]).rpartition(_TRACE)[2]
-    return ours[:_LONGEST].strip()
+    ours = _CALLING.sub("", text if found is None else text[: found.start()])
+    _, trace, ours = ours.rpartition(_TRACE)
+    return (_own_frames(ours) if trace else ours)[:_LONGEST].strip()
+
+
+def _own_frames(trace: str) -> str:
+    """The frames of the user's own files, and the error: those of Python, Spark and Eventide say nothing to a user."""
+    return "".join("" if _foreign(part) else _MARKERS.sub("", part) for part in _FRAME.split(trace))
+
+
+def _foreign(part: str) -> bool:
+    named = _FRAME_FILE.match(part)
+    return named is not None and (named[1].startswith(_FOREIGN) or "site-packages" in named[1])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from eventide.cli import screen
-from eventide.cli.addresses import Address
+from eventide.cli.addresses import FILES, Address
 from eventide.cli.failing import FAILED, INTERRUPTED, failed
 from eventide.cli.jobs import Job
 from eventide.cli.stopping import Stop, gone, stopping
@@ -48,11 +48,25 @@ class Order:
 def check(order: Order) -> None:
     """Refuse what is known to go wrong, before Spark is started."""
     from eventide.cli.history import was_drained
+    from eventide.spark.control import on_disk
 
     if not order.sources and order.job.rows is None:
         raise errors.no_rows(order.job.path)
+    for address in order.sources.values():
+        if address.kind in FILES and Path(on_disk(address.place) or "").is_file():
+            raise errors.source_is_file(address.kind, address.place)
     if was_drained(order.checkpoint):
         raise errors.was_drained(order.checkpoint)
+    if order.trace is not None:
+        _open_trace(order.trace)
+
+
+def _open_trace(trace: Path) -> None:
+    try:
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        trace.open("a").close()
+    except OSError as cause:
+        raise errors.no_trace(str(trace), cause.strerror or str(cause)) from cause
 
 
 def execute(order: Order, spark: SparkSession) -> None:

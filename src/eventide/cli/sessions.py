@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -42,6 +43,8 @@ def started(
 ) -> Iterator[SparkSession]:
     """A session for one command. One that runs already is used, and left as it was."""
     config = settings(conf or ())
+    if memory is not None and not re.fullmatch(r"[1-9]\d*[kmgt]b?", memory, re.IGNORECASE):
+        raise errors.bad_memory(memory)
     if folder is not None:  # so that workers find what the job imports
         config[_PATH] = f"{folder}:{config[_PATH]}" if _PATH in config else folder
     running = _running()

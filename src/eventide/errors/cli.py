@@ -132,6 +132,17 @@ def bad_address(text: str, kind: str, form: str) -> PlanError:
     return PlanError(f"--{kind} {without_password(text)!r}: write {form}.")
 
 
+def unknown_option(text: str, kind: str, option: str, known: Sequence[str]) -> PlanError:
+    """An option that a sink does not have."""
+    takes = f"Its options are: {', '.join(known)}." if known else "Leave it out."
+    return PlanError(f"--{kind} {without_password(text)!r}: there is no option {option!r} here. {takes}")
+
+
+def source_is_file(kind: str, path: str) -> PlanError:
+    """A file, where files are to come."""
+    return PlanError(f"--source {kind}:{path} is a file. Name the directory in which files come to lie.")
+
+
 def two_sources(name: str) -> PlanError:
     """An input that is given twice."""
     return PlanError(f"--source {name}=… is given twice. Each input has one source.")
@@ -162,6 +173,16 @@ def no_kafka(version: str) -> PlanError:
 def bad_setting(text: str) -> PlanError:
     """Not NAME=VALUE."""
     return PlanError(f"--conf {text!r}: write NAME=VALUE, such as --conf spark.driver.memory=4g.")
+
+
+def bad_memory(text: str) -> PlanError:
+    """Not an amount of memory."""
+    return PlanError(f"--memory {text!r}: write a number and its unit, such as 4g or 512m.")
+
+
+def no_trace(path: str, why: str) -> PlanError:
+    """A history that cannot be written."""
+    return PlanError(f"--trace {path!r} cannot be written: {why}. Name a file, such as revenue.jsonl.")
 
 
 def no_checkpoint(path: str) -> PlanError:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 # Our own message, up to where the worker's or the JVM's stack begins.
-_OURS = re.compile(r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
+_OURS = re.compile(
+    r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)"
+    r"(?=\n\s*\n|\n\tat |\n  File |\s+SQLSTATE: |\n=== |\Z)",
+    re.DOTALL,
+)
 
 _LOOK = 0.005  # seconds between two looks whether a batch runs
 
