@@ -202,7 +202,7 @@ def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path:
         (["--trigger", "10s", "--drain"], "--drain ends the stream"),
         (["--sink", "console", "--json"], "Name another --sink"),
         (["--sink", "sqlit:///x.db"], "Did you mean 'sqlite'?"),
-        (["--conf", "spark.ui.port"], "write NAME=VALUE"),
+        (["--source", "rate:1", "--conf", "spark.ui.port"], "write NAME=VALUE"),
         ([], "What are the rows"),
     ],
 )

@@ -107,11 +107,6 @@ def replays_python() -> PlanError:
     return PlanError("replay compares what a pipeline in Python (job.py) gives. Write the statement as one.")
 
 
-def no_part(what: str, module: str) -> PlanError:
-    """A part of Eventide that this version does not have."""
-    return PlanError(f"{what} needs {module}, which this version of Eventide does not have. Install a newer one.")
-
-
 def unknown_address(text: str, kind: str, known: Sequence[str]) -> PlanError:
     """An address that begins with nothing we know."""
     word = text.partition(":")[0]
@@ -193,9 +188,14 @@ def no_checkpoint(path: str) -> PlanError:
     )
 
 
-def needs_value(action: str, what: str) -> PlanError:
+def needs_value(action: str, what: str, example: str) -> PlanError:
     """A command to a query that lacks what it is about."""
-    return PlanError(f"control … {action} needs {what}. Example: eventide control checkpoints/shop {action} {{…}}")
+    return PlanError(f"control … {action} needs {what}. Example: eventide control checkpoints/shop {action} {example}")
+
+
+def only_for_skip(action: str) -> PlanError:
+    """An option that another command has."""
+    return PlanError(f"control … {action}: --up-to is for skip. Leave it out.")
 
 
 def takes_nothing(action: str, value: str) -> PlanError:
@@ -262,26 +262,6 @@ def empty_stretch(start: str, end: str) -> PlanError:
     return PlanError(f"--from {start} --to {end}: the end must be after the start.")
 
 
-def scale_how() -> PlanError:
-    """Nothing, or two things at once, to do."""
-    return PlanError("Say either --split SEGMENT [--into N], or --merge SEGMENT --merge SEGMENT.")
-
-
-def truncate_where() -> PlanError:
-    """No place, or two."""
-    return PlanError("Say either --mark NUMBER, or --before TIME.")
-
-
-def no_mark(stream: str, what: str) -> PlanError:
-    """No mark to cut at."""
-    return PlanError(f"Stream {stream!r} has no mark {what}. See: eventide marks marks ADDRESS")
-
-
-def bad_column(text: str, known: Sequence[str]) -> PlanError:
-    """Not NAME:TYPE."""
-    return PlanError(f"--column {text!r}: write NAME:TYPE with a type of: {', '.join(known)}.")
-
-
 def console_and_json(end: str) -> PlanError:
     """Two things that both want stdout."""
     return PlanError(f"--json prints batches on stdout, where the console sink prints rows. Name another --{end}.")
@@ -292,11 +272,4 @@ def no_batch(path: str) -> PlanError:
     return PlanError(
         f"What is the input of {path} as a table? Give --source (such as --source parquet:/data/orders): rows(spark) "
         "of the job gives a stream, or there is none."
-    )
-
-
-def no_store(url: str) -> PlanError:
-    """A file that is not there."""
-    return PlanError(
-        f"There is no store {url!r}. Is the path right? eventide marks create makes one with its first stream."
     )
