@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from eventide.cli.java import own_java
 
 JOB = "import eventide as ev\npipeline = ev.stream(time='ts').window(ev.tumbling('1 minute')).agg(n=ev.count())\n"
 # Stands in for a Java that never comes up. Like Spark's own it ignores Ctrl-C, and its output is that of the program.
@@ -70,3 +73,20 @@ def test_a_signal_while_the_program_itself_is_imported_is_an_interrupt() -> None
     code += "sys.meta_path.insert(0, Finder())\nfrom eventide.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
+@pytest.mark.parametrize(("path", "heard"), [("/lib/py4j/java_gateway.py", False), ("/home/me/job.py", True)])
+def test_a_talk_with_java_that_was_cut_off_is_not_logged(
+    caplog: pytest.LogCaptureFixture, path: str, heard: bool
+) -> None:
+    record = logging.LogRecord("root", logging.ERROR, path, 1, "KeyboardInterrupt while sending command.", None, None)
+    with own_java():
+        logging.root.handle(record)
+    assert (record in caplog.records) is heard
+
+
+def test_who_breaks_off_ends_java_in_its_own_group() -> None:
+    with pytest.raises(KeyboardInterrupt), own_java() as java:
+        process = java.start(["sleep", "600"])
+        raise KeyboardInterrupt
+    assert process.returncode == -signal.SIGTERM

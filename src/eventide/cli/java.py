@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +47,7 @@ class Java:
 
     def end(self) -> None:
         """End it, without a word to Spark: the talk with it may have been cut off in the middle."""
+        logging.getLogger("py4j").propagate = False  # it only has to say that nobody is there
         for one in self._processes:
             _send(one, signal.SIGTERM)
         for one in self._processes:
@@ -65,7 +68,7 @@ def own_java() -> Iterator[Java]:
     java = Java()
     before = {one: signal.signal(one, java.interrupt) for one in _SIGNALS}
     try:
-        with _known_to_spark(java):
+        with _known_to_spark(java), _quiet():
             try:
                 yield java
             except KeyboardInterrupt:
@@ -97,6 +100,20 @@ def _known_to_spark(java: Java) -> Iterator[None]:
     finally:
         for (place, name, _), value in zip(changed, before, strict=True):
             setattr(place, name, value)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What Spark uses to talk to Java logs, as an error of the program, that a talk was interrupted: not shown."""
+
+    def heard(record: logging.LogRecord) -> bool:
+        return "py4j" not in Path(record.pathname).parts
+
+    logging.root.addFilter(heard)
+    try:
+        yield
+    finally:
+        logging.root.removeFilter(heard)
 
 
 def _without_end(handle: Callable[[Any], None]) -> Callable[[Any], None]:
