@@ -47,6 +47,11 @@ def test_a_command_is_sent(checkpoint: Path, words: list[str], command: dict[str
         (["note"], "needs a time"),
         (["note", "yesterday"], "yesterday"),
         (["drain", "west"], "takes no 'west'"),
+        (["drain", "--up-to", "5"], "--up-to is for skip"),
+        (["retire", "west", "--up-to", "5"], "--up-to is for skip"),
+        (["note", "2026-03-01T12:00Z", "--up-to", "5"], "--up-to is for skip"),
+        (["retire"], "Example: eventide control checkpoints/shop retire till-west"),
+        (["note"], "Example: eventide control checkpoints/shop note 2026-03-01T12:00Z"),
         (["stop"], "stop"),
     ],
 )

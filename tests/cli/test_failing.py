@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
 from eventide.cli import failing
 from eventide.cli.screen import quiet_java
-from eventide.errors import DataError
+from eventide.cli.sessions import started
+from eventide.errors import DataError, PlanError
+from eventide.spark.query import understood
 
 
 class SparkError(Exception):
@@ -33,6 +36,41 @@ def test_of_a_function_that_failed_only_its_own_place_is_told() -> None:
         SparkError(f'[STREAM_FAILED] Query {trace}  File "job.py", line 7, in boom\nValueError: no price')
     )
     assert said.startswith('Spark says: File "job.py", line 7, in boom\nValueError: no price\n')
+
+
+def test_frames_of_python_of_spark_and_of_eventide_are_left_out() -> None:
+    frames = [
+        f'  File "{re.__file__}", line 1, in search\n    return 1\n           ^\n',
+        '  File "/usr/lib/site-packages/py4j/clientserver.py", line 644, in _call_proxy\n    return getattr(a)\n',
+        f'  File "{failing.__file__}", line 3, in write\n    write()\n    ^^^^^^^\n',
+        '  File "/home/me/job.py", line 7, in boom\n    float("x")\n    ~~~~~^^^^^\n',
+    ]
+    said = failing.told(
+        SparkError(f"Traceback (most recent call last):\n{''.join(frames)}ValueError: no price\nin all")
+    )
+    own = 'File "/home/me/job.py", line 7, in boom\n    float("x")\nValueError: no price\nin all\n'
+    assert said.startswith(f"Spark says: {own}")
+
+
+def test_that_something_was_called_in_java_is_left_out() -> None:
+    cause = SparkError(
+        "An error occurred while calling o64.parquet.\n: org.apache.spark.SparkException: [FAILED] Not it."
+    )
+    assert failing.told(cause).startswith("Spark says: [FAILED] Not it.")
+
+
+@pytest.mark.parametrize(
+    "rest", [" SQLSTATE: 39000 SQLSTATE: XXKST", "\n=== Streaming Query ===\nIdentifier: a", "\n\n"]
+)
+def test_what_spark_adds_to_our_own_words_is_left_out(rest: str) -> None:
+    text = f"eventide.errors.kinds.PlanError: another plan:\n  window: was 'a', is 'b'{rest}"
+    assert str(understood(Exception(text))) == "another plan:\n  window: was 'a', is 'b'"
+
+
+@pytest.mark.parametrize("memory", ["lots", "4", "-1g", "1.5g", ""])
+def test_memory_that_is_none_is_refused_before_java_starts(memory: str) -> None:
+    with pytest.raises(PlanError, match="such as 4g or 512m"), started("test", memory=memory):
+        pass
 
 
 def test_our_own_words_are_told_as_they_are() -> None:

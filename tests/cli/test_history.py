@@ -117,6 +117,14 @@ def test_a_picture_shows_the_newest_batches() -> None:
     assert "2 batches from 1970-01-01T00:02:28Z to 1970-01-01T00:02:29Z" in page(told, title="", last=2)
 
 
+def test_a_picture_says_that_a_stream_was_drained_and_counts_only_what_was_before() -> None:
+    slow = {"slowest": (("north", 90 * SECOND),), "least_origin": "north"}
+    told = Told([batch(0, **slow), batch(1, **slow, drained=True, watermark=None)], [])
+    html = page(told, title="", last=9)
+    assert "At 1970-01-01T00:01:41Z the stream was drained" in html
+    assert "It held the watermark back in 1 of 1 batches." in html
+
+
 def test_a_picture_without_panes_says_how_to_have_them() -> None:
     assert "--trace" in page(Told([batch(0)], []), title="", last=9)
     assert "--trace" not in page(Told([batch(0)], [window(0)]), title="", last=9)
@@ -134,8 +142,8 @@ def test_where_nothing_was_written_it_is_said_how_to(tmp_path: Path) -> None:
     assert told.exit_code == 2 and "--trace FILE" in told.stderr
 
 
-def shown(progress: Progress) -> str:
-    console = Console(file=io.StringIO(), width=100)
+def shown(progress: Progress, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width)
     console.print(progress)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
@@ -185,6 +193,12 @@ def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
     assert "2 runs of numbers are missing" in picture
 
 
+def test_a_narrow_terminal_has_a_line_for_each_origin() -> None:
+    progress = Progress()
+    progress(batch(0, slowest=(("north", 90 * SECOND), ("west", 95 * SECOND)), origins=2))
+    assert "\nnorth  1970-01-01T00:01:30Z\nwest   1970-01-01T00:01:35Z\n" in shown(progress, width=40)
+
+
 def test_before_the_first_batch_progress_says_so() -> None:
     assert "Waiting for the first batch" in shown(Progress())
 
@@ -192,3 +206,11 @@ def test_before_the_first_batch_progress_says_so() -> None:
 @given(st.lists(st.floats(0, 1e9), max_size=50))
 def test_a_sparkline_has_a_bar_for_each_value(values: list[float]) -> None:
     assert len(sparkline(values)) == len(values)
+
+
+@pytest.mark.parametrize(("first", "ended"), [(True, True), (False, False)])
+def test_rows_for_a_stream_that_was_drained_before_are_known(first: bool, ended: bool) -> None:
+    progress = Progress()
+    progress(BatchMetrics(batch=0, depth=0, at=1, rows=2, late=2, drained=first))
+    progress(BatchMetrics(batch=1, depth=0, at=2, drained=True))
+    assert progress.ended is ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -139,3 +140,41 @@ def test_a_job_says_whether_spark_computes_before_it(tmp_path: Path) -> None:
     plain = load(job(tmp_path, f"import eventide as ev\npipeline = {PIPELINE}"))
     assert not plain.computes
     assert Job("q.sql", plain.pipelines, statement=Statement("orders")).computes
+
+
+def with_rows(place: Path, body: str) -> Job:
+    return load(job(place, f"import eventide as ev\npipeline = {PIPELINE}\n{body}"))
+
+
+def test_what_rows_prints_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loaded = with_rows(tmp_path, "def rows(spark):\n    print('hello')\n    return spark")
+    frame = SimpleNamespace(sparkSession=None)
+    assert loaded.read(frame) is frame
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("def rows(spark):\n    pass", "rows(spark) gives None, and not a DataFrame"),
+        ("def rows(spark):\n    return {'left': 5}", "rows(spark) gives {'left': 5}"),
+        ("def rows(spark):\n    raise RuntimeError('no rows today')", "line 4: RuntimeError: no rows today"),
+        ("def rows():\n    pass", "TypeError: rows() takes 0 positional arguments but 1 was given"),
+    ],
+)
+def test_rows_that_are_none_are_refused_with_the_file(tmp_path: Path, body: str, said: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        with_rows(tmp_path, body).read("a session")
+    assert said in str(refused.value) and "job.py" in str(refused.value)
+
+
+def test_a_job_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_bytes(b"\xff\xfe")
+    with pytest.raises(PlanError, match=r"job\.py.* is not UTF-8"):
+        load(str(tmp_path / "job.py"))
+
+
+def test_a_directory_is_no_job(tmp_path: Path) -> None:
+    (tmp_path / "job.py").mkdir()
+    with pytest.raises(PlanError, match="is a directory"):
+        load(str(tmp_path / "job.py"))

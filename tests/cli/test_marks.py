@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,6 +98,13 @@ def test_scaling_must_be_clear(store: MemoryStore, words: list[str]) -> None:
     assert told.exit_code == 2 and "Say either --split" in told.stderr
 
 
+@pytest.mark.parametrize("words", [["--merge", "1"], ["--merge", "1", "--merge", "1"]])
+def test_one_segment_is_not_merged(store: MemoryStore, words: list[str]) -> None:
+    told = typed("marks", "scale", ORDERS, *words)
+    assert told.exit_code == 2 and "two segments or more" in told.stderr
+    assert [one.number for one in store.stream("orders").segments.open] == [0, 1]
+
+
 def test_what_cannot_be_undone_is_asked_first(store: MemoryStore) -> None:
     assert typed("marks", "seal", ORDERS, answer="n\n").exit_code == 1
     assert not any(one.sealed for one in store.stream("orders").segments.all)
@@ -134,22 +143,44 @@ def test_an_address_without_a_name_is_refused(store: MemoryStore) -> None:
 
 
 def test_the_controller_is_started_with_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-    import runpy
-    import sys
-
     started: list[list[str]] = []
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(runpy, "run_module", lambda *_, **__: started.append(list(sys.argv)))
-    monkeypatch.setattr(sys, "argv", ["eventide"])
-    typed("marks", "controller", "--store", "sqlite:///shop.db", "--help")
-    assert started == [["eventide.marks.controller", "--store", "sqlite:///shop.db", "--help"]]
+    monkeypatch.setattr("eventide.marks.controller.__main__._serve", lambda given: started.append([given.store]))
+    assert typed("marks", "controller", "--store", "sqlite:///shop.db").exit_code == 0
+    assert started == [["sqlite:///shop.db"]]
+
+
+def test_the_controller_is_called_as_it_was_typed() -> None:
+    told = typed("marks", "controller", "--help")
+    assert told.exit_code == 0 and told.stdout.startswith("usage: eventide marks controller")
 
 
 def test_a_store_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
     told = typed("marks", "streams", f"sqlite:///{tmp_path}/shp.db")
     assert told.exit_code == 2 and "There is no store" in told.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["streams", "{store}"], ["writers", "{store}#orders"]])
+def test_a_look_into_another_database_changes_nothing(tmp_path: Path, words: list[str]) -> None:
+    place = tmp_path / "panes.db"
+    with closing(sqlite3.connect(place)) as made:
+        made.execute("CREATE TABLE revenue (n INTEGER)")
+    before = place.read_bytes()
+    told = typed("marks", *(word.replace("{store}", f"sqlite:///{place}") for word in words))
+    assert told.exit_code == 2 and "holds no streams" in told.stderr
+    assert place.read_bytes() == before
+
+
+def test_a_store_is_named_without_a_stream(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/shop.db"
+    typed("marks", "create", f"{store}#orders", "-c", "ts:timestamp")
+    told = typed("marks", "streams", f"{store}#orders")
+    assert told.exit_code == 2 and "without #orders" in told.stderr
+
+
+def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
+    told = typed("marks", "create", f"sqlite:///{tmp_path}/nowhere/shop.db#orders", "-c", "ts:timestamp")
+    assert told.exit_code == 2 and f"There is no directory '{tmp_path}/nowhere'" in told.stderr
 
 
 def test_streams_of_a_file_are_made_and_found(tmp_path: Path) -> None:

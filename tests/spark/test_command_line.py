@@ -182,6 +182,7 @@ def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSe
     assert "0 rows = 0 in windows" in done.stderr
     (operator,) = lines(typed("inspect", shop.checkpoint, "--json"))
     assert operator["watermark"] == "drained"
+    assert {one["standing"] for one in operator["origins"]} == {"drained"}
 
 
 def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path: Path) -> None:
@@ -202,7 +203,7 @@ def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path:
         (["--trigger", "10s", "--drain"], "--drain ends the stream"),
         (["--sink", "console", "--json"], "Name another --sink"),
         (["--sink", "sqlit:///x.db"], "Did you mean 'sqlite'?"),
-        (["--conf", "spark.ui.port"], "write NAME=VALUE"),
+        (["--source", "rate:1", "--conf", "spark.ui.port"], "write NAME=VALUE"),
         ([], "What are the rows"),
     ],
 )

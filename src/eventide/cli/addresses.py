@@ -26,6 +26,11 @@ _FORMS = {
     "sqlite": "sqlite:///FILE#TABLE, such as sqlite:///panes.db#revenue",
     "postgresql": "postgresql://USER@HOST/DATABASE#TABLE",
 }
+_OPTIONS_OF: Mapping[str, tuple[str, ...]] = {
+    "console": ("rows",),
+    "noop": (),
+    "eventide": ("routing_key", "writer_id", "token"),
+}
 # A ? can be part of a path: only what looks like options behind the last one is taken as such.
 _OPTIONS = re.compile(r"\?(\w[\w.]*=[^&]*(?:&\w[\w.]*=[^&]*)*)$")
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -61,10 +66,14 @@ def read_address(text: str, end: End) -> Address:
         raise (errors.not_here if kind in (*SOURCES, *SINKS) else errors.unknown_address)(text, end, known)
     if (not colon or not place) and kind not in _BARE:
         raise errors.bad_address(text, end, _FORMS.get(kind, f"{kind}:PATH, such as {kind}:/data/orders"))
+    if kind == "sqlite" and not re.match(r"sqlite:///(?!:memory:)[^#]", text):
+        raise errors.bad_address(text, end, _FORMS[kind])
     if kind in ("sqlite", "postgresql"):
         url, _, table = text.partition("#")
         return Address(kind, url, name=table or None)
     place, options = _apart(place)
+    if end != "source":
+        _check_options(text, kind, options, end)
     if kind == "eventide":
         return _stream(text, place, options, end)
     if kind == "kafka":
@@ -101,6 +110,15 @@ def _apart(place: str) -> tuple[str, dict[str, str]]:
         return place, {}
     pairs = (option.partition("=") for option in found[1].split("&"))
     return place[: found.start()], {name: unquote(value) for name, _, value in pairs}
+
+
+def _check_options(text: str, kind: str, options: Mapping[str, str], end: End) -> None:
+    """Refuse options that a sink of ours does not have; those of files and topics are Spark's."""
+    for name, value in options.items():
+        if (kind in _OPTIONS_OF and name not in _OPTIONS_OF[kind]) or (kind in FILES and name == "format"):
+            raise errors.unknown_option(text, end, name, _OPTIONS_OF.get(kind, ()))
+        if kind == "console" and not re.fullmatch(r"0*[1-9]\d*", value):
+            raise errors.bad_address(text, end, "console:?rows=50, a number of rows of at least 1")
 
 
 def _stream(text: str, place: str, options: dict[str, str], end: End) -> Address:

@@ -41,8 +41,13 @@ def control(
             "an origin. note: raise the watermark."
         ),
     ],
-    value: Annotated[str | None, typer.Argument(help="The origin, or for note the watermark.")] = None,
-    up_to: Annotated[int | None, typer.Option(help="For skip: the last number that is not waited for.")] = None,
+    value: Annotated[
+        str | None,
+        typer.Argument(help="The origin (for skip none, if the watermark has no origins), or for note the watermark."),
+    ] = None,
+    up_to: Annotated[
+        int | None, typer.Option(help="For skip: the last number that is not waited for. Default: the first gap.")
+    ] = None,
 ) -> None:
     """Tell a query to drain, to stop waiting for something, or to raise its watermark."""
     from eventide.errors import cli as errors
@@ -52,6 +57,8 @@ def control(
     local = on_disk(checkpoint)
     if local is not None and not (Path(local) / "eventide" / "control").is_dir():
         raise errors.no_checkpoint(checkpoint)
+    if up_to is not None and action is not Action.skip:
+        raise errors.only_for_skip(action.value)
     spoken = Control(checkpoint)
     if action is Action.drain:
         if value is not None:
@@ -60,7 +67,8 @@ def control(
     elif action is Action.skip:
         spoken.skip_gap(value, up_to=up_to)
     elif value is None:
-        raise errors.needs_value(action.value, "an origin" if action is Action.retire else "a time")
+        needed = ("an origin", "till-west") if action is Action.retire else ("a time", "2026-03-01T12:00Z")
+        raise errors.needs_value(action.value, *needed)
     elif action is Action.retire:
         spoken.retire(value)
     else:

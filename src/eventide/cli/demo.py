@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from eventide.cli.java import own_java
 from eventide.cli.screen import quiet_java
 
 EXAMPLES = """Examples:
@@ -41,5 +42,5 @@ def demo(
     if show is Show.story:
         story.main(console, picture)
     else:
-        with quiet_java():
+        with own_java(), quiet_java():
             live.main(console, picture)

@@ -9,6 +9,7 @@ import typer
 
 from eventide.cli import screen
 from eventide.cli.failing import FAILED
+from eventide.cli.java import own_java
 
 if TYPE_CHECKING:
     from eventide.cli.checks import Check
@@ -34,7 +35,7 @@ def doctor(
     found = without_spark()
     ready = all(one.state != "missing" for one in found)
     if start and ready:
-        with screen.busy("Starting Spark …", quiet=json), screen.quiet_java():
+        with screen.busy("Starting Spark …", quiet=json), own_java(), screen.quiet_java():
             found.append(on_spark())
     if json:
         for one in found:

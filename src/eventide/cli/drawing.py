@@ -63,14 +63,22 @@ def _intro(batches: Sequence[BatchMetrics]) -> str:
 
 def _said(told: Told, batches: Sequence[BatchMetrics], panes: int) -> str:
     late, dead = sum(one.late for one in batches), sum(sum(one.dead.values()) for one in batches)
-    aside = f"{late:,} late rows, {dead:,} dead letters. "
+    aside = f"{late:,} late rows, {dead:,} dead letters. {_end(batches)}"
     if panes:
         return f"{aside}A number is that of the keys for which the window was told."
     hint = "" if told.windows else "Panes are drawn for a query that runs with --trace."
     return aside + hint
 
 
+def _end(batches: Sequence[BatchMetrics]) -> str:
+    """The end of time cannot be drawn."""
+    ended = next((one for one in batches if one.drained), None)
+    return "" if ended is None else f"At {format_instant(ended.at)} the stream was drained: its time has ended. "
+
+
 def _standing(name: str | None, batches: Sequence[BatchMetrics]) -> str:
+    if batches and batches[-1].drained:
+        batches = [one for one in batches if not one.drained]  # afterwards nobody is waited for
     held = sum(one.least_origin == name for one in batches)
     idle = " It is idle now." if batches and name in batches[-1].idle_origins else ""
     return f"It held the watermark back in {held:,} of {len(batches):,} batches.{idle}"

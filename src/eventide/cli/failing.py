@@ -1,7 +1,7 @@
 """What goes wrong, told in a sentence; and the exit code, which says whose turn it is.
 
 0: all is well. 1: the query failed, or what was compared differs. 2: the command, the job or the settings are wrong.
-130: interrupted.
+130: interrupted. 141: nobody reads what is printed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from eventide.cli.unheard import UNHEARD, hush, unread
 from eventide.errors import EventideError
 from eventide.errors import cli as errors
 
@@ -27,6 +28,11 @@ _OURS = (typer.Exit, typer.Abort, TyperException)  # typer tells of these itself
 _MISTAKES = frozenset({"AnalysisException", "ParseException", "IllegalArgumentException"})  # of Spark's errors
 _STACK = re.compile(r"\n\s*at |\n=== |\nJVM stacktrace|\n\s*== SQL|;\n'|\n\s*SQLSTATE|\nDriver stacktrace")
 _TRACE = "Traceback (most recent call last):\n"
+_FRAME = re.compile(r'(  File "[^"]+", line \d+.*\n(?:    .*\n?)*)')
+_FRAME_FILE = re.compile(r'  File "([^"]+)"')
+_FOREIGN = (str(Path(__file__).parents[1]), str(Path(re.__file__).parents[1]), "<frozen")  # ours, and Python's own
+_MARKERS = re.compile(r"^    [ ~^]+\n", re.MULTILINE)
+_CALLING = re.compile(r"^An error occurred while calling [\w.]+\.\s+: [\w.$]+: ")
 _LONGEST = 2_000
 
 _traces = False
@@ -78,6 +84,11 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError as cause:
+            if not unread():
+                raise failed(cause) from None
+            hush()
+            raise typer.Exit(UNHEARD) from None
         except Exception as cause:
             raise failed(cause) from None
 
@@ -91,8 +102,13 @@ def failed(cause: Exception, code: int | None = None) -> typer.Exit:
         _keep_log(cause)
     if code is not None:
         return typer.Exit(code)
-    mistake = isinstance(cause, EventideError | OSError | ImportError) or type(cause).__name__ in _MISTAKES
-    return typer.Exit(MISTAKE if mistake else FAILED)
+    return typer.Exit(MISTAKE if _is_mistake(cause) else FAILED)
+
+
+def _is_mistake(cause: Exception) -> bool:
+    if isinstance(cause, OSError):  # a file that was named; and not a full disk, or a line that is cut
+        return cause.filename is not None
+    return isinstance(cause, EventideError | ImportError) or type(cause).__name__ in _MISTAKES
 
 
 def _keep_log(cause: Exception) -> None:
@@ -114,14 +130,25 @@ def told(cause: Exception) -> str:
         return str(cause)
     if isinstance(cause, OSError) and cause.strerror and cause.filename:
         return f"{cause.filename!r}: {cause.strerror}."
-    text = _shortened(str(cause)) or "no message"
+    text = shortened(str(cause)) or "no message"
     if type(cause).__module__.startswith(("pyspark", "py4j")):
         return str(errors.of_spark(text))
     return str(errors.unexpected(type(cause).__name__, text))
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """Without Java's stack; where a function of the user's failed, where that was, and no more."""
     found = _STACK.search(text)
-    ours = (text if found is None else text[: found.start()]).rpartition(_TRACE)[2]
-    return ours[:_LONGEST].strip()
+    ours = _CALLING.sub("", text if found is None else text[: found.start()])
+    _, trace, ours = ours.rpartition(_TRACE)
+    return (_own_frames(ours) if trace else ours)[:_LONGEST].strip()
+
+
+def _own_frames(trace: str) -> str:
+    """The frames of the user's own files, and the error: those of Python, Spark and Eventide say nothing to a user."""
+    return "".join("" if _foreign(part) else _MARKERS.sub("", part) for part in _FRAME.split(trace))
+
+
+def _foreign(part: str) -> bool:
+    named = _FRAME_FILE.match(part)
+    return named is not None and (named[1].startswith(_FOREIGN) or "site-packages" in named[1])

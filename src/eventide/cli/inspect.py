@@ -12,7 +12,7 @@ from eventide.cli.sessions import Conf
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eventide.spark.inspecting import OperatorState
+    from eventide.spark.inspecting import OperatorState, Origin
 
 EXAMPLES = """Examples:
 
@@ -68,7 +68,7 @@ def as_json(one: OperatorState) -> dict[str, Any]:
         "origins": [
             {
                 "name": origin.name,
-                "standing": origin.standing,
+                "standing": _standing(one, origin),
                 "watermarks": {str(key): _instant(time) for key, time in origin.watermarks.items()},
             }
             for origin in one.origins
@@ -88,7 +88,7 @@ def show(console: Console, one: OperatorState) -> None:
         if not line.lstrip().startswith(("origin ", "gap ", "windows ")):
             console.print(line, markup=False)
     if one.origins:
-        rows = [(str(o.name), o.standing, ", ".join(map(_text, o.watermarks.values()))) for o in one.origins]
+        rows = [(str(o.name), _standing(one, o), ", ".join(map(_text, o.watermarks.values()))) for o in one.origins]
         console.print(screen.table("origin", "standing", "watermark", rows=rows))
     if one.gaps:
         gaps = [(str(gap.origin), gap.first, gap.last) for gap in one.gaps]
@@ -100,6 +100,13 @@ def show(console: Console, one: OperatorState) -> None:
         console.print(screen.table("from", "to", "keys", "rows", rows=shown))
         if one.windows.height > _MOST:
             console.print(f"and {one.windows.height - _MOST:,} more windows")
+
+
+def _standing(one: OperatorState, origin: Origin) -> str:
+    """As the watermark knows it; but once the stream has ended, nobody is waited for."""
+    from eventide.time import MAX
+
+    return "drained" if one.watermark == MAX else origin.standing
 
 
 def _window(one: OperatorState, row: tuple[Any, ...]) -> dict[str, Any]:

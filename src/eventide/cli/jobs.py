@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eventide.cli.failing import shortened
 from eventide.errors import EventideError
 from eventide.errors import cli as errors
 
@@ -65,6 +67,16 @@ class Job:
             raise errors.unnamed_tables(names)
         return {names[0]: rows}
 
+    def read(self, spark: Any) -> Any:
+        """The rows of the job itself: a DataFrame, or several, with or without names."""
+        assert self.rows is not None
+        with _own_code(self.path):
+            found = self.rows(spark)
+        several = list(found.values()) if isinstance(found, Mapping) else found if isinstance(found, list) else [found]
+        if not several or not all(hasattr(one, "sparkSession") for one in several):
+            raise errors.not_rows(self.path, found)
+        return found
+
     @property
     def folder(self) -> str:
         """Where the modules that it imports may lie."""
@@ -76,9 +88,14 @@ def load(path: str) -> Job:
     file = Path(path)
     if file.suffix not in (".py", ".sql"):
         raise errors.not_a_job(path)
+    if file.is_dir():
+        raise errors.job_is_directory(path)
     if not file.is_file():
         raise errors.no_job(path)
-    text = file.read_text(encoding="utf-8")
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as cause:
+        raise errors.not_text(path, cause.start) from cause
     return of_sql(text, path) if file.suffix == ".sql" else _of_python(path, text)
 
 
@@ -100,7 +117,10 @@ def _of_python(path: str, text: str) -> Job:
     name = "pipelines" if several else "pipeline"
     if name not in names:
         raise errors.no_pipeline(path, [own for own in names if not own.startswith("_")])
-    return Job(path, _checked(path, name, names[name], several=several), names.get("rows"))
+    rows = names.get("rows")
+    if rows is not None and not callable(rows):
+        raise errors.rows_is_no_function(path, rows)
+    return Job(path, _checked(path, name, names[name], several=several), rows)
 
 
 def _run(path: str, text: str) -> dict[str, Any]:
@@ -114,14 +134,23 @@ def _run(path: str, text: str) -> dict[str, Any]:
     sys.path.insert(0, str(Path(path).resolve().parent))  # as python itself does
     sys.modules[_NAME] = module
     try:
-        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
-    except (Exception, SystemExit) as cause:
-        said = str(cause) if isinstance(cause, EventideError) else str(cause) or "no message"
-        kind = "PlanError" if isinstance(cause, EventideError) else type(cause).__name__
-        raise errors.job_failed(path, _line(cause, path), kind, said) from cause
+        with _own_code(path):
+            exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
     finally:
         del sys.modules[_NAME]
     return module.__dict__
+
+
+@contextmanager
+def _own_code(path: str) -> Iterator[None]:
+    """While the user's code runs: what it prints is no result, and what it raises is told with its line."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except (Exception, SystemExit) as cause:
+        kind = "PlanError" if isinstance(cause, EventideError) else type(cause).__name__
+        said = str(cause) if isinstance(cause, EventideError) else shortened(str(cause)) or "no message"
+        raise errors.job_failed(path, _line(cause, path), kind, said) from cause
 
 
 def _line(cause: BaseException, path: str) -> int | None:

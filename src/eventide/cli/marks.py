@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eventide.cli import screen
+from eventide.cli.stores import check_directory, check_store
 
 if TYPE_CHECKING:
     from eventide.marks.segments import Segments
@@ -33,9 +34,12 @@ def streams(
     json: Json = False,
 ) -> None:
     """Show all streams of a store."""
+    from eventide.errors import cli_marks as errors
     from eventide.marks.streams import list_streams
 
-    _check_store(store)
+    if "#" in store:
+        raise errors.store_without_stream(*store.rsplit("#", 1))
+    check_store(store)
     rows = [_stream(_opened(f"{store}#{name}", token)) for name in list_streams(store, token=token)]
     _tell(rows, ("stream", "segments", "events", "writers", "marks", "time"), json=json)
 
@@ -52,6 +56,7 @@ def create(
     """Make a stream."""
     from eventide.marks.streams import create_stream
 
+    check_directory(address)
     made = create_stream(
         address,
         schema=_schema(column),
@@ -129,10 +134,12 @@ def scale(
     json: Json = False,
 ) -> None:
     """Split a segment, or merge several. The order of each key's events stays."""
-    from eventide.errors import cli as errors
+    from eventide.errors import cli_marks as errors
 
     if (split is None) == (not merge):
         raise errors.scale_how()
+    if merge and len(set(merge)) < 2:
+        raise errors.merge_what()
     stream = _opened(address, token)
     after = stream.merge(*(merge or ())) if split is None else stream.split(split, into=into)
     _tell(_segments(stream, after), ("segment", "keys", "follows", "events", "standing"), json=json)
@@ -158,7 +165,7 @@ def truncate(
     token: Token = None,
 ) -> None:
     """Drop the oldest events, up to the cut of a mark."""
-    from eventide.errors import cli as errors
+    from eventide.errors import cli_marks as errors
     from eventide.time import format_instant, instant
 
     if (mark is None) == (before is None):
@@ -190,35 +197,16 @@ def delete(address: Address, yes: Yes = False, token: Token = None) -> None:
 )
 def controller(context: typer.Context) -> None:
     """Start a controller, which makes marks of what writers say. Its own options: controller --help."""
-    import importlib.util
-    import runpy
-    import sys
+    from eventide.marks.controller.__main__ import main
 
-    from eventide.errors import cli as errors
-
-    module = "eventide.marks.controller"
-    if importlib.util.find_spec(module) is None:
-        raise errors.no_part("marks controller", module)
-    sys.argv = [module, *context.args]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    raise typer.Exit(main(context.args, program="eventide marks controller"))
 
 
 def _opened(address: str, token: str | None) -> Stream:
     from eventide.marks.streams import open_stream
 
-    _check_store(address.rpartition("#")[0])
+    check_store(address.rpartition("#")[0])
     return open_stream(address, token=token)
-
-
-def _check_store(url: str) -> None:
-    """Refuse a file that is not there: SQLite would make one for a name that is misspelt."""
-    from pathlib import Path
-
-    from eventide.errors import cli as errors
-    from eventide.sinks.tables.url import sqlite_path
-
-    if url.startswith("sqlite:") and not Path(sqlite_path(url)).is_file():
-        raise errors.no_store(url)
 
 
 def _stream(stream: Stream) -> dict[str, Any]:
@@ -253,7 +241,7 @@ def _segments(stream: Stream, known: Segments) -> list[dict[str, Any]]:
 def _schema(columns: list[str]) -> Any:
     import pyarrow as pa
 
-    from eventide.errors import cli as errors
+    from eventide.errors import cli_marks as errors
 
     types = {
         "string": pa.string(),

@@ -7,7 +7,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -15,12 +14,13 @@ from eventide.demo.telling import COLOURS, behind
 from eventide.time import MAX, MIN, format_instant
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderResult
 
     from eventide.spark.metrics import BatchMetrics
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24  # of the chart of an origin
+_NARROW = 70  # columns of a terminal below which there is no chart
 _RECENT = 10.0  # seconds over which the rate is taken
 _LAGS = 40  # batches whose lag is shown
 
@@ -38,6 +38,7 @@ class Progress:
         self._arrived: deque[tuple[float, int]] = deque()
         self.last: dict[int, BatchMetrics] = {}  # by operator
         self.rows = self.in_windows = 0
+        self._begun_drained = False
         self.late = 0
         self.dead: Counter[str] = Counter()  # by reason
         self.panes: Counter[str] = Counter()
@@ -45,6 +46,8 @@ class Progress:
 
     def __call__(self, one: BatchMetrics) -> None:
         """A batch has ended."""
+        if not self.last:
+            self._begun_drained = one.drained
         self.last[one.depth] = one
         if one.depth == 0:
             self._count_rows(one)
@@ -61,6 +64,11 @@ class Progress:
             return 0.0
         since = max(self._began, self._clock() - _RECENT)
         return sum(rows for at, rows in self._arrived if at >= since) / max(self._clock() - since, 1.0)
+
+    @property
+    def ended(self) -> bool:
+        """Whether rows came to a stream that had been drained before."""
+        return self._begun_drained and self.late > 0 and not self.in_windows
 
     @property
     def batch(self) -> int | None:
@@ -80,14 +88,16 @@ class Progress:
         if one.lag is not None:
             self.lags.append(one.lag.total_seconds())
 
-    def __rich__(self) -> RenderableType:
-        """The picture of it."""
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The picture of it; a narrow one is without bars."""
         if not self.last:
-            return Text("Waiting for the first batch …", style="dim")
+            yield Text("Waiting for the first batch …", style="dim")
+            return
         facts = Table.grid(padding=(0, 2))
         for name, text in self._facts():
             facts.add_row(Text(name, style="dim"), text)
-        return Group(facts, *origin_lines(self._first))
+        yield facts
+        yield from origin_lines(self._first, width=_WIDTH if options.max_width >= _NARROW else 0)
 
     def _facts(self) -> list[tuple[str, Text]]:
         first = self._first
@@ -137,7 +147,8 @@ def origin_lines(one: BatchMetrics, width: int = _WIDTH) -> list[Text]:
         full = round(share * width) if most > least else width
         bar = "█" * full + "─" * (width - full)
         style = "dim" if idle else "yellow" if own == one.least_origin else "green"
-        lines.append(Text.assemble((name.ljust(wide), ""), "  ", (bar, style), "  ", (place, "dim")))
+        chart: list[str | tuple[str, str]] = [(bar, style), "  "] if width else []
+        lines.append(Text.assemble((name.ljust(wide), "" if width else style), "  ", *chart, (place, "dim")))
     if one.origins > len(one.slowest) > 0:
         lines.append(Text(f"and {one.origins - len(one.slowest):,} that are further", style="dim"))
     return lines

@@ -135,7 +135,7 @@ def _check(pipeline: Pipeline) -> None:
 def _rows(spark: SparkSession, job: Job, sources: Mapping[str | None, Address]) -> Any:
     if sources:
         return by_input(spark, sources, streaming=False)
-    rows = job.rows(spark) if job.rows is not None else None
+    rows = job.read(spark) if job.rows is not None else None
     if rows is None or getattr(rows, "isStreaming", True):
         raise errors.no_batch(job.path)
     return rows

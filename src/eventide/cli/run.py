@@ -56,7 +56,11 @@ def run(
         typer.Option(help="available_now (read what is there, then end), or a length of time between batches."),
     ] = None,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Read what is there, then end the stream: all open windows fire.")
+        bool,
+        typer.Option(
+            "--drain",
+            help="Read what is there, then end the stream: all open windows fire. Then the checkpoint has ended, too.",
+        ),
     ] = False,
     trace: Annotated[
         Path | None, typer.Option(help="Write what happens, with the windows of panes, for eventide plot.")
@@ -70,7 +74,7 @@ def run(
     """Run a pipeline, or a chain of them, and show how far it has come."""
     from eventide.cli.addresses import read_sources
     from eventide.cli.jobs import load
-    from eventide.cli.running import Order, execute
+    from eventide.cli.running import Order, check, execute
     from eventide.cli.sessions import started
 
     loaded = load(job)
@@ -84,19 +88,21 @@ def run(
         json=json,
         trace=trace,
     )
+    check(order)
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
     with started(loaded.name, folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
         execute(order, spark)
 
 
 def outputs(sink: str | None, late: str | None, dead: str | None, *, json: bool = False) -> dict[str, Address]:
-    """The outputs that were named; panes go to the console, unless that is taken by JSON."""
+    """The outputs that were named; panes go to the console. With JSON nothing else is printed."""
     from eventide.cli.addresses import read_address
     from eventide.errors import cli as errors
 
-    if json and (sink or "console").startswith("console"):
-        raise errors.console_and_json()
     named = {"panes": ("sink", sink or "console"), "late": ("late", late), "dead": ("dead", dead)}
+    for end, text in named.values():
+        if json and text is not None and text.partition(":")[0] == "console":
+            raise errors.console_and_json(end)
     return {name: read_address(text, end) for name, (end, text) in named.items() if text}  # type: ignore[arg-type]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,20 +11,24 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from eventide.cli import screen
-from eventide.cli.addresses import Address
+from eventide.cli.addresses import FILES, Address
 from eventide.cli.failing import FAILED, INTERRUPTED, failed
 from eventide.cli.jobs import Job
-from eventide.cli.stopping import stopping
+from eventide.cli.stopping import Stop, gone, stopping
+from eventide.cli.unheard import UNHEARD, Printed
 from eventide.errors import DataError
 from eventide.errors import cli as errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from eventide.cli.progress import Progress
     from eventide.spark.metrics import BatchMetrics
 
 AVAILABLE_NOW = "available_now"
+_ENDED = "The stream of this checkpoint has ended: all rows were late. Name another --checkpoint."
+_STOPPING = "Stopping after this batch; Ctrl-C again breaks it off."
 
 
 @dataclass(frozen=True)
@@ -42,24 +45,55 @@ class Order:
     trace: Path | None = None
 
 
+def check(order: Order) -> None:
+    """Refuse what is known to go wrong, before Spark is started."""
+    from eventide.cli.history import was_drained
+    from eventide.spark.control import on_disk
+
+    if not order.sources and order.job.rows is None:
+        raise errors.no_rows(order.job.path)
+    for address in order.sources.values():
+        if address.kind in FILES and Path(on_disk(address.place) or "").is_file():
+            raise errors.source_is_file(address.kind, address.place)
+    if was_drained(order.checkpoint):
+        raise errors.was_drained(order.checkpoint)
+    if order.trace is not None:
+        _open_trace(order.trace)
+
+
+def _open_trace(trace: Path) -> None:
+    try:
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        trace.open("a").close()
+    except OSError as cause:
+        raise errors.no_trace(str(trace), cause.strerror or str(cause)) from cause
+
+
 def execute(order: Order, spark: SparkSession) -> None:
     """Run it to its end, or until it is stopped."""
     from eventide.cli.progress import Progress
 
     progress = Progress(len(order.job.pipelines))
     rows = _rows(order, spark)
-    try:
-        with stopping(spark) as asked, _shown(progress, json=order.json) as shown:
-            _run(order, rows, [progress, *_writers(order), shown], asked)
-    except DataError as cause:
-        raise failed(cause, FAILED) from None
+    console = screen.remarks()
+    with stopping(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as asked:
+        try:
+            with _shown(progress, console, asked, json=order.json) as shown:
+                _run(order, rows, [progress, *_writers(order), shown], asked)
+        except DataError as cause:
+            raise failed(cause, FAILED) from None
+        except Exception:
+            if not (asked.is_set() and gone(spark)):
+                raise
+    if asked.unheard:
+        raise typer.Exit(UNHEARD)
     if not order.json:
         _sum_up(order, progress, stopped=asked.is_set())
     if asked.is_set():
         raise typer.Exit(INTERRUPTED)
 
 
-def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]], asked: threading.Event) -> None:
+def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]], asked: Stop) -> None:
     from eventide.spark.control import Control
 
     def tell(one: BatchMetrics) -> None:
@@ -67,9 +101,11 @@ def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]
             listener(one)
 
     def once() -> None:
+        if asked.is_set():
+            return
         query = order.job.start(
             rows,
-            **_sinks(order),
+            **_sinks(order, asked),
             checkpoint=order.checkpoint,
             trigger=order.trigger,
             name=order.job.name,
@@ -96,17 +132,18 @@ def _rows(order: Order, spark: SparkSession) -> Any:
         from eventide.cli.places import by_input
 
         return by_input(spark, order.sources, fused=not order.job.computes)
-    if order.job.rows is None:
-        raise errors.no_rows(order.job.path)
-    return order.job.rows(spark)
+    return order.job.read(spark)
 
 
-def _sinks(order: Order) -> dict[str, Any]:
+def _sinks(order: Order, asked: Stop) -> dict[str, Any]:
     from eventide.cli.history import History
     from eventide.cli.places import sink
     from eventide.cli.tracing import Traced
 
     found: dict[str, Any] = {name: sink(address) for name, address in order.outputs.items()}
+    for name, address in order.outputs.items():
+        if address.kind == "console":
+            found[name] = Printed(found[name], asked.nobody_reads)
     if order.trace is not None:
         found["panes"] = Traced(found["panes"], History(order.trace, most=1 << 40))
     return found
@@ -121,13 +158,20 @@ def _writers(order: Order) -> list[Callable[[BatchMetrics], None]]:
 
 
 @contextmanager
-def _shown(progress: Progress, *, json: bool) -> Iterator[Callable[[BatchMetrics], None]]:
+def _shown(
+    progress: Progress, console: Console, asked: Stop, *, json: bool
+) -> Iterator[Callable[[BatchMetrics], None]]:
     """JSON for machines, a picture on a terminal, a line a batch elsewhere."""
-    console = screen.remarks()
     if json:
         from eventide.cli.history import as_json
 
-        yield lambda one: screen.tell_json(as_json(one))
+        def tell(one: BatchMetrics) -> None:
+            try:
+                screen.tell_json(as_json(one))
+            except BrokenPipeError:
+                asked.nobody_reads()
+
+        yield tell
     elif console.is_terminal:
         from rich.live import Live
 
@@ -155,5 +199,7 @@ def _sum_up(order: Order, progress: Progress, *, stopped: bool) -> None:
     for output, what, some in (("late", "late rows", late), ("dead", "dead letters", dead)):
         if some and output not in order.outputs:
             console.print(f"The {what} are in {order.checkpoint.rstrip('/')}/eventide/{output}", soft_wrap=True)
+    if progress.ended:
+        console.print(_ENDED, soft_wrap=True)
     if stopped:
         console.print("Stopped. The same command goes on where it was.")

@@ -20,7 +20,11 @@ def results() -> Console:
     """For what was asked for."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True)
+    class Results(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # rich calls it while it handles the error, and would end the program with code 1
+
+    return Results(highlight=False, soft_wrap=True)
 
 
 def remarks() -> Console:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eventide.cli.java import Java, own_java
 from eventide.cli.screen import busy, quiet_java
 from eventide.errors import cli as errors
 
@@ -41,19 +43,35 @@ def started(
 ) -> Iterator[SparkSession]:
     """A session for one command. One that runs already is used, and left as it was."""
     config = settings(conf or ())
+    if memory is not None and not re.fullmatch(r"[1-9]\d*[kmgt]b?", memory, re.IGNORECASE):
+        raise errors.bad_memory(memory)
     if folder is not None:  # so that workers find what the job imports
         config[_PATH] = f"{folder}:{config[_PATH]}" if _PATH in config else folder
-    with busy("Starting Spark …", quiet=quiet):
-        from eventide.spark.session import session
+    running = _running()
+    if running is not None:
+        yield running
+        return
+    with own_java() as java:
+        with busy("Starting Spark …", quiet=quiet):
+            from eventide.spark.session import session
 
-        running = _running()
-        with quiet_java():
-            spark = running or session(f"eventide {name}", master=master, cores=cores, memory=memory, config=config)
+            with quiet_java():
+                spark = session(f"eventide {name}", master=master, cores=cores, memory=memory, config=config)
+        try:
+            yield spark
+        except KeyboardInterrupt:
+            raise  # Java is ended; Spark cannot be asked to stop while another question to it is open
+        except BaseException:
+            _stop(spark, java)
+            raise
+        _stop(spark, java)
+
+
+def _stop(spark: SparkSession, java: Java) -> None:
     try:
-        yield spark
-    finally:
-        if running is None:
-            spark.stop()
+        spark.stop()
+    except Exception:  # it cannot be reached any more: who stops a service ends all of its processes at once
+        java.end()
 
 
 def settings(texts: Sequence[str]) -> dict[str, object]:

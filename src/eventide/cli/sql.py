@@ -37,7 +37,7 @@ def sql(
     from eventide.cli.addresses import read_sources
     from eventide.cli.jobs import of_sql
     from eventide.cli.run import outputs
-    from eventide.cli.running import AVAILABLE_NOW, Order, execute
+    from eventide.cli.running import AVAILABLE_NOW, Order, check, execute
     from eventide.cli.sessions import started
 
     job = of_sql(statement)
@@ -46,8 +46,8 @@ def sql(
         return
     ends, inputs = outputs(sink, "console", "console"), read_sources(source or [])
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
-    with (
-        tempfile.TemporaryDirectory(prefix="eventide-sql-") as place,
-        started("sql", **options) as spark,  # type: ignore[arg-type]
-    ):
-        execute(Order(job, inputs, ends, f"{place}/checkpoint", AVAILABLE_NOW, drain=True), spark)
+    with tempfile.TemporaryDirectory(prefix="eventide-sql-") as place:
+        order = Order(job, inputs, ends, f"{place}/checkpoint", AVAILABLE_NOW, drain=True)
+        check(order)
+        with started("sql", **options) as spark:  # type: ignore[arg-type]
+            execute(order, spark)

@@ -30,7 +30,8 @@ def pane_line(row: dict[str, Any]) -> Text:
 
 def progress_line(one: BatchMetrics, total: int, rate: float, *, what: str = "rows") -> Text:
     """How far a query has come; ``what`` its rows are."""
-    mark = "nothing yet" if one.watermark is None else format_instant(one.watermark).split("T")[-1][:10].rstrip("Z")
+    known = None if one.watermark is None else format_instant(one.watermark).split("T")[-1][:10].rstrip("Z")
+    mark = "drained" if one.drained else known or "nothing yet"
     lag = f", {behind(one)} behind the clock" if one.lag else ""
     idle = f", not waiting for {', '.join(map(str, one.idle_origins))}" if one.idle_origins else ""
     return Text(f"      {total:,} {what} ({rate:,.0f}/s)  watermark {mark}{lag}{idle}", style="cyan")

@@ -29,6 +29,16 @@ def no_job(path: str) -> PlanError:
     return PlanError(f"There is no file {path!r}. Name a Python file that defines a pipeline, or a file with SQL.")
 
 
+def job_is_directory(path: str) -> PlanError:
+    """A directory, where a file belongs."""
+    return PlanError(f"{path!r} is a directory. Name the Python file in it that defines the pipeline.")
+
+
+def not_text(path: str, position: int) -> PlanError:
+    """A file that no text editor has written."""
+    return PlanError(f"{path!r} is not UTF-8: the byte at {position:,} does not belong there. Save it as UTF-8 text.")
+
+
 def not_a_job(path: str) -> PlanError:
     """A file of another kind."""
     return PlanError(f"{path!r} is not a job. It must be a Python file (.py), or one with SQL (.sql).")
@@ -66,6 +76,19 @@ def no_rows(path: str) -> PlanError:
     )
 
 
+def rows_is_no_function(path: str, value: object) -> PlanError:
+    """Something else under that name."""
+    return PlanError(f"{path}: rows is {value!r}, and not a function. Write: def rows(spark): return spark.readStream…")
+
+
+def not_rows(path: str, value: object) -> PlanError:
+    """Something else where rows belong."""
+    return PlanError(
+        f"{path}: rows(spark) gives {value!r}, and not a DataFrame. Write: return spark.readStream…, or for several "
+        "inputs a dict of them by their names."
+    )
+
+
 def no_sql() -> PlanError:
     """The extra is not installed."""
     return PlanError(
@@ -82,11 +105,6 @@ def unnamed_tables(names: Sequence[str]) -> PlanError:
 def replays_python() -> PlanError:
     """A statement, where a pipeline of Python is needed."""
     return PlanError("replay compares what a pipeline in Python (job.py) gives. Write the statement as one.")
-
-
-def no_part(what: str, module: str) -> PlanError:
-    """A part of Eventide that this version does not have."""
-    return PlanError(f"{what} needs {module}, which this version of Eventide does not have. Install a newer one.")
 
 
 def unknown_address(text: str, kind: str, known: Sequence[str]) -> PlanError:
@@ -107,6 +125,17 @@ def not_here(text: str, kind: str, known: Sequence[str]) -> PlanError:
 def bad_address(text: str, kind: str, form: str) -> PlanError:
     """An address that is not complete."""
     return PlanError(f"--{kind} {without_password(text)!r}: write {form}.")
+
+
+def unknown_option(text: str, kind: str, option: str, known: Sequence[str]) -> PlanError:
+    """An option that a sink does not have."""
+    takes = f"Its options are: {', '.join(known)}." if known else "Leave it out."
+    return PlanError(f"--{kind} {without_password(text)!r}: there is no option {option!r} here. {takes}")
+
+
+def source_is_file(kind: str, path: str) -> PlanError:
+    """A file, where files are to come."""
+    return PlanError(f"--source {kind}:{path} is a file. Name the directory in which files come to lie.")
 
 
 def two_sources(name: str) -> PlanError:
@@ -141,6 +170,16 @@ def bad_setting(text: str) -> PlanError:
     return PlanError(f"--conf {text!r}: write NAME=VALUE, such as --conf spark.driver.memory=4g.")
 
 
+def bad_memory(text: str) -> PlanError:
+    """Not an amount of memory."""
+    return PlanError(f"--memory {text!r}: write a number and its unit, such as 4g or 512m.")
+
+
+def no_trace(path: str, why: str) -> PlanError:
+    """A history that cannot be written."""
+    return PlanError(f"--trace {path!r} cannot be written: {why}. Name a file, such as revenue.jsonl.")
+
+
 def no_checkpoint(path: str) -> PlanError:
     """A checkpoint that is not there."""
     return PlanError(
@@ -149,9 +188,14 @@ def no_checkpoint(path: str) -> PlanError:
     )
 
 
-def needs_value(action: str, what: str) -> PlanError:
+def needs_value(action: str, what: str, example: str) -> PlanError:
     """A command to a query that lacks what it is about."""
-    return PlanError(f"control … {action} needs {what}. Example: eventide control checkpoints/shop {action} {{…}}")
+    return PlanError(f"control … {action} needs {what}. Example: eventide control checkpoints/shop {action} {example}")
+
+
+def only_for_skip(action: str) -> PlanError:
+    """An option that another command has."""
+    return PlanError(f"control … {action}: --up-to is for skip. Leave it out.")
 
 
 def takes_nothing(action: str, value: str) -> PlanError:
@@ -177,6 +221,14 @@ def drain_needs_end() -> PlanError:
     return PlanError(
         "--drain ends the stream when all that is there was read, so it needs --trigger available_now (the default "
         "is to go on). To drain a query that runs: eventide control CHECKPOINT drain."
+    )
+
+
+def was_drained(checkpoint: str) -> PlanError:
+    """A checkpoint whose stream has ended."""
+    return PlanError(
+        f"The checkpoint {checkpoint!r} was drained: its stream has ended, and every new row would be late. Name "
+        "another --checkpoint (and another table or directory for its panes)."
     )
 
 
@@ -210,29 +262,9 @@ def empty_stretch(start: str, end: str) -> PlanError:
     return PlanError(f"--from {start} --to {end}: the end must be after the start.")
 
 
-def scale_how() -> PlanError:
-    """Nothing, or two things at once, to do."""
-    return PlanError("Say either --split SEGMENT [--into N], or --merge SEGMENT --merge SEGMENT.")
-
-
-def truncate_where() -> PlanError:
-    """No place, or two."""
-    return PlanError("Say either --mark NUMBER, or --before TIME.")
-
-
-def no_mark(stream: str, what: str) -> PlanError:
-    """No mark to cut at."""
-    return PlanError(f"Stream {stream!r} has no mark {what}. See: eventide marks marks ADDRESS")
-
-
-def bad_column(text: str, known: Sequence[str]) -> PlanError:
-    """Not NAME:TYPE."""
-    return PlanError(f"--column {text!r}: write NAME:TYPE with a type of: {', '.join(known)}.")
-
-
-def console_and_json() -> PlanError:
+def console_and_json(end: str) -> PlanError:
     """Two things that both want stdout."""
-    return PlanError("--json prints batches on stdout, where the console sink prints rows. Name another --sink.")
+    return PlanError(f"--json prints batches on stdout, where the console sink prints rows. Name another --{end}.")
 
 
 def no_batch(path: str) -> PlanError:
@@ -240,11 +272,4 @@ def no_batch(path: str) -> PlanError:
     return PlanError(
         f"What is the input of {path} as a table? Give --source (such as --source parquet:/data/orders): rows(spark) "
         "of the job gives a stream, or there is none."
-    )
-
-
-def no_store(url: str) -> PlanError:
-    """A file that is not there."""
-    return PlanError(
-        f"There is no store {url!r}. Is the path right? eventide marks create makes one with its first stream."
     )

@@ -41,14 +41,15 @@ class LeaseLostError(EventideError):
 def unknown_stream(name: str, known: Iterable[str]) -> UnknownStreamError:
     """A name that no stream has."""
     return UnknownStreamError(
-        f"There is no stream {name!r}. {did_you_mean(name, known)} marks.create_stream() makes one."
+        f"There is no stream {name!r}. {did_you_mean(name, known)} marks.create_stream() makes one, "
+        "in a shell: eventide marks create."
     )
 
 
 def stream_exists(name: str) -> ConflictError:
     """A stream that is there already."""
     return ConflictError(
-        f"There is a stream {name!r} already. Open it with marks.open_stream(), or choose another name."
+        f"There is a stream {name!r} already. Open it (in Python: marks.open_stream()), or choose another name."
     )
 
 

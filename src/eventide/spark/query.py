@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 # Our own message, up to where the worker's or the JVM's stack begins.
-_OURS = re.compile(r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)(?=\n\s*\n|\n\tat |\n  File |\Z)", re.DOTALL)
+_OURS = re.compile(
+    r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)"
+    r"(?=\n\s*\n|\n\tat |\n  File |\s+SQLSTATE: |\n=== |\Z)",
+    re.DOTALL,
+)
 
 _LOOK = 0.005  # seconds between two looks whether a batch runs
 
@@ -73,20 +78,28 @@ class Query:
         except StreamingQueryException as failure:
             raise understood(failure) from failure
 
-    def stop(self, wait: float = 10) -> None:
-        """Stop it, after the batch that is running, if that ends within ``wait`` seconds.
+    def stop(self, wait: float | None = 10) -> None:
+        """Stop it, after the batch that is running, if that ends within ``wait`` seconds; None: whenever it ends.
 
         A batch that is broken off is run again when the query starts from its checkpoint: nothing is lost by it, but
         its tasks end with errors in Spark's log.
         """
-        self._rest(wait)
+        self._rest(math.inf if wait is None else wait)
         self.spark.stop()
         self._close()
 
     def _rest(self, wait: float) -> None:
+        """Wait until no batch runs, or another one: where there is much to read, there is no pause between them."""
         until = time.monotonic() + wait
+        before = self._last_batch()
         while self.spark.isActive and self.spark.status["isTriggerActive"] and time.monotonic() < until:
+            if self._last_batch() != before:
+                return
             time.sleep(_LOOK)
+
+    def _last_batch(self) -> int | None:
+        told = self.spark.lastProgress
+        return None if told is None else told.batchId
 
     def __repr__(self) -> str:
         state = "running" if self.is_active else "stopped"

@@ -15,9 +15,9 @@ from eventide.marks.controller.wire import MAX_BODY
 from eventide.marks.stores import connect
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str], program: str = "python -m eventide.marks.controller") -> int:
     """Run until SIGTERM or Ctrl-C; what cannot be is told, and ends it."""
-    given = _arguments().parse_args(words)
+    given = _arguments(program).parse_args(words)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     # uvicorn raises the signal that ended it once more; by then it has done its work.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
@@ -55,10 +55,8 @@ def _serve(given: argparse.Namespace) -> None:
         store.close()
 
 
-def _arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m eventide.marks.controller", description="Makes marks of what writers say."
-    )
+def _arguments(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(program, description="Makes marks of what writers say.")
     parser.add_argument("--store", required=True, metavar="URL", help="sqlite:///shop.db or postgresql://user@host/db")
     parser.add_argument("--name", help="a name that no other controller of the store has; one is made up if not given")
     parser.add_argument("--host", default="127.0.0.1", help="any but loopback needs a token and a certificate")

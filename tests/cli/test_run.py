@@ -1,0 +1,106 @@
+"""What ``eventide run`` refuses before Spark is started, and what it says of a stream that has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from eventide.cli.history import History, beside
+from eventide.demo.telling import progress_line
+from eventide.spark.metrics import BatchMetrics
+from tests.cli.typed import typed
+
+PIPELINE = "import eventide as ev\npipeline = ev.stream(time='ts').window(ev.tumbling('1 minute')).agg(n=ev.count())\n"
+
+
+class StartedError(Exception):
+    """Spark would have been started."""
+
+
+@pytest.fixture(autouse=True)
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*words: Any, **options: Any) -> None:
+        raise StartedError
+
+    monkeypatch.setattr("eventide.cli.sessions.started", started)
+
+
+def run(place: Path, *words: str, job: str = PIPELINE) -> Result:
+    (place / "job.py").write_text(job, encoding="utf-8")
+    return typed("run", str(place / "job.py"), "--checkpoint", str(place / "checkpoint"), *words)
+
+
+def starts(told: Result) -> bool:
+    return "StartedError" in told.stderr
+
+
+def ran(place: Path, *, drained: bool, committed: bool = True) -> None:
+    """A checkpoint whose last batch is the seventh."""
+    checkpoint = place / "checkpoint"
+    file = beside(str(checkpoint))
+    assert file is not None
+    for batch in (6, 7):
+        History(file)(BatchMetrics(batch=batch, depth=0, at=5, drained=drained and batch == 7))
+    (checkpoint / "commits").mkdir()
+    for batch in (6, 7) if committed else (6,):
+        (checkpoint / "commits" / str(batch)).write_text("v1", encoding="utf-8")
+
+
+def test_a_checkpoint_that_was_drained_is_refused(tmp_path: Path) -> None:
+    ran(tmp_path, drained=True)
+    told = run(tmp_path, "--source", "rate:1", "--drain")
+    assert told.exit_code == 2
+    assert "was drained: its stream has ended" in told.stderr and "another --checkpoint" in told.stderr
+
+
+def test_a_checkpoint_that_was_not_drained_goes_on(tmp_path: Path) -> None:
+    ran(tmp_path, drained=False)
+    assert starts(run(tmp_path, "--source", "rate:1"))
+
+
+def test_a_drain_that_a_crash_has_interrupted_goes_on(tmp_path: Path) -> None:
+    ran(tmp_path, drained=True, committed=False)
+    assert starts(run(tmp_path, "--source", "rate:1", "--drain"))
+
+
+def test_the_line_of_a_batch_says_that_the_stream_is_drained() -> None:
+    assert "watermark drained" in str(progress_line(BatchMetrics(batch=0, depth=0, at=5, drained=True), 1, 1.0))
+
+
+def test_a_job_without_rows_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    told = run(tmp_path, "--sink", "noop")
+    assert told.exit_code == 2 and "What are the rows" in told.stderr
+
+
+def test_a_job_whose_rows_are_no_function_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    told = run(tmp_path, job=f"{PIPELINE}rows = 5\n")
+    assert told.exit_code == 2 and "rows is 5, and not a function" in told.stderr
+
+
+@pytest.mark.parametrize("output", ["--sink", "--late", "--dead"])
+def test_rows_are_not_printed_among_json(tmp_path: Path, output: str) -> None:
+    sink = [] if output == "--sink" else ["--sink", "noop"]
+    told = run(tmp_path, "--source", "rate:1", "--json", *sink, output, "console")
+    assert told.exit_code == 2 and f"Name another {output}" in told.stderr
+
+
+@pytest.mark.parametrize("command", ["explain", "run"])
+def test_what_a_job_prints_is_no_result(tmp_path: Path, command: str) -> None:
+    (tmp_path / "job.py").write_text(f"print('hello')\n{PIPELINE}", encoding="utf-8")
+    words = ["--source", "rate:1", "--sink", "noop", "--json"] if command == "run" else []
+    told = typed(command, str(tmp_path / "job.py"), *words)
+    assert "hello" not in told.stdout and "hello" in told.stderr
+
+
+def test_a_file_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").touch()
+    told = run(tmp_path, "--source", f"parquet:{tmp_path}/a.parquet", "--sink", "noop")
+    assert told.exit_code == 2 and "is a file. Name the directory" in told.stderr
+
+
+def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    told = run(tmp_path, "--source", "rate:1", "--sink", "noop", "--trace", str(tmp_path))
+    assert told.exit_code == 2 and "Is a directory" in told.stderr
