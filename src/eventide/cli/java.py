@@ -90,8 +90,12 @@ def _known_to_spark(java: Java) -> Iterator[None]:
         return
     signals = SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda number, handler: None)
     told = _without_end(counters.UpdateRequestHandler.handle)
-    changed = [(gateway, "Popen", java.start), (context, "signal", signals)]
-    changed.append((counters.UpdateRequestHandler, "handle", told))
+    ours = [
+        (gateway, "Popen", java.start),
+        (context, "signal", signals),
+        (counters.UpdateRequestHandler, "handle", told),
+    ]
+    changed = [one for one in ours if hasattr(one[0], one[1])]  # a Spark that lacks one does it its own way
     before = [getattr(place, name) for place, name, _ in changed]
     for place, name, value in changed:
         setattr(place, name, value)
