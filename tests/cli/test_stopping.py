@@ -59,10 +59,19 @@ def test_without_a_limit_a_query_is_stopped_when_it_rests() -> None:
     assert query.stopped_at == 20
 
 
-def test_a_query_whose_batches_follow_each_other_at_once_is_stopped_after_the_one_that_runs() -> None:
+def test_a_query_whose_batches_follow_each_other_at_once_is_stopped_after_the_one_that_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eventide.spark.query._MOMENT", 0.1)
     query = Batches()
     stop(query, None)
     assert query.stopped_at is not None and 50 <= query.stopped_at < 100
+
+
+def test_after_the_batch_that_runs_a_pause_is_waited_for_a_moment() -> None:
+    query = Batches(ends=70)
+    stop(query, None)
+    assert query.stopped_at == 70
 
 
 def test_the_first_signal_is_answered_and_waits_for_the_batch() -> None:

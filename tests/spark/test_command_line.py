@@ -234,7 +234,8 @@ def test_an_interrupt_stops_a_query_after_its_batch(
 
     monkeypatch.setattr(screen, "tell_json", interrupt)
     place = str(tmp_path / "checkpoint")
-    done = typed("run", str(job), "--source", "rate:5", "--sink", "noop", "--json", "--checkpoint", place)
+    often = ("--trigger", "10 seconds")  # so that there is a pause to stop in, also on a machine that is busy
+    done = typed("run", str(job), "--source", "rate:5", "--sink", "noop", "--json", "--checkpoint", place, *often)
     assert done.exit_code == 130
     assert batches
     assert spark.streams.active == []

@@ -22,7 +22,8 @@ _OURS = re.compile(
     re.DOTALL,
 )
 
-_LOOK = 0.005  # seconds between two looks whether a batch runs
+_LOOK = 0.01  # seconds between two looks whether a batch runs
+_MOMENT = 2.0  # seconds in which a pause between batches may come
 
 _SOURCES = re.compile(r"There are \[(\d+)\] sources in the checkpoint offsets and now there are\s+\[(\d+)\]")
 
@@ -89,12 +90,14 @@ class Query:
         self._close()
 
     def _rest(self, wait: float) -> None:
-        """Wait until no batch runs, or another one: where there is much to read, there is no pause between them."""
+        """Wait until no batch runs. Where there is much to read, there may be no pause: once the batch that ran has
+        ended, one is waited for only a moment longer.
+        """
         until = time.monotonic() + wait
         before = self._last_batch()
         while self.spark.isActive and self.spark.status["isTriggerActive"] and time.monotonic() < until:
-            if self._last_batch() != before:
-                return
+            if before != (last := self._last_batch()):
+                before, until = last, min(until, time.monotonic() + _MOMENT)
             time.sleep(_LOOK)
 
     def _last_batch(self) -> int | None:
