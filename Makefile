@@ -27,8 +27,8 @@ examples: $(READY) ## Run the five example jobs
 	@for job in examples/*.py; do echo "$$job"; $(RUN) $$job || exit 1; done
 
 test: $(READY) ## Run all tests and doctests
-	@$(RUN) -m pytest -n 2 --dist worksteal $(ON_SPARK:%=--ignore=%)
-	@echo "On Spark, which needs both cores for itself:"; $(RUN) -m pytest --durations=5 $(ON_SPARK)
+	@$(RUN) -m pytest -n 2 --dist worksteal -rs $(ON_SPARK:%=--ignore=%)
+	@echo "On Spark, which needs both cores for itself:"; $(RUN) -m pytest --durations=5 -rs $(ON_SPARK)
 
 check: $(READY) ## Lint, check the format and the types, run the doctests
 	@echo "ruff check"; $(RUN) -m ruff check .

@@ -149,13 +149,16 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
 
 
 def _maven(command: Sequence[str], name: str) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH)
-    except subprocess.TimeoutExpired:
-        raise UnavailableError(f"Maven did not fetch Kafka's {name} in {_FETCH} seconds") from None
-    if done.returncode:
-        said = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr)
-        raise UnavailableError(f"Maven did not fetch Kafka's {name}: {said[:500]}")
+    """Twice if need be: of some hundred files, one may not come at once."""
+    for _ in range(2):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH)
+        except subprocess.TimeoutExpired:
+            raise UnavailableError(f"Maven did not fetch Kafka's {name} in {_FETCH} seconds") from None
+        if not done.returncode:
+            return
+    said = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr)
+    raise UnavailableError(f"Maven did not fetch Kafka's {name}: {said[:500]}")
 
 
 def _fetched(name: str) -> bool:
