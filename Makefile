@@ -21,7 +21,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Run the demonstration
-	@$(RUN) -m eventide.demo
+	@$(VENV)/bin/eventide demo
 
 examples: $(READY) ## Run the five example jobs
 	@for job in examples/*.py; do echo "$$job"; $(RUN) $$job || exit 1; done
