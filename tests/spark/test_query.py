@@ -140,14 +140,16 @@ def test_a_sink_that_refuses_stops_the_query_and_gets_the_batch_again(spark: Spa
     assert stream.all("panes")["n"].to_list() == [1]
 
 
-def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path: Path, files: int) -> None:
     bundles = [rows(*((10 * b + i, f"shop {i % 7}", i) for i in range(50))) for b in range(3)]
     pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")).window(ev.tumbling("30 seconds"))
     total = pipeline.agg(n=ev.count(), total=ev.sum("price"))
     stream = Stream(spark, tmp_path).put(*bundles)
-    scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, parts=2, spark=spark)
+    scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=files, parts=2, spark=spark)
     stream.run(total, scan, drain=True)
-    assert told(stream.all("panes")) == told(total.local(bundles).panes)
+    together = [pl.concat(bundles[i : i + files]) for i in range(0, 3, files)]
+    assert told(stream.all("panes")) == told(total.local(together).panes)
     assert sum(one.rows for one in stream.metrics) == 150
 
 

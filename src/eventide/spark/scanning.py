@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from eventide.errors import spark as errors
-from eventide.spark.buckets import labels
 from eventide.spark.control import on_disk
 from eventide.spark.scan import Scan
 from eventide.spark.stamping import NOW
@@ -44,20 +43,19 @@ class Files(Scan):
         found = self.spark.readStream.format("binaryFile").schema(_FILE).option("pathGlobFilter", f"*.{self.format}")
         if self.files_per_batch is not None:
             found = found.option("maxFilesPerTrigger", self.files_per_batch)
-        names = found.load(self.path).select(
-            F.col("path"), F.unix_micros(F.current_timestamp()).alias(NOW), F.lit(0).alias("part")
-        )
+        names = found.load(self.path).select(F.col("path"), F.unix_micros(F.current_timestamp()).alias(NOW))
         if self.parts == 1:
-            return names
-        every = F.explode(F.array(*[F.lit(label) for label in labels(self.parts)])).alias("part")
-        return names.select("path", NOW, every).repartition(self.parts, "part")
+            return names.withColumn("part", F.lit(0))
+        # A product, in which every task lists the names by itself, needs no shuffle: a stage less in every batch.
+        every = self.spark.range(0, self.parts, 1, numPartitions=self.parts).select(F.col("id").alias("part"))
+        return names.hint("shuffle_replicate_nl").crossJoin(every)
 
     def reading(self) -> Read:
         """Reads a part of a file."""
         parts = self.parts
 
         def read(piece: dict[str, Any], schema: Mapping[str, pl.DataType]) -> Iterator[pl.DataFrame]:
-            return _read(_path(piece["path"]), schema, labels(parts).index(piece["part"]), parts)
+            return _read(_path(piece["path"]), schema, piece["part"], parts)
 
         return read
 

@@ -17,6 +17,7 @@ from eventide.spark.surroundings import own_directory
 from eventide.time import MIN
 
 _KEPT = 3  # batches
+_SWEPT = "swept"  # its time says when what is old was last removed
 
 
 def note(query: str, operator: str, batch: int, watermark: int) -> None:
@@ -51,8 +52,12 @@ def _place(query: str, operator: str) -> Path | None:
 
 
 def _sweep(place: Path) -> None:
-    """Forget what queries have left that have not said anything for a day."""
-    long_ago = time.time() - 86_400
+    """Forget what queries have left that have not said anything for a day. Once an hour: a busy machine has many."""
+    now, swept = time.time(), place / _SWEPT
+    if swept.exists() and swept.stat().st_mtime > now - 3_600:
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    swept.touch()
     for query in place.iterdir():
-        if all(operator.stat().st_mtime < long_ago for operator in query.iterdir()):
+        if query.is_dir() and all(operator.stat().st_mtime < now - 86_400 for operator in query.iterdir()):
             shutil.rmtree(query, ignore_errors=True)
