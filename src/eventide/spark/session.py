@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from eventide.errors import session as errors
 from eventide.spark.java import use_java
 from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
+from eventide.spark.zygote import start_zygote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,6 +125,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         profile |= _local_profile()
         # Without it workers run on the first python3 of the PATH, which may lack every package of this one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if not _java_runs():
+            start_zygote(profile.get(_PYTHON_PATH, ""))  # first of all: it imports while Java starts
     if not _java_runs():
         use_java()
     for name, value in profile.items():

@@ -1,0 +1,31 @@
+"""What nearly every Python process of Spark's imports, done before it is forked.
+
+Spark's own daemon imports nothing, because a thread that a package starts at import would be missing in the copies.
+All that these packages start is a thread of the memory allocator, which is made for that. Polars is not among them: a
+forked Polars does not delete the files that it spills. That is why this lies outside of ``eventide``, which imports
+it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+
+_NEEDED = (
+    "pyarrow",
+    "pyspark.worker",
+    "pyspark.sql.datasource",
+    "pyspark.sql.pandas.serializers",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "pyspark.sql.streaming.stateful_processor_util",
+)
+
+
+def preload() -> None:
+    """Import it, and keep it out of the sight of the garbage collector."""
+    for name in _NEEDED:
+        with contextlib.suppress(ImportError):  # a process that needs it says so better than we could
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
