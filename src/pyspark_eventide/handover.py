@@ -33,21 +33,24 @@ def hand_over(command: list[str], path: list[str]) -> None:
     Returns where that cannot be; then this process runs it, as if nothing had been.
     """
     address = os.environ.get(ZYGOTE)
-    if not address or not command[2].startswith(("pyspark.", "pyspark_eventide.")):
+    if not address or not command[2].startswith("pyspark"):
         return
     import _socket
 
     zygote = _socket.socket(_socket.AF_UNIX)
+    code, told = os.pipe()
     try:
         zygote.settimeout(_PATIENCE)
         zygote.connect(address)
-        watch = _asked(zygote, command, path) if zygote.recv(1 << 12) == alike() else None
+        if zygote.recv(1 << 12) != alike():
+            return
+        copy = _asked(zygote, command, path, told)
     except OSError:  # it is not there any more, or is not quick enough
         return
     finally:
         zygote.close()
-    if watch is not None:
-        _stand_in(watch)
+        os.close(told)
+    _stand_in(copy, code)
 
 
 def alike() -> bytes:
@@ -59,36 +62,40 @@ def alike() -> bytes:
     return marshal.dumps((sys.executable, place, os.environ.get("PYTHONHASHSEED", "0")))
 
 
-def _asked(zygote: object, command: list[str], path: list[str]) -> int:
-    """Tell what is to run; a file descriptor that is ready when it has ended."""
+def _asked(zygote: object, command: list[str], path: list[str], told: int) -> int:
+    """Tell what is to run, and where it shall tell how it ended; a file descriptor by which it can be watched."""
     import _socket
     from array import array
 
     assert isinstance(zygote, _socket.socket)
     wanted = marshal.dumps((command[2], command[3:], path, dict(os.environ), os.getcwd()))  # noqa: PTH109
-    files = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array("i", [0, 1, 2]))]
+    files = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array("i", [0, 1, 2, told]))]
     zygote.sendall(GO)
     zygote.sendmsg([len(wanted).to_bytes(LENGTH, "big")], files)
     zygote.sendall(wanted)
-    watch = os.pidfd_open(int.from_bytes(zygote.recv(LENGTH), "big"))
+    copy = os.pidfd_open(int.from_bytes(zygote.recv(LENGTH), "big"))
     zygote.sendall(GO)
-    return watch
+    return copy
 
 
-def _stand_in(watch: int) -> None:
-    """For Spark this process is the one it has started: pass on that it shall end, and end with the copy."""
+def _stand_in(copy: int, code: int) -> None:
+    """For Spark this process is the one it has started: pass on that it shall end, and end as the copy does."""
     import _signal  # type: ignore[import-not-found]
     import select
 
     def pass_on(number: int, frame: object) -> None:
         try:
-            _signal.pidfd_send_signal(watch, number)
+            _signal.pidfd_send_signal(copy, number)
         except ProcessLookupError:  # it has ended by itself
             return
 
     _signal.signal(_signal.SIGTERM, pass_on)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     ended = select.poll()
-    ended.register(watch, select.POLLIN)
+    ended.register(copy, select.POLLIN)
     ended.poll()
-    os._exit(0)
+    os.set_blocking(code, False)
+    try:
+        os._exit(int.from_bytes(os.read(code, 1) or b"\1", "big"))
+    except BlockingIOError:  # a process that it has forked goes on; it was killed itself
+        os._exit(1)

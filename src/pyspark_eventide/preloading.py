@@ -2,8 +2,7 @@
 
 Spark's own daemon imports nothing, because a thread that a package starts at import would be missing in the copies.
 All that these packages start is a thread of the memory allocator, which is made for that. Polars is not among them: a
-forked Polars does not delete the files that it spills. That is why this lies outside of ``eventide``, which imports
-it.
+forked Polars does not delete the files that it spills.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ _NEEDED = (
     "pyspark.sql.pandas.serializers",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "pyspark.sql.streaming.stateful_processor_util",
+    "eventide.spark.processor",  # imports no other module of Eventide's
 )
 
 

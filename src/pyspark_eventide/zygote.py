@@ -22,13 +22,11 @@ from pyspark_eventide.preloading import preload
 _PATIENCE = 5.0  # seconds in which a process must have said what it is to be
 
 
-def serve(path: str) -> None:
-    """Fork a copy for everyone who asks on this socket, until the other end of stdin is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # is for the program, not for us
+def serve(listener: socket.socket) -> None:
+    """Fork a copy for everyone who asks, until the other end of stdin is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # is for the program, not for us or for Spark
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)
-    listener.listen()
+    address: str = listener.getsockname()
     try:
         preload()
         waiting = select.poll()
@@ -41,7 +39,7 @@ def serve(path: str) -> None:
                     listener.close()
                     _become(asking)
     finally:
-        Path(path).unlink(missing_ok=True)
+        Path(address).unlink(missing_ok=True)
 
 
 def _forked(asking: socket.socket) -> bool:
@@ -55,11 +53,10 @@ def _become(asking: socket.socket) -> None:
     """What the process that asks was to be, in its place: with its files, its environment and its arguments."""
     import runpy
 
-    code = 1
+    code, told = 1, None
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        size, files, *_ = socket.recv_fds(asking, LENGTH, 3)
+        size, files, *_ = socket.recv_fds(asking, LENGTH, 4)
         wanted = b""
         while len(wanted) < int.from_bytes(size, "big"):
             wanted += asking.recv(1 << 16)
@@ -68,7 +65,8 @@ def _become(asking: socket.socket) -> None:
         if asking.recv(1) != GO:  # it does not watch us, and does it itself
             return
         asking.close()
-        for place, file in enumerate(files):
+        *standard, told = files
+        for place, file in enumerate(standard):
             os.dup2(file, place)
             os.close(file)
         os.environ.clear()
@@ -88,6 +86,8 @@ def _become(asking: socket.socket) -> None:
             sys.stdout.flush()
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.flush()
+        if told is not None:
+            os.write(told, bytes([code & 0xFF]))
         os._exit(code)
 
 
@@ -98,4 +98,4 @@ def _called(name: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(socket.socket(fileno=int(sys.argv[1])))

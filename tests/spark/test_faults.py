@@ -107,10 +107,9 @@ _EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 def _kill_workers(group: int) -> int:
-    """Kill one of the workers that a daemon of this job has forked."""
-    processes = list(_processes(group))
-    daemons = {pid for pid, command, _ in processes if b"daemon" in command}
-    workers = (pid for pid, command, parent in processes if b"daemon" in command and parent in daemons)
+    """Kill one of the workers of this job: forked from a daemon, which is forked from the zygote."""
+    forked = {pid: parent for pid, command, parent in _processes(group) if b"zygote" in command}
+    workers = (pid for pid, parent in forked.items() if forked.get(parent) in forked)
     return sum(_kill(pid) for pid in itertools.islice(workers, 1))
 
 

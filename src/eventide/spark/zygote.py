@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 from eventide.spark.surroundings import own_directory
 from pyspark_eventide.handover import ZYGOTE
@@ -26,20 +28,24 @@ def start_zygote(paths: str) -> None:
     found = os.pathsep.join(filter(None, (paths, os.environ.get("PYTHONPATH"))))
     # As Spark has it: neither can be changed in a process that runs.
     environment = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"} | dict(os.environ) | {"PYTHONPATH": found}
-    _started[os.getpid()] = subprocess.Popen(
-        [sys.executable, "-m", "pyspark_eventide.zygote", str(address)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen()  # who asks before it has imported all waits for it
+        _started[os.getpid()] = subprocess.Popen(
+            [sys.executable, "-m", "pyspark_eventide.zygote", str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            env=environment,
+        )
     os.environ[ZYGOTE] = str(address)
     atexit.register(stop_zygote)
 
 
 def stop_zygote() -> None:
-    """Let it end; what it has forked goes on."""
+    """End it; what it has forked goes on."""
     started = _started.pop(os.getpid(), None)
-    if started is not None and started.stdin is not None:
-        started.stdin.close()
-        started.wait()
+    if started is not None:
+        started.terminate()  # it may still import, and would not hear anything else
+        started.communicate()
+        Path(os.environ[ZYGOTE]).unlink(missing_ok=True)
