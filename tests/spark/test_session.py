@@ -219,19 +219,6 @@ def test_what_spark_submit_says_stays(tmp_path: Path) -> None:
     assert "timeZone" not in done.stdout and "spark.master" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("worker", "heard"),
-    [("pyspark.worker", "a word\n"), ("pyspark.sql.streaming.transform_with_state_driver_worker", "")],
-)
-def test_the_process_that_tells_of_state_says_nothing_of_itself(worker: str, heard: str) -> None:
-    import eventide.spark
-
-    path = str(Path(eventide.spark.__file__).with_name("workers"))
-    command = [sys.executable, "-c", "print('a word')", worker]
-    env = {**os.environ, "PYTHONPATH": path}
-    assert subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout == heard
-
-
 def path_without_java(tmp_path: Path) -> Path:
     """A directory with the few programs that Spark's scripts need."""
     place = tmp_path / "bin"

@@ -142,6 +142,16 @@ def test_it_is_not_started_where_the_user_has_none(monkeypatch: pytest.MonkeyPat
     assert not zygote._started
 
 
+@pytest.mark.parametrize(
+    ("module", "heard"),
+    [("pyspark.worker", "a word\n"), ("pyspark.sql.streaming.transform_with_state_driver_worker", "")],
+)
+def test_the_process_that_tells_of_state_says_nothing_of_itself(module: str, heard: str) -> None:
+    program = f"from pyspark_eventide.handover import hush; hush('{module}'); print('a word')"
+    asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert asked.stdout == heard
+
+
 def test_what_is_imported_before_the_fork_has_no_polars() -> None:
     program = "import sys; from pyspark_eventide.preloading import preload; preload(); print('polars' in sys.modules)"
     asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
