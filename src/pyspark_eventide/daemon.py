@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from typing import Any
+import sys
+import traceback
+from types import SimpleNamespace
 
 from pyspark_eventide.preloading import preload
 
 
-def quietly(worker: Callable[..., int]) -> Callable[..., int]:
-    """A worker that goes without a word when Spark, which has no more tasks for it, closes its connection."""
-
-    def run(*args: Any) -> int:
-        try:
-            return worker(*args)
-        except BrokenPipeError:
-            os._exit(0)
-
-    return run
+def told_unless_left() -> None:
+    """Print how a worker failed; but not that Spark, which has no more tasks for it, has closed the connection."""
+    if not isinstance(sys.exc_info()[1], BrokenPipeError):
+        traceback.print_exc()
 
 
 if __name__ == "__main__":
     preload()
     from pyspark import daemon
 
-    daemon.worker = quietly(daemon.worker)
+    daemon.traceback = SimpleNamespace(print_exc=told_unless_left)  # type: ignore[attr-defined]
     daemon.manager()
