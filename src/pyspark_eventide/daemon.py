@@ -19,5 +19,5 @@ if __name__ == "__main__":
     preload()
     from pyspark import daemon
 
-    daemon.traceback = SimpleNamespace(print_exc=told_unless_left)  # type: ignore[attr-defined]
+    daemon.traceback = SimpleNamespace(print_exc=told_unless_left)  # type: ignore[attr-defined, assignment]
     daemon.manager()
