@@ -153,6 +153,24 @@ def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path:
     assert sum(one.rows for one in stream.metrics) == 150
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_batch_needs_no_java_code_of_its_own(spark: SparkSession, tmp_path: Path, fused: bool) -> None:
+    stream = Stream(spark, tmp_path).put(*(rows(*((10 * b + i, "kiel", i) for i in range(5))) for b in range(9)))
+    pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("0s", idle_after="1 hour"))
+    count = pipeline.window(ev.tumbling("30 seconds")).agg(n=ev.count())
+    scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, parts=2, spark=spark)
+    compiled: list[int] = []
+    java = spark.sparkContext._jvm
+    assert java is not None
+
+    def note(told: Any) -> None:
+        compiled.append(java.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount())
+
+    stream.run(count, scan if fused else None, on_batch=note)
+    assert len(compiled) >= 9
+    assert compiled[-1] == compiled[5]  # by then all outputs have had rows
+
+
 @pytest.fixture(autouse=True)
 def _nothing_runs_on(spark: SparkSession) -> Iterator[None]:
     yield

@@ -13,6 +13,7 @@ from eventide.columns import expressions
 from eventide.errors import joins as join_errors
 from eventide.errors import spark as errors
 from eventide.spark import page
+from eventide.spark.clock import batch_time
 from eventide.spark.scan import Scan, stamp_pieces
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import NOW, stamp_needs_now, stamp_rows
@@ -54,12 +55,12 @@ class Feed:
             return self.rows.pieces().mapInArrow(stamp_pieces(stage, edge, self.rows.reading()), page.SCHEMA)
         from pyspark.sql import functions as F  # noqa: N812
 
-        now = F.unix_micros(F.current_timestamp())
         # mapInArrow asks for columns by their names and takes a dot for that of a struct, so they go by their places.
         named = [f"`{name.replace('`', '``')}`" for name in self.schema]
         rows = self.rows.select(*[F.col(name).alias(f"c{place}") for place, name in enumerate(named)])
-        timed = rows.withColumn(NOW, now) if stamp_needs_now(stage.plan.edges[edge]) else rows
-        return timed.mapInArrow(stamp_rows(stage, edge), page.SCHEMA).withColumn("now", now)
+        if stamp_needs_now(stage.plan.edges[edge]):
+            rows = rows.withColumn(NOW, F.unix_micros(F.current_timestamp()))
+        return rows.mapInArrow(stamp_rows(stage, edge), page.SCHEMA).withColumn("now", batch_time())
 
 
 def feed(plan: Any, rows: One) -> Feed:

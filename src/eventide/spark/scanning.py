@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from eventide.errors import spark as errors
+from eventide.spark.clock import batch_time
 from eventide.spark.control import on_disk
 from eventide.spark.scan import Scan
 from eventide.spark.stamping import NOW
@@ -43,7 +44,7 @@ class Files(Scan):
         found = self.spark.readStream.format("binaryFile").schema(_FILE).option("pathGlobFilter", f"*.{self.format}")
         if self.files_per_batch is not None:
             found = found.option("maxFilesPerTrigger", self.files_per_batch)
-        names = found.load(self.path).select(F.col("path"), F.unix_micros(F.current_timestamp()).alias(NOW))
+        names = found.load(self.path).select(F.col("path"), batch_time().alias(NOW))
         if self.parts == 1:
             return names.withColumn("part", F.lit(0))
         # A product, in which every task lists the names by itself, needs no shuffle: a stage less in every batch.

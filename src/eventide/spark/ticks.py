@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.spark import page
 from eventide.spark.buckets import labels
+from eventide.spark.clock import batch_time
 from eventide.spark.stage import Stage
 from eventide.triggers import AfterProcessingTime
 from eventide.watermarks.rules import ClockLag
@@ -44,7 +45,7 @@ def for_all_buckets(stage: Stage, kind: str, detail: Column) -> list[Column]:
         F.explode(F.array(*[F.lit(label) for label in labels(stage.buckets)])).alias("bucket"),
         F.lit(kind).alias("kind"),
         F.lit(-1).cast("bigint").alias("sequence"),
-        F.unix_micros(F.current_timestamp()).alias("now"),
+        batch_time().alias("now"),
         F.lit(None).cast("binary").alias("body"),
         F.lit(None).cast("map<string,bigint>").alias("counts"),
         detail.alias("detail"),

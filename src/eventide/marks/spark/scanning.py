@@ -12,6 +12,7 @@ import pyarrow as pa
 from eventide.errors import spark as errors
 from eventide.marks.spark.reading import PLACE, pieces_of
 from eventide.marks.streams import open_stream
+from eventide.spark.clock import batch_time
 from eventide.spark.scan import Scan
 from eventide.spark.stamping import NOW
 from eventide.spark.types import as_rows
@@ -34,10 +35,8 @@ class Events(Scan):
 
     def pieces(self) -> DataFrame:
         """A row for each stretch of a segment."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         parts = self.spark.readStream.format("eventide").option("only", "parts").options(**self.options)
-        return parts.load(self.address).withColumn(NOW, F.unix_micros(F.current_timestamp()))
+        return parts.load(self.address).withColumn(NOW, batch_time())
 
     def reading(self) -> Read:
         """Reads a stretch of a segment."""
