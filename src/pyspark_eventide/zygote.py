@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import runpy
 import select
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
+from typing import NoReturn
 
 from pyspark_eventide.handover import GO, LENGTH, alike, hush
 from pyspark_eventide.preloading import preload
@@ -49,46 +52,57 @@ def _forked(asking: socket.socket) -> bool:
     return asking.recv(1) == GO and os.fork() == 0
 
 
-def _become(asking: socket.socket) -> None:
-    """What the process that asks was to be, in its place: with its files, its environment and its arguments."""
-    import runpy
-
-    code, told = 1, None
+def _become(asking: socket.socket) -> NoReturn:
+    """What the process that asks was to be, in its place."""
     try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        size, files, *_ = socket.recv_fds(asking, LENGTH, 4)
-        wanted = b""
-        while len(wanted) < int.from_bytes(size, "big"):
-            wanted += asking.recv(1 << 16)
-        module, arguments, path, environment, directory = marshal.loads(wanted)
-        asking.sendall(os.getpid().to_bytes(LENGTH, "big"))
-        if asking.recv(1) != GO:  # it does not watch us, and does it itself
-            return
-        asking.close()
-        *standard, told = files
-        for place, file in enumerate(standard):
-            os.dup2(file, place)
-            os.close(file)
-        os.environ.clear()
-        os.environ.update(environment)
-        os.chdir(directory)
-        sys.path[:], sys.argv[:] = path, ["", *arguments]
-        hush(module)
-        _called(module.rpartition(".")[2])
+        module, told = _put_in_place(asking)
+    except Exception:  # it has gone, or does it itself
+        os._exit(1)
+    code = 1
+    try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.flush()
-        if told is not None:
-            os.write(told, bytes([code & 0xFF]))
+        for written in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                written.flush()
+        os.write(told, bytes([code & 0xFF]))
         os._exit(code)
+
+
+def _put_in_place(asking: socket.socket) -> tuple[str, int]:
+    """Take on its files, its environment and its arguments; what it was to run, and where to tell how that ended."""
+    size, files, *_ = socket.recv_fds(asking, LENGTH, 4)
+    wanted = b""
+    while len(wanted) < int.from_bytes(size, "big"):
+        more = asking.recv(1 << 16)
+        if not more:
+            raise ConnectionError
+        wanted += more
+    module, arguments, path, environment, directory = marshal.loads(wanted)
+    asking.sendall(os.getpid().to_bytes(LENGTH, "big"))
+    if asking.recv(1) != GO:  # it does not watch us
+        raise ConnectionError
+    asking.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *standard, told = files
+    for place, file in enumerate(standard):
+        os.dup2(file, place)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    os.chdir(directory)
+    sys.path[:], sys.argv[:] = path, ["", *arguments]
+    hush(module)
+    _called(module.rpartition(".")[2])
+    return module, told
 
 
 def _called(name: str) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 
 import eventide
 from eventide.spark import zygote
-from pyspark_eventide.handover import ZYGOTE
+from pyspark_eventide.handover import GO, LENGTH, ZYGOTE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this system cannot watch a process")
 
@@ -31,6 +32,7 @@ import os, sys
 sys.stderr.write("cannot go on")
 sys.exit(7)
 """
+_SAYS = "import sys; sys.exit('no more')"
 _WAITS = """
 import os, select
 print(os.getpid(), flush=True)
@@ -40,7 +42,7 @@ select.select([], [], [])
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    for name, text in {"here": _HERE, "ends": _ENDS, "waits": _WAITS, "fails": "1 / 0"}.items():
+    for name, text in {"here": _HERE, "ends": _ENDS, "says": _SAYS, "waits": _WAITS, "fails": "1 / 0"}.items():
         (tmp_path / f"pyspark_{name}.py").write_text(text, encoding="utf-8")
     return tmp_path
 
@@ -95,9 +97,22 @@ def test_a_process_ends_as_its_copy_does(address: str, modules: Path) -> None:
     ended = _start("pyspark_ends", modules)
     assert ended.communicate() == ("", "cannot go on")
     assert ended.returncode == 7
+    said = _start("pyspark_says", modules)
+    assert said.communicate() == ("", "no more\n")
+    assert said.returncode == 1
     failed = _start("pyspark_fails", modules)
     assert "ZeroDivisionError" in failed.communicate()[1]
     assert failed.returncode == 1
+
+
+def test_who_asks_and_goes_harms_nobody(address: str, modules: Path) -> None:
+    for said in (b"", GO, GO + (100).to_bytes(LENGTH, "big"), GO + (1).to_bytes(LENGTH, "big") + b"."):
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(address)
+            asking.recv(1 << 12)
+            asking.sendall(said)
+    started = _start("pyspark_here", modules)
+    assert _told(started)[0] != started.pid
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
