@@ -67,7 +67,7 @@ class Operate(StatefulProcessor):
 def pages_when_needed(handle: StatefulProcessorHandle) -> Callable[[], MapState]:
     """Gives the map of pages. A task asks for it when it first needs it; elsewhere it is asked for at once.
 
-    The JVM generates code for each variable that a task names, which can take longer than all else in a small batch.
+    The JVM generates code for each variable that a task names: that costs milliseconds, in every task of every batch.
     Spark lets variables be named only while the handle is new, so it is made new again for that moment. Where the
     handle is not as it is known to be, and in the process that gathers which state there is, nothing is put off.
     """

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 LIMIT = 1 << 15
 """So many bytes of pages lie in a head at most.
 
-The head is read and written with every batch, so what lies in it must cost little: 32 KiB took half a millisecond, and
-the map, which is not asked for then, six to ten.
+The head is read and written with every batch, so what lies in it must cost little: 32 KiB took half a millisecond. To
+name the map and to call it for the first time took five to eight.
 """
 
 

@@ -1,7 +1,7 @@
 """A head as a host keeps it: as the operator wrote it, or with small pages in it.
 
-A host may pay more for a look into its store of pages than for all else that it does in a small batch. A state that
-is small then lies in its head, as a whole.
+A host may pay milliseconds for a first look into its store of pages, in every batch. A state that is small then lies
+in its head, as a whole.
 """
 
 from __future__ import annotations
