@@ -51,7 +51,7 @@ def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: 
         "bonn": micros(20),
     }
     assert operator.windows is not None and operator.windows["rows"].to_list() == [2, 1]
-    assert (operator.format, operator.watermark, operator.buckets) == (1, micros(20), 1)
+    assert (operator.format, operator.watermark, operator.buckets) == (2, micros(20), 1)
     query.control.retire("bonn")
     stream.put(rows((210, "kiel", 1)))
     stream.run(pipeline)

@@ -1,7 +1,7 @@
-"""States as format 1 wrote them, kept beside this file. ``python -m tests.state.golden`` writes them anew.
+"""States as formats 1 and 2 wrote them, kept beside this file. ``python -m tests.state.golden`` writes them anew.
 
-Do that only while format 1 has not been released: from then on they must be read as they are, and a format 2 gets
-files of its own.
+Do that only while the formats have not been released: from then on they must be read as they are. A head of format 2
+is one of format 1 with pages in it, so its states come to the same.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import polars as pl
 import eventide as ev
 from eventide.operators.bundle import Bundle, Output
 from eventide.operators.windowed import State, WindowedAggregate
+from eventide.state.heads import Head
 from eventide.time import MAX
 from eventide.watermarks import Watermark
 from tests.state.paged import Paged, Store
 
 FILES = Path(__file__).parent / "format_1"
+WITH_PAGES = Path(__file__).parent / "format_2"
 SCHEMA = {"t": pl.Int64(), "k": pl.String(), "v": pl.Float64(), "origin": pl.String()}
 SECOND = 1_000_000
 KEYS = ["a", "b", *"cdefghijkl", "ü", None]
@@ -92,6 +94,23 @@ def read(name: str) -> dict[str, Any]:
     return {"whole": whole, "head": head, "store": Store(pages), "comes_to": content["comes_to"]}
 
 
+def read_with_pages(name: str) -> tuple[bytes, Store]:
+    """A stored head of format 2 as it was kept, and the pages that did not lie in it."""
+    content = json.loads(gzip.decompress((WITH_PAGES / f"{name}.json.gz").read_bytes()))
+    pages = {int(number): base64.b64decode(body) for number, body in content["pages"].items()}
+    return base64.b64decode(content["head"]), Store(pages)
+
+
+def write_with_pages(name: str) -> None:
+    """The state of format 1 once more; the first page lies in the store, the others in the head."""
+    stored = read(name)
+    pages = dict(sorted(stored["store"].pages.items()))
+    first = min(pages)
+    content = {"pages": {first: _text(pages.pop(first))}, "head": _text(Head(stored["head"], pages, 1).to_bytes())}
+    WITH_PAGES.mkdir(exist_ok=True)
+    (WITH_PAGES / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(content).encode(), mtime=0))
+
+
 def write(name: str) -> None:
     operator = operator_of(name)
     host = Paged(operator)
@@ -115,3 +134,4 @@ def _text(data: bytes) -> str:
 if __name__ == "__main__":
     for each in PLANS:
         write(each)
+        write_with_pages(each)

@@ -1,11 +1,13 @@
-"""States that format 1 wrote are read by every version that says it can read format 1."""
+"""States that formats 1 and 2 wrote are read by every version that says it can read them."""
 
 from __future__ import annotations
 
 import pytest
 
 from eventide.operators.windowed import WindowedAggregate
-from tests.state.golden import PLANS, goes_on, operator_of, read
+from eventide.state.heads import Head
+from tests.state.golden import PLANS, goes_on, operator_of, read, read_with_pages
+from tests.state.paged import Store
 
 AGAIN = "If format 1 has not been released yet, write its states anew: python -m tests.state.golden"
 
@@ -23,6 +25,17 @@ def test_a_state_in_pages_is_read(name: str) -> None:
     state, ledger = operator.read(stored["head"], stored["store"])
     with ledger.open(stored["store"]):
         assert goes_on(operator, state) == stored["comes_to"], AGAIN
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_state_with_pages_in_its_head_is_read(name: str) -> None:
+    kept, elsewhere = read_with_pages(name)
+    head, operator = Head.from_bytes(kept), operator_of(name)
+    assert head.format == 2 and head.elsewhere == len(elsewhere.pages) and head.pages
+    store = Store({**elsewhere.pages, **head.pages})
+    state, ledger = operator.read(head.body, store)
+    with ledger.open(store):
+        assert goes_on(operator, state) == read(name)["comes_to"], AGAIN
 
 
 def test_the_stored_states_have_all_that_the_format_has() -> None:

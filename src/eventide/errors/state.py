@@ -12,10 +12,11 @@ def not_a_snapshot() -> DataError:
     return DataError("These bytes are not a state that Eventide saved. Give what query.save() returned, unchanged.")
 
 
-def unknown_format(found: int, known: int) -> DataError:
+def unknown_format(found: int, *known: int) -> DataError:
     """A snapshot of another version."""
+    read = f"format{'s' if len(known) > 1 else ''} {' and '.join(map(str, known))}"
     return DataError(
-        f"The saved state has format {found}, but this version of Eventide reads format {known}. "
+        f"The saved state has format {found}, but this version of Eventide reads {read}. "
         "Use the version that saved it, or start anew."
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from eventide.operators.saving import schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.processor import HEAD, PAGES
 from eventide.state import snapshot
+from eventide.state.heads import Head
 from eventide.state.panes import DUE
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
@@ -131,18 +132,21 @@ def _operator(
     heads = _variable(spark, checkpoint, batch, number, HEAD)
     if not heads:
         return None
-    bodies = _pages(spark, checkpoint, batch, number)
-    read = [snapshot.load(bytes(head["value"]["body"])) for head in heads]
-    first = read[0]
+    buckets = {head["key"]["bucket"]: Head.from_bytes(bytes(head["value"]["body"])) for head in heads}
+    pages = {bucket: dict(head.pages) for bucket, head in buckets.items()}
+    if any(head.elsewhere != 0 for head in buckets.values()):
+        for bucket, page, body in _pages(spark, checkpoint, batch, number):
+            pages[bucket][page] = body
+    bodies = {bucket: head.body for bucket, head in buckets.items()}
+    bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
     about = json.loads(heads[0]["value"]["about"])
     tracker = first["tracker"]
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
-    buckets = {head["key"]["bucket"]: bytes(head["value"]["body"]) for head in heads}
-    plan = _plan_of(first, bodies.get(heads[0]["key"]["bucket"], {}))
+    plan = _plan_of(first, pages[bucket])
     own = chain[about["depth"]] if about["depth"] < len(chain) else None
     return OperatorState(
         depth=about["depth"],
-        format=snapshot.FORMAT,
+        format=max(head.format for head in buckets.values()),
         plan=plan["plan"],
         buckets=about["buckets"],
         watermark=first["watermark"],
@@ -150,9 +154,9 @@ def _operator(
         at=first["now"],
         origins=_origins(tracker),
         gaps=_gaps(tracker),
-        pages=sum(len(pages) for pages in bodies.values()),
-        bytes=sum(len(body) for pages in bodies.values() for body in pages.values()) + sum(map(len, buckets.values())),
-        windows=None if own is None else _windows(own, schemas_in(plan), buckets, bodies),
+        pages=sum(map(len, pages.values())),
+        bytes=sum(len(body) for own in (bodies, *pages.values()) for body in own.values()),
+        windows=None if own is None else _windows(own, schemas_in(plan), bodies, pages),
     )
 
 
@@ -164,12 +168,10 @@ def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, n
     return reader.load(checkpoint).collect()
 
 
-def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> dict[int, dict[int, bytes]]:
-    pages: dict[int, dict[int, bytes]] = {}
+def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> Iterator[tuple[int, int, bytes]]:
+    """The pages that lie in the map: bucket, number and body."""
     for row in _variable(spark, checkpoint, batch, operator, PAGES):
-        number, body = row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
-        pages.setdefault(row["key"]["bucket"], {})[number] = body
-    return pages
+        yield row["key"]["bucket"], row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
 
 
 def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:

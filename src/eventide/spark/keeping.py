@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eventide.errors import state as errors
 from eventide.operators.saving import State
 from eventide.spark.stage import Stage
+from eventide.spark.storing import StorePages
 from eventide.spark.tasks import Task
+from eventide.state.heads import Head
 from eventide.state.paging import Ledger
 
 if TYPE_CHECKING:
@@ -39,12 +41,13 @@ class Kept:
 
 
 class Keeper:
-    """Reads and writes the state of the bucket that Spark has chosen."""
+    """Reads and writes the state of the bucket that Spark has chosen. ``ask`` gives the map of pages, when needed."""
 
-    def __init__(self, head: ValueState, pages: MapState, stage: Stage) -> None:
+    def __init__(self, head: ValueState, ask: Callable[[], MapState], stage: Stage) -> None:
         self._head = head
-        self.pages = StorePages(pages)
+        self._ask = ask
         self._stage = stage
+        self.pages = StorePages(ask)
 
     def read(self, bucket: int, task: Task) -> tuple[Kept, bool]:
         """What is known of a bucket, and whether it was in memory."""
@@ -52,6 +55,8 @@ class Keeper:
         if found is None:
             return Kept("", self._stage.operator().initial()), False
         version, about, body = found
+        head = Head.from_bytes(bytes(body))
+        self.pages = StorePages(self._ask, head.pages)
         kept = _memory.get((task.run, self._stage.name, bucket), version)
         if kept is not None:
             return kept, True
@@ -59,42 +64,24 @@ class Keeper:
         near = _memory.nearest((task.run, self._stage.name, bucket), said["before"])
         if said["buckets"] != self._stage.buckets:
             raise errors.plan_changed({"buckets": (said["buckets"], self._stage.buckets)})
-        state, ledger = self._stage.operator().read(bytes(body), self.pages, near)
+        state, ledger = self._stage.operator().read(head.body, self.pages, near)
         promises = {int(label): time for label, time in said["promises"].items()}
         return Kept(version, state, ledger, promises, before=tuple(said["before"])), False
 
     def write(self, bucket: int, task: Task, kept: Kept, state: State, promises: dict[int, int]) -> dict[str, int]:
         """Keep it for the next batch; returns how large it is."""
         operator = self._stage.operator()
-        head, ledger = operator.write(state, self.pages, kept.ledger)
+        body, ledger = operator.write(state, self.pages, kept.ledger)
+        sizes, in_head = operator.sizes(state, ledger), self.pages.settled()
+        head = Head(body, in_head, sizes["pages"] - len(in_head)).to_bytes()
         version = f"{task.batch}.{task.attempt}"
         before = (*kept.before, kept.version)[-_VERSIONS:] if kept.version else ()
         about = {"buckets": self._stage.buckets, "promises": promises, "depth": self._stage.depth, "before": before}
         self._head.update((version, json.dumps(about), head))
-        sizes = operator.sizes(state, ledger)
         fresh = Kept(version, state, ledger, promises, before, sizes["raw"])
         _memory.put((task.run, self._stage.name, bucket), fresh)
-        return {"pages": sizes["pages"], "state_bytes": sizes["bytes"] + len(head), "written": sizes["written"]}
-
-
-class StorePages:
-    """Pages in a map of Spark's state."""
-
-    def __init__(self, pages: MapState) -> None:
-        self._map = pages
-
-    def get(self, page: int) -> bytes:
-        """The body of a page."""
-        found = self._map.getValue((page,))
-        return bytes(found[0]) if found else b""
-
-    def put(self, page: int, body: bytes) -> None:
-        """Keep a page."""
-        self._map.updateValue((page,), (body,))
-
-    def drop(self, page: int) -> None:
-        """Forget a page."""
-        self._map.removeKey((page,))
+        written = self.pages.moved + len(head)
+        return {"pages": sizes["pages"], "state_bytes": sizes["bytes"] + len(body), "written": written}
 
 
 class Memory:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if getattr(sys.modules["__main__"].__spec__, "name", "").endswith("transform_wit
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 _KEPT = 64
+_CLIENTS = ("_statefulProcessorApiClient", "stateful_processor_api_client")  # as versions of Spark call it
 
 _unpacked: dict[bytes, Stage] = {}  # in each worker
 
@@ -44,7 +46,7 @@ class Operate(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state that there is."""
         self._head = handle.getValueState(HEAD, _HEAD)
-        self._pages = handle.getMapState(PAGES, _PAGE, _BODY)
+        self._pages = pages_when_needed(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """One bucket's pages of this batch."""
@@ -60,3 +62,32 @@ class Operate(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def pages_when_needed(handle: StatefulProcessorHandle) -> Callable[[], MapState]:
+    """Gives the map of pages. A task asks for it when it first needs it; elsewhere it is asked for at once.
+
+    The JVM generates code for each variable that a task names: that costs milliseconds, in every task of every batch.
+    Spark lets variables be named only while the handle is new, so it is made new again for that moment. Where the
+    handle is not as it is known to be, and in the process that gathers which state there is, nothing is put off.
+    """
+
+    @cache
+    def pages() -> MapState:
+        return handle.getMapState(PAGES, _PAGE, _BODY)
+
+    client = next((getattr(handle, name) for name in _CLIENTS if hasattr(handle, name)), None)
+    new = getattr(client, "handle_state", None)
+    if client is None or getattr(new, "name", None) != "CREATED" or not hasattr(client, "set_handle_state"):
+        pages()
+        return pages
+
+    @cache
+    def late() -> MapState:
+        stands = client.handle_state
+        client.set_handle_state(new)
+        found = pages()
+        client.set_handle_state(stands)
+        return found
+
+    return late

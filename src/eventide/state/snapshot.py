@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import polars as pl
@@ -31,17 +32,36 @@ def dump(content: dict[str, Any], *, compression: Compression = "zstd") -> bytes
     """
     frames = _Frames(compression)
     plain = frames.taken_from(content)
-    header = json.dumps({"content": plain, "lengths": frames.lengths}, separators=(",", ":")).encode()
-    return b"".join([_HEAD.pack(_MAGIC, FORMAT, len(header)), header, *frames.parts])
+    return framed(FORMAT, plain, frames.lengths, frames.parts)
 
 
 def load(data: bytes) -> dict[str, Any]:
     """What was dumped."""
-    if len(data) < _HEAD.size or not data.startswith(_MAGIC):
-        raise errors.not_a_snapshot()
-    _, version, length = _HEAD.unpack_from(data)
+    version = format_of(data)
     if version != FORMAT:
         raise errors.unknown_format(version, FORMAT)
+    plain, blobs = unframed(data)
+    content: dict[str, Any] = _whole(plain, blobs)
+    return content
+
+
+def framed(version: int, content: Any, lengths: Sequence[int], parts: Iterable[bytes]) -> bytes:
+    """Plain values, and behind them bytes: as many pieces as ``lengths`` says. Every format begins so."""
+    header = json.dumps({"content": content, "lengths": lengths}, separators=(",", ":")).encode()
+    return b"".join([_HEAD.pack(_MAGIC, version, len(header)), header, *parts])
+
+
+def format_of(data: bytes) -> int:
+    """The number of the format, whether it is known here or not."""
+    if len(data) < _HEAD.size or not data.startswith(_MAGIC):
+        raise errors.not_a_snapshot()
+    version: int = _HEAD.unpack_from(data)[1]
+    return version
+
+
+def unframed(data: bytes) -> tuple[Any, list[bytes]]:
+    """The plain values and the pieces behind them."""
+    length: int = _HEAD.unpack_from(data)[2]
     if len(data) < _HEAD.size + length:
         raise errors.cut_off(_HEAD.size + length, len(data))
     header = json.loads(data[_HEAD.size : _HEAD.size + length])
@@ -51,8 +71,7 @@ def load(data: bytes) -> dict[str, Any]:
         place += size
     if place != len(data):
         raise errors.cut_off(place, len(data))
-    content: dict[str, Any] = _whole(header["content"], blobs)
-    return content
+    return header["content"], blobs
 
 
 class _Frames:

@@ -1,0 +1,78 @@
+"""A state that is small lies in the heads of its buckets: on Spark, where the map of pages is then never named."""
+
+from __future__ import annotations
+
+import tarfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from pyspark.sql import SparkSession
+
+import eventide as ev
+from tests.spark.running import Stream, told
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Int64()}
+WINDOWS = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")).window(ev.tumbling("1 minute"))
+ONCE = WINDOWS.agg(n=ev.count(), total=ev.sum("price"))
+OFTEN = (
+    WINDOWS.trigger(ev.after_watermark(early=ev.each())).retracting().agg(n=ev.count(), total=ev.sum("price"))
+)  # as it was when the stored checkpoint was written
+STORED = Path(__file__).parent / "format_1" / "checkpoint.tar.gz"
+
+
+def rows(first: int, count: int, shops: int = 5) -> pl.DataFrame:
+    """A row a second, and after forty from the beginning again."""
+    told_ = [(START + timedelta(seconds=first + i % 40), f"shop {i % shops}", i) for i in range(count)]
+    return pl.DataFrame(told_, schema=SCHEMA, orient="row")
+
+
+def maps(query: Any) -> list[int]:
+    """How many maps the tasks of each batch have named, as Spark counts them."""
+    return [
+        int(one["customMetrics"]["numMapStateVars"])
+        for progress in query.spark.recentProgress
+        for one in progress["stateOperators"]
+    ]
+
+
+def test_only_a_state_that_has_grown_names_the_map(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(0, 50), rows(2, 50))
+    assert maps(stream.run(ONCE)) == [0, 0]
+    stream.put(rows(4, 50), rows(6, 20_000, shops=8_000), rows(8, 50))
+    assert maps(stream.run(ONCE)) == [0, 2, 0]  # in the first of them workers have to read all; there are two buckets
+    (grown,) = ev.inspect(stream.checkpoint, pipeline=ONCE, spark=spark)
+    assert grown.windows is not None and grown.windows["rows"].sum() == 20_200
+    assert (grown.pages, grown.bytes) == (stream.metrics[-1].pages, stream.metrics[-1].state_bytes)
+    stream.put(rows(10, 50), rows(300, 50), rows(310, 50))
+    assert maps(stream.run(ONCE))[-1] == 0  # the large window is gone, and the state is small again
+    stream.run(ONCE, drain=True)
+    batch = spark.read.parquet(str(tmp_path / "in")).transform(ONCE)
+    assert told(stream.all("panes")) == told(pl.DataFrame(pl.from_arrow(batch.toArrow())))
+
+
+def test_a_checkpoint_of_the_format_before_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    bundles = [rows(0, 40), rows(30, 40), rows(70, 40), rows(75, 20)]
+    stream = _stored(spark, tmp_path).put(*bundles[:2])
+    (before,) = ev.inspect(stream.checkpoint, pipeline=OFTEN, spark=spark)
+    assert before.format == 1 and before.windows is not None and before.windows.height == 2
+    stream.put(*bundles[2:])
+    stream.run(OFTEN)
+    (after,) = ev.inspect(stream.checkpoint, pipeline=OFTEN, spark=spark)
+    assert after.format == 2 and after.windows is not None and after.windows["rows"].sum() > 0
+    stream.run(OFTEN, drain=True)
+    whole = OFTEN.local(bundles).panes
+    first = OFTEN.open()
+    already = sum(first.push(bundle).panes.height for bundle in bundles[:2])
+    assert told(stream.all("panes")) == told(whole[already:])
+
+
+def _stored(spark: SparkSession, place: Path) -> Stream:
+    """A stream whose first bundles another version has read. Spark's log has whole paths, so they are set right."""
+    with tarfile.open(STORED) as stored:
+        stored.extractall(place, filter="data")
+    for log in (*place.glob("checkpoint/sources/0/*"), place / "checkpoint/state/0/_metadata/v2/0"):
+        log.write_text(log.read_text().replace("/a/stream", str(place)))
+    return Stream(spark, place)
