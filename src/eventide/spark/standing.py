@@ -17,7 +17,7 @@ from eventide.spark.surroundings import own_directory
 from eventide.time import MIN
 
 _KEPT = 3  # batches
-_SWEPT = "swept"  # its time says when what is old was last removed
+_SWEPT = "swept"  # an empty directory, whose time says when what is old was last removed
 
 
 def note(query: str, operator: str, batch: int, watermark: int) -> None:
@@ -56,8 +56,8 @@ def _sweep(place: Path) -> None:
     now, swept = time.time(), place / _SWEPT
     if swept.exists() and swept.stat().st_mtime > now - 3_600:
         return
-    place.mkdir(parents=True, exist_ok=True)
-    swept.touch()
-    for query in place.iterdir():
-        if query.is_dir() and all(operator.stat().st_mtime < now - 86_400 for operator in query.iterdir()):
+    swept.mkdir(parents=True, exist_ok=True)
+    os.utime(swept)
+    for query in set(place.iterdir()) - {swept}:
+        if all(operator.stat().st_mtime < now - 86_400 for operator in query.iterdir()):
             shutil.rmtree(query, ignore_errors=True)
