@@ -10,9 +10,9 @@ ROWS = int(os.environ.get("EVENTIDE_BENCH_ROWS", "10_000_000"))
 FILES = 10
 # "key" is a bigint, "name" the same key as text.
 KEY = os.environ.get("EVENTIDE_BENCH_KEY", "key")
-ROUNDS = int(os.environ.get("EVENTIDE_BENCH_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("EVENTIDE_BENCH_ROUNDS", "8"))
 # No further round is begun after so long: a long run averages out by itself what short ones cannot.
-ENOUGH_SECONDS = 80.0
+ENOUGH_SECONDS = 120.0
 CORES = 2
 MEMORY = "6g"
 
