@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from eventide.marks import events
 from eventide.marks.packing import Packing, Run, Size, packed, writer_of
 
-SMALL = Packing(short=4, long=16, fewest=2, small=100, largest=200, at_once=300, looked_at=8)
+SMALL = Packing(short=4, long=16, fewest=2, enough_rows=8, enough_bytes=100, largest=200, at_once=300, looked_at=8)
 PARTS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 150)), min_size=1, max_size=30)
 
 

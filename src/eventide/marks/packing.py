@@ -47,8 +47,10 @@ class Packing:
     long: int = 16_384
     fewest: int = 4
     """So many neighbours are worth it."""
-    small: int = 128 * 1024
-    """Bytes from which on a blob is large enough, however few its rows are."""
+    enough_rows: int = 2_048
+    """So many rows in a blob are read as fast as any: it stays as it is."""
+    enough_bytes: int = 128 * 1024
+    """The same for bytes, however few the rows are."""
     largest: int = 1024 * 1024
     """Bytes of the blobs that become one."""
     at_once: int = 4 * 1024 * 1024
@@ -73,7 +75,7 @@ class Packing:
     def runs(self, blobs: Sequence[Size]) -> list[Run]:
         """All runs of small neighbours among blobs that come in order, none of which has much more than ``long`` rows.
 
-        >>> packing = Packing(long=10)
+        >>> packing = Packing(long=10, enough_rows=5)
         >>> blobs = [Size(0, 4, 50), Size(4, 4, 50), Size(8, 2, 50), Size(10, 1, 50), Size(11, 9, 99), Size(20, 1, 50)]
         >>> [[one.offset for one in run] for run in packing.runs(blobs)]
         [[0, 4, 8], [10], [20]]
@@ -115,7 +117,7 @@ class Packing:
         return chosen, further
 
     def _is_small(self, one: Size) -> bool:
-        return one.rows * 2 < self.long and one.bytes < self.small
+        return one.rows < self.enough_rows and one.bytes < self.enough_bytes
 
     def _takes(self, run: Run, one: Size) -> bool:
         rows, size = sum(each.rows for each in run), sum(each.bytes for each in run)

@@ -13,7 +13,7 @@ from eventide.marks.stores.store import Config, Part, Store
 
 SCHEMA = pa.schema({"n": pa.int64()})
 SECOND = 1_000_000
-OFTEN = Packing(short=4, long=16, fewest=2)
+OFTEN = Packing(short=4, long=16, fewest=2, enough_rows=8)
 """Packing that a few rows show."""
 
 
