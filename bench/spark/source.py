@@ -100,7 +100,7 @@ def _same_windows(spark: SparkSession, ours: Query, theirs: Query) -> bool:
 
 def _stream_of(files: Path) -> str:
     """The rows of the files as a stream, made once and kept."""
-    place = cache() / f"{files.name}-stream-v2.db"
+    place = cache() / f"{files.name}-stream-v3.db"
     if not place.exists():
         making = place.with_suffix(".part")
         making.unlink(missing_ok=True)

@@ -15,9 +15,10 @@ import psycopg
 import pyarrow as pa
 
 from eventide.errors.readers import SegmentsLostError
-from eventide.marks import Controller, Reader, Writer
+from eventide.marks import Controller, Reader, Writer, packing
 from eventide.marks.stores import connect
 from eventide.time import MAX
+from tests.marks.stores.parts import OFTEN
 
 SCHEMA = pa.schema({"writer": pa.string(), "n": pa.int64(), "shop": pa.string(), "at": pa.int64()})
 WRITERS = ("till", "web")
@@ -138,7 +139,8 @@ class Sink:
 
 
 def main(role: str, address: str, sink: str, name: str, place: Path) -> None:
-    """One program. What it has to say when it fails is in its log."""
+    """One program. What it has to say when it fails is in its log. Blobs are packed as often as can be."""
+    packing.PACKING = OFTEN
     with (place / f"{name}.log").open("a") as log:
         os.dup2(log.fileno(), sys.stderr.fileno())
     works: dict[str, Callable[[], None]] = {

@@ -138,7 +138,7 @@ def _sent(sizes: list[int], schema: pa.Schema = SCHEMA) -> list[bytes]:
     return [encode(table_of(some, schema)) for some in rows]
 
 
-@pytest.mark.parametrize("sizes", [[1], [3, 0, 500, 1], [0], [0, 0]], ids=repr)
+@pytest.mark.parametrize("sizes", [[1], [3, 0, 500, 1], [0], [0, 0], [9_000, 1, 9_000]], ids=repr)
 def test_many_batches_are_read_as_each_of_them_would_be(sizes: list[int]) -> None:
     sent = _sent(sizes)
     found = decode_all(sent)

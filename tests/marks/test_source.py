@@ -68,6 +68,31 @@ def test_events_come_with_their_places_unless_they_are_not_wanted(address: str, 
     assert batch.to_pydict() == {name: whole[name] for name in names}
 
 
+def sent(address: str, rows: int) -> list[dict[str, list[int]]]:
+    """The Arrow batches for Spark."""
+    source = events(address)
+    start = source.initialOffset()
+    (part,) = source.partitions(start, source.latestOffset(start, ReadMaxRows(rows)))
+    return [batch.to_pydict() for batch in source.read(part)]
+
+
+def test_small_appends_are_sent_to_spark_together(address: str) -> None:
+    for first in range(0, 30, 10):
+        put(address, *range(first, first + 10))
+    (batch,) = sent(address, 25)
+    assert batch["n"] == batch["_offset"] == list(range(25)) and set(batch["_segment"]) == {0}
+
+
+def test_large_appends_are_sent_to_spark_as_they_are(address: str) -> None:
+    for first in range(0, 60_000, 20_000):
+        put(address, *range(first, first + 20_000))
+    batches = sent(address, 55_000)
+    assert [len(batch["n"]) for batch in batches] == [20_000, 20_000, 15_000]
+    for column in ("n", "_offset"):
+        assert [number for batch in batches for number in batch[column]] == list(range(55_000))
+    assert {number for batch in batches for number in batch["_mark"]} == {0}
+
+
 def test_a_stream_without_events_has_no_batch(address: str) -> None:
     assert all_of(events(address)) == []
 

@@ -27,6 +27,7 @@ Rows: TypeAlias = "pl.DataFrame | pa.Table | Sequence[Mapping[str, Any]]"
 # Batches are small: threads would cost five times as much as they save.
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
+_LARGE = 1 << 16  # bytes that take longer to be copied than a schema to be parsed
 _MARK = 8  # bytes before each message of an Arrow stream, and at its end
 
 
@@ -80,11 +81,12 @@ def decode(body: bytes) -> pa.Table:
 def decode_all(bodies: Sequence[bytes]) -> pa.Table:
     """The events of many ``encode``, one after the other.
 
-    Those that begin alike (all that one version has written) are read as one stream: parsing the schema of each would
-    take as long as all the rest.
+    Small ones that begin alike (all that one version has written) are read as one stream: parsing the schema of each
+    would take as long as all the rest. Large ones would take longer to be copied.
     """
     schema, end = _schema_in(bodies[0]), bodies[0][-_MARK:]
-    if not all(body.startswith(schema) and body.endswith(end) for body in bodies):
+    large = sum(map(len, bodies)) > _LARGE * len(bodies)
+    if large or not all(body.startswith(schema) and body.endswith(end) for body in bodies):
         return pa.concat_tables(map(decode, bodies))
     batches = (memoryview(body)[len(schema) : -_MARK] for body in bodies)
     return decode(b"".join((schema, *batches, end)))

@@ -78,6 +78,9 @@ class RemoteStore:
     def read(self, stream: str, segment: int, offset: int, *, rows: int, until: int | None = None) -> list[Blob]:
         return self._call("read", stream=stream, segment=segment, offset=offset, rows=rows, until=until)
 
+    def pack(self, stream: str, segment: int, offset: int) -> int:
+        return self._call("pack", stream=stream, segment=segment, offset=offset)
+
     def close_writer(self, seat: Seat) -> None:
         self._call("close_writer", seat=seat)
 

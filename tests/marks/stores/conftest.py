@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from eventide.marks import packing
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.postgres import postgres_store
 from eventide.marks.stores.sqlite import sqlite_store
 from eventide.marks.stores.store import Store
 from tests.marks.serving import remote
-from tests.marks.stores.parts import Clock
+from tests.marks.stores.parts import OFTEN, Clock
 
 
 @pytest.fixture
@@ -36,6 +37,12 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
         found = postgres_store(request.getfixturevalue("postgres_url"), clock=clock)
     yield found
     found.close()
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blobs are packed every few rows."""
+    monkeypatch.setattr(packing, "PACKING", OFTEN)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

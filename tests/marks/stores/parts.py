@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from eventide.marks import events
+from eventide.marks.packing import Packing
 from eventide.marks.stores.store import Config, Part, Store
 
 SCHEMA = pa.schema({"n": pa.int64()})
 SECOND = 1_000_000
+OFTEN = Packing(short=4, long=16, fewest=2, enough_rows=8)
+"""Packing that a few rows show."""
 
 
 @dataclass

@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+import pytest
+
 from eventide.errors import EventideError
 from eventide.marks.stores import connect
 from eventide.marks.stores.store import Store
@@ -13,6 +15,7 @@ from tests.marks.stores.at_once import at_once
 from tests.marks.stores.parts import addition, config, part
 
 
+@pytest.mark.usefixtures("often")
 def test_steps_of_all_kindsat_once_never_fail_for_each_other(url: str) -> None:
     """Each may be refused, but none waits for another that waits for it."""
     store = connect(url)
@@ -57,6 +60,8 @@ def some_steps(store: Store, chance: random.Random, number: int) -> None:
             lambda: store.abort(seat, begun.id),
             lambda: store.scale(stream, [segments[0].number], [(segments[0].low, segments[0].high)]),
             lambda: store.truncate(stream, {one.number: 0 for one in segments}),
+            lambda: store.truncate(stream, {one.number: store.lengths(stream)[one.number] for one in segments}),
+            lambda: [store.pack(stream, one.number, 0) for one in segments],
             lambda: lease and store.forget(lease, [(f"writer {other}", store.now()) for other in range(6)]),
             lambda: store.leave(f"c{number % 2}"),
             lambda: store.close_writer(seat),

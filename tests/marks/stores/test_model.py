@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
@@ -191,6 +192,12 @@ class History(RuleBasedStateMachine):
                 self.starts[number] = offset
         self.store.truncate(self.name, cut)
 
+    @rule(data=st.data())
+    def pack(self, data: st.DataObject) -> None:
+        one = data.draw(st.sampled_from(self.segments.all)).number
+        offset = data.draw(st.integers(0, len(self.log[one])))
+        assert offset <= self.store.pack(self.name, one, offset) <= len(self.log[one])
+
     @invariant()
     def the_store_is_as_the_model(self) -> None:
         info = self.store.stream(self.name)
@@ -205,5 +212,6 @@ class History(RuleBasedStateMachine):
         assert notes == {name: self.without_predecessors(note) for name, note in self.notes.items()}
 
 
+@pytest.mark.usefixtures("often")
 def test_a_store_does_what_the_model_does(store: Store, clock: Clock) -> None:
     run_state_machine_as_test(lambda: History(store, clock), settings=settings(stateful_step_count=25, max_examples=25))

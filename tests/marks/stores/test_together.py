@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from eventide.errors import DataError
 from eventide.marks.segments import Segments
 from eventide.marks.stores import connect
@@ -110,6 +112,7 @@ def settle(store: Store, acknowledged: int) -> None:
     assert seat.sequence >= acknowledged
 
 
+@pytest.mark.usefixtures("often")
 def test_threads_share_a_store(url: str) -> None:
     store = connect(url)
     store.create_stream("orders", config(2))
@@ -125,6 +128,40 @@ def test_threads_share_a_store(url: str) -> None:
     found = contents(store, "orders")
     expected = [writer * 1_000_000 + batch for writer in range(6) for batch in range(1, 11)]
     assert sorted(found[0]) == sorted(found[1]) == expected
+    store.close()
+
+
+@pytest.mark.usefixtures("often")
+def test_whoever_reads_while_others_append_pack_and_truncate_misses_nothing(url: str) -> None:
+    store = connect(url)
+    store.create_stream("orders", config())
+    rows = 300
+
+    def write() -> None:
+        seat = store.open_writer("orders", "till")
+        for number in range(rows):
+            store.append(seat, number + 1, [part(0, number)])
+
+    def pack() -> None:
+        while store.lengths("orders")[0] < rows:
+            store.pack("orders", 0, store.pack("orders", 0, 0))
+
+    def truncate() -> None:
+        while (length := store.lengths("orders")[0]) < rows:
+            store.truncate("orders", {0: max(length - 20, 0)})
+
+    def read() -> None:
+        while (length := store.lengths("orders")[0]) < rows:
+            start = dict(store.stream("orders").starts).get(0, 0)
+            try:
+                found = numbers_in(store, "orders", 0, start)
+            except DataError:  # it was truncated meanwhile
+                continue
+            assert found == list(range(start, start + len(found))) and start + len(found) >= length
+
+    at_once(5, lambda place: (write, pack, pack, truncate, read)[place]())
+    start = dict(store.stream("orders").starts)[0]
+    assert numbers_in(store, "orders", 0, start) == list(range(start, rows))
     store.close()
 
 

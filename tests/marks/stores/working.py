@@ -8,15 +8,17 @@ import sys
 import numpy as np
 
 from eventide.errors.marks import SegmentSealedError
+from eventide.marks import packing
 from eventide.marks.stores import connect
 from eventide.marks.stores.store import Seat, Store
-from tests.marks.stores.parts import SECOND, addition, part
+from tests.marks.stores.parts import OFTEN, SECOND, addition, part
 
 BATCH = 3
 
 
 def work(url: str, stream: str, writer: int, batches: int) -> None:
     """Write ``batches`` times three numbers, some in transactions, some twice, wherever their points belong."""
+    packing.PACKING = OFTEN
     store = connect(url)
     seat = store.open_writer(stream, f"writer {writer}")
     chance = random.Random(writer)
@@ -52,6 +54,7 @@ def append(store: Store, seat: Seat, sequence: int, numbers: list[int], points: 
 
 def endless(url: str, stream: str, sequence: int) -> None:
     """Append to two segments until killed; tell each sequence that was acknowledged."""
+    packing.PACKING = OFTEN
     store = connect(url)
     seat = store.open_writer(stream, "endless", take_over=True)
     for one in range(sequence, sys.maxsize):

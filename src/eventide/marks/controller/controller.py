@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from eventide.errors.marks import LeaseLostError
+from eventide.marks.controller.packing import Packer
 from eventide.marks.controller.sharing import share_of
 from eventide.marks.controller.status import Status, stream_status
 from eventide.marks.merging import merged
@@ -60,6 +61,7 @@ class Controller:
         self._owned: dict[str, Lease] = {}
         self._failures: dict[str, str] = {}
         self._beaten = 0
+        self._packer = Packer(store)
         self._stepping = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -70,14 +72,19 @@ class Controller:
         return tuple(sorted(self._owned))
 
     def step(self) -> None:
-        """One round: say that it is alive, take its share of the streams, merge the notes of those that are due."""
+        """One round: say that it is alive, take its share of the streams, merge the notes of those that are due, and
+        pack some of their small blobs.
+        """
         with self._stepping:
             self._beat(self.store.now())
             share = share_of(self.name, self.store.streams(), self.store.controllers() or [self.name])
             self._give_back({*self._owned} - {*share})
             self._failures = {stream: cause for stream, cause in self._failures.items() if stream in share}
+            self._packer.keep(share)
             for stream in share:
                 self._tend(stream)
+            for stream in sorted(self._owned):
+                self._pack(stream)
             self.store.expire_transactions()
 
     def run(self) -> None:
@@ -143,6 +150,13 @@ class Controller:
             if stream in self.store.streams():  # and not deleted meanwhile
                 _log.warning("No mark for stream %r: %s", stream, cause)
                 self._failures[stream] = str(cause)
+
+    def _pack(self, stream: str) -> None:
+        try:
+            self._packer.step(stream)
+        except Exception as cause:  # it is only read more slowly
+            if stream in self.store.streams():
+                _log.warning("Stream %r was not packed: %s", stream, cause)
 
     def _holds(self, stream: str) -> bool:
         """Whether the stream is its own. The lease is prolonged in time, so that only the dead lose theirs."""

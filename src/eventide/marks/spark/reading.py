@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
@@ -27,6 +28,25 @@ class Part(InputPartition):
     start: int
     end: int
     mark: int
+
+
+class Places:
+    """The columns of ``PLACE`` for a stretch of a segment. Those that are the same in each row are made once."""
+
+    def __init__(self, segment: int, mark: int) -> None:
+        self._numbers = [pa.scalar(number, pa.int64()) for number in (segment, mark)]
+        self._same = [pa.repeat(number, 0) for number in self._numbers]
+
+    def beside(self, events: pa.Table, first: int) -> pa.Table:
+        """Events from an offset on, with these columns."""
+        count = len(events)
+        if len(self._same[0]) < count:
+            self._same = [pa.repeat(number, count) for number in self._numbers]
+        segment, mark = (values.slice(0, count) for values in self._same)
+        offsets = pa.array(np.arange(first, first + count))
+        for (name, _), values in zip(PLACE, (segment, offsets, mark), strict=True):
+            events = events.append_column(name, values)
+        return events
 
 
 def pieces_of(stream: Stream, segment: int, start: int, end: int, *, rows: int) -> Iterator[tuple[int, pa.Table]]:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -24,10 +23,11 @@ from pyspark.sql.types import StructType
 from eventide.errors import marks as errors
 from eventide.marks.segments import Position, Segments
 from eventide.marks.spark.planning import last_passed, onward, parts, released
-from eventide.marks.spark.reading import PLACE, Part, leave_quietly, pieces_of, there
+from eventide.marks.spark.reading import PLACE, Part, Places, leave_quietly, pieces_of, there
 from eventide.marks.streams import Stream, open_stream
 
-_ROWS = 100_000  # rows that are sent together
+_ROWS = 50_000  # rows that are read together; what they need stays in the cache of a processor
+_FEW = 8_192  # rows of a batch for Spark that are too few to be sent by themselves
 _MARKS = 1_000  # marks that come in one batch, of those that wait
 
 
@@ -56,18 +56,13 @@ class Pieces:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a stretch, some at a time."""
         assert isinstance(partition, Part)
-        for place, events in pieces_of(self._found(), partition.segment, partition.start, partition.end, rows=_ROWS):
-            yield from self._placed(events, partition, place).to_batches()
-
-    def _placed(self, events: pa.Table, part: Part, first: int) -> pa.Table:
-        """With the columns that say where the events were, if they are asked for."""
-        events, count = events.combine_chunks(), len(events)
-        if len(events.schema) < len(self._schema):
-            offsets = pa.array(np.arange(first, first + count))
-            same = (pa.repeat(pa.scalar(number, pa.int64()), count) for number in (part.segment, part.mark))
-            for (name, _), values in zip(PLACE, (next(same), offsets, next(same)), strict=True):
-                events = events.append_column(name, values)
-        return events.cast(self._schema, safe=False)  # Spark has no nanoseconds
+        places = Places(partition.segment, partition.mark)
+        for first, events in pieces_of(self._found(), partition.segment, partition.start, partition.end, rows=_ROWS):
+            if len(events) < _FEW * max((column.num_chunks for column in events.columns), default=0):
+                events = events.combine_chunks()
+            if len(events.schema) < len(self._schema):
+                events = places.beside(events, first)
+            yield from events.cast(self._schema, safe=False).to_batches()  # Spark has no nanoseconds
 
     def _found(self) -> Stream:
         return open_stream(self._address, token=self._token)

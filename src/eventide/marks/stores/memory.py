@@ -129,6 +129,10 @@ class MemoryStore:
         return self._found(stream).read(segment, offset, rows, until)
 
     @_alone
+    def pack(self, stream: str, segment: int, offset: int) -> int:
+        return self._found(stream).pack(segment, offset)
+
+    @_alone
     def close_writer(self, seat: Seat) -> None:
         self._found(seat.stream).close_writer(seat)
 

@@ -17,6 +17,7 @@ from eventide.marks.leases import lasts
 from eventide.marks.mark import Mark, Note
 from eventide.marks.notes import advanced
 from eventide.marks.segments import Position, Ranges, Segments
+from eventide.marks.stores import memory_packing
 from eventide.marks.stores.store import Blob, Part, Seat, StreamInfo, Transaction
 
 _REMEMBERED = 3_600_000_000
@@ -147,9 +148,11 @@ class MemoryStream:
         position = {**self.writers[seat.writer].position, **ends}
         self._note(seat, note, {}, now, position)
         for part in parts:
-            blob = Blob(self.lengths[part.segment], part.rows, part.body, seat.writer)
-            self.blobs.setdefault(part.segment, []).append(blob)
+            begins, blobs = self.lengths[part.segment], self.blobs.setdefault(part.segment, [])
+            if part.rows:
+                blobs.append(Blob(begins, part.rows, part.body, seat.writer))
             self.lengths[part.segment] += part.rows
+            memory_packing.pack_filled(blobs, begins, self.lengths[part.segment])
         self.writers[seat.writer].position = position
         return ends
 
@@ -166,6 +169,9 @@ class MemoryStream:
             if blob.offset + blob.rows > offset:
                 found.append(blob)
         return found
+
+    def pack(self, segment: int, offset: int) -> int:
+        return memory_packing.pack(self.blobs.get(segment, []), offset)
 
     def begin(self, seat: Seat, id_: str, timeout: int, now: int) -> Transaction:
         self._seated(seat).heard = now

@@ -67,8 +67,8 @@ class PostgresConnection:
         return self._now
 
     def ask(self, *questions: tuple[str, Values]) -> list[Rows]:
-        """The answers; within a step also the time after them."""
-        asked = [self._raw.execute(_percent(question), values) for question, values in questions]
+        """The answers; within a step also the time after them. Binary, because bytes as text are twice as many."""
+        asked = [self._raw.execute(_percent(question), values, binary=True) for question, values in questions]
         time = self._raw.execute(_CLOCK) if self._in_step and self._clock is None else None
         answers = [one.fetchall() for one in asked]
         if time is not None:

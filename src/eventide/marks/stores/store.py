@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """Events as they lie in a segment. ``offset`` is that of the first one."""
+    """Events as they lie in a segment: from ``offset`` on, by ``writer`` (empty if several wrote them)."""
 
     offset: int
     rows: int
@@ -159,6 +159,12 @@ class Log(Protocol):
         """Blobs in order, from the one that holds ``offset``: so many that they have ``rows`` rows from there on, or
         all there are, but none that begins at ``until`` or beyond. Refused (``errors.truncated``) if the offset was
         truncated.
+        """
+        ...
+
+    def pack(self, stream: str, segment: int, offset: int) -> int:
+        """Make larger blobs of small neighbours (``packing``) that appends have left so, from an offset on, as far as
+        one step should go; where to go on. Events and their offsets stay the same.
         """
         ...
 

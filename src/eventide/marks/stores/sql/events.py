@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from eventide.errors import marks as errors
 from eventide.marks.segments import Segments
 from eventide.marks.stores.sql.database import Rows, Step, Values
+from eventide.marks.stores.sql.packing import BLOB, pack_filled
 from eventide.marks.stores.sql.positions import packed, unpacked
 from eventide.marks.stores.sql.streams import unknown
 from eventide.marks.stores.sql.writers import EPOCH, KnownSegments, Seated, keep, noted, question, seated
 from eventide.marks.stores.store import Blob, Part, Seat
 
-_BLOB = "INSERT INTO eventide_blobs (stream, segment, begins, rows, writer, body) VALUES (?, ?, ?, ?, ?, ?)"
 # The segments are there, and held; this way many are changed in one statement.
 _LENGTH = """
     INSERT INTO eventide_segments (stream, number, length, sealed) VALUES (?, ?, ?, 0)
@@ -68,7 +68,8 @@ def segments_question(stream: str, numbers: Collection[int]) -> tuple[str, Value
 
 def put(step: Step, writer: Seated, parts: Sequence[Part], answer: Rows, segments: Segments) -> dict[int, int]:
     """Put parts behind what is in their segments; where each ends. Nothing is told before all of them are right."""
-    lengths = {number: length for number, length, sealed in answer if not sealed}
+    before = {number: length for number, length, sealed in answer if not sealed}
+    lengths = dict(before)
     missing = [part.segment for part in parts if part.segment not in lengths]
     if missing or segments.has_ended:
         raise _refused(segments, writer.seat.stream, missing)
@@ -78,8 +79,10 @@ def put(step: Step, writer: Seated, parts: Sequence[Part], answer: Rows, segment
         lengths[part.segment] = begins + part.rows
         if part.rows:
             blobs.append((writer.stream, part.segment, begins, part.rows, writer.seat.writer, part.body))
-    step.tell_each(_BLOB, blobs)
+    step.tell_each(BLOB, blobs)
     step.tell_each(_LENGTH, [(writer.stream, number, length) for number, length in sorted(lengths.items())])
+    for number, length in sorted(lengths.items()):
+        pack_filled(step, writer.stream, number, before[number], length)
     return {part.segment: lengths[part.segment] for part in parts}
 
 

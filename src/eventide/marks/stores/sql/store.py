@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
-from eventide.marks.stores.sql import events, owners, streams, times, transactions, writers
+from eventide.marks.stores.sql import events, owners, packing, streams, times, transactions, writers
 from eventide.marks.stores.sql.database import Database, Step
 from eventide.marks.stores.store import Blob, Config, Lease, Part, Seat, StreamInfo, Transaction
 
@@ -70,6 +70,9 @@ class SqlStore:
 
     def read(self, stream: str, segment: int, offset: int, *, rows: int, until: int | None = None) -> list[Blob]:
         return self._look(events.read, stream, segment, offset, rows, until)
+
+    def pack(self, stream: str, segment: int, offset: int) -> int:
+        return self._change(packing.pack, stream, segment, offset)
 
     def close_writer(self, seat: Seat) -> None:
         self._change(writers.close_writer, seat)

@@ -113,7 +113,10 @@ def truncate(step: Step, name: str, cut: Position) -> None:
     stream, segments = locked(step, name)
     if not segments.is_cut(cut):
         raise errors.not_a_cut(name, cut)
-    known, (starts,) = step.ask((_LENGTHS, (name,)), ("SELECT starts FROM eventide_streams WHERE id = ?", (stream,)))
+    # Whoever appends is waited for: it may be packing what is dropped here, and would put it back as one blob.
+    known, (starts,) = step.ask(
+        (f"{_LENGTHS} FOR UPDATE", (name,)), ("SELECT starts FROM eventide_streams WHERE id = ?", (stream,))
+    )
     lengths: dict[int, int] = dict(known)
     for number, offset in cut.items():
         if not 0 <= offset <= lengths[number]:
