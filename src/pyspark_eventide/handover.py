@@ -45,7 +45,10 @@ def hand_over(command: list[str], path: list[str]) -> None:
         if zygote.recv(1 << 12) != alike():
             return
         copy = _asked(zygote, command, path, told)
+        _pass_on_signals(copy)
+        zygote.sendall(GO)
     except OSError:  # it is not there any more, or is not quick enough
+        _pass_on_signals(None)
         return
     finally:
         zygote.close()
@@ -63,7 +66,10 @@ def alike() -> bytes:
 
 
 def _asked(zygote: object, command: list[str], path: list[str], told: int) -> int:
-    """Tell what is to run, and where it shall tell how it ended; a file descriptor by which it can be watched."""
+    """Tell what is to run, and where it shall tell how it ended; a file descriptor by which it can be watched.
+
+    It waits for a word before it begins.
+    """
     import _socket
     from array import array
 
@@ -73,15 +79,12 @@ def _asked(zygote: object, command: list[str], path: list[str], told: int) -> in
     zygote.sendall(GO)
     zygote.sendmsg([len(wanted).to_bytes(LENGTH, "big")], files)
     zygote.sendall(wanted)
-    copy = os.pidfd_open(int.from_bytes(zygote.recv(LENGTH), "big"))
-    zygote.sendall(GO)
-    return copy
+    return os.pidfd_open(int.from_bytes(zygote.recv(LENGTH), "big"))
 
 
-def _stand_in(copy: int, code: int) -> None:
-    """For Spark this process is the one it has started: pass on that it shall end, and end as the copy does."""
+def _pass_on_signals(copy: int | None) -> None:
+    """Who tells this process to end means the copy; without one it is as before."""
     import _signal  # type: ignore[import-not-found]
-    import select
 
     def pass_on(number: int, frame: object) -> None:
         try:
@@ -89,7 +92,14 @@ def _stand_in(copy: int, code: int) -> None:
         except ProcessLookupError:  # it has ended by itself
             return
 
-    _signal.signal(_signal.SIGTERM, pass_on)
+    _signal.signal(_signal.SIGTERM, _signal.SIG_DFL if copy is None else pass_on)
+
+
+def _stand_in(copy: int, code: int) -> None:
+    """For Spark this process is the one it has started, so it ends when and as the copy does."""
+    import _signal
+    import select
+
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     ended = select.poll()
     ended.register(copy, select.POLLIN)
