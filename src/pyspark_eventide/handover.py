@@ -17,6 +17,7 @@ GO = b"!"
 
 _PATIENCE = 10.0  # seconds: it may still import
 _PRINTS = "pyspark.sql.streaming.transform_with_state_driver_worker"
+_DAEMONS = {"pyspark.daemon": "pyspark_eventide.daemon"}  # Spark does not ask for ours wherever it starts one
 
 
 def hush(module: str) -> None:
@@ -74,7 +75,8 @@ def _asked(zygote: object, command: list[str], path: list[str], told: int) -> in
     from array import array
 
     assert isinstance(zygote, _socket.socket)
-    wanted = marshal.dumps((command[2], command[3:], path, dict(os.environ), os.getcwd()))  # noqa: PTH109
+    module = _DAEMONS.get(command[2], command[2])
+    wanted = marshal.dumps((module, command[3:], path, dict(os.environ), os.getcwd()))  # noqa: PTH109
     files = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array("i", [0, 1, 2, told]))]
     zygote.sendall(GO)
     zygote.sendmsg([len(wanted).to_bytes(LENGTH, "big")], files)
