@@ -75,8 +75,9 @@ def _asked(zygote: object, command: list[str], path: list[str], told: int) -> in
     from array import array
 
     assert isinstance(zygote, _socket.socket)
-    module = _DAEMONS.get(command[2], command[2])
-    wanted = marshal.dumps((module, command[3:], path, dict(os.environ), os.getcwd()))  # noqa: PTH109
+    module, here = _DAEMONS.get(command[2], command[2]), os.getcwd()  # noqa: PTH109
+    found = path if sys.flags.safe_path else [here, *path]  # where it is started comes first, as with any ``-m``
+    wanted = marshal.dumps((module, command[3:], found, dict(os.environ), here))
     files = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array("i", [0, 1, 2, told]))]
     zygote.sendall(GO)
     zygote.sendmsg([len(wanted).to_bytes(LENGTH, "big")], files)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this syst
 _SOURCE = Path(eventide.__file__).parents[1]
 _HERE = """
 import json, os, sys
-given = sys.argv[1:], os.environ.get("COLOUR"), os.getcwd(), sys.stdin.read()
+given = sys.argv[1:], os.environ.get("COLOUR"), os.getcwd(), sys.path[0], sys.stdin.read()
 print(json.dumps([os.getpid(), *given, "pyarrow" in sys.modules]))
 """
 _ENDS = """
@@ -80,7 +80,7 @@ def _told(process: subprocess.Popen[str], text: str = "") -> Any:
 def test_a_copy_has_the_arguments_the_environment_the_place_and_the_files(address: str, modules: Path) -> None:
     started = _start("pyspark_here", modules, "one", "two", COLOUR="green")
     pid, *rest, imported = _told(started, "something to read")
-    assert rest == [["one", "two"], "green", str(modules), "something to read"]
+    assert rest == [["one", "two"], "green", str(modules), str(modules), "something to read"]
     assert pid != started.pid
     assert imported
 
@@ -90,7 +90,9 @@ def test_where_a_copy_would_be_another_one_or_there_is_none_the_process_runs_its
     address: str, modules: Path, other: dict[str, str]
 ) -> None:
     started = _start("pyspark_here", modules, **other)
-    assert _told(started)[0] == started.pid
+    pid, _, _, place, path, *_ = _told(started)
+    assert pid == started.pid
+    assert place == path == str(modules)
 
 
 def test_a_process_ends_as_its_copy_does(address: str, modules: Path) -> None:
@@ -148,6 +150,25 @@ def test_it_ends_with_the_program_that_has_started_it() -> None:
         watched = os.pidfd_open(int(started.stdout.readline()))
         started.communicate("go\n")
     assert select.select([watched], [], [], 30)[0], "it has ended"
+
+
+def test_a_program_that_was_started_by_another_has_its_own(address: str, modules: Path) -> None:
+    program = (
+        "import os, subprocess, sys\n"
+        "from eventide.spark import zygote\n"
+        "zygote.start_zygote('')\n"
+        "print(os.environ['EVENTIDE_ZYGOTE'], flush=True)\n"
+        "print(subprocess.run([sys.executable, '-m', 'pyspark_here'], stdin=subprocess.DEVNULL).returncode, flush=True)\n"
+    )
+    paths = (_SOURCE / "eventide" / "spark" / "workers", _SOURCE, modules)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONHASHSEED": "0"}
+    asked = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=modules, check=True
+    )
+    own, told, code = asked.stdout.splitlines()
+    assert own != address
+    assert json.loads(told)[-1], "it is a copy"
+    assert code == "0"
 
 
 def test_it_is_not_started_where_the_user_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

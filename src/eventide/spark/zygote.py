@@ -28,6 +28,7 @@ def start_zygote(paths: str) -> None:
     found = os.pathsep.join(filter(None, (paths, os.environ.get("PYTHONPATH"))))
     # As Spark has it: neither can be changed in a process that runs.
     environment = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"} | dict(os.environ) | {"PYTHONPATH": found}
+    environment.pop(ZYGOTE, None)  # that of a program which has started this one is not asked for it
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(address))
         listener.listen()  # who asks before it has imported all waits for it
