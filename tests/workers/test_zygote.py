@@ -158,7 +158,7 @@ def test_a_program_that_was_started_by_another_has_its_own(address: str, modules
         "from eventide.spark import zygote\n"
         "zygote.start_zygote('')\n"
         "print(os.environ['EVENTIDE_ZYGOTE'], flush=True)\n"
-        "print(subprocess.run([sys.executable, '-m', 'pyspark_here'], stdin=subprocess.DEVNULL).returncode, flush=True)\n"
+        "print(subprocess.run([sys.executable, '-m', 'pyspark_here'], stdin=subprocess.DEVNULL).returncode)\n"
     )
     paths = (_SOURCE / "eventide" / "spark" / "workers", _SOURCE, modules)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONHASHSEED": "0"}
