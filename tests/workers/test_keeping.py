@@ -20,7 +20,7 @@ from eventide.spark.storing import StorePages
 from eventide.state.heads import WITH_PAGES
 from eventide.watermarks import Watermark
 from tests.oracle.compare import written
-from tests.spark.kept import Bucket, FakeMap
+from tests.workers.kept import Bucket, FakeMap
 
 SECOND = 1_000_000
 SCHEMA = {"t": pl.Int64(), "k": pl.Int64(), "v": pl.Int64()}
