@@ -40,21 +40,22 @@ def hand_over(command: list[str], path: list[str]) -> None:
 
     zygote = _socket.socket(_socket.AF_UNIX)
     code, told = os.pipe()
+    copy = None
     try:
         zygote.settimeout(_PATIENCE)
         zygote.connect(address)
-        if zygote.recv(1 << 12) != alike():
-            return
-        copy = _asked(zygote, command, path, told)
-        _pass_on_signals(copy)
-        zygote.sendall(GO)
+        if zygote.recv(1 << 12) == alike():
+            copy = _asked(zygote, command, path, told)
+            _pass_on_signals(copy)
+            zygote.sendall(GO)
     except OSError:  # it is not there any more, or is not quick enough
+        copy = None
         _pass_on_signals(None)
-        return
-    finally:
-        zygote.close()
-        os.close(told)
-    _stand_in(copy, code)
+    zygote.close()
+    os.close(told)
+    if copy is not None:
+        _stand_in(copy, code)
+    os.close(code)
 
 
 def alike() -> bytes:
