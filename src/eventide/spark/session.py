@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventide.errors import session as errors
+from eventide.spark import files
 from eventide.spark.java import use_java
 from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
 from eventide.spark.zygote import start_zygote
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_FILES = "spark.sql.streaming.checkpointFileManagerClass"
-_BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _CHAINED = "spark.sql.streaming.statefulOperator.allowMultiple"
 
 # A session that runs already keeps these, unless the caller names them.
@@ -93,13 +92,13 @@ def session(
         for name in _FIRST_COME:
             if name not in builder._options:
                 builder.config(name, running.conf.get(name))
-    cheap_files = local and running is None and _FILES not in {**settings_from_outside(), **given}
+    cheap_files = local and running is None and files.SETTING not in {**settings_from_outside(), **given}
     if cheap_files:
-        builder.config(_FILES, _BY_RENAMING)
+        builder.config(files.SETTING, files.BY_RENAMING)
     with _paths_for_java(configure(builder)):
         spark = builder.getOrCreate()
     if cheap_files:
-        _without_checksums(spark)
+        files.use_cheap_files(spark)
     return spark
 
 
@@ -226,19 +225,6 @@ def _paths_for_java(builder: SparkSession.Builder) -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
-
-
-def _without_checksums(spark: SparkSession) -> None:
-    """Files of this machine get no ``.crc`` beside them.
-
-    Spark writes a checkpoint's file under another name and renames it. Its usual way starts three programs for each
-    (chmod, twice readlink), 30 ms for a file of a line. Plain renaming is as safe, but for the checksum: that is a
-    second file, renamed a moment later, and a crash in between would leave one that does not fit.
-    """
-    java = spark.sparkContext._jvm
-    assert java is not None
-    files = java.org.apache.hadoop.fs.FileSystem.getLocal(spark.sparkContext._jsc.hadoopConfiguration())
-    files.setWriteChecksum(False)
 
 
 def _java_runs() -> bool:
