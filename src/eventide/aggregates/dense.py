@@ -45,24 +45,27 @@ class DenseGroups:
 
     def sums(self, addends: Mapping[str, pl.Series | None]) -> pl.DataFrame:
         """One row per group that occurs: its keys, and each series added up (None: the number of rows)."""
-        values = {name: series.to_numpy() for name, series in addends.items() if series is not None}
+        values = {name: series for name, series in addends.items() if series is not None}
         totals = {name: np.zeros(self.size) for name in values}
         rows = np.zeros(self.size, np.int64)
         for first, numbers in self._blocks():
             rows += np.bincount(numbers, minlength=self.size)
-            for name, array in values.items():
-                totals[name] += np.bincount(numbers, array[first : first + len(numbers)], self.size)
+            for name, series in values.items():
+                totals[name] += np.bincount(numbers, series.slice(first, len(numbers)).to_numpy(), self.size)
         present = np.flatnonzero(rows)
         sums = [pl.Series(name, totals.get(name, rows)[present]) for name in addends]
         return pl.DataFrame([*self._keys(present), *sums])
 
     def _blocks(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-        """The rows' group numbers, block by block: what fits the cache is not written to memory and read again."""
-        columns = [self.frame[axis.name].to_numpy() for axis in self.axes]
+        """The rows' group numbers, block by block: what fits the cache is not written to memory and read again.
+
+        That is why columns are cut before they become arrays: one in several pieces would be copied as a whole.
+        """
+        columns = [self.frame[axis.name] for axis in self.axes]
         height = max(_BLOCK, self.size)
         scratch, numbers = np.empty((2, min(height, self.frame.height)), np.int64)
         for first in range(0, self.frame.height, height):
-            parts = [column[first : first + height] for column in columns]
+            parts = [column.slice(first, height).to_numpy() for column in columns]
             length = len(parts[0])
             place, number = scratch[:length], numbers[:length]
             number[:] = 0

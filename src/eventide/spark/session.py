@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventide.errors import session as errors
-from eventide.spark import files
+from eventide.spark import hadoop
 from eventide.spark.java import use_java
 from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
 from eventide.spark.zygote import start_zygote
@@ -92,13 +92,15 @@ def session(
         for name in _FIRST_COME:
             if name not in builder._options:
                 builder.config(name, running.conf.get(name))
-    cheap_files = local and running is None and files.SETTING not in {**settings_from_outside(), **given}
+    cheap_files = local and running is None and hadoop.FILE_MANAGER not in {**settings_from_outside(), **given}
     if cheap_files:
-        builder.config(files.SETTING, files.BY_RENAMING)
+        builder.config(hadoop.FILE_MANAGER, hadoop.BY_RENAMING)
     with _paths_for_java(configure(builder)):
         spark = builder.getOrCreate()
     if cheap_files:
-        files.use_cheap_files(spark)
+        hadoop.use_cheap_files(spark)
+    if local and running is None:
+        hadoop.forget_where_settings_came_from(spark)
     return spark
 
 

@@ -1,4 +1,4 @@
-"""Local files of a session: permissions without a program that is started, no file of checksums."""
+"""A session's local files, which start no program and have no file of checksums beside them, and its settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from eventide.spark import files
+from eventide.spark import hadoop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,29 +23,29 @@ def local(spark: SparkSession) -> Any:
 
 def test_the_session_has_files_of_ours_and_a_second_call_changes_nothing(spark: SparkSession) -> None:
     assert local(spark).getClass().getName() == "eventide.LocalFiles"
-    files.use_cheap_files(spark)
+    hadoop.use_cheap_files(spark)
     assert local(spark).getClass().getName() == "eventide.LocalFiles"
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o421, 0o777, 0o1777])
 def test_permissions_are_those_that_were_asked_for(spark: SparkSession, tmp_path: Path, mode: int) -> None:
-    hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-    local(spark).setPermission(hadoop.Path(str(tmp_path)), hadoop.permission.FsPermission(f"{mode:o}"))
+    files = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    local(spark).setPermission(files.Path(str(tmp_path)), files.permission.FsPermission(f"{mode:o}"))
     assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
 
 
 def test_a_file_has_nothing_beside_it(spark: SparkSession, tmp_path: Path) -> None:
-    hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-    local(spark).create(hadoop.Path(str(tmp_path / "a" / "b")), True).close()
+    files = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    local(spark).create(files.Path(str(tmp_path / "a" / "b")), True).close()
     assert [name for _, _, names in os.walk(tmp_path) for name in names] == ["b"]
 
 
 def test_files_that_the_user_named_stay(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = spark.sparkContext._jsc.hadoopConfiguration()
-    monkeypatch.setattr(files, "_replace", lambda *_: pytest.fail("replaced"))
+    monkeypatch.setattr(hadoop, "_replace", lambda *_: pytest.fail("replaced"))
     settings.set("fs.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
     try:
-        files.use_cheap_files(spark)
+        hadoop.use_cheap_files(spark)
     finally:
         settings.unset("fs.file.impl")
 
@@ -53,9 +53,15 @@ def test_files_that_the_user_named_stay(spark: SparkSession, monkeypatch: pytest
 def test_where_it_cannot_be_compiled_all_stays_as_it_was(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    broken = tmp_path / "files.py"
+    broken = tmp_path / "hadoop.py"
     broken.with_name("LocalFiles.java").write_text("class")
-    monkeypatch.setattr(files, "__file__", str(broken))
+    monkeypatch.setattr(hadoop, "__file__", str(broken))
     before = local(spark).hashCode()
-    files.use_cheap_files(spark)
+    hadoop.use_cheap_files(spark)
     assert local(spark).hashCode() == before
+
+
+def test_settings_are_as_they_were_and_do_not_say_where_they_stood(spark: SparkSession) -> None:
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    assert settings.size() > 500 and settings.get("io.file.buffer.size") == "65536"
+    assert settings.getPropertySources("io.file.buffer.size") is None

@@ -1,4 +1,4 @@
-"""Local files for a session on this machine, as safe as Spark's and without a program that is started for each."""
+"""What Hadoop costs each batch of a session on this machine, made small: local files, and settings that are sent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SETTING = "spark.sql.streaming.checkpointFileManagerClass"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
-_SETTING_OF_HADOOP = "fs.file.impl"
+_LOCAL_FILES = "fs.file.impl"
 
 
 def use_cheap_files(spark: SparkSession) -> None:
@@ -22,11 +22,27 @@ def use_cheap_files(spark: SparkSession) -> None:
     files. Plain renaming is as safe, but for the ``.crc``: that is a second file, renamed a moment later, and a crash
     in between would leave one that does not fit.
     """
-    java: Any = spark.sparkContext._jvm
-    settings = spark.sparkContext._jsc.hadoopConfiguration()
-    if settings.get(_SETTING_OF_HADOOP) is None:
+    java, settings = _both(spark)
+    if settings.get(_LOCAL_FILES) is None:
         _replace(java, settings)
     java.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
+
+
+def forget_where_settings_came_from(spark: SparkSession) -> None:
+    """Hadoop's settings without a note beside each, in which file it stood.
+
+    Spark sends them with each batch, twice: some 1,100, and each note is compressed on its own, which takes 4 of 5 ms.
+    Nothing but a listing of settings reads the notes. Where Hadoop has none under that name, all stays as it was.
+    """
+    from py4j.protocol import Py4JError
+
+    java, settings = _both(spark)
+    try:
+        notes = java.Class.forName("org.apache.hadoop.conf.Configuration").getDeclaredField("updatingResource")
+        notes.setAccessible(True)
+        notes.get(settings).clear()
+    except Py4JError:
+        return
 
 
 def _replace(java: Any, settings: Any) -> None:
@@ -42,10 +58,14 @@ def _replace(java: Any, settings: Any) -> None:
         compiler.cook(Path(__file__).with_name("LocalFiles.java").read_text())
         ours = java.org.apache.hadoop.conf.Configuration(settings)
         ours.setClassLoader(compiler.getClassLoader())
-        ours.set(_SETTING_OF_HADOOP, "eventide.LocalFiles")
+        ours.set(_LOCAL_FILES, "eventide.LocalFiles")
         here = java.java.net.URI("file:///")
         shared = java.org.apache.hadoop.fs.FileSystem
         shared.get(here, ours).close()  # who holds it may go on with it, but the next to ask gets another
         shared.get(here, ours)
     except Py4JError:
         return
+
+
+def _both(spark: SparkSession) -> tuple[Any, Any]:
+    return spark.sparkContext._jvm, spark.sparkContext._jsc.hadoopConfiguration()
