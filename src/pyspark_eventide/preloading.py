@@ -2,7 +2,7 @@
 
 Spark's own daemon imports nothing, because a thread that a package starts at import would be missing in the copies.
 All that these packages start is a thread of the memory allocator, which is made for that. Polars is not among them: a
-forked Polars does not delete the files that it spills.
+forked Polars does not delete the files that it spills. Modules of ours that need it get it when they first use it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+
+from pyspark_eventide.later import later
 
 _NEEDED = (
     "pyarrow",
@@ -20,12 +22,19 @@ _NEEDED = (
     "pyspark.sql.streaming.stateful_processor_util",
     "eventide.spark.processor",  # imports no other module of Eventide's
 )
+_NEEDED_BY_SOURCES = ("eventide.marks.spark.source", "eventide.marks.spark.cuts", "eventide.marks.stores.sqlite")
 
 
 def preload() -> None:
     """Import it, and keep it out of the sight of the garbage collector."""
-    for name in _NEEDED:
-        with contextlib.suppress(ImportError):  # a process that needs it says so better than we could
-            importlib.import_module(name)
+    _import(_NEEDED)
+    with later("polars", "polars.selectors"):
+        _import(_NEEDED_BY_SOURCES)
     gc.collect()
     gc.freeze()
+
+
+def _import(names: tuple[str, ...]) -> None:
+    for name in names:
+        with contextlib.suppress(ImportError):  # a process that needs it says so better than we could
+            importlib.import_module(name)

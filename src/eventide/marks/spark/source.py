@@ -43,7 +43,8 @@ def schema_of(address: str, options: Mapping[str, str]) -> StructType:
             from_arrow_schema(pa.schema([field]))
         except Exception as cause:
             raise errors.not_on_spark(stream.name, field.name, field.type) from cause
-    return from_arrow_schema(pa.schema([*stream.schema, *places]))
+    # What is never null Spark does not have to ask about, row by row.
+    return from_arrow_schema(pa.schema([*stream.schema, *(pa.field(*one, nullable=False) for one in places)]))
 
 
 class Pieces:
