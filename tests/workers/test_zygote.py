@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ import pytest
 
 import eventide
 from eventide.spark import zygote
+from pyspark_eventide import handover
 from pyspark_eventide.handover import GO, LENGTH, ZYGOTE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this system cannot watch a process")
@@ -192,3 +194,21 @@ def test_what_is_imported_before_the_fork_has_no_polars() -> None:
     program = "import sys; from pyspark_eventide.preloading import preload; preload(); print('polars' in sys.modules)"
     asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert asked.stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "becomes"),
+    [("pyspark.daemon", "pyspark_eventide.daemon"), ("pyspark.worker", "pyspark.worker")],
+)
+def test_a_daemon_of_spark_becomes_ours(module: str, becomes: str) -> None:
+    import _socket
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    theirs.sendall(os.getpid().to_bytes(LENGTH, "big"))
+    asking = _socket.socket(fileno=ours.detach())
+    os.close(handover._asked(asking, ["python", "-m", module, "more"], [], told=1))
+    asking.close()
+    received = b"".join(iter(lambda: theirs.recv(1 << 16), b""))
+    wanted = marshal.loads(received[len(GO) + LENGTH :])
+    assert wanted[:2] == (becomes, ["more"])
+    theirs.close()
