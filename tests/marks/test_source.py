@@ -159,6 +159,11 @@ def test_a_stream_that_was_made_anew_is_not_taken_for_the_old_one(address: str) 
         source.latestOffset(end, ReadAllAvailable())
 
 
+def test_where_an_event_was_is_never_null_and_its_own_columns_may_be(address: str) -> None:
+    nullable = {field.name: field.nullable for field in schema_of(address, {})}
+    assert nullable == {"n": True, "_segment": False, "_offset": False, "_mark": False}
+
+
 def test_columns_that_spark_has_no_type_for_are_refused(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/shop.db#odd"
     marks.create_stream(address, schema=pa.schema({"n": pa.uint64()}))

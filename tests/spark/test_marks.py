@@ -101,6 +101,7 @@ def test_a_table_reads_all_that_is_there(spark: SparkSession, tmp_path: Path) ->
     rows = spark.read.format("eventide").load(shop.address)
     assert sorted(row["price"] for row in rows.collect()) == list(range(100))
     assert rows.schema["ts"].dataType.typeName() == "timestamp"
+    assert not rows.schema["_offset"].nullable  # so that it is not asked, row by row
 
 
 def test_a_query_goes_on_where_it_stopped_across_a_scale_event(spark: SparkSession, tmp_path: Path) -> None:
