@@ -50,6 +50,12 @@ def test_files_that_the_user_named_stay(spark: SparkSession, monkeypatch: pytest
         settings.unset("fs.file.impl")
 
 
+def test_where_permissions_are_others_files_stay(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hadoop, "_POSIX", False)
+    monkeypatch.setattr(hadoop, "_replace", lambda *_: pytest.fail("replaced"))
+    hadoop.use_cheap_files(spark)
+
+
 def test_where_it_cannot_be_compiled_all_stays_as_it_was(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

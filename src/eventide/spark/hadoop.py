@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 BY_RENAMING = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 _LOCAL_FILES = "fs.file.impl"
+_POSIX = os.name == "posix"  # elsewhere Java has other permissions
 
 
 def use_cheap_files(spark: SparkSession) -> None:
@@ -23,7 +25,7 @@ def use_cheap_files(spark: SparkSession) -> None:
     in between would leave one that does not fit.
     """
     java, settings = _both(spark)
-    if settings.get(_LOCAL_FILES) is None:
+    if _POSIX and settings.get(_LOCAL_FILES) is None:
         _replace(java, settings)
     java.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
 
