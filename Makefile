@@ -1,5 +1,5 @@
-# Everything runs inside .venv, which is made on first use and brought up to date whenever
-# pyproject.toml or constraints.txt change. Choose the interpreter with `make PYTHON=python3.12 ...`.
+# Everything runs inside .venv, which is created on first use and updated whenever pyproject.toml
+# or requirements.lock change. Choose the interpreter with `make PYTHON=python3.12 ...`.
 
 PYTHON ?= python3
 EVENTIDE_HISTORIES ?= 100000
@@ -8,17 +8,22 @@ EVENTIDE_MARK_KILLS ?= 50
 
 VENV := .venv
 RUN := $(VENV)/bin/python
+UV := $(VENV)/bin/uv
 READY := $(VENV)/.ready
-DOCS_READY := $(VENV)/.docs-ready
-PIP := $(RUN) -m pip --quiet --disable-pip-version-check
-ON_SPARK := tests/spark
-PINNED := --constraint constraints.txt
+LOCK := requirements.lock
+SPARK_TESTS := tests/spark
+
+# uv does not read pip's configuration, but an index or a mirror that pip is configured with applies to uv too.
+PIP_INDEX = $(RUN) -m pip config get :env:.index-url 2>/dev/null || $(RUN) -m pip config get global.index-url 2>/dev/null
+INSTALL = index=$$($(PIP_INDEX)); export UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${index:-$$UV_INDEX_URL}}"; \
+          [ -n "$$UV_DEFAULT_INDEX" ] || unset UV_DEFAULT_INDEX; \
+          $(UV) pip install --python $(RUN) --system-certs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test check bench soak chaos docs pins clean
+.PHONY: help demo examples test test-all test-install check bench soak chaos docs build lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Run the demonstration
 	@$(VENV)/bin/eventide demo
@@ -26,9 +31,18 @@ demo: $(READY) ## Run the demonstration
 examples: $(READY) ## Run the five example jobs
 	@for job in examples/*.py; do echo "$$job"; $(RUN) $$job || exit 1; done
 
-test: $(READY) ## Run all tests and doctests
-	@$(RUN) -m pytest -n 2 --dist worksteal -rs $(ON_SPARK:%=--ignore=%)
-	@echo "On Spark, which needs both cores for itself:"; $(RUN) -m pytest --durations=5 -rs $(ON_SPARK)
+test: $(READY) ## Run the tests that a change needs (at most 8 minutes on two cores)
+	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m 'not long' --ignore=$(SPARK_TESTS)
+	@echo "Tests on Spark, which needs both cores:"
+	@$(RUN) -m pytest -rs -m 'not long' $(SPARK_TESTS)
+
+test-all: test ## Run all tests: also long histories, faults, clusters, examples and Kafka
+	@echo "Long tests:"
+	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m long --ignore=$(SPARK_TESTS)
+	@$(RUN) -m pytest --durations=5 -rs -m long $(SPARK_TESTS)
+
+test-install: build ## Install the wheel into empty environments without caches, and run the demonstration there
+	@.ci/install dist/*.whl
 
 check: $(READY) ## Lint, check the format and the types, run the doctests
 	@echo "ruff check"; $(RUN) -m ruff check .
@@ -46,28 +60,31 @@ chaos: $(READY) ## Kill drivers, workers, writers and readers many times, and co
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
 	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_killed.py
 
-docs: $(DOCS_READY) ## Build the documentation into site/
+docs: $(READY) ## Build the documentation into site/
 	@$(RUN) -m zensical build --strict --config-file mkdocs.yml
 
-pins: $(DOCS_READY) ## Write the installed versions to constraints.txt
-	@$(RUN) -m pip --disable-pip-version-check freeze --all --exclude-editable --exclude setuptools > constraints.txt
-	@touch $(READY) $(DOCS_READY)
+build: $(READY) ## Build the wheel and the source archive into dist/
+	@rm -rf dist
+	@$(RUN) -m hatchling build
 
-clean: ## Remove what was built and cached, but keep .venv
+lock: $(UV) ## Resolve all dependencies again and write requirements.lock
+	@$(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate --upgrade \
+	   --all-extras --group dev --group docs --output-file $(LOCK) pyproject.toml
+
+clean: ## Remove build results and caches, but keep .venv
 	@rm -rf build dist site .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml $(LOCK) | $(UV)
+	@echo "Installing Eventide, Spark and the development tools into $(VENV) (about 700 MB)"
+	@$(INSTALL) --requirement $(LOCK)
+	@$(INSTALL) --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Eventide needs Python 3.11 or newer, but '$(PYTHON)' is not." \
 	       "Name another one: make PYTHON=python3.12" >&2; exit 1; }
-	@test -x $(RUN) || { echo "Making $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "Installing Eventide and its tools into $(VENV)"
-	@$(PIP) install $(PINNED) --upgrade pip hatchling editables
-	@$(PIP) install $(PINNED) --no-build-isolation --editable '.[all]' --group dev
-	@touch $@
-
-$(DOCS_READY): $(READY)
-	@echo "Installing the documentation tools into $(VENV)"
-	@$(PIP) install $(PINNED) --group docs
-	@touch $@
+	@echo "Creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(RUN) -m pip install --quiet --disable-pip-version-check 'uv>=0.9,<1'

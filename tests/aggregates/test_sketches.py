@@ -66,5 +66,5 @@ def test_empty_texts_and_zeros_are_values_like_any_other() -> None:
 @pytest.mark.parametrize("aggregate", [ev.approx_distinct("v"), ev.approx_quantile("v", 0.5)])
 def test_a_missing_package_is_named_with_the_command(aggregate: ev.Aggregate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
-    with pytest.raises(PlanError, match=r"pip install 'eventide\[sketches\]'"):
+    with pytest.raises(PlanError, match=r"pip install 'pyspark-eventide\[sketches\]'"):
         ev.bind({"x": aggregate}, {"v": pl.Int64()}, time="at")

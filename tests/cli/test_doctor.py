@@ -30,7 +30,7 @@ def test_without_java_it_says_how_to_install_one(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("eventide.spark.java.find_java", none)
     done = typed("doctor")
     assert done.exit_code == 1
-    assert "pip install 'eventide[java]'" in done.stdout
+    assert "pip install 'pyspark-eventide[java]'" in done.stdout
 
 
 def test_without_spark_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_without_spark_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
         "name": "pyspark",
         "state": "missing",
         "found": "not installed",
-        "mend": "pip install 'eventide[spark]'",
+        "mend": "pip install 'pyspark-eventide[spark]'",
     }
     assert told["psycopg"]["state"] == "note"  # nobody needs it for queries
 

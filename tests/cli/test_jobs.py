@@ -133,7 +133,7 @@ def test_without_sql_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(ev, "__getattr__", nothing)
     told = typed("explain", job(tmp_path, "SELECT 7", "q.sql"))
     assert told.exit_code == 2
-    assert "pip install 'eventide[sql]'" in told.stderr
+    assert "pip install 'pyspark-eventide[sql]'" in told.stderr
 
 
 def test_a_job_says_whether_spark_computes_before_it(tmp_path: Path) -> None:

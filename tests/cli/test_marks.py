@@ -142,11 +142,12 @@ def test_an_address_without_a_name_is_refused(store: MemoryStore) -> None:
     assert typed("marks", "writers", "postgresql://db/shop").exit_code == 2
 
 
-def test_the_controller_is_started_with_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[list[str]] = []
-    monkeypatch.setattr("eventide.marks.controller.__main__._serve", lambda given: started.append([given.store]))
-    assert typed("marks", "controller", "--store", "sqlite:///shop.db").exit_code == 0
-    assert started == [["sqlite:///shop.db"]]
+def test_the_controller_is_started_with_its_own_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    started: list[str] = []
+    monkeypatch.setattr("eventide.marks.controller.__main__._serve", lambda given: started.append(given.store))
+    store = f"sqlite:///{tmp_path}/shop.db"
+    assert typed("marks", "controller", "--store", store).exit_code == 0
+    assert started == [store]
 
 
 def test_the_controller_is_called_as_it_was_typed() -> None:

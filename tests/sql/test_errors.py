@@ -360,7 +360,7 @@ import eventide as ev
 try:
     ev.sql("SELECT 1")
 except ev.PlanError as refused:
-    sys.exit("eventide[sql]" not in str(refused))
+    sys.exit("pyspark-eventide[sql]" not in str(refused))
 sys.exit(2)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,6 +1,6 @@
 """``approx_distinct`` and ``approx_quantile``: a few kilobytes of state, whatever the number of rows.
 
-Both sketches come from Apache DataSketches (``pip install 'eventide[sketches]'``). They were chosen because
+Both sketches come from Apache DataSketches (``pip install 'pyspark-eventide[sketches]'``). They were chosen because
 they are reproducible: a replayed batch must give the same bytes. KLL, REQ and the classic quantiles sketch
 flip coins that cannot be seeded from Python, so quantiles use a t-digest. A CPC sketch that went through a
 union depends on the set of values only, not on their order or on how they were split.

@@ -91,7 +91,7 @@ def _packages() -> list[Check]:
 
 def _package(name: str, extra: str, *, needed: bool) -> Check:
     version = _version(name)
-    install = f"pip install 'eventide[{extra}]'" if extra else "pip install --upgrade eventide"
+    install = f"pip install 'pyspark-eventide[{extra}]'" if extra else "pip install --upgrade pyspark-eventide"
     if version is None:
         return Check(name, "missing" if needed else "note", "not installed", f"{install}" if needed else "")
     wrong = _wrong_version(name, version)

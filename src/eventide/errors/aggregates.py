@@ -112,7 +112,7 @@ def key_clash(name: str) -> PlanError:
 
 def sketches_missing(aggregate: object) -> PlanError:
     """The optional package is not installed."""
-    return PlanError(f"{aggregate} needs a package that is not installed: pip install 'eventide[sketches]'")
+    return PlanError(f"{aggregate} needs a package that is not installed: pip install 'pyspark-eventide[sketches]'")
 
 
 def sum_overflow(name: str, kind: str, key: Mapping[str, object]) -> DataError:

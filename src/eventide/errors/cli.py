@@ -11,7 +11,7 @@ from eventide.errors.kinds import EventideError, PlanError, did_you_mean
 
 def no_typer() -> PlanError:
     """The extra is not installed."""
-    return PlanError("The command line needs the packages typer and rich. Say: pip install 'eventide[cli]'")
+    return PlanError("The command line needs the packages typer and rich. Say: pip install 'pyspark-eventide[cli]'")
 
 
 def of_spark(text: str) -> EventideError:
@@ -92,7 +92,7 @@ def not_rows(path: str, value: object) -> PlanError:
 def no_sql() -> PlanError:
     """The extra is not installed."""
     return PlanError(
-        "SQL needs the package sqlglot. Say: pip install 'eventide[sql]'. Or write the pipeline in Python (job.py)."
+        "SQL needs the package sqlglot. Say: pip install 'pyspark-eventide[sql]'. Or write the pipeline in Python (job.py)."
     )
 
 

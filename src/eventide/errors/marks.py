@@ -275,7 +275,7 @@ def old_sqlite(found: str, needed: str) -> PlanError:
 
 def no_postgres_driver() -> PlanError:
     """The optional package is not installed."""
-    return PlanError("A store for marks in PostgreSQL needs psycopg 3: pip install 'eventide[postgres]'")
+    return PlanError("A store for marks in PostgreSQL needs psycopg 3: pip install 'pyspark-eventide[postgres]'")
 
 
 def no_file(url: str) -> PlanError:

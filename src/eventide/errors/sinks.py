@@ -90,7 +90,7 @@ def bad_table_name(name: object, need: str) -> PlanError:
 
 def driver_missing() -> PlanError:
     """The optional package is not installed."""
-    return PlanError("sinks.table() needs psycopg 3 for PostgreSQL: pip install 'eventide[postgres]'")
+    return PlanError("sinks.table() needs psycopg 3 for PostgreSQL: pip install 'pyspark-eventide[postgres]'")
 
 
 def old_sqlite(found: str, needed: str) -> PlanError:

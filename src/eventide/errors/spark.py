@@ -88,4 +88,4 @@ def no_state(checkpoint: str) -> DataError:
 
 def no_prometheus() -> PlanError:
     """The package is not installed."""
-    return PlanError("Prometheus metrics need the package prometheus-client. Say: pip install 'eventide[prometheus]'")
+    return PlanError("Prometheus metrics need the package prometheus-client. Say: pip install 'pyspark-eventide[prometheus]'")

