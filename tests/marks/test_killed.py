@@ -18,6 +18,8 @@ import pytest
 from eventide.marks import Mark, Stream, Writer, create_stream
 from tests.marks.killed import BEGIN, END, ROWS, SCHEMA, STEPS, WRITERS, Sink, events, main
 
+pytestmark = pytest.mark.long  # writers and readers are killed
+
 ROUNDS = int(os.environ.get("EVENTIDE_MARK_KILLS", "5"))
 PATIENCE = 60.0
 """Seconds that anything may take; it is far less, unless something stands still."""

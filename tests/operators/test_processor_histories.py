@@ -19,7 +19,7 @@ from eventide.time import MIN
 from tests.operators.processors import enriched
 from tests.state.paged import Paged, small_pages
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
 LAG = 3
 SCHEMA = {"t": pl.Int64, "k": pl.String, "do": pl.String, "name": pl.String, "v": pl.Int64}
 KINDS = ("put", "forget", "set", "unset", "set clock")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.oracle.compare import bound, check, difference
 from tests.oracle.histories import FAMILIES, random_histories
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
 SEED = os.environ.get("EVENTIDE_SEED", "0")
 
 _PARTS = 2  # of each family, so that workers share the work evenly

@@ -19,7 +19,7 @@ from tests.oracle.join_compare import Run, bound, check, in_buckets, in_memory, 
 from tests.oracle.join_histories import random_histories
 from tests.state.paged import small_pages
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
 SEED = os.environ.get("EVENTIDE_SEED", "0")
 
 _WAYS: dict[str, Run] = {"memory": in_memory, "buckets": in_buckets, "pages": in_pages}

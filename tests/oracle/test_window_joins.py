@@ -19,7 +19,7 @@ import eventide as ev
 from eventide.plan.plan import How, Mode
 from tests.spark.harness import PagesHost
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000")) // 8
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 8
 SEED = os.environ.get("EVENTIDE_SEED", "0")
 
 SECOND = 1_000_000

@@ -75,7 +75,9 @@ def test_the_distribution_is_called_pyspark_eventide(built: Path) -> None:
 
 
 def test_no_message_names_the_other_project_on_pypi() -> None:
-    sources = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".md")]
+    sources = [
+        path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".md")
+    ]
     wrong = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in [*sources, ROOT / "README.md"]

@@ -12,7 +12,7 @@ from eventide.testing.hosts import Came, LocalHost
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
 from tests.spark.harness import PagesHost
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000")) // 10
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
 SEED = os.environ.get("EVENTIDE_SEED", "0")
 _EACH = 4
 _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))

@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 import eventide as ev
 from examples import ad_clicks, exact_billing, iot_uploads, order_book, web_sessions
 
+pytestmark = pytest.mark.long  # whole jobs
+
 HOME = Path(__file__).parents[2] / "examples"
 JOBS = sorted(HOME.glob("*.py"))
 

@@ -18,6 +18,8 @@ import pytest
 from tests.spark.chaos import SIDES, expected, expected_rows, found, found_rows, prepare, start
 from tests.spark.cluster import standalone
 
+pytestmark = pytest.mark.long  # drivers and workers are killed, on a cluster too
+
 KILLS = int(os.environ.get("EVENTIDE_KILLS", "1"))
 BUNDLES = 22
 

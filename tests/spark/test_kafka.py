@@ -24,6 +24,8 @@ import pytest
 from tests.kafka import ROOT, Broker, Connector, UnavailableError, broker, connector
 from tests.spark.kafka_job import AHEAD, AT_ONCE, BEHIND, FIRST, LATE, PIPELINE, QUICK, SCHEMA, SILENT, THEN, Row
 
+pytestmark = pytest.mark.long  # a Kafka broker
+
 JOB = """
 import eventide as ev
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import eventide as ev
 from tests.standalone.model import Model, Spec
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000"))
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
 
 KINDS = [(10, 10), (10, 5), (7, 3), (5, 10), (6, 1)]
 

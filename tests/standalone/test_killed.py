@@ -15,6 +15,8 @@ import pytest
 
 from tests.standalone import killed
 
+pytestmark = pytest.mark.long  # processes are killed
+
 COUNT = 60
 KILLS = int(os.environ.get("EVENTIDE_KILLS", "4"))
 

@@ -14,7 +14,7 @@ from tests.oracle.compare import bound, written
 from tests.oracle.histories import FAMILIES, History, Push, frame_of, random_histories
 from tests.state.paged import Paged, small_pages
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "2000")) // 10
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
 SEED = os.environ.get("EVENTIDE_SEED", "0")
 _EACH = 4
 _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))

@@ -22,6 +22,8 @@ from tests.marks.stores.at_once import at_once
 from tests.marks.stores.parts import addition, config, numbers_in, part
 from tests.marks.stores.working import BATCH, work
 
+pytestmark = pytest.mark.long  # many processes share a store
+
 ROOT = Path(__file__).parents[3]
 
 
