@@ -220,13 +220,14 @@ def run_local(pipeline: Pipeline, rows: Rows | Mapping[str, Rows], *, clock: Clo
         raise errors.clock_is_given()
     if clock is not None and not isinstance(clock, Sequence):
         raise errors.clock_is_no_list(clock)
-    query = LocalQuery(pipeline)
     if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
+        query = LocalQuery(pipeline.over_panes())
         for at, step in zip(rows.clock, rows.steps, strict=True):
             query.push(step.panes, now=at, watermark=step.promise_of(query.watermark_key))
         if drain and rows.steps and rows.steps[-1].promise < MAX:
             query.drain()
         return query.result
+    query = LocalQuery(pipeline)
     bundles = _bundles(rows) if isinstance(rows, Mapping) else _frames(rows)
     for i, frame in enumerate(bundles):
         if clock is not None and i >= len(clock):

@@ -22,7 +22,8 @@ from eventide.plan.retention import Retention, retention
 from eventide.processors import Processor
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, each
-from eventide.watermarks import Strategy, ascending, none
+from eventide.watermarks import Strategy, ascending
+from eventide.watermarks.strategies import unstated
 from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
 
 _LONGEST = 2**61  # beside an instant, a lateness or a window must fit into 64 bits
@@ -333,7 +334,7 @@ def stream(
         if name in RESERVED:
             raise errors.key_taken(name)
     if watermark is None:
-        watermark = ascending() if isinstance(time, IngestionTime) else none()
+        watermark = ascending() if isinstance(time, IngestionTime) else unstated()
     if not hasattr(watermark, "summarise"):
         raise errors.not_a_watermark(watermark)
     return Stream(time, names, watermark)

@@ -117,8 +117,9 @@ class JoinPlan:
 
 def fingerprint(plan: JoinPlan) -> dict[str, str]:
     """What state depends on, in words: equal plans have equal fingerprints, in every process."""
-    facts = {f"input {one.name}": one.describe() for one in plan.inputs}
-    facts |= {f"watermark of {one.name} in full": repr(one.watermark) for one in plan.inputs}
+    facts: dict[str, str] = {}
+    for source in plan.inputs:
+        facts |= source.fingerprint()
     return facts | {
         "key": ", ".join(plan.key),
         "join": plan.how,

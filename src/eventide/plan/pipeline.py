@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from eventide.plan.explain import explain
@@ -54,6 +54,12 @@ class Pipeline:
         from eventide.local import LocalQuery
 
         return LocalQuery(self, schema, saved=saved, keep=keep)
+
+    def over_panes(self) -> Pipeline:
+        """The same pipeline as a later one of a chain, as hosts run it: its rows are panes of another pipeline."""
+        if self.plan.inputs:
+            return self
+        return Pipeline(replace(self.plan, watermark=self.plan.watermark.over_panes()))
 
     def __repr__(self) -> str:
         return f"<Pipeline\n{self.explain()}>"

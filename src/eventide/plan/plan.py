@@ -57,6 +57,16 @@ class Input:
         time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time)
         return f"{self.name}: time {time}, key {', '.join(map(repr, self.key)) or 'none'}, {self.watermark.describe()}"
 
+    def fingerprint(self) -> dict[str, str]:
+        """What state depends on, in words and in full."""
+        words, full = self.watermark.in_state()
+        time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time)
+        key = ", ".join(map(repr, self.key)) or "none"
+        return {
+            f"input {self.name}": f"{self.name}: time {time}, key {key}, {words}",
+            f"watermark of {self.name} in full": full,
+        }
+
 
 class OneInput(Protocol):
     """Any kind of plan, as the rows of one input see it."""
@@ -166,10 +176,11 @@ class Plan:
 
 def fingerprint(plan: Plan) -> dict[str, str]:
     """What state depends on, in words: equal plans have equal fingerprints, in every process."""
+    watermark, watermark_in_full = plan.watermark.in_state()
     facts = {
         "time": "ingestion" if isinstance(plan.time, IngestionTime) else plan.time,
         "key": ", ".join(plan.key),
-        "watermark": plan.watermark.describe(),
+        "watermark": watermark,
         "window": plan.window.describe(),
         "trigger": plan.trigger.describe(),
         "lateness": str(plan.lateness),
@@ -177,13 +188,14 @@ def fingerprint(plan: Plan) -> dict[str, str]:
         "fire_only_updated": str(plan.fire_only_updated),
         "at": plan.output_time,
     }
-    facts |= {f"input {one.name}": one.describe() for one in plan.inputs}
+    for source in plan.inputs:
+        facts |= source.fingerprint()
     facts |= {} if plan.sides is None else {"sides": repr(plan.sides)}
     facts |= {} if plan.retention is None else {"retention": repr(plan.retention)}
     facts |= {f"aggregate {name}": str(aggregate) for name, aggregate in plan.aggregates.items()}
     # What the words leave out: options, and the fields of what users have written themselves.
-    parts: dict[str, object] = {"watermark": plan.watermark, "window": plan.window, "trigger": plan.trigger}
-    parts |= {f"watermark of {one.name}": one.watermark for one in plan.inputs}
+    facts["watermark in full"] = watermark_in_full
+    parts: dict[str, object] = {"window": plan.window, "trigger": plan.trigger}
     parts |= {f"aggregate {name}": aggregate for name, aggregate in plan.aggregates.items()}
     facts |= {f"{name} in full": _in_full(part) for name, part in parts.items()}
     return {name: _ADDRESS.sub("", fact) for name, fact in facts.items()}

@@ -138,12 +138,13 @@ def fingerprint(plan: ProcessPlan) -> dict[str, str]:
     facts = {
         "time": "ingestion" if isinstance(plan.time, IngestionTime) else plan.time,
         "key": ", ".join(plan.key),
-        "watermark": repr(plan.watermark),
+        "watermark": plan.watermark.in_state()[1],
         "processor": plan.name,
         "state": ", ".join(f"{name}: {dtype}" for name, dtype in plan.state.items()),
     }
-    facts |= {f"input {one.name}": one.describe() for one in plan.inputs}
-    return facts | {f"watermark of {one.name}": repr(one.watermark) for one in plan.inputs}
+    for source in plan.inputs:
+        facts |= source.fingerprint()
+    return facts
 
 
 def facts_of(plan: ProcessPlan) -> list[tuple[str, str]]:

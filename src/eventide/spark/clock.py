@@ -17,3 +17,14 @@ def batch_time() -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.element_at(F.array_sort(F.array(F.unix_micros(F.current_timestamp()))), 1)
+
+
+def batch_time_per_row() -> Column:
+    """Return the same for rows that are many.
+
+    Spark hands arrays to generated code by reference, so the code does not change with the batch. The index is
+    not a constant for the optimizer, which would otherwise write the time into the code.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.get(F.array(F.unix_micros(F.current_timestamp())), F.spark_partition_id() * 0)

@@ -93,7 +93,7 @@ def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
 
 def follow(pipeline: Pipeline, before: Applied) -> Applied:
     """A pipeline over the panes of another, with their progress."""
-    plan = pipeline.plan
+    plan = pipeline.over_panes().plan
     if plan.inputs:
         raise join_errors.in_a_chain([one.name for one in plan.inputs])
     schema = polars_schema(before.rows(page.PANES).schema)

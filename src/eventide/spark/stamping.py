@@ -56,7 +56,7 @@ def stamp_rows(stage: Stage, edge: int = 0) -> StampBatches:
 
 
 def stamp_needs_now(plan: Input) -> bool:
-    """Whether a row must bring the batch's time along. A column more is time lost; on pages the JVM puts it anyway."""
+    """Whether rows must carry the batch's time, because their stamp depends on it."""
     return isinstance(plan.time, IngestionTime) or plan.watermark.options.max_future_skew is not None
 
 

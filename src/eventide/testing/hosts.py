@@ -40,7 +40,7 @@ class LocalHost:
     def __init__(self, pipelines: Sequence[Pipeline], schema: Mapping[str, pl.DataType]) -> None:
         first, *others = pipelines
         self._first = first.open(schema)
-        self._others = [pipeline.open() for pipeline in others]
+        self._others = [pipeline.over_panes().open() for pipeline in others]
 
     def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
         """One bundle through all pipelines."""

@@ -16,6 +16,9 @@ from eventide.watermarks.watermark import check_key
 
 OnReturn = Literal["hold", "catch_up"]
 
+MAX_FUTURE_SKEW = 86_400_000_000
+"""The default of ``max_future_skew``, one day: longer than clocks and time zones differ, shorter than a wrong year."""
+
 CLOCK_OPTIONS = ("max_future_skew", "watermark_key")
 """What a strategy can use that does not look at origins."""
 
@@ -23,7 +26,7 @@ CLOCK_OPTIONS = ("max_future_skew", "watermark_key")
 class ClockOptions(TypedDict, total=False):
     """Options of strategies that follow no origin."""
 
-    max_future_skew: str | timedelta
+    max_future_skew: str | timedelta | None
     watermark_key: int
 
 
@@ -50,7 +53,7 @@ class Options:
     ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show.
     ``idle_after`` is how long an origin may be silent before the watermark stops waiting for it, and
     ``on_return`` what happens when it returns behind the watermark. ``max_future_skew`` is how far ahead of the
-    batch's time a row may be. ``expect_origins`` (and ``grace``) hold the watermark until all have been seen.
+    batch's time a row may be (None: any distance). ``expect_origins`` (and ``grace``) hold the watermark until all have been seen.
     ``gap_timeout`` is how long to wait for a missing sequence number.
 
     What a pipeline adds is not written here by users, and is no part of how options are shown: ``deduplicate``, whether
@@ -64,7 +67,7 @@ class Options:
     first_chunk: int = 1
     idle_after: int | None = None
     on_return: OnReturn = "hold"
-    max_future_skew: int | None = None
+    max_future_skew: int | None = MAX_FUTURE_SKEW
     expect_origins: int | tuple[str, ...] | None = None
     grace: int | None = None
     gap_timeout: int | None = None
@@ -96,8 +99,6 @@ class Options:
             count = expected if isinstance(expected, int) else len(expected)
             grace = f" for at most {format_duration(self.grace)}" if self.grace is not None else ""
             said.append(f"waits for {count} origins{grace}")
-        if self.max_future_skew is not None:
-            said.append(f"at most {format_duration(self.max_future_skew)} ahead of the clock")
         if self.watermark_key:
             said.append(f"watermark key {self.watermark_key}")
         return said
@@ -120,8 +121,14 @@ _NEEDS = (
 )
 
 
-def read_options(strategy: str, given: Mapping[str, Any], *, allowed: Collection[str]) -> Options:
-    """The options of ``strategy``, or a refusal that says how to mend them.
+def read_options(
+    strategy: str,
+    given: Mapping[str, Any],
+    *,
+    allowed: Collection[str],
+    max_future_skew: int | None = MAX_FUTURE_SKEW,
+) -> Options:
+    """Read and check the options of ``strategy``. ``max_future_skew`` is the value where the user gives none.
 
     >>> read_options("lag", {"origin": "device", "idle_after": "2m"}, allowed=ORIGIN_OPTIONS).idle_after
     120000000
@@ -147,7 +154,9 @@ def read_options(strategy: str, given: Mapping[str, Any], *, allowed: Collection
     if "expect_origins" in read:
         read["expect_origins"] = _expected(strategy, read["expect_origins"])
     check_key(read.get("watermark_key", 0))
-    return Options(**read)
+    if "max_future_skew" not in given:
+        read["max_future_skew"] = max_future_skew
+    return Options(**{"max_future_skew": None} | read)
 
 
 def check_type(strategy: str, option: str, column: str, dtype: pl.DataType) -> None:

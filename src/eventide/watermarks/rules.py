@@ -170,8 +170,12 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class NoWatermark:
-    """Event time never advances by itself; only notes from outside move it."""
+    """Event time never advances by itself; only notes from outside move it.
 
+    ``stated`` is False where a stream names no watermark at all, rather than ``ev.none()``.
+    """
+
+    stated: bool = field(default=True, repr=False, compare=False)
     name = "none"
     declared = False
 

@@ -15,10 +15,11 @@ import polars as pl
 
 from eventide.columns import named
 from eventide.errors import watermarks as errors
-from eventide.time import MAX, duration, time_column
+from eventide.time import MAX, duration, format_duration, time_column
 from eventide.watermarks.options import (
     CLOCK_OPTIONS,
     COLUMN_OPTIONS,
+    MAX_FUTURE_SKEW,
     ORIGIN_OPTIONS,
     ClockOptions,
     Options,
@@ -126,7 +127,35 @@ class Strategy:
         >>> lag("30s", origin="partition", idle_after="2m").describe()
         "lag 30s, per 'partition', idle after 2m"
         """
-        return ", ".join((self.rule.describe(), *self.options.describe()))
+        return ", ".join((self.rule.describe(), *self.options.describe(), *self._guard()))
+
+    def in_state(self) -> tuple[str, str]:
+        """What state depends on, in a few words and in full: all but ``max_future_skew``, which may change at a restart.
+
+        >>> lag("5s", max_future_skew="1 hour").in_state() == lag("5s", max_future_skew=None).in_state()
+        True
+        """
+        default = replace(self.options, max_future_skew=self._default_skew())
+        unguarded = replace(self.options, max_future_skew=None)
+        return replace(self, options=default).describe(), repr(replace(self, options=unguarded))
+
+    def over_panes(self) -> Strategy:
+        """The same for rows that are panes of another pipeline: without the default guard.
+
+        Their source was guarded already, and a pane has the time of its window, which may end long after the clock.
+        """
+        if self.options.max_future_skew != MAX_FUTURE_SKEW:
+            return self
+        return replace(self, options=replace(self.options, max_future_skew=None))
+
+    def _default_skew(self) -> int | None:
+        return None if isinstance(self.rule, NoWatermark) else MAX_FUTURE_SKEW
+
+    def _guard(self) -> list[str]:
+        skew = self.options.max_future_skew
+        if skew == self._default_skew():
+            return []
+        return ["any time ahead of the clock" if skew is None else f"at most {format_duration(skew)} ahead of the clock"]
 
     def _declared(self) -> tuple[str, ...]:
         """The columns in which rows declare time."""
@@ -205,7 +234,14 @@ def clock_lag(delay: str | timedelta, **options: Unpack[ClockOptions]) -> Strate
 def none(**options: Unpack[ClockOptions]) -> Strategy:
     """No watermark: nothing is ever late, and no window is complete before the stream is drained.
 
+    Rows move no watermark here, so they may be any time ahead of the clock unless ``max_future_skew`` is given.
+
     >>> none().describe()
     'no watermark'
     """
-    return Strategy(NoWatermark(), read_options("none", options, allowed=CLOCK_OPTIONS))
+    return Strategy(NoWatermark(), read_options("none", options, allowed=CLOCK_OPTIONS, max_future_skew=None))
+
+
+def unstated() -> Strategy:
+    """The watermark of a stream that names none: as ``none()``, but a host may require one that is stated."""
+    return Strategy(NoWatermark(stated=False), Options(max_future_skew=None))
