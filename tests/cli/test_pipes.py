@@ -17,7 +17,10 @@ from eventide.cli import running, screen
 from eventide.cli.unheard import Printed
 from eventide.spark.metrics import BatchMetrics
 
-JOB = "import eventide as ev\npipeline = ev.stream(time='ts').window(ev.tumbling('1 minute')).agg(n=ev.count())\n"
+JOB = """
+import eventide as ev
+pipeline = ev.stream(time='ts', watermark=ev.lag('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
+"""
 
 
 def explained(place: Path, output: int) -> tuple[int, str]:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from eventide.cli.history import History, beside
 from eventide.demo.telling import progress_line
 from eventide.spark.metrics import BatchMetrics
 from tests.cli.typed import typed
 
-PIPELINE = "import eventide as ev\npipeline = ev.stream(time='ts').window(ev.tumbling('1 minute')).agg(n=ev.count())\n"
+PIPELINE = """
+import eventide as ev
+pipeline = ev.stream(time='ts', watermark=ev.lag('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
+"""
 
 
 class StartedError(Exception):
@@ -40,10 +42,9 @@ def starts(told: Result) -> bool:
 def ran(place: Path, *, drained: bool, committed: bool = True) -> None:
     """A checkpoint whose last batch is the seventh."""
     checkpoint = place / "checkpoint"
-    file = beside(str(checkpoint))
-    assert file is not None
-    for batch in (6, 7):
-        History(file)(BatchMetrics(batch=batch, depth=0, at=5, drained=drained and batch == 7))
+    (checkpoint / "eventide").mkdir(parents=True)
+    if drained:
+        (checkpoint / "eventide" / "drained").write_text("7\n", encoding="utf-8")
     (checkpoint / "commits").mkdir()
     for batch in (6, 7) if committed else (6,):
         (checkpoint / "commits" / str(batch)).write_text("v1", encoding="utf-8")
@@ -53,7 +54,12 @@ def test_a_checkpoint_that_was_drained_is_refused(tmp_path: Path) -> None:
     ran(tmp_path, drained=True)
     told = run(tmp_path, "--source", "rate:1", "--drain")
     assert told.exit_code == 2
-    assert "was drained: its stream has ended" in told.stderr and "another --checkpoint" in told.stderr
+    assert "was drained: its stream has ended" in told.stderr and "another checkpoint" in told.stderr
+
+
+def test_a_stream_without_a_watermark_is_rejected(tmp_path: Path) -> None:
+    told = run(tmp_path, "--source", "rate:1", job=PIPELINE.replace(", watermark=ev.lag('30s')", ""))
+    assert told.exit_code == 2 and "The stream has no watermark" in told.stderr
 
 
 def test_a_checkpoint_that_was_not_drained_goes_on(tmp_path: Path) -> None:

@@ -70,3 +70,11 @@ def test_a_chain_has_the_clock_of_its_upstream() -> None:
     total = ev.stream(time="pane.time").window(ev.inherit()).agg(keys=ev.count())
     with pytest.raises(ev.PlanError, match="bring its clock along"):
         total.local(upstream(drain=True), clock=[1])
+
+
+def test_panes_of_windows_that_end_far_ahead_of_the_clock_enter_the_next_pipeline() -> None:
+    monthly = ev.stream(time="ts", watermark=ev.lag("0s")).window(ev.calendar("month"))
+    early = monthly.trigger(ev.after_watermark(early=ev.each())).retracting().agg(n=ev.count())
+    total = ev.stream(time="pane.time", watermark=ev.lag("0s")).window(ev.inherit()).agg(total=ev.sum("n"))
+    result = total.local(early.local(pl.DataFrame({"ts": [0, 1]}), clock=[5]))
+    assert result.dead.height == 0 and result.panes["total"].to_list() == [2]

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 import eventide as ev
-from tests.oracle.model import MAX, Row, Spec
+from tests.oracle.model import DAY, MAX, Row, Spec
 
 AGGREGATES = {
     "n": ev.count(),
@@ -121,7 +121,10 @@ def trigger_of(trigger: tuple[Any, ...] | None) -> Any:
 def source_of(source: tuple[Any, ...], skew: int | None) -> Any:
     """The watermark's strategy as users write it."""
     kind, *args = source
-    guard: dict[str, Any] = {} if skew is None else {"max_future_skew": us(skew)}
+    if skew == DAY and kind != "none":  # the default of all others
+        guard: dict[str, Any] = {}
+    else:
+        guard = {"max_future_skew": None if skew is None else us(skew)}
     if kind == "none":
         return ev.none(**guard)
     if kind == "clock":
@@ -275,7 +278,7 @@ def random_spec(rng: Random, family: str) -> Spec:
         deduplicate="gapless" in window and rng.random() < 0.5,
         at=rng.choice(["end", "end", "earliest", "latest"]),
         keyed=rng.random() < 0.75,
-        skew=rng.choice([None, None, None, 10]),
+        skew=rng.choice([None, None, DAY, 10]),
         lists=rng.random() < 0.25,
     )
 
@@ -305,7 +308,7 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
     pushes: list[Push] = []
     now, note, ids = rng.choice([0, 0, 0, -50]), -20, 0
     centre = rng.choice([-10, 0, 5])
-    skewed = spec.skew is not None
+    skewed = spec.skew is not None and spec.skew < DAY
     before: list[Row] = []
     for _ in range(rng.choice([1, 2, 2, 3, 3, 4, 6])):
         now += rng.choice([0, 1, 5, 10, 30])
@@ -326,6 +329,8 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
             )
             if source[0] not in ("numbered", "origins") and spec.by_offset:
                 row = row._replace(origin=None)
+            if spec.skew == DAY and row.time is not None and rng.random() < 0.05:
+                row = row._replace(time=now + DAY + rng.choice([-1, 0, 1, 1, 1, 2, DAY]))
             rows.append(_numbered(rng, row, before) if source[0] == "numbered" or spec.by_offset else row)
             before.append(rows[-1])
         told = None
@@ -356,11 +361,17 @@ def on_the_calendar(rng: Random, history: History) -> History:
         window=("calendar", rng.choice(["day", "day", "week", "month"]), zone),
         lateness=history.spec.lateness * unit,
         trigger=_scaled(history.spec.trigger, unit),
-        skew=None if history.spec.skew is None else history.spec.skew * unit,
+        skew=history.spec.skew if history.spec.skew in (None, DAY) else history.spec.skew * unit,
     )
+
+    def on_calendar(time: int | None, now: int) -> int | None:
+        if time is None or time <= now + DAY // 2:
+            return None if time is None else base + time * unit
+        return base + now * unit + time - now  # about a day ahead, as before
+
     pushes = [
         Push(
-            tuple(row._replace(time=None if row.time is None else base + row.time * unit) for row in push.rows),
+            tuple(row._replace(time=on_calendar(row.time, push.now)) for row in push.rows),
             base + push.now * unit,
             push.note if push.note in (None, MAX) else base + push.note * unit,
             push.restart,

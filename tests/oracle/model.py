@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from tests.oracle.model_triggers import Moment, Never, build, stops_early
 
 MIN, MAX = -(2**63), 2**63 - 1
+DAY = 86_400_000_000  # how far ahead of the clock a row may be, unless a watermark says otherwise
 _US = timedelta(microseconds=1)
 
 

@@ -35,7 +35,7 @@ pipeline = (
 FAILS = """
 import eventide as ev
 
-pipeline = ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.count())
+pipeline = ev.stream(time="ts", watermark=ev.none()).window(ev.tumbling("1 minute")).agg(n=ev.count())
 
 def rows(spark):
     def broken(batches):

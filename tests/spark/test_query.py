@@ -17,7 +17,8 @@ from tests.spark.running import Stream, told
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Int64()}
-PER_MINUTE = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count())
+ENDLESS = ev.stream(time="ts", key="shop", watermark=ev.none())
+PER_MINUTE = ENDLESS.window(ev.tumbling("1 minute")).agg(n=ev.count())
 
 
 def at(second: float) -> datetime:
@@ -67,6 +68,28 @@ def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: 
     assert ("commands", stream.metrics[0]) in heard
 
 
+def test_a_row_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = ev.stream(time="ts", watermark=ev.lag("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    bundles = rows((10, "kiel", 1), (3_000_000_000, "kiel", 1)), rows((70, "kiel", 1))
+    stream = Stream(spark, tmp_path).put(*bundles)
+    stream.run(pipeline)
+    assert [one.watermark for one in stream.metrics] == [micros(10), micros(70)]
+    assert stream.all("dead")["reason"].to_list() == ["future"] and stream.metrics[1].late == 0
+
+
+def test_without_a_watermark_a_stream_is_rejected_and_a_table_is_not(spark: SparkSession, tmp_path: Path) -> None:
+    unstated = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count())
+    stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)))
+    with pytest.raises(ev.PlanError, match="The stream has no watermark"):
+        stream.rows.transform(unstated)
+    with pytest.raises(ev.PlanError, match="The stream has no watermark"):
+        stream.run(unstated)
+    table = spark.read.parquet(str(tmp_path / "in"))
+    assert table.transform(unstated).columns == stream.rows.transform(PER_MINUTE).columns
+
+
 def test_a_processing_time_trigger_fires_when_no_data_comes(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = (
         ev.stream(time="ts", key="shop")
@@ -89,7 +112,7 @@ def test_another_plan_or_another_number_of_buckets_is_refused(spark: SparkSessio
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)))
     stream.run(PER_MINUTE)
     stream.put(rows((20, "kiel", 1)))
-    longer = ev.stream(time="ts", key="shop").window(ev.tumbling("2 minutes")).agg(n=ev.count())
+    longer = ENDLESS.window(ev.tumbling("2 minutes")).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match=r"another plan:\n  window: was 'tumbling 1m', is 'tumbling 2m'"):
         stream.run(longer)
     spark.conf.set("spark.eventide.buckets", "5")
@@ -100,6 +123,8 @@ def test_another_plan_or_another_number_of_buckets_is_refused(spark: SparkSessio
         spark.conf.unset("spark.eventide.buckets")
     stream.run(PER_MINUTE, drain=True)  # nothing was lost by the tries
     assert stream.all("panes")["n"].to_list() == [2]
+    with pytest.raises(ev.PlanError, match="was drained: its stream has ended"):
+        stream.run(PER_MINUTE)
 
 
 def broken(total: int, price: int) -> int:
@@ -113,7 +138,7 @@ def test_a_function_of_the_user_that_raises_makes_a_dead_letter_or_stops_the_que
 ) -> None:
     def pipeline(**options: Any) -> ev.Pipeline:
         total = ev.fold(0, broken, merge=lambda a, b: a + b, column="price", dtype=pl.Int64, **options)
-        return ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(total=total)
+        return ENDLESS.window(ev.tumbling("1 minute")).agg(total=total)
 
     bundle = rows((1, "kiel", 5), (2, "kiel", 13), (3, "kiel", 7), (None, "kiel", 1))
     stream = Stream(spark, tmp_path / "kept").put(bundle)

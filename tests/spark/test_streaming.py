@@ -42,7 +42,9 @@ PIPELINES = {
     .retracting()
     .agg(**TOTALS, shops=ev.collect_set("till")),
     "rows": ev.stream(time="ts", key="shop").window(ev.rows(50)).agg(**TOTALS),
-    "global": ev.stream(time="ts").window(ev.global_window()).agg(n=ev.count(), m=ev.mean("price")),
+    "global": ev.stream(time="ts", watermark=ev.none())
+    .window(ev.global_window())
+    .agg(n=ev.count(), m=ev.mean("price")),
 }
 
 
@@ -104,7 +106,7 @@ def test_panes_go_through_three_pipelines_in_one_query(spark: SparkSession, tmp_
 
 def test_expressions_of_spark_are_columns(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = (
-        ev.stream(time=F.col("ts") + F.expr("INTERVAL 1 HOUR"), key=F.upper("shop").alias("where"))
+        ev.stream(time=F.col("ts") + F.expr("INTERVAL 1 HOUR"), key=F.upper("shop").alias("where"), watermark=ev.none())
         .window(ev.tumbling("1 minute"))
         .agg(cents=ev.sum(F.col("price") * 100))
     )

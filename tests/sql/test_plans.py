@@ -72,6 +72,7 @@ WATERMARKS: dict[str, Any] = {
     "WATERMARK FOR ts PUNCTUATED BY safe": ev.punctuated("safe"),
     "WATERMARK FOR ts AS NOTED BY 'sqlite:///shop.db#orders'": ev.noted("sqlite:///shop.db#orders"),
     "WATERMARK FOR ts AS NONE MAX FUTURE SKEW INTERVAL '1' HOUR": ev.none(max_future_skew="1 hour"),
+    "WATERMARK FOR ts AS ts MAX FUTURE SKEW NONE": ev.ascending(max_future_skew=None),
     "WATERMARK FOR ts AS ts - INTERVAL '30' SECOND PER partition IDLE AFTER INTERVAL '2' MINUTE ON RETURN CATCH UP": (
         ev.lag("30s", origin="partition", idle_after="2m", on_return="catch_up")
     ),

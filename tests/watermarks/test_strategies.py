@@ -86,6 +86,8 @@ def test_columns_are_named_once():
         (lag("5s"), "lag 5s"),
         (ascending(watermark_key=3), "ascending, watermark key 3"),
         (clock_lag("1m", max_future_skew="5s"), "clock lag 1m, at most 5s ahead of the clock"),
+        (lag("5s", max_future_skew="1 day"), "lag 5s"),
+        (lag("5s", max_future_skew=None), "lag 5s, any time ahead of the clock"),
         (punctuated("mark"), "punctuated by 'mark'"),
         (none(), "no watermark"),
         (

@@ -9,9 +9,21 @@ from hypothesis import strategies as st
 
 from eventide.errors import DataError
 from eventide.time import MAX, MIN
-from eventide.watermarks import SUMMARY, Tracker, ascending, clock_lag, empty_summary, lag, none, punctuated
+from eventide.watermarks import (
+    SUMMARY,
+    Strategy,
+    Tracker,
+    ascending,
+    clock_lag,
+    empty_summary,
+    lag,
+    none,
+    noted,
+    punctuated,
+)
 
 FIVE = timedelta(microseconds=5)
+DAY = 86_400_000_000
 
 
 def told(summary):
@@ -75,8 +87,38 @@ def test_rows_too_far_ahead_move_nothing_and_keep_nobody_awake():
 
 
 def test_without_a_guard_no_row_is_too_far_ahead():
-    assert ascending().future(pl.DataFrame({"ts": [MAX]}), "ts", 0) is None
+    assert ascending(max_future_skew=None).future(pl.DataFrame({"ts": [MAX]}), "ts", 0) is None
     assert ascending(max_future_skew=FIVE).future(pl.DataFrame({"ts": [5, None]}), "ts", 0) is None
+
+
+@pytest.mark.parametrize(
+    "strategy", [ascending(), lag("5s"), punctuated("ts"), clock_lag("5s"), noted("sqlite:///shop.db#orders")]
+)
+def test_every_strategy_guards_against_rows_more_than_a_day_ahead(strategy):
+    rows = pl.DataFrame({"ts": [100 + DAY, 101 + DAY]})
+    assert strategy.options.max_future_skew == DAY
+    assert Strategy(ascending().rule, strategy.options).future(rows, "ts", 100).to_list() == [False, True]
+
+
+def test_without_a_watermark_there_is_nothing_to_guard():
+    assert none().options.max_future_skew is None
+    assert none(max_future_skew="1 day").options.max_future_skew == DAY
+
+
+def test_a_default_guard_moves_no_watermark():
+    rows = pl.DataFrame({"ts": [7, DAY + 1, 92 * 365 * DAY]})
+    assert ascending().summarise(rows, "ts", 0)["watermark"].to_list() == [7]
+
+
+def test_panes_of_another_pipeline_are_guarded_only_where_it_is_stated():
+    assert lag("5s").over_panes().options.max_future_skew is None
+    assert lag("5s", max_future_skew="1 hour").over_panes().options.max_future_skew == DAY // 24
+
+
+def test_state_does_not_depend_on_the_guard():
+    guarded, open_ended = lag("5s", max_future_skew="1 hour"), lag("5s", max_future_skew=None)
+    assert guarded.in_state() == lag("5s").in_state() == open_ended.in_state()
+    assert guarded.in_state() != lag("6s", max_future_skew="1 hour").in_state()
 
 
 @pytest.mark.parametrize("origin", [None, "o"])
@@ -84,7 +126,7 @@ def test_without_a_guard_no_row_is_too_far_ahead():
 def test_times_at_the_ends_of_the_axis_neither_wrap_nor_end_the_stream(origin, sequence):
     for time, expected in ((MIN, MIN), (MIN + 1, MIN), (MAX, MAX - 1)):
         rows = pl.DataFrame({"ts": [time], "o": ["a"], "n": [1]})
-        strategy = lag(FIVE if time < 0 else timedelta(0), origin=origin, sequence=sequence)
+        strategy = lag(FIVE if time < 0 else timedelta(0), origin=origin, sequence=sequence, max_future_skew=None)
         assert strategy.summarise(rows, "ts", 0)["watermark"].max() == expected
 
 

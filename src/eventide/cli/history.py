@@ -14,7 +14,6 @@ from eventide.spark.metrics import BatchMetrics
 from eventide.time import MAX, MIN, format_instant, instant
 
 _MOST = 8 << 20  # bytes of a file; then it becomes the older one, and the one before that goes
-_LINE = 1 << 20  # bytes that no line is longer than
 _BESIDE = Path("eventide") / "history.jsonl"
 
 
@@ -72,19 +71,6 @@ def beside(checkpoint: str) -> Path | None:
     return None if local is None else Path(local) / _BESIDE
 
 
-def was_drained(checkpoint: str) -> bool:
-    """Whether the stream of a checkpoint has ended, as far as its history tells: by a batch that was committed."""
-    own = beside(checkpoint)
-    if own is None or not own.is_file():
-        return False
-    last = next((line for line in reversed(_end(own).splitlines(keepends=True)) if line.endswith("\n")), "{}")
-    try:
-        told = json.loads(last)
-        return bool(told["drained"]) and (own.parents[1] / "commits" / str(told["batch"])).is_file()
-    except (ValueError, KeyError, TypeError):  # it is only a hint
-        return False
-
-
 def as_json(one: BatchMetrics) -> dict[str, Any]:
     """A batch for machines: instants are ISO-8601, and null where nothing is known.
 
@@ -127,12 +113,6 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
             for number, line in enumerate(lines, 1):
                 if line.endswith("\n"):  # what a crash has cut off is no line
                     yield number, line
-
-
-def _end(file: Path) -> str:
-    with file.open("rb") as lines:
-        lines.seek(max(file.stat().st_size - _LINE, 0))
-        return lines.read().decode("utf-8", errors="replace")
 
 
 def _older(file: Path) -> Path:

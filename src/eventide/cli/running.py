@@ -47,16 +47,18 @@ class Order:
 
 def check(order: Order) -> None:
     """Refuse what is known to go wrong, before Spark is started."""
-    from eventide.cli.history import was_drained
+    from eventide.plan.stream_check import check_watermarks
     from eventide.spark.control import on_disk
+    from eventide.spark.drained import check_not_drained
 
     if not order.sources and order.job.rows is None:
         raise errors.no_rows(order.job.path)
     for address in order.sources.values():
         if address.kind in FILES and Path(on_disk(address.place) or "").is_file():
             raise errors.source_is_file(address.kind, address.place)
-    if was_drained(order.checkpoint):
-        raise errors.was_drained(order.checkpoint)
+    if order.job.pipelines:
+        check_watermarks(order.job.pipelines[0].plan)
+    check_not_drained(order.checkpoint)
     if order.trace is not None:
         _open_trace(order.trace)
 

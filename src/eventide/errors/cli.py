@@ -224,14 +224,6 @@ def drain_needs_end() -> PlanError:
     )
 
 
-def was_drained(checkpoint: str) -> PlanError:
-    """A checkpoint whose stream has ended."""
-    return PlanError(
-        f"The checkpoint {checkpoint!r} was drained: its stream has ended, and every new row would be late. Name "
-        "another --checkpoint (and another table or directory for its panes)."
-    )
-
-
 def no_windows_of_time(what: str) -> PlanError:
     """A pipeline whose results cannot be compared by time."""
     return PlanError(f"replay compares the windows of a stretch of time, and this pipeline has {what}.")

@@ -230,3 +230,14 @@ def pieces_not_retained() -> PlanError:
         "sessions(max_duration=…) cannot be bounded by .retain(rows=…) or bytes=…: a piece that was closed would be "
         "cut anew when its session's start moves. Use .retain(time=…), or sessions without max_duration."
     )
+
+
+def no_watermark_on_stream(what: str) -> PlanError:
+    """A plan that is applied to a stream and would never emit anything."""
+    return PlanError(
+        f"{what} has no watermark: on a stream its windows would never be complete, and rows would be kept for ever. "
+        'Add watermark= to ev.stream(…): ev.lag("30 seconds") follows the highest event time, '
+        'ev.clock_lag("30 seconds") follows the clock, also when no rows arrive. Or state that there is none with '
+        "ev.none(), for a trigger by count or processing time, or a stream that is drained. "
+        "In SQL: WATERMARK FOR ts AS ts - INTERVAL '30' SECOND."
+    )

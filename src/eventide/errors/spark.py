@@ -88,4 +88,14 @@ def no_state(checkpoint: str) -> DataError:
 
 def no_prometheus() -> PlanError:
     """The package is not installed."""
-    return PlanError("Prometheus metrics need the package prometheus-client. Say: pip install 'pyspark-eventide[prometheus]'")
+    return PlanError(
+        "Prometheus metrics need the package prometheus-client. Say: pip install 'pyspark-eventide[prometheus]'"
+    )
+
+
+def checkpoint_drained(checkpoint: str) -> PlanError:
+    """A checkpoint whose stream has ended."""
+    return PlanError(
+        f"The checkpoint {checkpoint!r} was drained: its stream has ended, and every new row would be late. Name "
+        "another checkpoint (and another table or directory for its panes)."
+    )

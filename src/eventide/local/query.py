@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -17,11 +17,9 @@ from eventide.operators.binding import loaded, operator_of
 from eventide.operators.bundle import Bundle, Counts, Output
 from eventide.operators.operator import StreamOperator, drained
 from eventide.operators.saving import State
+from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.time import MAX, MIN, instant
 from eventide.watermarks import AnyTracker, Metrics, Note, Watermark
-
-if TYPE_CHECKING:
-    from eventide.plan.pipeline import Pipeline
 
 Frame: TypeAlias = pl.DataFrame | pa.Table | pa.RecordBatch
 Rows: TypeAlias = "Frame | Iterable[Frame] | LocalResult"
@@ -221,7 +219,7 @@ def run_local(pipeline: Pipeline, rows: Rows | Mapping[str, Rows], *, clock: Clo
     if clock is not None and not isinstance(clock, Sequence):
         raise errors.clock_is_no_list(clock)
     if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
-        query = LocalQuery(pipeline.over_panes())
+        query = LocalQuery(over_panes(pipeline))
         for at, step in zip(rows.clock, rows.steps, strict=True):
             query.push(step.panes, now=at, watermark=step.promise_of(query.watermark_key))
         if drain and rows.steps and rows.steps[-1].promise < MAX:

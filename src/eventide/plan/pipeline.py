@@ -55,12 +55,6 @@ class Pipeline:
 
         return LocalQuery(self, schema, saved=saved, keep=keep)
 
-    def over_panes(self) -> Pipeline:
-        """The same pipeline as a later one of a chain, as hosts run it: its rows are panes of another pipeline."""
-        if self.plan.inputs:
-            return self
-        return Pipeline(replace(self.plan, watermark=self.plan.watermark.over_panes()))
-
     def __repr__(self) -> str:
         return f"<Pipeline\n{self.explain()}>"
 
@@ -69,3 +63,9 @@ class Pipeline:
         from eventide.plan.html import table
 
         return table(self.plan)
+
+
+def over_panes(pipeline: Pipeline) -> Pipeline:
+    """The pipeline as hosts run it where it is a later one of a chain: its rows are panes of another pipeline."""
+    plan = pipeline.plan
+    return pipeline if plan.inputs else Pipeline(replace(plan, watermark=plan.watermark.over_panes()))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pathlib import Path
+
+    from pyspark.sql import Column, SparkSession
+
+BATCH_TIME = "eventide.batchTime"
+"""A local property of jobs: the time of the batch in microseconds."""
 
 
 def batch_time() -> Column:
-    """In microseconds, for rows that are few: pages, names of files.
+    """In microseconds: for rows that are few (pages, names of files), and where ``set_batch_time`` cannot be used.
 
     Spark writes the time into the Java code that it generates, so every batch would have code of its own to compile, in
     the driver and in the tasks. It generates none for what is sorted, which takes longer for each row.
@@ -19,12 +25,10 @@ def batch_time() -> Column:
     return F.element_at(F.array_sort(F.array(F.unix_micros(F.current_timestamp()))), 1)
 
 
-def batch_time_per_row() -> Column:
-    """Return the same for rows that are many.
+def set_batch_time(spark: SparkSession, checkpoint: Path, batch: int) -> None:
+    """Hand the time of a batch to the tasks of the jobs that this thread starts, from Spark's log of offsets.
 
-    Spark hands arrays to generated code by reference, so the code does not change with the batch. The index is
-    not a constant for the optimizer, which would otherwise write the time into the code.
+    For ``foreachBatch``, which runs the batch: a column with the time would cost more than the columns of a row.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.get(F.array(F.unix_micros(F.current_timestamp())), F.spark_partition_id() * 0)
+    _, metadata, *_ = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").split("\n")
+    spark.sparkContext.setLocalProperty(BATCH_TIME, str(json.loads(metadata)["batchTimestampMs"] * 1000))

@@ -77,16 +77,20 @@ class Control:
             spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(self.place)
 
     def _local(self) -> Path | None:
-        """The place on this machine's disk. A path without a scheme lies where Spark's default is, if Spark is here."""
-        if on_disk(self.place) is None:
+        return local_path(self.place, self._spark)
+
+
+def local_path(address: str, spark: SparkSession | None) -> Path | None:
+    """The path on this machine's disk, or None. A path without a scheme is on Spark's default file system."""
+    if on_disk(address) is None:
+        return None
+    if "://" not in address and not address.startswith("file:") and spark is not None:
+        java, context = spark.sparkContext._jvm, spark.sparkContext._jsc
+        assert java is not None
+        files = java.org.apache.hadoop.fs.FileSystem.getDefaultUri(context.hadoopConfiguration())
+        if files.getScheme() != "file":
             return None
-        if "://" not in self.place and not self.place.startswith("file:") and self._spark is not None:
-            java, context = self._spark.sparkContext._jvm, self._spark.sparkContext._jsc
-            assert java is not None
-            files = java.org.apache.hadoop.fs.FileSystem.getDefaultUri(context.hadoopConfiguration())
-            if files.getScheme() != "file":
-                return None
-        return Path(str(on_disk(self.place)))
+    return Path(str(on_disk(address)))
 
 
 def on_disk(address: str) -> str | None:

@@ -13,7 +13,7 @@ from eventide.columns import expressions
 from eventide.errors import joins as join_errors
 from eventide.errors import spark as errors
 from eventide.spark import page
-from eventide.spark.clock import batch_time, batch_time_per_row
+from eventide.spark.clock import batch_time
 from eventide.spark.scan import Scan, stamp_pieces
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import NOW, stamp_needs_now, stamp_rows
@@ -58,8 +58,8 @@ class Feed:
         # mapInArrow asks for columns by their names and takes a dot for that of a struct, so they go by their places.
         named = [f"`{name.replace('`', '``')}`" for name in self.schema]
         rows = self.rows.select(*[F.col(name).alias(f"c{place}") for place, name in enumerate(named)])
-        if stamp_needs_now(stage.plan.edges[edge]):
-            rows = rows.withColumn(NOW, batch_time_per_row())
+        if stamp_needs_now(stage.plan.edges[edge]) and not stage.tasks_know_time:
+            rows = rows.withColumn(NOW, batch_time())
         return rows.mapInArrow(stamp_rows(stage, edge), page.SCHEMA).withColumn("now", batch_time())
 
 

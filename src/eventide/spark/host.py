@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from eventide.columns import expressions
 from eventide.errors import joins as join_errors
 from eventide.operators.binding import operator_of
+from eventide.plan.pipeline import over_panes
+from eventide.plan.stream_check import check_watermarks
 from eventide.spark import page
 from eventide.spark.control import commands, marks_of
 from eventide.spark.feeding import Source, feed, sources
@@ -58,12 +60,24 @@ def transform(pipeline: Pipeline, rows: Source) -> DataFrame:
     return panes
 
 
-def apply(pipeline: Pipeline, rows: Source, *, everything: bool = False, control: str | None = None) -> Applied:
-    """A pipeline over its inputs. With ``everything`` late rows and dead letters have all of the row's columns."""
+def apply(
+    pipeline: Pipeline,
+    rows: Source,
+    *,
+    everything: bool = False,
+    control: str | None = None,
+    tasks_know_time: bool = False,
+) -> Applied:
+    """A pipeline over its inputs. With ``everything`` late rows and dead letters have all of the row's columns.
+
+    With ``tasks_know_time`` the caller runs each batch with ``clock.set_batch_time``.
+    """
     plan = pipeline.plan
     before: Applied | None = getattr(rows, _OUTPUT, None)
     if before is not None and not expressions(plan):
         return follow(pipeline, before)
+    if sources(plan, rows)[0].isStreaming:
+        check_watermarks(plan)
     feeds = [feed(plan.at(edge), one) for edge, one in enumerate(sources(plan, rows))]
     operator = operator_of(plan, *(one.schema for one in feeds))  # refused here, not in a task
     if not everything:
@@ -76,6 +90,7 @@ def apply(pipeline: Pipeline, rows: Source, *, everything: bool = False, control
         _buckets(plan, spark),
         streaming=feeds[0].streaming,
         derived=() if plan.inputs else feeds[0].derived,
+        tasks_know_time=tasks_know_time,
     )
     pages = reduce(lambda one, other: one.union(other), (one.stamped(stage, i) for i, one in enumerate(feeds)))
     return _begun(pages, stage, control)
@@ -93,7 +108,7 @@ def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
 
 def follow(pipeline: Pipeline, before: Applied) -> Applied:
     """A pipeline over the panes of another, with their progress."""
-    plan = pipeline.over_panes().plan
+    plan = over_panes(pipeline).plan
     if plan.inputs:
         raise join_errors.in_a_chain([one.name for one in plan.inputs])
     schema = polars_schema(before.rows(page.PANES).schema)

@@ -15,7 +15,9 @@ from eventide.plan.pipeline import Pipeline
 from eventide.sinks import About, Sink
 from eventide.sinks.sink import Advancing
 from eventide.spark import page
-from eventide.spark.control import Control
+from eventide.spark.clock import set_batch_time
+from eventide.spark.control import Control, local_path
+from eventide.spark.drained import check_not_drained, note_drained
 from eventide.spark.feeding import Source, sources
 from eventide.spark.host import Applied, apply, follow, observed
 from eventide.spark.metrics import BatchMetrics, read_metrics
@@ -73,12 +75,14 @@ def run(
     if drain and "availableNow" not in spoken:
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
+    check_not_drained(checkpoint, spark)
     control = Control(checkpoint, spark)
     control.open()
-    applied = apply(chain[0], rows, everything=True, control=control.place)
+    local = local_path(checkpoint, spark)
+    applied = apply(chain[0], rows, everything=True, control=control.place, tasks_know_time=local is not None)
     for following in chain[1:]:
         applied = follow(following, applied)
-    outputs = Outputs(applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, on_batch=on_batch)
+    outputs = Outputs(applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, local=local, on_batch=on_batch)
     outputs.open()
     writer = observed(applied).writeStream.outputMode("append").option("checkpointLocation", checkpoint)
     writer = writer.queryName(name) if name else writer
@@ -101,14 +105,24 @@ class Outputs:
     """The sinks of a query, and what each batch said of itself."""
 
     def __init__(
-        self, applied: Applied, *, panes: Any, late: Any, dead: Any, checkpoint: str, on_batch: OnBatch | None
+        self,
+        applied: Applied,
+        *,
+        panes: Any,
+        late: Any,
+        dead: Any,
+        checkpoint: str,
+        local: Path | None,  # the checkpoint, if it is on this machine
+        on_batch: OnBatch | None,
     ) -> None:
         self._applied = applied
         self._checkpoint = checkpoint
+        self._local = local
         self._on_batch = on_batch
         self._keys = {stage.depth: stage.plan.watermark.options.watermark_key for stage in applied.stages}
         self._query = ""
         self._closed = False
+        self._drained = False
         self.history: list[BatchMetrics] = []
         beside = f"{checkpoint.rstrip('/')}/eventide"
         self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
@@ -125,6 +139,8 @@ class Outputs:
 
     def write(self, pages: DataFrame, batch_id: int) -> None:
         """One batch into all sinks."""
+        if self._local is not None:
+            set_batch_time(pages.sparkSession, self._local, batch_id)
         pages.persist()  # the sinks, and the counts, come from one computation
         try:
             told = pages.select("kind", "counts", "now", "detail").collect()
@@ -138,6 +154,9 @@ class Outputs:
         finally:
             pages.unpersist()
         metrics = read_metrics(batch_id, told, self._keys)
+        if metrics and metrics[0].drained and not self._drained:
+            self._drained = True
+            note_drained(self._checkpoint, batch_id, pages.sparkSession)
         self.history.extend(metrics)
         del self.history[:-1000]
         for one in metrics:

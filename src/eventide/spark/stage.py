@@ -29,6 +29,8 @@ class Stage:
     streaming: bool = True
     derived: tuple[str, ...] = ()  # columns that expressions of the plan gave: no part of the row as it came
 
+    tasks_know_time: bool = False  # the host hands the batch's time to its tasks, so rows need not carry it
+
     def operator(self) -> StreamOperator:
         """The operator, bound once in each process."""
         found = _bound.pop(self.name, None) or operator_of(self.plan, *self.schemas)

@@ -48,7 +48,8 @@ def stamp_rows(stage: Stage, edge: int = 0) -> StampBatches:
         task = this_task()
         was = watermark_known(stage, task)
         for chunk, rows in enumerate(_gathered(batches)):
-            now = rows[0].column(NOW)[0].as_py() if NOW in rows[0].schema.names else MIN
+            now = rows[0].column(NOW)[0].as_py() if NOW in rows[0].schema.names else task.now
+            assert now > MIN or not stamp_needs_now(stage.plan.edges[edge]), "the batch's time did not reach its tasks"
             frame = from_spark(_named(rows, stage.schemas[edge]), stage.schemas[edge])
             yield as_batch(stamped_pages(stage, frame, now, page.sequence(task.number, chunk), was, edge))
 
@@ -56,7 +57,7 @@ def stamp_rows(stage: Stage, edge: int = 0) -> StampBatches:
 
 
 def stamp_needs_now(plan: Input) -> bool:
-    """Whether rows must carry the batch's time, because their stamp depends on it."""
+    """Whether the stamp of rows depends on the batch's time."""
     return isinstance(plan.time, IngestionTime) or plan.watermark.options.max_future_skew is not None
 
 

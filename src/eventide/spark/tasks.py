@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eventide.spark.clock import BATCH_TIME
+from eventide.time import MIN
+
 
 @dataclass(frozen=True)
 class Task:
@@ -13,6 +16,7 @@ class Task:
     attempt: int
     batch: int | None
     run: str
+    now: int = MIN  # the batch's time, where the host hands it to its tasks
 
 
 def this_task() -> Task:
@@ -23,4 +27,11 @@ def this_task() -> Task:
     assert context is not None
     batch = context.getLocalProperty("streaming.sql.batchId")
     run = context.getLocalProperty("spark.jobGroup.id") or ""
-    return Task(context.partitionId(), context.taskAttemptId(), None if batch is None else int(batch), run)
+    now = context.getLocalProperty(BATCH_TIME)
+    return Task(
+        context.partitionId(),
+        context.taskAttemptId(),
+        None if batch is None else int(batch),
+        run,
+        MIN if now is None else int(now),
+    )

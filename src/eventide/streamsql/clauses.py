@@ -21,7 +21,7 @@ WATERMARK_OPTIONS = (
     ("ON RETURN", "on_return", "HOLD or CATCH UP"),
     ("EXPECT", "expect_origins", "origins"),
     ("GRACE", "grace", "length"),
-    ("MAX FUTURE SKEW", "max_future_skew", "length"),
+    ("MAX FUTURE SKEW", "max_future_skew", "length or NONE"),
     ("WATERMARK KEY", "watermark_key", "number"),
 )
 

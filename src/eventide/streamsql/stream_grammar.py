@@ -137,6 +137,9 @@ class StreamGrammar(Reader):
     _values: ClassVar[dict[str, Callable[[StreamGrammar], Any]]] = {
         "column": lambda self: self._parse_plain_column(),
         "length": lambda self: self._parse_length(),
+        "length or NONE": lambda self: (
+            self.expression(exp.Null()) if self._match_text_seq("NONE") else self._parse_length()
+        ),
         "number": lambda self: self._parse_number(),
         "origins": lambda self: self._parse_origins(),
         "HOLD or CATCH UP": lambda self: self._parse_on_return(),

@@ -119,6 +119,8 @@ def _option(node: nodes.Option, names: Names) -> Any:
     value = node.args["value"]
     if isinstance(value, exp.Column):
         return names.name(value)
+    if isinstance(value, exp.Null):
+        return None
     if isinstance(value, exp.Interval | exp.Add):
         return length(value)
     if isinstance(value, exp.Tuple):

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import polars as pl
 
 from eventide.operators.bundle import Counts
-from eventide.plan.pipeline import Pipeline
+from eventide.plan.pipeline import Pipeline, over_panes
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LocalHost:
     def __init__(self, pipelines: Sequence[Pipeline], schema: Mapping[str, pl.DataType]) -> None:
         first, *others = pipelines
         self._first = first.open(schema)
-        self._others = [pipeline.over_panes().open() for pipeline in others]
+        self._others = [over_panes(pipeline).open() for pipeline in others]
 
     def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
         """One bundle through all pipelines."""

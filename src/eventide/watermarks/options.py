@@ -53,8 +53,8 @@ class Options:
     ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show.
     ``idle_after`` is how long an origin may be silent before the watermark stops waiting for it, and
     ``on_return`` what happens when it returns behind the watermark. ``max_future_skew`` is how far ahead of the
-    batch's time a row may be (None: any distance). ``expect_origins`` (and ``grace``) hold the watermark until all have been seen.
-    ``gap_timeout`` is how long to wait for a missing sequence number.
+    batch's time a row may be (None: any distance). ``expect_origins`` (and ``grace``) hold the watermark until all
+    have been seen. ``gap_timeout`` is how long to wait for a missing sequence number.
 
     What a pipeline adds is not written here by users, and is no part of how options are shown: ``deduplicate``, whether
     rows whose number has been seen are set aside; ``offset``, the column by whose values rows are windowed.

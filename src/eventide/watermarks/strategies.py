@@ -130,7 +130,7 @@ class Strategy:
         return ", ".join((self.rule.describe(), *self.options.describe(), *self._guard()))
 
     def in_state(self) -> tuple[str, str]:
-        """What state depends on, in a few words and in full: all but ``max_future_skew``, which may change at a restart.
+        """What state depends on, in a few words and in full: all but ``max_future_skew``, which may change.
 
         >>> lag("5s", max_future_skew="1 hour").in_state() == lag("5s", max_future_skew=None).in_state()
         True
@@ -155,7 +155,9 @@ class Strategy:
         skew = self.options.max_future_skew
         if skew == self._default_skew():
             return []
-        return ["any time ahead of the clock" if skew is None else f"at most {format_duration(skew)} ahead of the clock"]
+        return [
+            "any time ahead of the clock" if skew is None else f"at most {format_duration(skew)} ahead of the clock"
+        ]
 
     def _declared(self) -> tuple[str, ...]:
         """The columns in which rows declare time."""

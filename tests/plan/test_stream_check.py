@@ -1,0 +1,71 @@
+"""Which plans are rejected on a stream because they wait for a watermark that nobody states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import eventide as ev
+from eventide.plan.stream_check import check_watermarks
+
+STREAM = ev.stream(time="ts", key="k")
+STATED = ev.stream(time="ts", key="k", watermark=ev.lag("30 seconds"))
+MINUTES = STREAM.window(ev.tumbling("1 minute"))
+
+
+def with_trigger(trigger: Any) -> ev.Pipeline:
+    return MINUTES.trigger(trigger, may_lose_data=True).accumulating().agg(n=ev.count())
+
+
+WAITING = {
+    "windows of time": MINUTES.agg(n=ev.count()),
+    "sessions": STREAM.window(ev.sessions("1 minute")).agg(n=ev.count()),
+    "a global window": STREAM.window(ev.global_window()).agg(n=ev.count()),
+    "only late panes": with_trigger(ev.after_watermark(late=ev.each())),
+    "no trigger": with_trigger(ev.never()),
+    "all of": with_trigger(ev.all_of(ev.after_count(2), ev.after_watermark())),
+    "first the watermark": with_trigger(ev.in_order(ev.after_watermark(), ev.after_count(2))),
+    "a union with one that has none": ev.union(a=STATED, b=STREAM).window(ev.tumbling("1 minute")).agg(n=ev.count()),
+    "an interval join": ev.join(STATED, STREAM, within="1 minute"),
+    "a window join": ev.window_join(STREAM, STATED, window=ev.tumbling("1 minute")),
+}
+GOING = {
+    "a watermark": STATED.window(ev.tumbling("1 minute")).agg(n=ev.count()),
+    "none, as is stated": ev.stream(time="ts", watermark=ev.none()).window(ev.tumbling("1 minute")).agg(n=ev.count()),
+    "by count": with_trigger(ev.repeatedly(ev.after_count(2))),
+    "by the clock": with_trigger(ev.every("1 minute")),
+    "early panes": with_trigger(ev.after_watermark(early=ev.each())),
+    "any of": with_trigger(ev.any_of(ev.after_count(2), ev.after_watermark())),
+    "first a count": with_trigger(ev.in_order(ev.after_count(2), ev.after_watermark())),
+    "until the watermark": with_trigger(ev.or_finally(ev.repeatedly(ev.after_count(2)), ev.after_watermark())),
+    "windows of rows": STREAM.window(ev.rows(2)).agg(n=ev.count()),
+    "the time of the batch": ev.stream(time=ev.ingestion_time()).window(ev.tumbling("1 minute")).agg(n=ev.count()),
+    "a join with the last rows": ev.join(STATED.retain(time="1 hour"), STREAM, over=ev.rows(3)),
+    "a join without watermarks, as is stated": ev.join(
+        *[ev.stream(time="ts", key="k", watermark=ev.none())] * 2, within="1 minute"
+    ),
+}
+
+
+@pytest.mark.parametrize("pipeline", WAITING.values(), ids=WAITING)
+def test_a_plan_that_waits_for_a_watermark_is_rejected_on_a_stream(pipeline: ev.Pipeline) -> None:
+    with pytest.raises(ev.PlanError, match="no watermark"):
+        check_watermarks(pipeline.plan)
+
+
+@pytest.mark.parametrize("pipeline", GOING.values(), ids=GOING)
+def test_a_plan_that_emits_anyway_is_accepted(pipeline: ev.Pipeline) -> None:
+    check_watermarks(pipeline.plan)
+
+
+def test_the_message_has_the_three_usual_choices() -> None:
+    with pytest.raises(ev.PlanError) as rejected:
+        check_watermarks(WAITING["windows of time"].plan)
+    for choice in ('ev.lag("30 seconds")', 'ev.clock_lag("30 seconds")', "ev.none()"):
+        assert choice in str(rejected.value)
+
+
+def test_the_input_without_a_watermark_is_named() -> None:
+    with pytest.raises(ev.PlanError, match="The input 'right' has no watermark"):
+        check_watermarks(WAITING["an interval join"].plan)
