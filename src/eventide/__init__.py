@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from eventide.errors import (
         DataError,
         EventideError,
+        LateRowsWarning,
         PlanError,
         Refused,
     )
@@ -117,6 +118,7 @@ __all__ = [
     "DataError",
     "EventideError",
     "JoinWindow",
+    "LateRowsWarning",
     "Parts",
     "Pipeline",
     "PlanError",

@@ -106,7 +106,7 @@ def test_a_batch_gives_what_the_drained_stream_gives(spark: SparkSession) -> Non
     tables = [pl.concat(frames).to_arrow(compat_level=pl.CompatLevel.oldest()) for frames in bundles]
     left, right = (spark.createDataFrame(table) for table in tables)
     query = pipeline.open(dict(zip(("left", "right"), (pl.from_arrow(table).schema for table in tables), strict=True)))  # type: ignore[union-attr]
-    query.push(dict(zip(("left", "right"), tables, strict=True)), now=0)
+    query.push(dict(zip(("left", "right"), tables, strict=True)))
     query.drain()
     expected = counted(query.result.panes)
     assert counted(_collected(left.transform(pipeline, right))) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from eventide.cli.failing import FAILED, INTERRUPTED, failed
 from eventide.cli.jobs import Job
 from eventide.cli.stopping import Stop, gone, stopping
 from eventide.cli.unheard import UNHEARD, Printed
-from eventide.errors import DataError
+from eventide.errors import DataError, LateRowsWarning
 from eventide.errors import cli as errors
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def execute(order: Order, spark: SparkSession) -> None:
     progress = Progress(len(order.job.pipelines))
     rows = _rows(order, spark)
     console = screen.remarks()
-    with stopping(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as asked:
+    with _warnings_on(console), stopping(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as asked:
         try:
             with _shown(progress, console, asked, json=order.json) as shown:
                 _run(order, rows, [progress, *_writers(order), shown], asked)
@@ -187,6 +188,19 @@ def _shown(
                 console.print(progress_line(one, progress.rows, progress.rate), soft_wrap=True)
 
         yield line
+
+
+@contextmanager
+def _warnings_on(console: Console) -> Iterator[None]:
+    """Print warnings as remarks of the command, without the line of code that raised them."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        console.print(f"Warning: {message}", style="yellow", markup=False, soft_wrap=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", LateRowsWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _sum_up(order: Order, progress: Progress, *, stopped: bool) -> None:

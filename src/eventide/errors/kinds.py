@@ -34,6 +34,14 @@ class Refused(EventideError):  # noqa: N818 - it is an answer rather than a faul
     """
 
 
+class LateRowsWarning(UserWarning):
+    """Most rows of a batch are late: the delay is too short, or the watermark has gone too far.
+
+    >>> import warnings, eventide as ev
+    >>> warnings.filterwarnings("ignore", category=ev.LateRowsWarning)
+    """
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name, or the list of what exists.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,10 +12,12 @@ from typing import Any, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from eventide.errors import LateRowsWarning
 from eventide.errors import joins as join_errors
 from eventide.errors import plan as errors
 from eventide.operators.binding import loaded, operator_of
 from eventide.operators.bundle import Bundle, Counts, Output
+from eventide.operators.late_warning import LateWarning
 from eventide.operators.operator import StreamOperator, drained
 from eventide.operators.saving import State
 from eventide.plan.pipeline import Pipeline, over_panes
@@ -78,6 +81,7 @@ class LocalQuery:
     ) -> None:
         self._pipeline = pipeline
         self._keep = keep
+        self._late_warning = LateWarning()
         self._operator: StreamOperator | None = None
         self._state: State | None = None
         self.result = LocalResult()
@@ -124,6 +128,11 @@ class LocalQuery:
             self.result.steps.append(step.output)
             self.result.clock.append(at)
         self.result.tracker = step.state.tracker
+        counts = step.output.counts
+        watermark = step.output.watermark
+        message = self._late_warning.message(rows=counts.rows, late=counts.late, watermark=watermark, now=at)
+        if message is not None:
+            warnings.warn(message, LateRowsWarning, stacklevel=3)
         return step.output
 
     def drain(self, *, now: int | str | datetime | None = None) -> Output:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide import sinks
+from eventide.errors import LateRowsWarning
 from eventide.errors import spark as errors
+from eventide.operators.late_warning import LateWarning
 from eventide.plan.pipeline import Pipeline
 from eventide.sinks import About, Sink
 from eventide.sinks.sink import Advancing
@@ -123,6 +126,7 @@ class Outputs:
         self._query = ""
         self._closed = False
         self._drained = False
+        self._late_warning = LateWarning()
         self.history: list[BatchMetrics] = []
         beside = f"{checkpoint.rstrip('/')}/eventide"
         self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
@@ -159,9 +163,22 @@ class Outputs:
             note_drained(self._checkpoint, batch_id, pages.sparkSession)
         self.history.extend(metrics)
         del self.history[:-1000]
-        for one in metrics:
+        for operator in metrics:
+            self._warn_of_late_rows(operator)
             if self._on_batch is not None:
-                self._on_batch(one)
+                self._on_batch(operator)
+
+    def _warn_of_late_rows(self, operator: BatchMetrics) -> None:
+        watermark = MAX if operator.drained else operator.watermark
+        message = self._late_warning.message(
+            rows=operator.rows,
+            late=operator.late,
+            watermark=watermark,
+            now=operator.at,
+            operator=operator.depth,
+        )
+        if message is not None:
+            warnings.warn(f"Batch {operator.batch}: {message}", LateRowsWarning, stacklevel=2)
 
     def _advance(self, pages: DataFrame, told: list[Any]) -> None:
         """Tell the sink of the panes, if it wants to know, what the last operator promises."""
