@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
+from eventide.spark.repair import repair
+from eventide.spark.run_lock import RunLock
 from tests.spark.running import Stream, told
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -77,6 +79,30 @@ def test_a_row_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark(
     stream.run(pipeline)
     assert [one.watermark for one in stream.metrics] == [micros(10), micros(70)]
     assert stream.all("dead")["reason"].to_list() == ["future"] and stream.metrics[1].late == 0
+
+
+def test_a_watermark_that_went_too_far_is_noticed_and_repaired(spark: SparkSession, tmp_path: Path) -> None:
+    def pipeline(skew: str | None) -> ev.Pipeline:
+        watermark = ev.lag("0s", max_future_skew=skew)
+        return ev.stream(time="ts", watermark=watermark).window(ev.tumbling("1 minute")).agg(n=ev.count())
+
+    stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (3_000_000_000, "kiel", 1)), rows((70, "kiel", 1)))
+    with pytest.warns(ev.LateRowsWarning, match="Batch 1: 1 of 1 rows of a batch are late"):
+        stream.run(pipeline(None))
+    lock = RunLock(Path(stream.checkpoint))
+    lock.hold()
+    with pytest.raises(ev.PlanError, match="A query is running"):
+        repair(stream.checkpoint, micros(10), spark=spark)
+    lock.release()
+    with pytest.raises(ev.PlanError, match="is not below it"):
+        repair(stream.checkpoint, micros(4_000_000_000), spark=spark)
+    result = repair(stream.checkpoint, micros(10), pipeline=pipeline(None), spark=spark)
+    assert result.closed is not None and result.closed[0] == (micros(0), micros(60))
+    stream.put(rows((20, "kiel", 1), (80, "kiel", 1)), rows((15, "kiel", 1), (200, "kiel", 1)))
+    stream.run(pipeline("1 hour"))
+    assert [one.watermark for one in stream.metrics[2:]] == [micros(80), micros(200)]
+    assert [one.late for one in stream.metrics[2:]] == [0, 1]
+    assert stream.all("panes")["n"].to_list() == [1, 1, 1]  # the first window closed twice
 
 
 def test_without_a_watermark_a_stream_is_rejected_and_a_table_is_not(spark: SparkSession, tmp_path: Path) -> None:

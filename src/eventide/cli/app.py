@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from eventide import __version__
-from eventide.cli import control, demo, doctor, explain, inspect, marks, plot, replay, run, sql
+from eventide.cli import control, demo, doctor, explain, inspect, marks, plot, repair, replay, run, sql
 from eventide.cli.failing import Commands, show_traces
 
 app = typer.Typer(
@@ -46,6 +46,7 @@ for name, command, epilog in (
     ("explain", explain.explain, explain.EXAMPLES),
     ("inspect", inspect.inspect, inspect.EXAMPLES),
     ("control", control.control, control.EXAMPLES),
+    ("repair", repair.repair, repair.EXAMPLES),
     ("replay", replay.replay, replay.EXAMPLES),
     ("plot", plot.plot, plot.EXAMPLES),
     ("doctor", doctor.doctor, doctor.EXAMPLES),

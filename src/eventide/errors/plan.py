@@ -241,3 +241,8 @@ def no_watermark_on_stream(what: str) -> PlanError:
         "ev.none(), for a trigger by count or processing time, or a stream that is drained. "
         "In SQL: WATERMARK FOR ts AS ts - INTERVAL '30' SECOND."
     )
+
+
+def no_reset(reason: str) -> PlanError:
+    """A watermark that cannot be lowered."""
+    return PlanError(f"The watermark cannot be lowered: {reason}.")

@@ -99,3 +99,13 @@ def checkpoint_drained(checkpoint: str) -> PlanError:
         f"The checkpoint {checkpoint!r} was drained: its stream has ended, and every new row would be late. Name "
         "another checkpoint (and another table or directory for its panes)."
     )
+
+
+def still_running(checkpoint: str) -> PlanError:
+    """A repair of a query that is running."""
+    return PlanError(f"A query is running on the checkpoint {checkpoint!r}. Stop it, then repair it.")
+
+
+def no_repair(checkpoint: str, reason: str) -> PlanError:
+    """A watermark that cannot be lowered."""
+    return PlanError(f"The watermark of the checkpoint {checkpoint!r} cannot be lowered: {reason}.")

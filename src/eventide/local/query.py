@@ -20,6 +20,7 @@ from eventide.operators.bundle import Bundle, Counts, Output
 from eventide.operators.late_warning import LateWarning
 from eventide.operators.operator import StreamOperator, drained
 from eventide.operators.saving import State
+from eventide.operators.watermark_reset import bounds_in, reset_problem, reset_watermark
 from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.time import MAX, MIN, instant
 from eventide.watermarks import AnyTracker, Metrics, Note, Watermark
@@ -151,6 +152,29 @@ class LocalQuery:
     def retire(self, origin: str | None) -> bool:
         """Do not wait any longer for an origin that will not come back. False: it is not known."""
         return self._tell(lambda tracker: tracker.retire(origin))
+
+    def lower_watermark(self, to: int | str | datetime) -> None:
+        """Lower a watermark that went too far, before the next bundle.
+
+        Rows for windows that have closed open them again as new windows. Rejected where state does not allow it: the
+        stream was drained, or complete windows still accept late rows.
+
+        >>> import eventide as ev, polars as pl
+        >>> clicks = ev.stream(time="t", watermark=ev.ascending(max_future_skew=None))
+        >>> query = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> step = query.push(pl.DataFrame({"t": ["2026-03-01T12:00:30Z", "2062-03-01T12:00:30Z"]}))
+        >>> query.lower_watermark("2026-03-01T12:00:30Z")
+        >>> query.push(pl.DataFrame({"t": ["2026-03-01T12:00:40Z"]})).late.height
+        0
+        """
+        if self._operator is None or self._state is None:
+            raise errors.no_schema()
+        plan, time_ = self._pipeline.plan, _instant(to)
+        problem = reset_problem(plan, bounds_in(self.scan()), watermark=self._state.watermark, to=time_)
+        if problem is not None:
+            raise errors.no_reset(problem)
+        self._state = reset_watermark(plan, self._state, time_)
+        self.result.tracker = self._state.tracker
 
     def _tell(self, what: Callable[[AnyTracker], bool]) -> bool:
         if self._state is None:

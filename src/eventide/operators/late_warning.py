@@ -41,5 +41,5 @@ class LateWarning:
         if watermark == MAX:
             return f"{subject}: the stream was drained and has ended. Use another checkpoint."
         known = watermark is not None and watermark > MIN
-        reason = f"the watermark is {format_instant(watermark)}" if known else "no watermark is known"
+        reason = f"the watermark is {format_instant(watermark or 0)}" if known else "no watermark is known"
         return f"{subject}: {reason}. {_ADVICE}"

@@ -55,6 +55,11 @@ class Control:
         time_ = watermark if isinstance(watermark, int) else instant(watermark)
         self._send(do="note", watermark=time_)
 
+    def lower_watermark(self, watermark: int | str | datetime) -> None:
+        """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""
+        time_ = watermark if isinstance(watermark, int) else instant(watermark)
+        self._send(do="lower_watermark", watermark=time_)
+
     def open(self) -> None:
         """Make the place, which the source wants to find when the query starts."""
         if (local := self._local()) is not None:

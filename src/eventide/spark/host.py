@@ -67,10 +67,12 @@ def apply(
     everything: bool = False,
     control: str | None = None,
     tasks_know_time: bool = False,
+    repaired_in: int = -1,
 ) -> Applied:
     """A pipeline over its inputs. With ``everything`` late rows and dead letters have all of the row's columns.
 
-    With ``tasks_know_time`` the caller runs each batch with ``clock.set_batch_time``.
+    With ``tasks_know_time`` the caller runs each batch with ``clock.set_batch_time``. ``repaired_in`` is the batch in
+    which the watermark is lowered.
     """
     plan = pipeline.plan
     before: Applied | None = getattr(rows, _OUTPUT, None)
@@ -91,6 +93,7 @@ def apply(
         streaming=feeds[0].streaming,
         derived=() if plan.inputs else feeds[0].derived,
         tasks_know_time=tasks_know_time,
+        repaired_in=repaired_in,
     )
     pages = reduce(lambda one, other: one.union(other), (one.stamped(stage, i) for i, one in enumerate(feeds)))
     return _begun(pages, stage, control)

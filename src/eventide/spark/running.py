@@ -25,6 +25,8 @@ from eventide.spark.feeding import Source, sources
 from eventide.spark.host import Applied, apply, follow, observed
 from eventide.spark.metrics import BatchMetrics, read_metrics
 from eventide.spark.query import Query
+from eventide.spark.repair import repaired_in
+from eventide.spark.run_lock import RunLock
 from eventide.spark.session import check_session
 from eventide.spark.stamping import least_promise
 from eventide.spark.ticks import needs_ticks
@@ -82,7 +84,14 @@ def run(
     control = Control(checkpoint, spark)
     control.open()
     local = local_path(checkpoint, spark)
-    applied = apply(chain[0], rows, everything=True, control=control.place, tasks_know_time=local is not None)
+    applied = apply(
+        chain[0],
+        rows,
+        everything=True,
+        control=control.place,
+        tasks_know_time=local is not None,
+        repaired_in=repaired_in(checkpoint, spark),
+    )
     for following in chain[1:]:
         applied = follow(following, applied)
     outputs = Outputs(applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, local=local, on_batch=on_batch)
@@ -127,6 +136,7 @@ class Outputs:
         self._closed = False
         self._drained = False
         self._late_warning = LateWarning()
+        self._lock = None if local is None else RunLock(local)
         self.history: list[BatchMetrics] = []
         beside = f"{checkpoint.rstrip('/')}/eventide"
         self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
@@ -140,6 +150,8 @@ class Outputs:
         """Refuse what cannot work before the query starts."""
         for about, depth, sink in self._sinks:
             sink.open(self._rows(about.output, depth, None).schema, about)
+        if self._lock is not None:
+            self._lock.hold()
 
     def write(self, pages: DataFrame, batch_id: int) -> None:
         """One batch into all sinks."""
@@ -196,6 +208,8 @@ class Outputs:
             self._closed = True
             for _, _, sink in self._sinks:
                 sink.close()
+            if self._lock is not None:
+                self._lock.release()
 
     def _rows(self, output: str, depth: int, pages: DataFrame | None) -> DataFrame:
         return self._applied.rows(output, pages, depth)

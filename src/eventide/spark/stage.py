@@ -29,6 +29,7 @@ class Stage:
     streaming: bool = True
     derived: tuple[str, ...] = ()  # columns that expressions of the plan gave: no part of the row as it came
 
+    repaired_in: int = -1  # up to this batch, tasks do not use the watermark of the batch before: it is lowered
     tasks_know_time: bool = False  # the host hands the batch's time to its tasks, so rows need not carry it
 
     def operator(self) -> StreamOperator:

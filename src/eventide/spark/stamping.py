@@ -140,7 +140,9 @@ def watermark_known(stage: Stage, task: Task) -> int | None:
     """The watermark that stands when this batch begins, if it is known on this machine."""
     if not stage.streaming:
         return MIN
-    return None if task.batch is None else standing.known(task.run, stage.name, task.batch - 1)
+    if task.batch is None or task.batch <= stage.repaired_in:
+        return None
+    return standing.known(task.run, stage.name, task.batch - 1)
 
 
 def _named(batches: Iterable[pa.RecordBatch], columns: Iterable[str]) -> list[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from pyspark.sql import Row
 from eventide.operators.bundle import Stamp, Step
 from eventide.operators.operator import StreamOperator, drained
 from eventide.operators.saving import State
+from eventide.operators.watermark_reset import reset_watermark
 from eventide.spark import page, standing
 from eventide.spark.bodies import table_to_bytes
 from eventide.spark.keeping import Keeper
@@ -93,6 +94,8 @@ def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> t
             return state, [Watermark(command.get("key", key), command["watermark"])]
         case "cut":
             return state, [Cut(command["stream"], command["number"], command["time"], command["reached"])]
+        case "lower_watermark":
+            return reset_watermark(operator.plan, state, command["watermark"]), []
         case "skip":
             tracker.skip(command.get("origin"), up_to=command.get("up_to"))
         case "retire":

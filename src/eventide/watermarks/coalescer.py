@@ -134,6 +134,19 @@ class Coalescer:
         key.output = mark.time
         return [mark]
 
+    def lower_to(self, mark: Watermark) -> None:
+        """Reset a key: its output and the watermarks of its inputs become ``mark.time``, where they are higher.
+
+        The one way in which an output decreases, for an operator who knows that it went too far. Inputs that have
+        ended stay as they are.
+        """
+        key = self._keys.get(mark.key)
+        if key is None:
+            return
+        key.times = np.where(key.times < MAX, np.minimum(key.times, mark.time), key.times)
+        key.output, key.highest = min(key.output, mark.time), min(key.highest, mark.time)
+        key.left_out &= key.times < key.output
+
     # Inputs that come and go.
 
     def grow(self, inputs: int) -> None:

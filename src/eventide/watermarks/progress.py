@@ -8,6 +8,7 @@ when all of its chunks up to the last one were seen.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -121,6 +122,11 @@ class Progress:
             filled = Runs(*(np.array([value]) for value in (origin, FIRST, up_to, MIN, 0)))
         self.observe(filled)
         return len(filled.start) > 0
+
+    def lower_to(self, time: int) -> None:
+        """Lower the watermarks of all sequences to ``time``, where they are higher. What was seen stays seen."""
+        self.runs = replace(self.runs, watermark=np.minimum(self.runs.watermark, time))
+        self.chunks = replace(self.chunks, watermark=np.minimum(self.chunks.watermark, time))
 
     def give_up(self, before: int) -> None:
         """Skip every gap that has been open since ``before`` or longer."""

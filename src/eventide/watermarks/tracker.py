@@ -128,6 +128,12 @@ class Tracker:
             number = found
         return self._progress.skip(number, up_to=up_to)
 
+    def lower(self, mark: Watermark) -> None:
+        """Lower the watermark, and that of each origin, to ``mark.time``, where they are higher, if it has this key."""
+        if mark.key == self.key:
+            self._coalescer.lower_to(mark)
+            self._progress.lower_to(mark.time)
+
     def at(self, edge: int) -> Tracker:
         """The tracker of one input: of the only one there is."""
         return self

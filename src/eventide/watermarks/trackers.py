@@ -96,6 +96,12 @@ class Trackers:
         """Count an origin's missing sequences as seen; of one input, or of all. False: nothing is missing."""
         return sum(tracker.skip(own, up_to=up_to) for tracker, own in self._addressed(origin)) > 0
 
+    def lower(self, mark: Watermark) -> None:
+        """Lower the watermark of all inputs with this key, and what they have reached together."""
+        for tracker in self._inputs:
+            tracker.lower(mark)
+        self._all.lower_to(mark)
+
     def _addressed(self, origin: object) -> list[tuple[Tracker, object]]:
         """The trackers that are meant, and what they call the origin."""
         for name, tracker in zip(self.names, self._inputs, strict=True):
