@@ -29,7 +29,8 @@ from eventide.operators.repeats import without_repeats
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
 from eventide.operators.windowed import check_columns
-from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
+from eventide.plan.fingerprint import fingerprint
+from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
@@ -62,7 +63,9 @@ class IntervalJoin(Saved):
         self._no_panes = self._no_pairs.select(*self._columns, _DIFF)
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
-        self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), _Tables(self._sides))
+        columns = [self.reads(edge) for edge in range(len(self.schemas))]
+        tables = _Tables(self._sides)
+        self._saving = Saving(fingerprint(plan), self.schemas, columns, partial(restored_tracker, plan), tables)
         none = pl.DataFrame(
             schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )

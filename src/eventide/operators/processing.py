@@ -27,7 +27,8 @@ from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
 from eventide.operators.windowed import check_columns
 from eventide.panes import INSTANT
-from eventide.plan.process_plan import ProcessPlan, fingerprint
+from eventide.plan.fingerprint import fingerprint
+from eventide.plan.process_plan import ProcessPlan
 from eventide.processors.changes import Keys
 from eventide.processors.context import Context
 from eventide.processors.keyed import KeyedState
@@ -64,7 +65,9 @@ class Processing(Saved):
         self._check_keys()
         self._keys = Keys({name: self.schema[name] for name in plan.key}, plan.name)
         kept = _Kept(self._keys)
-        self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), kept)
+        # The rows themselves are not stored, so state depends on the types of keys only.
+        columns = [set(stream.key) for stream in plan.edges]
+        self._saving = Saving(fingerprint(plan), self.schemas, columns, partial(restored_tracker, plan), kept)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )

@@ -36,7 +36,8 @@ from eventide.operators.retain_windows import RetainWindows
 from eventide.operators.retaining import split_late
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
-from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
+from eventide.plan.fingerprint import fingerprint
+from eventide.plan.plan import IngestionTime, OneInput, Plan
 from eventide.state.keys import as_grouped
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Note
@@ -62,8 +63,9 @@ class WindowedAggregate(Saved):
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
-        facts = self._facts() | {"accumulators": str(self.bound.schema)}
-        self._saving = Saving(facts, self.schemas, partial(restored_tracker, plan), self._inner)
+        facts = self._facts() | {f"stored {name}": str(dtype) for name, dtype in self.bound.schema.items()}
+        columns = [self.reads(edge) for edge in range(len(self.schemas))]
+        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )

@@ -133,19 +133,6 @@ def process_plan(
     )
 
 
-def fingerprint(plan: ProcessPlan) -> dict[str, str]:
-    """What state depends on, in words. The code and the fields of a processor may change under its state."""
-    facts = {
-        "time": "ingestion" if isinstance(plan.time, IngestionTime) else plan.time,
-        "key": ", ".join(plan.key),
-        "watermark": repr(plan.watermark),
-        "processor": plan.name,
-        "state": ", ".join(f"{name}: {dtype}" for name, dtype in plan.state.items()),
-    }
-    facts |= {f"input {one.name}": one.describe() for one in plan.inputs}
-    return facts | {f"watermark of {one.name}": repr(one.watermark) for one in plan.inputs}
-
-
 def facts_of(plan: ProcessPlan) -> list[tuple[str, str]]:
     """Lines for ``explain()``."""
     columns = ", ".join(f"{name}: {dtype}" for name, dtype in plan.state.items())
