@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from eventide.spark.inspecting import inspect
     from eventide.spark.listening import PrometheusMetrics, listen
     from eventide.spark.metrics import BatchMetrics
+    from eventide.spark.outputs import QueryOutputs, outputs
     from eventide.spark.query import Query
     from eventide.spark.running import run
     from eventide.spark.scanning import scan_parquet
@@ -123,6 +124,7 @@ __all__ = [
     "Processor",
     "PrometheusMetrics",
     "Query",
+    "QueryOutputs",
     "Refused",
     "RowProcessor",
     "SessionAggregator",
@@ -174,6 +176,7 @@ __all__ = [
     "none",
     "noted",
     "or_finally",
+    "outputs",
     "policies",
     "process",
     "punctuated",
@@ -224,6 +227,8 @@ _ON_SPARK = {
     "configure": "session",
     "inspect": "inspecting",
     "listen": "listening",
+    "QueryOutputs": "outputs",
+    "outputs": "outputs",
     "run": "running",
     "scan_parquet": "scanning",
     "session": "session",

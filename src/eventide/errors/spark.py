@@ -20,9 +20,37 @@ def cannot_travel(name: str, dtype: str) -> PlanError:
     )
 
 
-def not_pipelines(given: object) -> PlanError:
+def not_pipelines(function: str, value: object) -> PlanError:
     """Something else where a pipeline belongs."""
-    return PlanError(f"run() takes a pipeline, or a list of pipelines that follow each other, not {given!r}.")
+    return PlanError(
+        f"{function} takes a pipeline, or a list of pipelines that follow each other, not a {type(value).__name__}."
+    )
+
+
+def panes_only() -> str:
+    """A warning: the late rows and dead letters of a stream are lost."""
+    return (
+        "df.transform(pipeline) gives the panes of a stream; its late rows and dead letters are counted and then lost. "
+        "ev.run(pipeline, df, …) keeps them, and ev.outputs(pipeline, df) gives all three to a query of your own."
+    )
+
+
+def outputs_of_a_stream(output: str) -> PlanError:
+    """A stream has one query, and so one DataFrame."""
+    return PlanError(
+        f"outputs(): a stream has no separate .{output}, because that would be a query of its own. Write .pages "
+        "with writeStream.foreachBatch(write), and in write(batch, batch_id): panes, late, dead = outputs.split(batch)."
+    )
+
+
+def no_such_depth(depth: int, pipelines: int) -> PlanError:
+    """A chain is not so long."""
+    return PlanError(f"split(depth={depth!r}): the query has {pipelines} pipelines, and they are counted from 0.")
+
+
+def bad_bucket_count(name: str, value: str, most: int) -> PlanError:
+    """A number of buckets that is none."""
+    return PlanError(f"{name} is {value!r}. Set it to an integer from 1 to {most}, or unset it.")
 
 
 def not_streaming() -> PlanError:
@@ -88,4 +116,6 @@ def no_state(checkpoint: str) -> DataError:
 
 def no_prometheus() -> PlanError:
     """The package is not installed."""
-    return PlanError("Prometheus metrics need the package prometheus-client. Say: pip install 'pyspark-eventide[prometheus]'")
+    return PlanError(
+        "Prometheus metrics need the package prometheus-client. Say: pip install 'pyspark-eventide[prometheus]'"
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from eventide.errors.kinds import DataError, PlanError
 
@@ -28,9 +28,9 @@ def cut_off(expected: int, found: int) -> DataError:
     return DataError(f"The saved state is damaged: it should have {expected} bytes and has {found}.")
 
 
-def plan_changed(was: Mapping[str, str], now: Mapping[str, str], *, where: str = "saved state") -> PlanError:
-    """The state belongs to another plan. Both are given as the parts of the plan, in words."""
-    lines = "".join(f"\n  {line}" for line in changes(was, now))
+def plan_changed(changed: Sequence[str], *, where: str = "saved state") -> PlanError:
+    """The state belongs to another plan, with what has changed."""
+    lines = "".join(f"\n  {line}" for line in changed)
     return PlanError(
         f"The {where} belongs to another pipeline:{lines}\n"
         "Its state cannot be used with the new one. Run the old pipeline and drain it, or use a new checkpoint."

@@ -63,9 +63,9 @@ class IntervalJoin(Saved):
         self._no_panes = self._no_pairs.select(*self._columns, _DIFF)
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
-        columns = [self.reads(edge) for edge in range(len(self.schemas))]
+        reads = [self.reads(edge) for edge in range(len(self.schemas))]
         tables = _Tables(self._sides)
-        self._saving = Saving(fingerprint(plan), self.schemas, columns, partial(restored_tracker, plan), tables)
+        self._saving = Saving(fingerprint(plan), self.schemas, reads, partial(restored_tracker, plan), tables)
         none = pl.DataFrame(
             schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )

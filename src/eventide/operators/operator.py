@@ -6,7 +6,7 @@ state; absorbing is a pure step from one state to the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import polars as pl
@@ -26,6 +26,11 @@ class StreamOperator(Protocol):
     @property
     def judges_when_stamping(self) -> bool:
         """Whether a stamp depends on the watermark that stands when the bundle begins."""
+        ...
+
+    @property
+    def state_facts(self) -> Mapping[str, str]:
+        """What a state in pages depends on, in words."""
         ...
 
     def no_rows(self, edge: int = 0) -> pl.DataFrame:

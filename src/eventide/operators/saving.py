@@ -168,12 +168,10 @@ def opened(saved: bytes) -> dict[str, Any]:
 def check(was: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Reject the state of another plan, with what has changed."""
     if was != now:
-        raise errors.plan_changed(was, now)
+        raise errors.plan_changed(errors.changes(was, now))
 
 
-def _column_types(
-    schemas: Sequence[Mapping[str, pl.DataType]], columns: Sequence[AbstractSet[str]]
-) -> dict[str, str]:
+def _column_types(schemas: Sequence[Mapping[str, pl.DataType]], columns: Sequence[AbstractSet[str]]) -> dict[str, str]:
     """The types of the columns that the plan reads, in an order that does not depend on that of the rows."""
     several = len(schemas) > 1
     return {

@@ -45,6 +45,11 @@ class WithCalls:
         """Rows travel as they are, so lateness can wait; to judge them where it is not known would be to call twice."""
         return False
 
+    @property
+    def state_facts(self) -> Mapping[str, str]:
+        """What a state in pages depends on, in words."""
+        return self.inner.state_facts
+
     def no_rows(self, edge: int = 0) -> pl.DataFrame:
         """A bundle without rows."""
         return pl.DataFrame(schema=self.schemas[edge])

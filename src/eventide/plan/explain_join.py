@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
+from eventide.plan.losses import losses
 from eventide.time import format_duration
 
 _GIVES = {
@@ -27,7 +28,7 @@ def join_facts(plan: JoinPlan) -> list[tuple[str, str]]:
         ("left kept", retention_of(plan, LEFT)),
         ("right kept", retention_of(plan, RIGHT)),
         ("limit", f"{plan.max_matches:,} pairs in one bundle"),
-        ("may be lost", _losses(plan)),
+        *losses(_losses(plan)),
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -19,6 +19,7 @@ from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.time import format_duration
+from eventide.watermarks import Strategy
 
 DETAIL = ": "
 """Between the name of a part and the name of one of its options."""
@@ -75,7 +76,10 @@ def _join(plan: JoinPlan) -> dict[str, str]:
         "suffix": plan.suffix,
     }
     if plan.where is not None:  # as text, long lists are cut short
-        parts |= {"where condition": _ADDRESS.sub("", str(plan.where)), f"where condition{DETAIL}in full": _expression(plan.where)}
+        parts |= {
+            "where condition": _ADDRESS.sub("", str(plan.where)),
+            f"where condition{DETAIL}in full": _expression(plan.where),
+        }
     return parts
 
 
@@ -89,8 +93,8 @@ def _stream(plan: Plan | ProcessPlan) -> dict[str, str]:
     return {
         "time": "the time of the batch" if isinstance(plan.time, IngestionTime) else plan.time,
         "key": ", ".join(plan.key),
-        "watermark": plan.watermark.describe(),
-        **_details("watermark", plan.watermark),
+        "watermark": _in_state(plan.watermark).describe(),
+        **_details("watermark", _in_state(plan.watermark)),
         **_inputs(plan.inputs),
     }
 
@@ -98,9 +102,15 @@ def _stream(plan: Plan | ProcessPlan) -> dict[str, str]:
 def _inputs(inputs: tuple[Input, ...]) -> dict[str, str]:
     parts = {}
     for stream in inputs:
-        parts[f"input {stream.name}"] = stream.describe()
-        parts |= _details(f"input {stream.name}", stream.watermark)
+        strategy = _in_state(stream.watermark)
+        parts[f"input {stream.name}"] = replace(stream, watermark=strategy).describe()
+        parts |= _details(f"input {stream.name}", strategy)
     return parts
+
+
+def _in_state(strategy: Strategy) -> Strategy:
+    """The watermark strategy as far as state depends on it: the guard against future events may change."""
+    return replace(strategy, options=replace(strategy.options, max_future_skew=None))
 
 
 def _details(part: str, value: object) -> dict[str, str]:
@@ -123,7 +133,7 @@ def _options(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 
 def _nested(value: Any) -> Mapping[str, Any] | None:
     """What a value consists of; None for a plain one."""
-    if isinstance(value, type) or isinstance(value, pl.Expr | pl.DataType):
+    if isinstance(value, type | pl.Expr | pl.DataType):
         return None
     if is_dataclass(value):
         chosen = (option for option in fields(value) if option.repr)

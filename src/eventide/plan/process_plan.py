@@ -11,6 +11,7 @@ import polars as pl
 
 from eventide.errors import processing as errors
 from eventide.plan.calls import AsyncMap
+from eventide.plan.losses import losses
 from eventide.plan.plan import IngestionTime, Input, Mode, Sides
 from eventide.processors import Processor, RowProcessor
 from eventide.processors.fitting import declared
@@ -146,4 +147,5 @@ def facts_of(plan: ProcessPlan) -> list[tuple[str, str]]:
         ("gives", ", ".join(f"{name}: {dtype}" for name, dtype in plan.output.items())),
         ("late rows", late),
         ("rows that fail", failing),
+        *losses("nothing: unusable rows go to the dead letters"),
     ]

@@ -15,12 +15,16 @@ from eventide.plan.pipeline import Pipeline
 from eventide.sinks import About, Sink
 from eventide.sinks.sink import Advancing
 from eventide.spark import page
+from eventide.spark.checkpoint_files import CheckpointFiles
 from eventide.spark.control import Control
 from eventide.spark.feeding import Source, sources
 from eventide.spark.host import Applied, apply, follow, observed
 from eventide.spark.metrics import BatchMetrics, read_metrics
+from eventide.spark.partitions import state_partitions
 from eventide.spark.query import Query
-from eventide.spark.session import check_session
+from eventide.spark.query_record import FILE as RECORD_FILE
+from eventide.spark.query_record import QueryRecord, check_record, read_record, record_of, with_former_columns
+from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.stamping import least_promise
 from eventide.spark.ticks import needs_ticks
 from eventide.time import MAX, MIN, duration
@@ -43,6 +47,7 @@ def run(
     drain: bool = False,
     name: str | None = None,
     on_batch: OnBatch | None = None,
+    wait: bool = False,
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
@@ -52,17 +57,19 @@ def run(
     letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently. Of a chain,
     ``late`` and ``dead`` are those of the first pipeline; what the others set aside is kept as files.
     ``trigger`` is ``"available_now"``, a length of time between batches, or what ``writeStream.trigger`` takes.
-    With ``"available_now"`` the call returns when all there is has been processed, otherwise at once.
-    ``drain`` ends the stream then: all open windows fire and close.
+    With ``"available_now"`` the call returns when all there is has been processed, otherwise at once; with ``wait`` it
+    returns when the query has ended, and raises what stopped it. ``drain`` ends an ``"available_now"`` query: all open
+    windows fire and close.
 
     >>> import eventide as ev
     >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
     >>> ev.run(per_minute, events, panes=ev.sinks.table("sqlite:///orders.db"), checkpoint="checkpoints/orders",
-    ...        trigger="10 seconds")  # doctest: +SKIP
+    ...        trigger="10 seconds", wait=True)  # doctest: +SKIP
     """
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline)
     if not chain or not all(isinstance(one, Pipeline) for one in chain):
-        raise errors.not_pipelines(pipeline)
+        raise errors.not_pipelines("run()", pipeline)
+    reject_spark_connect(rows)
     first = sources(chain[0].plan, rows)[0]
     if not first.isStreaming:
         raise errors.not_streaming()
@@ -75,16 +82,26 @@ def run(
     checkpoint = os.fspath(checkpoint)
     control = Control(checkpoint, spark)
     control.open()
-    applied = apply(chain[0], rows, everything=True, control=control.place)
-    for following in chain[1:]:
-        applied = follow(following, applied)
-    outputs = Outputs(applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, on_batch=on_batch)
+    files = CheckpointFiles(checkpoint, spark)
+    before = read_record(files)
+    buckets = [before.buckets(depth) if before else None for depth in range(len(chain))]
+    applied = apply(chain[0], rows, everything=True, control=control.place, buckets=buckets[0])
+    for following, count in zip(chain[1:], buckets[1:], strict=True):
+        applied = follow(following, applied, buckets=count)
+    record = record_of(applied, before)
+    if before is not None:
+        check_record(before, record, checkpoint)
+    outputs = Outputs(applied, record, panes=panes, late=late, dead=dead, checkpoint=checkpoint, on_batch=on_batch)
     outputs.open()
+    files.write(RECORD_FILE, record.to_text())
     writer = observed(applied).writeStream.outputMode("append").option("checkpointLocation", checkpoint)
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(outputs.write).trigger(**spoken)
-    query = Query(writer.start(), control, outputs.history, outputs.close)
+    with state_partitions(spark, max(stage.buckets for stage in applied.stages)):
+        query = Query(writer.start(), control, outputs.history, outputs.close)
     if "availableNow" not in spoken:
+        if wait:
+            query.await_termination()
         return query
     try:
         query.ended()
@@ -101,9 +118,18 @@ class Outputs:
     """The sinks of a query, and what each batch said of itself."""
 
     def __init__(
-        self, applied: Applied, *, panes: Any, late: Any, dead: Any, checkpoint: str, on_batch: OnBatch | None
+        self,
+        applied: Applied,
+        record: QueryRecord,
+        *,
+        panes: Any,
+        late: Any,
+        dead: Any,
+        checkpoint: str,
+        on_batch: OnBatch | None,
     ) -> None:
         self._applied = applied
+        self._record = record
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self._keys = {stage.depth: stage.plan.watermark.options.watermark_key for stage in applied.stages}
@@ -162,7 +188,8 @@ class Outputs:
                 sink.close()
 
     def _rows(self, output: str, depth: int, pages: DataFrame | None) -> DataFrame:
-        return self._applied.rows(output, pages, depth)
+        rows = self._applied.rows(output, pages, depth)
+        return rows if output == "panes" else with_former_columns(rows, self._record.columns(output, depth))
 
     def _about(self, output: Any, depth: int) -> About:
         plan = self._applied.stages[depth].plan
