@@ -20,7 +20,7 @@ from eventide.errors import plan as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
-from eventide.operators.inputs import Sided, advanced, fresh_tracker, restored_tracker
+from eventide.operators.inputs import Sided, advanced, blank_letter, fresh_tracker, restored_tracker
 from eventide.operators.meeting import Matcher, Meetings, in_order
 from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.operators.outcome import Stamped
@@ -79,6 +79,10 @@ class IntervalJoin(Saved):
     def reads(self, edge: int = 0) -> set[str]:
         """All columns: the joined rows show them."""
         return set(self.schemas[edge])
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        return blank_letter(self._sided, edge, reason, detail)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of joined rows, late rows and dead letters."""

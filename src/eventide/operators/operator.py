@@ -41,6 +41,10 @@ class StreamOperator(Protocol):
         """The columns of an input's rows that the plan looks at."""
         ...
 
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        ...
+
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of panes, late rows and dead letters."""
         ...

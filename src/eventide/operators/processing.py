@@ -20,7 +20,7 @@ from eventide.errors import plan as plan_errors
 from eventide.errors import processing as errors
 from eventide.operators import columns as c
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
-from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
+from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
 from eventide.operators.saved import Saved
@@ -80,6 +80,10 @@ class Processing(Saved):
     def reads(self, edge: int = 0) -> set[str]:
         """All columns: only the processor knows which it needs."""
         return set(self.schemas[edge])
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        return blank_letter(self._inputs, edge, reason, detail)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of what is emitted, late rows and dead letters."""

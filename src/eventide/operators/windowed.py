@@ -26,7 +26,7 @@ from eventide.operators.fire_often import FireOften
 from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
-from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
+from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
 from eventide.operators.reach import Reach
@@ -91,6 +91,10 @@ class WindowedAggregate(Saved):
         if isinstance(plan.window, Inherit):
             names |= {"window", "diff"}
         return names & set(self.schemas[edge])
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        return blank_letter(self._inputs, edge, reason, detail)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of panes, late rows and dead letters."""

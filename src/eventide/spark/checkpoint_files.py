@@ -55,7 +55,7 @@ class CheckpointFiles:
         return sorted(name for name in names if not name.startswith((".", "_")))
 
     def missing(self, addresses: list[str]) -> list[str]:
-        """Those of some files that do not exist. Addresses are absolute, as Spark writes them."""
+        """Those of some files that do not exist. Addresses are absolute, and nothing in them is escaped."""
         return [address for address in addresses if not self._exists(address)]
 
     def _exists(self, address: str) -> bool:

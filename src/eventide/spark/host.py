@@ -106,12 +106,14 @@ def apply(
     if not everything:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]
     spark = feeds[0].spark
-    check_session(spark, streaming=feeds[0].streaming)
+    count = bucket_count(plan, spark, buckets)
+    # ev.run, which has a control stream, chooses the number of state partitions itself.
+    check_session(spark, streaming=feeds[0].streaming, buckets=count if control is None else None)
     stage = Stage(
         uuid.uuid4().hex,
         plan,
         tuple(one.schema for one in feeds),
-        bucket_count(plan, spark, buckets),
+        count,
         streaming=feeds[0].streaming,
         derived=() if plan.inputs else feeds[0].derived,
     )

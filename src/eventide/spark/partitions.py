@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BUCKETS = "spark.eventide.buckets"
-_PARTITIONS = "spark.sql.shuffle.partitions"
+PARTITIONS = "spark.sql.shuffle.partitions"
 _MOST = (1 << 16) - 1  # a bucket is stored as an unsigned 16-bit number
 
 
@@ -51,14 +51,14 @@ def state_partitions(spark: SparkSession, buckets: int) -> Iterator[None]:
 
     Spark reads the number when a query starts for the first time, and keeps it in the checkpoint.
     """
-    if _PARTITIONS in spark.conf.getAll:
+    if PARTITIONS in spark.conf.getAll:
         yield
         return
-    spark.conf.set(_PARTITIONS, str(buckets))
+    spark.conf.set(PARTITIONS, str(buckets))
     try:
         yield
     finally:
-        spark.conf.unset(_PARTITIONS)
+        spark.conf.unset(PARTITIONS)
 
 
 def _as_count(setting: str) -> int:

@@ -25,6 +25,7 @@ from eventide.spark.query import Query
 from eventide.spark.query_record import FILE as RECORD_FILE
 from eventide.spark.query_record import QueryRecord, check_record, read_record, record_of, with_former_columns
 from eventide.spark.session import check_session, reject_spark_connect
+from eventide.spark.source_files import OnMissingFile, check_source_files
 from eventide.spark.stamping import least_promise
 from eventide.spark.ticks import needs_ticks
 from eventide.time import MAX, MIN, duration
@@ -48,6 +49,7 @@ def run(
     name: str | None = None,
     on_batch: OnBatch | None = None,
     wait: bool = False,
+    on_missing_file: OnMissingFile = "fail",
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
@@ -60,6 +62,9 @@ def run(
     With ``"available_now"`` the call returns when all there is has been processed, otherwise at once; with ``wait`` it
     returns when the query has ended, and raises what stopped it. ``drain`` ends an ``"available_now"`` query: all open
     windows fire and close.
+
+    Spark repeats the batch that a crash interrupted. If a source file of that batch was deleted meanwhile, ``run``
+    fails and names it; with ``on_missing_file="skip"`` the query goes on without it, and the metrics count it.
 
     >>> import eventide as ev
     >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
@@ -83,6 +88,7 @@ def run(
     control = Control(checkpoint, spark)
     control.open()
     files = CheckpointFiles(checkpoint, spark)
+    missing_files = check_source_files(files, on_missing_file)
     before = read_record(files)
     buckets = [before.buckets(depth) if before else None for depth in range(len(chain))]
     applied = apply(chain[0], rows, everything=True, control=control.place, buckets=buckets[0])
@@ -92,6 +98,7 @@ def run(
     if before is not None:
         check_record(before, record, checkpoint)
     outputs = Outputs(applied, record, panes=panes, late=late, dead=dead, checkpoint=checkpoint, on_batch=on_batch)
+    outputs.missing_files = missing_files
     outputs.open()
     files.write(RECORD_FILE, record.to_text())
     writer = observed(applied).writeStream.outputMode("append").option("checkpointLocation", checkpoint)
@@ -136,6 +143,7 @@ class Outputs:
         self._query = ""
         self._closed = False
         self.history: list[BatchMetrics] = []
+        self.missing_files: dict[int, int] = {}  # by batch: source files that were deleted before it was repeated
         beside = f"{checkpoint.rstrip('/')}/eventide"
         self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
         for depth in range(len(applied.stages)):
@@ -163,12 +171,20 @@ class Outputs:
             self._advance(pages, told)
         finally:
             pages.unpersist()
-        metrics = read_metrics(batch_id, told, self._keys)
+        metrics = self._with_missing_files(batch_id, read_metrics(batch_id, told, self._keys))
         self.history.extend(metrics)
         del self.history[:-1000]
         for one in metrics:
             if self._on_batch is not None:
                 self._on_batch(one)
+
+    def _with_missing_files(self, batch_id: int, metrics: list[BatchMetrics]) -> list[BatchMetrics]:
+        """Count missing files with the first batch that runs: Spark skips one that has lost all of its files."""
+        skipped = [batch for batch in self.missing_files if batch <= batch_id]
+        if not skipped or not metrics:
+            return metrics
+        count = sum(self.missing_files.pop(batch) for batch in skipped)
+        return [replace(metrics[0], missing_files=count), *metrics[1:]]
 
     def _advance(self, pages: DataFrame, told: list[Any]) -> None:
         """Tell the sink of the panes, if it wants to know, what the last operator promises."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from eventide.errors import session as errors
 from eventide.spark import hadoop
 from eventide.spark.java import use_java
-from eventide.spark.partitions import BUCKETS
+from eventide.spark.partitions import BUCKETS, PARTITIONS
 from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
 from eventide.spark.zygote import start_zygote
 
@@ -198,10 +198,11 @@ def _local_profile() -> dict[str, str]:
     return profile
 
 
-def check_session(spark: SparkSession, *, streaming: bool = True) -> None:
+def check_session(spark: SparkSession, *, streaming: bool = True, buckets: int | None = None) -> None:
     """Reject a session in which a query of Eventide cannot run, with all that is missing and how to fix it.
 
-    It asks for settings, installed packages and the Python of local workers; no task runs.
+    It asks for settings, installed packages and the Python of local workers; no task runs. ``buckets`` is for a query
+    that the user starts: its number of state partitions is the session's, and must have been chosen.
     """
     reject_spark_connect(spark)
     lacks = []
@@ -215,6 +216,10 @@ def check_session(spark: SparkSession, *, streaming: bool = True) -> None:
             lacks.append(errors.wrong_setting(_PROVIDER, provider, _ROCKSDB, "Eventide's state needs RocksDB"))
         if spark.conf.get(_CHAINED, "true") != "true":
             lacks.append(errors.wrong_setting(_CHAINED, "false", "true", "chained pipelines need it"))
+        if buckets is not None and PARTITIONS not in spark.conf.getAll:
+            partitions = spark.conf.get(PARTITIONS)
+            why = f"each of the {partitions} state partitions would commit in every batch, where {buckets} are enough"
+            lacks.append(errors.wrong_setting(PARTITIONS, None, str(buckets), why))
     worker = worker_python(spark)
     if worker is not None and not imports_eventide(worker):
         lacks.append(errors.wrong_python(worker, sys.executable))
