@@ -20,7 +20,8 @@ def no_java(oldest: int, looked: Sequence[tuple[str, str]]) -> PlanError:
     lines = "".join(f"\n  {place}: {what}" for place, what in looked)
     return PlanError(
         f"Spark needs Java {oldest} or newer, and none was found:{lines}\n"
-        f"Install one with: pip install 'pyspark-eventide[java]'. Or install Java {oldest} and set JAVA_HOME to its directory."
+        "Install one with: pip install 'pyspark-eventide[java]'. "
+        f"Or install Java {oldest} and set JAVA_HOME to its directory."
     )
 
 
