@@ -178,7 +178,7 @@ def test_a_batch_query_needs_less(spark: SparkSession, monkeypatch: pytest.Monke
         ({"partitions": True}, r"session\(partitions=True\): partitions must be"),
         ({"cores": 2, "master": "yarn"}, "cores= is for a local session"),
         ({"config": {"sql.shuffle.partitions": 2}}, "names of Spark's settings begin with 'spark.'"),
-        ({"master": "sc://server"}, "over Spark Connect the settings belong to the server"),
+        ({"master": "sc://server"}, r"does not run over Spark Connect \(sc://server\)"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], why: str) -> None:
