@@ -75,9 +75,11 @@ def test_a_session_that_runs_is_returned_and_keeps_its_time_zone(spark: SparkSes
         assert again is spark
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert spark.conf.get("spark.eventide.buckets") == "3"
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        spark.conf.set("spark.sql.shuffle.partitions", "2")
+        for name in ("spark.sql.shuffle.partitions", "spark.eventide.buckets"):
+            spark.conf.set(name, "2")
 
 
 def test_what_a_builder_says_itself_stays(outside: Path) -> None:
