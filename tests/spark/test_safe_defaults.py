@@ -39,6 +39,16 @@ def test_outputs_of_a_table_are_three_tables(spark: SparkSession) -> None:
     assert (letter["reason"], letter["price"]) == ("null_time", 8)
 
 
+def test_outputs_of_a_chain_are_those_of_each_pipeline(spark: SparkSession) -> None:
+    hourly = ev.stream(time="pane.time").window(ev.tumbling("1 hour")).agg(rows=ev.sum("n"))
+    outputs = ev.outputs([LATE, hourly], spark.createDataFrame(pl.concat(BUNDLES).to_pandas()))
+    assert [row["rows"] for row in outputs.panes.collect()] == [4]
+    assert [row["price"] for row in outputs.dead.collect()] == [8]
+    assert outputs.split(outputs.pages, depth=1).dead.collect() == []
+    with pytest.raises(ev.PlanError, match="the query has 2 pipelines"):
+        outputs.split(outputs.pages, depth=2)
+
+
 def test_outputs_of_a_stream_are_split_in_a_query_of_the_user(spark: SparkSession, tmp_path: Path) -> None:
     outputs = ev.outputs(LATE, Stream(spark, tmp_path).put(*BUNDLES).rows)
     found: dict[str, list[int]] = {"late": [], "dead": []}
