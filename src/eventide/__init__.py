@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from eventide.spark.inspecting import inspect
     from eventide.spark.listening import PrometheusMetrics, listen
     from eventide.spark.metrics import BatchMetrics
+    from eventide.spark.outputs import QueryOutputs, outputs
     from eventide.spark.query import Query
     from eventide.spark.running import run
     from eventide.spark.scanning import scan_parquet
@@ -125,6 +126,7 @@ __all__ = [
     "Processor",
     "PrometheusMetrics",
     "Query",
+    "QueryOutputs",
     "Refused",
     "RowProcessor",
     "SessionAggregator",
@@ -176,6 +178,7 @@ __all__ = [
     "none",
     "noted",
     "or_finally",
+    "outputs",
     "policies",
     "process",
     "punctuated",
@@ -226,6 +229,8 @@ _ON_SPARK = {
     "configure": "session",
     "inspect": "inspecting",
     "listen": "listening",
+    "QueryOutputs": "outputs",
+    "outputs": "outputs",
     "run": "running",
     "scan_parquet": "scanning",
     "session": "session",

@@ -126,7 +126,18 @@ def test_a_public_name_is_documented(name: str) -> None:
 
 # Parts of the builder are shown by ``stream``; exceptions and protocols' parts are shown where they are used.
 SHOWN_ELSEWHERE = {
-    *("Stream", "Pipeline", "Query", "Accumulator", "Parts", "DataError", "EventideError", "PlanError", "Watermark"),
+    *(
+        "Stream",
+        "Pipeline",
+        "Query",
+        "QueryOutputs",
+        "Accumulator",
+        "Parts",
+        "DataError",
+        "EventideError",
+        "PlanError",
+        "Watermark",
+    ),
 }
 
 

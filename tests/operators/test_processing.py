@@ -543,7 +543,7 @@ def test_the_end_is_promised_for_every_watermark_key() -> None:
 def test_the_state_of_another_processor_is_refused() -> None:
     query = totals().open()
     query.push(rows((1, "a", 1)), now=0)
-    with pytest.raises(ev.PlanError, match="processor: was 'RunningTotal', is 'Silence'"):
+    with pytest.raises(ev.PlanError, match="the processor changed from RunningTotal to Silence"):
         alarms().open(saved=query.save())
 
 

@@ -18,6 +18,7 @@ def test_the_simplest_plan() -> None:
         " aggregates  n = count() (merges, inverts)\n"
         "      state  cells: partial aggregates per key and slice; each window fires once\n"
         "may be lost  nothing: rows too late go to the late output, unusable ones to the dead letters\n"
+        "             with .transform() on Spark: late rows and dead letters, which ev.run and ev.outputs keep\n"
     )
 
 
@@ -35,7 +36,7 @@ def test_a_plan_with_everything() -> None:
     assert lines["key"] == "'shop', 'till'"
     assert lines["watermark"] == "lag 30s, per 'partition', idle after 2m"
     assert lines["lateness"] == "1h"
-    assert lines["panes"].endswith("taken back first; only when the value changed")
+    assert lines["panes"].endswith("retracted first; only when the value changed")
     assert lines["pane time"] == "the earliest time of its rows"
     assert lines["aggregates"] == "n = count() (merges, inverts)"
     assert lines["state"] == "panes: one row per key and open window, with its trigger"
@@ -48,7 +49,8 @@ def test_a_plan_with_everything() -> None:
 def test_a_plan_that_may_lose_rows_says_so() -> None:
     stream = ev.stream(time="ts").window(ev.global_window()).trigger(ev.after_count(10), may_lose_data=True)
     assert (
-        "may be lost  rows that come after the trigger has finished" in stream.discarding().agg(n=ev.count()).explain()
+        "may be lost  rows that arrive after the trigger has finished"
+        in stream.discarding().agg(n=ev.count()).explain()
     )
 
 

@@ -117,6 +117,7 @@ def test_a_join_explains_what_meets_and_what_is_kept_for_how_long() -> None:
         " right kept  until the left watermark is past right.time + 1m\n"
         "      limit  10,000,000 pairs in one bundle\n"
         "may be lost  nothing: rows too late go to the late output, unusable ones to the dead letters\n"
+        "             with .transform() on Spark: late rows and dead letters, which ev.run and ev.outputs keep\n"
     )
 
 

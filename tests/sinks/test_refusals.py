@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 from pyspark.sql import types as t
 
@@ -34,6 +35,17 @@ def test_a_table_with_other_types(place: Place) -> None:
     opened(place, about())
     with pytest.raises(ev.PlanError, match=r"n is (bigint|INTEGER), and should be (text|TEXT)"):
         opened(place, about(), schema(results={"n": t.StringType()}))
+
+
+def test_a_table_of_late_rows_gets_the_columns_that_a_source_has_gained(place: Place) -> None:
+    before, now = (t.StructType([t.StructField(name, t.LongType()) for name in names]) for names in (["n"], ["n", "m"]))
+    opened(place, about(output="late"), before)
+    store = opened(place, about(output="late"), now)
+    store.put(pl.DataFrame({"n": [1], "m": [2]}), "q", 0)
+    assert place.ask("SELECT n, m FROM late") == [(1, 2)]
+    store.close()
+    with pytest.raises(ev.PlanError):
+        opened(place, about(output="late"), t.StructType([*now.fields, t.StructField("o", t.LongType())]), create=False)
 
 
 def test_a_column_of_the_users_own_with_a_default_may_stay(place: Place) -> None:

@@ -75,9 +75,11 @@ def test_a_session_that_runs_is_returned_and_keeps_its_time_zone(spark: SparkSes
         assert again is spark
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert spark.conf.get("spark.eventide.buckets") == "3"
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-        spark.conf.set("spark.sql.shuffle.partitions", "2")
+        for name in ("spark.sql.shuffle.partitions", "spark.eventide.buckets"):
+            spark.conf.set(name, "2")
 
 
 def test_what_a_builder_says_itself_stays(outside: Path) -> None:
@@ -178,7 +180,7 @@ def test_a_batch_query_needs_less(spark: SparkSession, monkeypatch: pytest.Monke
         ({"partitions": True}, r"session\(partitions=True\): partitions must be"),
         ({"cores": 2, "master": "yarn"}, "cores= is for a local session"),
         ({"config": {"sql.shuffle.partitions": 2}}, "names of Spark's settings begin with 'spark.'"),
-        ({"master": "sc://server"}, "over Spark Connect the settings belong to the server"),
+        ({"master": "sc://server"}, r"does not run over Spark Connect \(sc://server\)"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], why: str) -> None:

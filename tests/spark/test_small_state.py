@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,6 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Int64()}
 WINDOWS = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")).window(ev.tumbling("1 minute"))
 ONCE = WINDOWS.agg(n=ev.count(), total=ev.sum("price"))
-OFTEN = (
-    WINDOWS.trigger(ev.after_watermark(early=ev.each())).retracting().agg(n=ev.count(), total=ev.sum("price"))
-)  # as it was when the stored checkpoint was written
-STORED = Path(__file__).parent / "format_1" / "checkpoint.tar.gz"
 
 
 def rows(first: int, count: int, shops: int = 5) -> pl.DataFrame:
@@ -51,28 +46,3 @@ def test_only_a_state_that_has_grown_names_the_map(spark: SparkSession, tmp_path
     stream.run(ONCE, drain=True)
     batch = spark.read.parquet(str(tmp_path / "in")).transform(ONCE)
     assert told(stream.all("panes")) == told(pl.DataFrame(pl.from_arrow(batch.toArrow())))
-
-
-def test_a_checkpoint_of_the_format_before_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    bundles = [rows(0, 40), rows(30, 40), rows(70, 40), rows(75, 20)]
-    stream = _stored(spark, tmp_path).put(*bundles[:2])
-    (before,) = ev.inspect(stream.checkpoint, pipeline=OFTEN, spark=spark)
-    assert before.format == 1 and before.windows is not None and before.windows.height == 2
-    stream.put(*bundles[2:])
-    stream.run(OFTEN)
-    (after,) = ev.inspect(stream.checkpoint, pipeline=OFTEN, spark=spark)
-    assert after.format == 2 and after.windows is not None and after.windows["rows"].sum() > 0
-    stream.run(OFTEN, drain=True)
-    whole = OFTEN.local(bundles).panes
-    first = OFTEN.open()
-    already = sum(first.push(bundle).panes.height for bundle in bundles[:2])
-    assert told(stream.all("panes")) == told(whole[already:])
-
-
-def _stored(spark: SparkSession, place: Path) -> Stream:
-    """A stream whose first bundles another version has read. Spark's log has whole paths, so they are set right."""
-    with tarfile.open(STORED) as stored:
-        stored.extractall(place, filter="data")
-    for log in (*place.glob("checkpoint/sources/0/*"), place / "checkpoint/state/0/_metadata/v2/0"):
-        log.write_text(log.read_text().replace("/a/stream", str(place)))
-    return Stream(spark, place)

@@ -20,7 +20,8 @@ def no_java(oldest: int, looked: Sequence[tuple[str, str]]) -> PlanError:
     lines = "".join(f"\n  {place}: {what}" for place, what in looked)
     return PlanError(
         f"Spark needs Java {oldest} or newer, and none was found:{lines}\n"
-        f"Install one with: pip install 'pyspark-eventide[java]'. Or install Java {oldest} and set JAVA_HOME to its directory."
+        "Install one with: pip install 'pyspark-eventide[java]'. "
+        f"Or install Java {oldest} and set JAVA_HOME to its directory."
     )
 
 
@@ -42,12 +43,12 @@ def cores_and_master(cores: object, master: str) -> PlanError:
     )
 
 
-def remote(url: str) -> PlanError:
-    """Spark Connect: the session is on a server."""
+def spark_connect(url: str | None = None) -> PlanError:
+    """A session, or an address, of Spark Connect."""
+    where = "" if url is None else f" ({url})"
     return PlanError(
-        f"session(master={url!r}): over Spark Connect the settings belong to the server. Start it with those of "
-        f"eventide.spark.session.safe_profile(…), connect with SparkSession.builder.remote({url!r}).getOrCreate(), "
-        "and see what is missing with eventide.spark.session.check_session(spark)."
+        f"Eventide does not run over Spark Connect{where}: use a session in the driver's own process, "
+        "such as ev.session() or one that spark-submit starts."
     )
 
 
@@ -69,6 +70,14 @@ def session_lacks(needs: Sequence[str], *, streaming: bool) -> PlanError:
 def wrong_setting(name: str, is_now: str | None, needed: str, why: str) -> str:
     """One line about a setting that can be changed while Spark runs."""
     return f'{name} is {is_now or "not set"}, and {why}. Say: spark.conf.set("{name}", "{needed}")'
+
+
+def wrong_python(worker: str, here: str) -> str:
+    """One line about the Python of workers, which is chosen before a session starts."""
+    return (
+        f"Python workers run on {worker}, which cannot import eventide.spark. "
+        f"Set the environment variable PYSPARK_PYTHON={here} before the session is created"
+    )
 
 
 def wrong_package(name: str, is_now: str | None, needed: str) -> str:

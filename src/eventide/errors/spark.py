@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from eventide.errors.kinds import DataError, EventideError, PlanError
 
+_SHOWN = 10  # files that a message names
+
 
 def duplicate_columns(names: Sequence[str]) -> PlanError:
     """Two columns of one name."""
@@ -20,9 +22,37 @@ def cannot_travel(name: str, dtype: str) -> PlanError:
     )
 
 
-def not_pipelines(given: object) -> PlanError:
+def not_pipelines(function: str, value: object) -> PlanError:
     """Something else where a pipeline belongs."""
-    return PlanError(f"run() takes a pipeline, or a list of pipelines that follow each other, not {given!r}.")
+    return PlanError(
+        f"{function} takes a pipeline, or a list of pipelines that follow each other, not a {type(value).__name__}."
+    )
+
+
+def panes_only() -> str:
+    """A warning: the late rows and dead letters of a stream are lost."""
+    return (
+        "df.transform(pipeline) gives the panes of a stream; its late rows and dead letters are counted and then lost. "
+        "ev.run(pipeline, df, …) keeps them, and ev.outputs(pipeline, df) gives all three to a query of your own."
+    )
+
+
+def outputs_of_a_stream(output: str) -> PlanError:
+    """A stream has one query, and so one DataFrame."""
+    return PlanError(
+        f"outputs(): a stream has no separate .{output}, because that would be a query of its own. Write .pages "
+        "with writeStream.foreachBatch(write), and in write(batch, batch_id): panes, late, dead = outputs.split(batch)."
+    )
+
+
+def no_such_depth(depth: int, pipelines: int) -> PlanError:
+    """A chain is not so long."""
+    return PlanError(f"split(depth={depth!r}): the query has {pipelines} pipelines, and they are counted from 0.")
+
+
+def bad_bucket_count(name: str, value: str, most: int) -> PlanError:
+    """A number of buckets that is none."""
+    return PlanError(f"{name} is {value!r}. Set it to an integer from 1 to {most}, or unset it.")
 
 
 def not_streaming() -> PlanError:
@@ -54,6 +84,39 @@ def partitioned_scan(columns: list[str]) -> PlanError:
 def scan_scheme(path: str) -> PlanError:
     """A file system that only Spark can reach."""
     return PlanError(f"scan_parquet() cannot open {path!r}. Read it with spark.readStream.parquet().")
+
+
+def bad_file(what: str, batch: int | None, why: str) -> DataError:
+    """A file of a scan that cannot be read."""
+    where = "" if batch is None else f"Batch {batch}: "
+    return DataError(
+        f"{where}{what} cannot be read: {why}. Replace the file and start the query again, or read it with "
+        'scan_parquet(…, on_bad_file="dead"), which makes it a dead letter.'
+    )
+
+
+def unknown_choice(function: str, option: str, value: object, known: Sequence[str]) -> PlanError:
+    """An option that takes one of a few words."""
+    return PlanError(f"{function}: {option} is one of {', '.join(map(repr, known))}, not {value!r}.")
+
+
+def missing_files(batch: int, paths: Sequence[str]) -> DataError:
+    """Files of an interrupted batch that do not exist any more."""
+    return DataError(
+        f"Batch {batch} was interrupted and has to be repeated, but these of its files do not exist any more: "
+        f'{_some(paths)}. Restore them, or run with on_missing_file="skip" to go on without them.'
+    )
+
+
+def skipped_files(batch: int, paths: Sequence[str]) -> str:
+    """A warning: files of an interrupted batch are gone, and the user has chosen to go on without them."""
+    return f"Batch {batch} is repeated without {_some(paths)}: deleted after the batch was interrupted."
+
+
+def _some(paths: Sequence[str]) -> str:
+    """A few paths, and how many there are."""
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(paths[:_SHOWN]) + more
 
 
 def drain_without_end() -> PlanError:

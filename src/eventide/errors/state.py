@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from eventide.errors.kinds import DataError, PlanError
+
+_LONGEST = 200  # characters that are shown of a part
 
 
 def not_a_snapshot() -> DataError:
@@ -26,15 +28,46 @@ def cut_off(expected: int, found: int) -> DataError:
     return DataError(f"The saved state is damaged: it should have {expected} bytes and has {found}.")
 
 
-def plan_changed(differences: Mapping[str, tuple[object, object]]) -> PlanError:
-    """The snapshot belongs to another plan."""
-    told = {n: pair for n, pair in differences.items() if n.removesuffix(" in full") == n or n[:-8] not in differences}
-    if len(told) > 1:
-        told.pop("accumulators", None)
-    lines = "".join(f"\n  {name}: was {was!r}, is {now!r}" for name, (was, now) in told.items())
+def plan_changed(changed: Sequence[str], *, where: str = "saved state") -> PlanError:
+    """The state belongs to another plan, with what has changed."""
+    lines = "".join(f"\n  {line}" for line in changed)
     return PlanError(
-        f"The saved state belongs to another plan:{lines}\n"
-        "State cannot follow such a change. Open with the old plan and drain it, or start anew."
+        f"The {where} belongs to another pipeline:{lines}\n"
+        "Its state cannot be used with the new one. Run the old pipeline and drain it, or use a new checkpoint."
+    )
+
+
+def changes(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The parts of a plan that differ, a sentence each. Consequences of a change that is listed are left out.
+
+    >>> changes({"window": "tumbling 1m"}, {"window": "tumbling 5m", "aggregate total": "sum(price)"})
+    ['the window changed from tumbling 1m to tumbling 5m', 'the aggregate total was added: sum(price)']
+    """
+    changed = [name for name in dict.fromkeys([*was, *now]) if was.get(name) != now.get(name)]
+    parts = {name.partition(": ")[0] for name in changed if ": " not in name}
+    own = [name for name in changed if ": " not in name or name.partition(": ")[0] not in parts]
+    causes = [name for name in own if not name.startswith("stored ")]
+    return [_change(name, was.get(name), now.get(name)) for name in causes or own]
+
+
+def _change(name: str, was: str | None, now: str | None) -> str:
+    if was is None:
+        return f"the {name} was added: {_short(now)}"
+    if now is None:
+        return f"the {name} was removed: {_short(was)}"
+    return f"the {name} changed from {_short(was)} to {_short(now)}"
+
+
+def _short(text: str | None) -> str:
+    text = text or "none"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def other_buckets(was: int, now: int) -> PlanError:
+    """The state is divided into another number of buckets."""
+    return PlanError(
+        f"The state of this checkpoint has {was} buckets, and the pipeline was applied with {now}. "
+        f'Apply it after spark.conf.set("spark.eventide.buckets", "{was}").'
     )
 
 
@@ -52,8 +85,8 @@ def calls_changed(*, added: bool) -> PlanError:
     """The saved state has calls in front of it and the plan has not, or the other way round."""
     what = "without .map_async, and this plan has it" if added else "with .map_async, and this plan has none"
     return PlanError(
-        f"The saved state belongs to another plan: it was saved {what}. Calls cannot be "
-        f"{'added' if added else 'removed'} under a state. Open with the old plan and drain it, or start anew."
+        f"The saved state belongs to another pipeline: it was saved {what}. Its state cannot be used with the new one. "
+        "Run the old pipeline and drain it, or use a new checkpoint."
     )
 
 

@@ -13,7 +13,8 @@ import polars as pl
 
 from eventide.errors import joins as errors
 from eventide.errors import watermarks as watermark_errors
-from eventide.operators.admission import Admitted, admit
+from eventide.operators import columns as c
+from eventide.operators.admission import Admitted, admit, dead_letters
 from eventide.plan.combining import SIDE
 from eventide.watermarks import AnyTracker, Strategy, Tracker, Trackers
 
@@ -127,6 +128,12 @@ def inputs_of(plan: Any, schemas: Sequence[Schema]) -> Inputs:
     """The inputs of a plan."""
     known = tuple(dict(schema) for schema in schemas)
     return Alike(plan, known) if plan.sides is None else Sided(plan, known)
+
+
+def blank_letter(inputs: Inputs, edge: int, reason: str, detail: str) -> pl.DataFrame:
+    """A dead letter without a row, for a part of an input that cannot be read: its columns are null."""
+    row = pl.DataFrame([pl.Series(name, [None], dtype) for name, dtype in inputs.schemas[edge].items()])
+    return inputs.as_one(edge, dead_letters(row.with_columns(pl.lit(None, pl.Int64).alias(c.TIME)), reason, detail))
 
 
 def check_keys(plan: Any, schemas: Sequence[Schema]) -> None:

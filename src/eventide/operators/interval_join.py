@@ -20,7 +20,7 @@ from eventide.errors import plan as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
-from eventide.operators.inputs import Sided, advanced, fresh_tracker, restored_tracker
+from eventide.operators.inputs import Sided, advanced, blank_letter, fresh_tracker, restored_tracker
 from eventide.operators.meeting import Matcher, Meetings, in_order
 from eventide.operators.messages import MET, NUMBERS, Messages
 from eventide.operators.outcome import Stamped
@@ -29,7 +29,8 @@ from eventide.operators.repeats import without_repeats
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
 from eventide.operators.windowed import check_columns
-from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan, fingerprint
+from eventide.plan.fingerprint import fingerprint
+from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
@@ -62,7 +63,9 @@ class IntervalJoin(Saved):
         self._no_panes = self._no_pairs.select(*self._columns, _DIFF)
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
-        self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), _Tables(self._sides))
+        reads = [self.reads(edge) for edge in range(len(self.schemas))]
+        tables = _Tables(self._sides)
+        self._saving = Saving(fingerprint(plan), self.schemas, reads, partial(restored_tracker, plan), tables)
         none = pl.DataFrame(
             schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -76,6 +79,10 @@ class IntervalJoin(Saved):
     def reads(self, edge: int = 0) -> set[str]:
         """All columns: the joined rows show them."""
         return set(self.schemas[edge])
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        return blank_letter(self._sided, edge, reason, detail)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of joined rows, late rows and dead letters."""

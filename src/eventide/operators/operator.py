@@ -6,7 +6,7 @@ state; absorbing is a pure step from one state to the next.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import polars as pl
@@ -28,12 +28,21 @@ class StreamOperator(Protocol):
         """Whether a stamp depends on the watermark that stands when the bundle begins."""
         ...
 
+    @property
+    def state_facts(self) -> Mapping[str, str]:
+        """What a state in pages depends on, in words."""
+        ...
+
     def no_rows(self, edge: int = 0) -> pl.DataFrame:
         """A bundle without rows."""
         ...
 
     def reads(self, edge: int = 0) -> set[str]:
         """The columns of an input's rows that the plan looks at."""
+        ...
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
         ...
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:

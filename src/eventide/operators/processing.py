@@ -20,14 +20,15 @@ from eventide.errors import plan as plan_errors
 from eventide.errors import processing as errors
 from eventide.operators import columns as c
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
-from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
+from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
 from eventide.operators.windowed import check_columns
 from eventide.panes import INSTANT
-from eventide.plan.process_plan import ProcessPlan, fingerprint
+from eventide.plan.fingerprint import fingerprint
+from eventide.plan.process_plan import ProcessPlan
 from eventide.processors.changes import Keys
 from eventide.processors.context import Context
 from eventide.processors.keyed import KeyedState
@@ -64,7 +65,9 @@ class Processing(Saved):
         self._check_keys()
         self._keys = Keys({name: self.schema[name] for name in plan.key}, plan.name)
         kept = _Kept(self._keys)
-        self._saving = Saving(fingerprint(plan), self.schemas, partial(restored_tracker, plan), kept)
+        # The rows themselves are not stored, so state depends on the types of keys only.
+        columns = [set(stream.key) for stream in plan.edges]
+        self._saving = Saving(fingerprint(plan), self.schemas, columns, partial(restored_tracker, plan), kept)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -77,6 +80,10 @@ class Processing(Saved):
     def reads(self, edge: int = 0) -> set[str]:
         """All columns: only the processor knows which it needs."""
         return set(self.schemas[edge])
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        return blank_letter(self._inputs, edge, reason, detail)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of what is emitted, late rows and dead letters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from eventide.operators.saving import Saving, State, opened, schemas_in
@@ -12,6 +13,11 @@ class Saved:
     """An operator whose states are saved, as a whole or in pages. It is built from a plan and its inputs' columns."""
 
     _saving: Saving
+
+    @property
+    def state_facts(self) -> Mapping[str, str]:
+        """What a state in pages depends on, in words."""
+        return self._saving.facts
 
     def save(self, state: State) -> bytes:
         """The state as bytes; ``load`` goes on from there, in this process or another."""

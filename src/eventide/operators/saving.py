@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,12 +48,17 @@ class Kept(Protocol):
 
 
 class Saving:
-    """Saves the states of one operator. ``facts`` say what they depend on, in words."""
+    """Saves the states of one operator.
+
+    ``facts`` and ``columns`` are what the states depend on: the parts of the plan in words, and for each input the
+    names of the columns that the plan reads. Other columns of ``schemas`` may differ between two starts.
+    """
 
     def __init__(
         self,
         facts: Mapping[str, str],
         schemas: Sequence[Mapping[str, pl.DataType]],
+        columns: Sequence[AbstractSet[str]],
         tracker: Callable[[dict[str, Any]], AnyTracker],
         inner: Kept,
     ) -> None:
@@ -61,10 +67,14 @@ class Saving:
         self._rows = empty[0] if len(empty) == 1 else empty
         self._tracker = tracker
         self._inner = inner
-        columns = (", ".join(f"{name}: {dtype}" for name, dtype in schema.items()) for schema in schemas)
-        self._plan = self._facts | {"columns": "; ".join(columns)}
+        self._plan = self._facts | _column_types(schemas, columns)
         words = json.dumps(self._plan, sort_keys=True).encode()
         self._print = hashlib.blake2b(words, digest_size=16).hexdigest()
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a state in pages depends on, in words."""
+        return dict(self._plan)
 
     def save(self, state: State) -> bytes:
         """All of it."""
@@ -156,11 +166,19 @@ def opened(saved: bytes) -> dict[str, Any]:
 
 
 def check(was: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Refuse the state of another plan, with what has changed."""
-    names = dict.fromkeys([*was, *now])
-    changed = {name: (was.get(name), now.get(name)) for name in names if was.get(name) != now.get(name)}
-    if changed:
-        raise errors.plan_changed(changed)
+    """Reject the state of another plan, with what has changed."""
+    if was != now:
+        raise errors.plan_changed(errors.changes(was, now))
+
+
+def _column_types(schemas: Sequence[Mapping[str, pl.DataType]], columns: Sequence[AbstractSet[str]]) -> dict[str, str]:
+    """The types of the columns that the plan reads, in an order that does not depend on that of the rows."""
+    several = len(schemas) > 1
+    return {
+        f"column {name} of input {number}" if several else f"column {name}": str(schemas[number - 1][name])
+        for number, names in enumerate(columns, 1)
+        for name in sorted(names)
+    }
 
 
 def _told(state: State, clock: int) -> dict[str, Any]:

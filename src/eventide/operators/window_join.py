@@ -17,7 +17,8 @@ from eventide.operators.bundle import Output
 from eventide.operators.pairing import pair_columns
 from eventide.operators.windowed import WindowedAggregate
 from eventide.panes import RESERVED
-from eventide.plan.plan import Plan, fingerprint
+from eventide.plan.fingerprint import fingerprint
+from eventide.plan.plan import Plan
 
 _PANE = "__pane"  # the number of a pane in what a step emitted
 _LEFT, _RIGHT = "__left", "__right"  # numbers of rows

@@ -26,7 +26,7 @@ from eventide.operators.fire_often import FireOften
 from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
 from eventide.operators.hidden import Extent, Held, Net, Rows
-from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
+from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.merge_sessions import MergeSessions
 from eventide.operators.outcome import Inner, Outcome, Stamped, start_cells
 from eventide.operators.reach import Reach
@@ -36,7 +36,8 @@ from eventide.operators.retain_windows import RetainWindows
 from eventide.operators.retaining import split_late
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
-from eventide.plan.plan import IngestionTime, OneInput, Plan, fingerprint
+from eventide.plan.fingerprint import fingerprint
+from eventide.plan.plan import IngestionTime, OneInput, Plan
 from eventide.state.keys import as_grouped
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Note
@@ -62,8 +63,9 @@ class WindowedAggregate(Saved):
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
-        facts = self._facts() | {"accumulators": str(self.bound.schema)}
-        self._saving = Saving(facts, self.schemas, partial(restored_tracker, plan), self._inner)
+        facts = self._facts() | {f"stored {name}": str(dtype) for name, dtype in self.bound.schema.items()}
+        columns = [self.reads(edge) for edge in range(len(self.schemas))]
+        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -89,6 +91,10 @@ class WindowedAggregate(Saved):
         if isinstance(plan.window, Inherit):
             names |= {"window", "diff"}
         return names & set(self.schemas[edge])
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        return blank_letter(self._inputs, edge, reason, detail)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of panes, late rows and dead letters."""

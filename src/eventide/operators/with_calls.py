@@ -13,7 +13,7 @@ from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.calling import Called, call, schema_after
-from eventide.operators.inputs import Alike, Inputs, Sided
+from eventide.operators.inputs import Alike, Inputs, Sided, blank_letter
 from eventide.operators.operator import StreamOperator
 from eventide.operators.outcome import Stamped
 from eventide.operators.saving import WITH_CALLS, State
@@ -45,6 +45,11 @@ class WithCalls:
         """Rows travel as they are, so lateness can wait; to judge them where it is not known would be to call twice."""
         return False
 
+    @property
+    def state_facts(self) -> Mapping[str, str]:
+        """What a state in pages depends on, in words."""
+        return self.inner.state_facts
+
     def no_rows(self, edge: int = 0) -> pl.DataFrame:
         """A bundle without rows."""
         return pl.DataFrame(schema=self.schemas[edge])
@@ -52,6 +57,10 @@ class WithCalls:
     def reads(self, edge: int = 0) -> set[str]:
         """All columns: only the function knows which it needs, and inputs that are alike keep the same."""
         return set(self.schemas[edge])
+
+    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
+        """A dead letter without a row, for a part of an input that cannot be read."""
+        return blank_letter(self._inputs, edge, reason, detail)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of panes, late rows and dead letters."""

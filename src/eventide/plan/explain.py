@@ -7,6 +7,7 @@ from typing import Any
 
 from eventide.plan.explain_join import join_facts
 from eventide.plan.join_plan import JoinPlan
+from eventide.plan.losses import losses
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.process_plan import ProcessPlan, facts_of
 from eventide.time import format_duration
@@ -15,7 +16,7 @@ from eventide.triggers import Finish
 _MODES = {
     "accumulating": "accumulating: each pane repeats the whole window",
     "discarding": "discarding: each pane has what is new since the last",
-    "retracting": "retracting: each pane repeats the whole window, and the one before is taken back first",
+    "retracting": "retracting: each pane repeats the whole window, and the one before is retracted first",
 }
 _LAYOUTS = {
     "cells": "cells: partial aggregates per key and slice; each window fires once",
@@ -55,7 +56,7 @@ def _windowed(plan: Plan) -> list[tuple[str, str]]:
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *(_aggregates(plan) if plan.sides is None else [("gives", plan.sides.describe())]),
         ("state", _LAYOUTS[plan.layout] + ("; rows come to it one by one" if plan.ships_rows else "")),
-        ("may be lost", _losses(plan)),
+        *losses(_losses(plan)),
     ]
 
 
@@ -107,7 +108,7 @@ def _aggregates(plan: Plan) -> list[tuple[str, str]]:
 def _losses(plan: Plan) -> str:
     finish = plan.trigger.finish()
     if finish is Finish.ANY_TIME or (finish is Finish.AT_END and plan.lateness):
-        return "rows that come after the trigger has finished are not emitted (accepted by may_lose_data)"
+        return "rows that arrive after the trigger has finished are not emitted (accepted by may_lose_data)"
     dead = "unusable ones" if plan.retention is None else "unusable ones and those out of retention"
     if plan.late_is_out_of_retention:
         return f"nothing: {dead} go to the dead letters"

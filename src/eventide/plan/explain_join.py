@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
+from eventide.plan.losses import losses
 from eventide.time import format_duration
 
 _GIVES = {
@@ -24,10 +25,10 @@ def join_facts(plan: JoinPlan) -> list[tuple[str, str]]:
         ("within", plan.describe()),
         *([] if plan.where is None else [("where", str(plan.where))]),
         ("state", _message_key(plan)),
-        ("left kept", _kept(plan, LEFT)),
-        ("right kept", _kept(plan, RIGHT)),
+        ("left kept", retention_of(plan, LEFT)),
+        ("right kept", retention_of(plan, RIGHT)),
         ("limit", f"{plan.max_matches:,} pairs in one bundle"),
-        ("may be lost", _losses(plan)),
+        *losses(_losses(plan)),
     ]
 
 
@@ -41,7 +42,8 @@ def _message_key(plan: JoinPlan) -> str:
     )
 
 
-def _kept(plan: JoinPlan, edge: int) -> str:
+def retention_of(plan: JoinPlan, edge: int) -> str:
+    """How long rows of one side are kept, in words."""
     kept = plan.kept[edge]
     if kept.length is None:
         return f"the last {plan.last} rows of each key"

@@ -113,29 +113,3 @@ class JoinPlan:
         lo = "" if self.lo is None else f"{format_duration(self.lo)} <= "
         hi = "" if self.hi is None else f" <= {format_duration(self.hi)}"
         return f"{lo}right.time - left.time{hi}" if lo or hi else "at any time"
-
-
-def fingerprint(plan: JoinPlan) -> dict[str, str]:
-    """What state depends on, in words: equal plans have equal fingerprints, in every process."""
-    facts: dict[str, str] = {}
-    for source in plan.inputs:
-        facts |= source.fingerprint()
-    return facts | {
-        "key": ", ".join(plan.key),
-        "join": plan.how,
-        "within": plan.describe(),
-        "kept": repr(plan.kept),
-        "where": _in_full(plan.where),
-        "suffix": plan.suffix,
-        "last": str(plan.last),
-    }
-
-
-def _in_full(where: pl.Expr | None) -> str:
-    """The condition with all that it compares with; as text, long lists are cut short."""
-    if where is None:
-        return "None"
-    try:
-        return where.meta.serialize(format="json")
-    except pl.exceptions.PolarsError:  # a function of the user's
-        return str(where)

@@ -23,11 +23,13 @@ class Pipeline:
     plan: Any  # a Plan, a JoinPlan, or a ProcessPlan
 
     def explain(self) -> str:
-        """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost."""
+        """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost on each host."""
         return explain(self.plan)
 
     def __call__(self, rows: Source, *others: DataFrame | Scan) -> DataFrame:
         """The panes over a DataFrame of Spark, streaming or not: ``events.transform(pipeline)``.
+
+        Late rows and dead letters are not kept: ``ev.run`` and ``ev.outputs`` do.
 
         With several inputs, the DataFrame of each, in their order or by name: ``pipeline(orders, shipments)``.
         """

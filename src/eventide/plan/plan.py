@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
 from eventide.aggregates import Aggregate
@@ -19,8 +18,6 @@ Mode = Literal["accumulating", "discarding", "retracting"]
 OutputTime = Literal["end", "earliest", "latest"]
 Layout = Literal["cells", "panes"]
 How = Literal["inner", "left", "right", "full"]
-# Where a user's function lies in memory is no part of what it is.
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 Window: TypeAlias = WindowKind | Sessions | Inherit
 
@@ -56,16 +53,6 @@ class Input:
         """One line for ``explain()``."""
         time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time)
         return f"{self.name}: time {time}, key {', '.join(map(repr, self.key)) or 'none'}, {self.watermark.describe()}"
-
-    def fingerprint(self) -> dict[str, str]:
-        """What state depends on, in words and in full."""
-        words, full = self.watermark.in_state()
-        time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time)
-        key = ", ".join(map(repr, self.key)) or "none"
-        return {
-            f"input {self.name}": f"{self.name}: time {time}, key {key}, {words}",
-            f"watermark of {self.name} in full": full,
-        }
 
 
 class OneInput(Protocol):
@@ -172,37 +159,6 @@ class Plan:
     def remembers(self) -> bool:
         """Whether the values of the last pane are kept."""
         return self.mode == "retracting" or self.fire_only_updated
-
-
-def fingerprint(plan: Plan) -> dict[str, str]:
-    """What state depends on, in words: equal plans have equal fingerprints, in every process."""
-    watermark, watermark_in_full = plan.watermark.in_state()
-    facts = {
-        "time": "ingestion" if isinstance(plan.time, IngestionTime) else plan.time,
-        "key": ", ".join(plan.key),
-        "watermark": watermark,
-        "window": plan.window.describe(),
-        "trigger": plan.trigger.describe(),
-        "lateness": str(plan.lateness),
-        "mode": plan.mode,
-        "fire_only_updated": str(plan.fire_only_updated),
-        "at": plan.output_time,
-    }
-    for source in plan.inputs:
-        facts |= source.fingerprint()
-    facts |= {} if plan.sides is None else {"sides": repr(plan.sides)}
-    facts |= {} if plan.retention is None else {"retention": repr(plan.retention)}
-    facts |= {f"aggregate {name}": str(aggregate) for name, aggregate in plan.aggregates.items()}
-    # What the words leave out: options, and the fields of what users have written themselves.
-    facts["watermark in full"] = watermark_in_full
-    parts: dict[str, object] = {"window": plan.window, "trigger": plan.trigger}
-    parts |= {f"aggregate {name}": aggregate for name, aggregate in plan.aggregates.items()}
-    facts |= {f"{name} in full": _in_full(part) for name, part in parts.items()}
-    return {name: _ADDRESS.sub("", fact) for name, fact in facts.items()}
-
-
-def _in_full(part: object) -> str:
-    return repr(part) if is_dataclass(part) else f"{type(part).__qualname__}({getattr(part, '__dict__', '')})"
 
 
 def _fires_once(trigger: Trigger, lateness: int) -> bool:

@@ -11,6 +11,7 @@ import polars as pl
 
 from eventide.errors import processing as errors
 from eventide.plan.calls import AsyncMap
+from eventide.plan.losses import losses
 from eventide.plan.plan import IngestionTime, Input, Mode, Sides
 from eventide.processors import Processor, RowProcessor
 from eventide.processors.fitting import declared
@@ -133,20 +134,6 @@ def process_plan(
     )
 
 
-def fingerprint(plan: ProcessPlan) -> dict[str, str]:
-    """What state depends on, in words. The code and the fields of a processor may change under its state."""
-    facts = {
-        "time": "ingestion" if isinstance(plan.time, IngestionTime) else plan.time,
-        "key": ", ".join(plan.key),
-        "watermark": plan.watermark.in_state()[1],
-        "processor": plan.name,
-        "state": ", ".join(f"{name}: {dtype}" for name, dtype in plan.state.items()),
-    }
-    for source in plan.inputs:
-        facts |= source.fingerprint()
-    return facts
-
-
 def facts_of(plan: ProcessPlan) -> list[tuple[str, str]]:
     """Lines for ``explain()``."""
     columns = ", ".join(f"{name}: {dtype}" for name, dtype in plan.state.items())
@@ -160,4 +147,5 @@ def facts_of(plan: ProcessPlan) -> list[tuple[str, str]]:
         ("gives", ", ".join(f"{name}: {dtype}" for name, dtype in plan.output.items())),
         ("late rows", late),
         ("rows that fail", failing),
+        *losses("nothing: unusable rows go to the dead letters"),
     ]

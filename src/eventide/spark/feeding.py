@@ -52,7 +52,9 @@ class Feed:
     def stamped(self, stage: Stage, edge: int) -> DataFrame:
         """The rows as pages of an operator's input."""
         if isinstance(self.rows, Scan):
-            return self.rows.pieces().mapInArrow(stamp_pieces(stage, edge, self.rows.reading()), page.SCHEMA)
+            read, keeps_unreadable = self.rows.reading(), self.rows.keeps_unreadable
+            stamp = stamp_pieces(stage, edge, read, keeps_unreadable=keeps_unreadable)
+            return self.rows.pieces().mapInArrow(stamp, page.SCHEMA)
         from pyspark.sql import functions as F  # noqa: N812
 
         # mapInArrow asks for columns by their names and takes a dot for that of a struct, so they go by their places.

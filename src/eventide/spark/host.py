@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import uuid
+import warnings
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eventide.columns import expressions
 from eventide.errors import joins as join_errors
+from eventide.errors import spark as errors
 from eventide.operators.binding import operator_of
+from eventide.plan.fingerprint import fingerprint
 from eventide.plan.pipeline import over_panes
 from eventide.plan.stream_check import check_watermarks
 from eventide.spark import page
 from eventide.spark.control import commands, marks_of
 from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.metrics import observation, observed_columns
+from eventide.spark.partitions import bucket_count
+from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import stamp_pages
 from eventide.spark.ticks import needs_ticks, ticks
@@ -23,11 +30,12 @@ from eventide.spark.types import polars_schema, spark_schema
 from eventide.spark.unpacking import unpack
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from eventide.plan.pipeline import Pipeline
 
 _OUTPUT = "_eventide_output"
+_warned: set[str] = set()  # pipelines of this process
 
 
 @dataclass(frozen=True)
@@ -53,11 +61,29 @@ class Applied:
 
 
 def transform(pipeline: Pipeline, rows: Source) -> DataFrame:
-    """The panes of a pipeline over a DataFrame."""
+    """The panes of a pipeline over a DataFrame. Late rows and dead letters of a stream are counted, and not kept."""
     applied = apply(pipeline, rows)
+    if applied.stage.streaming and len(applied.stages) == 1:
+        warn_panes_only(pipeline)
     panes = applied.rows(page.PANES, observed(applied))
     setattr(panes, _OUTPUT, applied)  # so that a pipeline applied to the panes also hears of their progress
     return panes
+
+
+def warn_panes_only(pipeline: Pipeline) -> None:
+    """Warn, once for each pipeline, that the late rows and dead letters of a stream are lost."""
+    known = json.dumps(fingerprint(pipeline.plan), sort_keys=True)
+    if known not in _warned:
+        _warned.add(known)
+        warnings.warn(errors.panes_only(), stacklevel=_level_of_the_caller())
+
+
+def _level_of_the_caller() -> int:
+    """How many calls above a function of this module the user's own code is."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in ("eventide", "pyspark"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def apply(
@@ -68,12 +94,14 @@ def apply(
     control: str | None = None,
     tasks_know_time: bool = False,
     repaired_in: int = -1,
+    buckets: int | None = None,
 ) -> Applied:
     """A pipeline over its inputs. With ``everything`` late rows and dead letters have all of the row's columns.
 
     With ``tasks_know_time`` the caller runs each batch with ``clock.set_batch_time``. ``repaired_in`` is the batch in
-    which the watermark is lowered.
+    which the watermark is lowered. ``buckets`` is the number of buckets that the checkpoint was started with.
     """
+    reject_spark_connect(rows)
     plan = pipeline.plan
     before: Applied | None = getattr(rows, _OUTPUT, None)
     if before is not None and not expressions(plan):
@@ -85,11 +113,14 @@ def apply(
     if not everything:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]
     spark = feeds[0].spark
+    count = bucket_count(plan, spark, buckets)
+    # ev.run, which has a control stream, chooses the number of state partitions itself.
+    check_session(spark, streaming=feeds[0].streaming, buckets=count if control is None else None)
     stage = Stage(
         uuid.uuid4().hex,
         plan,
         tuple(one.schema for one in feeds),
-        _buckets(plan, spark),
+        count,
         streaming=feeds[0].streaming,
         derived=() if plan.inputs else feeds[0].derived,
         tasks_know_time=tasks_know_time,
@@ -109,7 +140,7 @@ def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
     return _operated(pages, (stage,), ticking=False)
 
 
-def follow(pipeline: Pipeline, before: Applied) -> Applied:
+def follow(pipeline: Pipeline, before: Applied, *, buckets: int | None = None) -> Applied:
     """A pipeline over the panes of another, with their progress."""
     plan = over_panes(pipeline).plan
     if plan.inputs:
@@ -119,7 +150,7 @@ def follow(pipeline: Pipeline, before: Applied) -> Applied:
         uuid.uuid4().hex,
         plan,
         (schema,),
-        _buckets(plan, before.pages.sparkSession),
+        bucket_count(plan, before.pages.sparkSession, buckets),
         depth=before.stage.depth + 1,
         sources=before.stage.buckets,
         streaming=before.stage.streaming,
@@ -150,11 +181,3 @@ def observed(applied: Applied) -> DataFrame:
         for stage in applied.stages:
             pages = pages.observe(observation(stage), *observed_columns(stage.depth))
     return pages
-
-
-def _buckets(plan: Any, spark: SparkSession) -> int:
-    """As many as there are state partitions: each then has one, and a batch has as few calls as it can."""
-    if not plan.key or plan.counts_all_keys:
-        return 1
-    chosen = spark.conf.get("spark.eventide.buckets", None) or spark.conf.get("spark.sql.shuffle.partitions", "200")
-    return int(chosen or 200)

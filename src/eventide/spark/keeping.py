@@ -63,7 +63,7 @@ class Keeper:
         said = json.loads(about)
         near = _memory.nearest((task.run, self._stage.name, bucket), said["before"])
         if said["buckets"] != self._stage.buckets:
-            raise errors.plan_changed({"buckets": (said["buckets"], self._stage.buckets)})
+            raise errors.other_buckets(said["buckets"], self._stage.buckets)
         state, ledger = self._stage.operator().read(head.body, self.pages, near)
         promises = {int(label): time for label, time in said["promises"].items()}
         return Kept(version, state, ledger, promises, before=tuple(said["before"])), False

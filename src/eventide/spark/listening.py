@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OnMetrics = Callable[[str, BatchMetrics], Any]
 
-_COUNTERS = ("rows", "in_windows", "late", "refined", "unemitted", "retractions", "written")
+_COUNTERS = ("rows", "in_windows", "late", "refined", "unemitted", "retractions", "written", "missing_files")
 _GAUGES = ("open_windows", "pages", "state_bytes", "cache_hits", "origins", "gaps")
 
 

@@ -55,6 +55,7 @@ class BatchMetrics:
     written: int = 0  # bytes of state that the batch wrote
     cache_hits: int = 0
     buckets: int = 0
+    missing_files: int = 0  # source files that were deleted before an interrupted batch was repeated
 
     @property
     def lag(self) -> timedelta | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from eventide.errors import spark as errors
 from eventide.spark.control import Control
+from eventide.spark.exit_warning import warn_at_exit
 from eventide.spark.metrics import BatchMetrics
 
 if TYPE_CHECKING:
@@ -38,6 +39,17 @@ class Query:
         self.control = control
         self.history = history  # of the last batches, oldest first
         self._close = close
+        warn_at_exit(self)
+
+    @property
+    def label(self) -> str:
+        """The query in a sentence, by its name if it has one."""
+        return f"the query {self.spark.name!r}" if self.spark.name else "a query"
+
+    @property
+    def batches(self) -> int:
+        """How many batches this run has finished, as far as they are remembered."""
+        return len({metrics.batch for metrics in self.history})
 
     @property
     def metrics(self) -> BatchMetrics | None:

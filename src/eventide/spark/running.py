@@ -18,16 +18,21 @@ from eventide.plan.pipeline import Pipeline
 from eventide.sinks import About, Sink
 from eventide.sinks.sink import Advancing
 from eventide.spark import page
+from eventide.spark.checkpoint_files import CheckpointFiles
 from eventide.spark.clock import set_batch_time
 from eventide.spark.control import Control, local_path
 from eventide.spark.drained import check_not_drained, note_drained
 from eventide.spark.feeding import Source, sources
 from eventide.spark.host import Applied, apply, follow, observed
 from eventide.spark.metrics import BatchMetrics, read_metrics
+from eventide.spark.partitions import state_partitions
 from eventide.spark.query import Query
+from eventide.spark.query_record import FILE as RECORD_FILE
+from eventide.spark.query_record import QueryRecord, check_record, read_record, record_of, with_former_columns
 from eventide.spark.repair import repaired_in
 from eventide.spark.run_lock import RunLock
-from eventide.spark.session import check_session
+from eventide.spark.session import check_session, reject_spark_connect
+from eventide.spark.source_files import OnMissingFile, check_source_files
 from eventide.spark.stamping import least_promise
 from eventide.spark.ticks import needs_ticks
 from eventide.time import MAX, MIN, duration
@@ -50,6 +55,8 @@ def run(
     drain: bool = False,
     name: str | None = None,
     on_batch: OnBatch | None = None,
+    wait: bool = False,
+    on_missing_file: OnMissingFile = "fail",
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
@@ -59,17 +66,22 @@ def run(
     letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently. Of a chain,
     ``late`` and ``dead`` are those of the first pipeline; what the others set aside is kept as files.
     ``trigger`` is ``"available_now"``, a length of time between batches, or what ``writeStream.trigger`` takes.
-    With ``"available_now"`` the call returns when all there is has been processed, otherwise at once.
-    ``drain`` ends the stream then: all open windows fire and close.
+    With ``"available_now"`` the call returns when all there is has been processed, otherwise at once; with ``wait`` it
+    returns when the query has ended, and raises what stopped it. ``drain`` ends an ``"available_now"`` query: all open
+    windows fire and close.
+
+    Spark repeats the batch that a crash interrupted. If a source file of that batch was deleted meanwhile, ``run``
+    fails and names it; with ``on_missing_file="skip"`` the query goes on without it, and the metrics count it.
 
     >>> import eventide as ev
     >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
     >>> ev.run(per_minute, events, panes=ev.sinks.table("sqlite:///orders.db"), checkpoint="checkpoints/orders",
-    ...        trigger="10 seconds")  # doctest: +SKIP
+    ...        trigger="10 seconds", wait=True)  # doctest: +SKIP
     """
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline)
     if not chain or not all(isinstance(one, Pipeline) for one in chain):
-        raise errors.not_pipelines(pipeline)
+        raise errors.not_pipelines("run()", pipeline)
+    reject_spark_connect(rows)
     first = sources(chain[0].plan, rows)[0]
     if not first.isStreaming:
         raise errors.not_streaming()
@@ -84,6 +96,10 @@ def run(
     control = Control(checkpoint, spark)
     control.open()
     local = local_path(checkpoint, spark)
+    files = CheckpointFiles(checkpoint, spark)
+    missing_files = check_source_files(files, on_missing_file)
+    before = read_record(files)
+    buckets = [before.buckets(depth) if before else None for depth in range(len(chain))]
     applied = apply(
         chain[0],
         rows,
@@ -91,16 +107,27 @@ def run(
         control=control.place,
         tasks_know_time=local is not None,
         repaired_in=repaired_in(checkpoint, spark),
+        buckets=buckets[0],
     )
-    for following in chain[1:]:
-        applied = follow(following, applied)
-    outputs = Outputs(applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, local=local, on_batch=on_batch)
+    for following, count in zip(chain[1:], buckets[1:], strict=True):
+        applied = follow(following, applied, buckets=count)
+    record = record_of(applied, before)
+    if before is not None:
+        check_record(before, record, checkpoint)
+    outputs = Outputs(
+        applied, record, panes=panes, late=late, dead=dead, checkpoint=checkpoint, local=local, on_batch=on_batch
+    )
+    outputs.missing_files = missing_files
     outputs.open()
+    files.write(RECORD_FILE, record.to_text())
     writer = observed(applied).writeStream.outputMode("append").option("checkpointLocation", checkpoint)
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(outputs.write).trigger(**spoken)
-    query = Query(writer.start(), control, outputs.history, outputs.close)
+    with state_partitions(spark, max(stage.buckets for stage in applied.stages)):
+        query = Query(writer.start(), control, outputs.history, outputs.close)
     if "availableNow" not in spoken:
+        if wait:
+            query.await_termination()
         return query
     try:
         query.ended()
@@ -119,6 +146,7 @@ class Outputs:
     def __init__(
         self,
         applied: Applied,
+        record: QueryRecord,
         *,
         panes: Any,
         late: Any,
@@ -128,6 +156,7 @@ class Outputs:
         on_batch: OnBatch | None,
     ) -> None:
         self._applied = applied
+        self._record = record
         self._checkpoint = checkpoint
         self._local = local
         self._on_batch = on_batch
@@ -138,6 +167,7 @@ class Outputs:
         self._late_warning = LateWarning()
         self._lock = None if local is None else RunLock(local)
         self.history: list[BatchMetrics] = []
+        self.missing_files: dict[int, int] = {}  # by batch: source files that were deleted before it was repeated
         beside = f"{checkpoint.rstrip('/')}/eventide"
         self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
         for depth in range(len(applied.stages)):
@@ -169,7 +199,7 @@ class Outputs:
             self._advance(pages, told)
         finally:
             pages.unpersist()
-        metrics = read_metrics(batch_id, told, self._keys)
+        metrics = self._with_missing_files(batch_id, read_metrics(batch_id, told, self._keys))
         if metrics and metrics[0].drained and not self._drained:
             self._drained = True
             note_drained(self._checkpoint, batch_id, pages.sparkSession)
@@ -192,6 +222,14 @@ class Outputs:
         if message is not None:
             warnings.warn(f"Batch {operator.batch}: {message}", LateRowsWarning, stacklevel=2)
 
+    def _with_missing_files(self, batch_id: int, metrics: list[BatchMetrics]) -> list[BatchMetrics]:
+        """Count missing files with the first batch that runs: Spark skips one that has lost all of its files."""
+        skipped = [batch for batch in self.missing_files if batch <= batch_id]
+        if not skipped or not metrics:
+            return metrics
+        count = sum(self.missing_files.pop(batch) for batch in skipped)
+        return [replace(metrics[0], missing_files=count), *metrics[1:]]
+
     def _advance(self, pages: DataFrame, told: list[Any]) -> None:
         """Tell the sink of the panes, if it wants to know, what the last operator promises."""
         about, depth, sink = self._sinks[0]
@@ -212,7 +250,8 @@ class Outputs:
                 self._lock.release()
 
     def _rows(self, output: str, depth: int, pages: DataFrame | None) -> DataFrame:
-        return self._applied.rows(output, pages, depth)
+        rows = self._applied.rows(output, pages, depth)
+        return rows if output == "panes" else with_former_columns(rows, self._record.columns(output, depth))
 
     def _about(self, output: Any, depth: int) -> About:
         plan = self._applied.stages[depth].plan

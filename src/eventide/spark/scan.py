@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 import pyarrow as pa
 
+from eventide.errors import spark as errors
 from eventide.spark import page
 from eventide.spark.settling import settle
 from eventide.spark.stage import Stage
-from eventide.spark.stamping import NOW, as_batch, stamped_pages, watermark_known
+from eventide.spark.stamping import NOW, as_batch, letter_pages, stamped_pages, watermark_known
 from eventide.spark.tasks import this_task
 
 if TYPE_CHECKING:
@@ -28,7 +29,15 @@ if TYPE_CHECKING:
     from eventide.plan.pipeline import Pipeline
     from eventide.spark.stamping import StampBatches
 
-    Read = Callable[[dict[str, Any], Mapping[str, pl.DataType]], Iterator[pl.DataFrame]]
+    Read = Callable[[dict[str, Any], Mapping[str, pl.DataType]], Iterator[pl.DataFrame | "Unreadable"]]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Rows of a piece that cannot be read: which ones, and why."""
+
+    what: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class Scan:
     spark: SparkSession
 
     isStreaming = True  # noqa: N815  # as a DataFrame says it
+    keeps_unreadable: ClassVar[bool] = False
+    """Whether a piece that cannot be read becomes a dead letter; otherwise it stops the query."""
 
     @property
     def sparkSession(self) -> SparkSession:  # noqa: N802  # as a DataFrame says it
@@ -58,7 +69,7 @@ class Scan:
         raise NotImplementedError
 
 
-def stamp_pieces(stage: Stage, edge: int, read: Read) -> StampBatches:
+def stamp_pieces(stage: Stage, edge: int, read: Read, *, keeps_unreadable: bool = False) -> StampBatches:
     """Names of pieces to pages."""
 
     def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -69,7 +80,13 @@ def stamp_pieces(stage: Stage, edge: int, read: Read) -> StampBatches:
         for piece in (one for batch in batches for one in batch.to_pylist()):
             for rows in read(piece, stage.schemas[edge]):
                 sequence = page.sequence(task.number, number)
-                yield as_batch(stamped_pages(stage, rows, piece[NOW], sequence, was, edge))
                 number += 1
+                if not isinstance(rows, Unreadable):
+                    yield as_batch(stamped_pages(stage, rows, piece[NOW], sequence, was, edge))
+                elif keeps_unreadable:
+                    detail = f"{rows.what} cannot be read: {rows.why}"
+                    yield as_batch(letter_pages(stage, detail, piece[NOW], sequence, edge))
+                else:
+                    raise errors.bad_file(rows.what, task.batch, rows.why)
 
     return stamped

@@ -5,16 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
 import site
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventide.errors import session as errors
 from eventide.spark import hadoop
 from eventide.spark.java import use_java
+from eventide.spark.partitions import BUCKETS, PARTITIONS
 from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
 from eventide.spark.zygote import start_zygote
 
@@ -65,7 +69,7 @@ def session(
     >>> spark = ev.session(cores=4, memory="4g")  # doctest: +SKIP
     """
     if master is not None and master.startswith("sc://"):
-        raise errors.remote(master)
+        raise errors.spark_connect(master)
     if cores is not None and not _is_count(cores):
         raise errors.not_a_count("cores", cores)
     if partitions is not None and not _is_count(partitions):
@@ -84,6 +88,7 @@ def session(
         builder.config("spark.master", master or outside.get("spark.master", chosen))
     if partitions is not None:
         builder.config("spark.sql.shuffle.partitions", str(partitions))
+        builder.config(BUCKETS, str(partitions))
     local = _is_local(given.get("spark.master") or builder._options["spark.master"])
     if memory is not None:
         builder.config("spark.driver.memory" if local else "spark.executor.memory", memory)
@@ -121,7 +126,7 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     # A builder has no way to ask what was set on it; its dict has been called so since Spark 2.
     options: Mapping[str, object] = builder._options
     if "spark.remote" in options or "SPARK_REMOTE" in os.environ:
-        raise errors.remote(str(options.get("spark.remote") or os.environ["SPARK_REMOTE"]))
+        raise errors.spark_connect(str(options.get("spark.remote") or os.environ["SPARK_REMOTE"]))
     taken = {**settings_from_outside(), **options}
     master = str(taken.get("spark.master") or os.environ.get("MASTER") or "")
     profile = safe_profile(_local_cores(master))
@@ -193,11 +198,13 @@ def _local_profile() -> dict[str, str]:
     return profile
 
 
-def check_session(spark: SparkSession, *, streaming: bool = True) -> None:
-    """Refuse a session in which a query of Eventide cannot run, with all that is missing and how to mend it.
+def check_session(spark: SparkSession, *, streaming: bool = True, buckets: int | None = None) -> None:
+    """Reject a session in which a query of Eventide cannot run, with all that is missing and how to fix it.
 
-    It asks ``spark.conf`` and the installed packages only, so it works over Spark Connect too.
+    It asks for settings, installed packages and the Python of local workers; no task runs. ``buckets`` is for a query
+    that the user starts: its number of state partitions is the session's, and must have been chosen.
     """
+    reject_spark_connect(spark)
     lacks = []
     for package, least, too_new, for_streams in PACKAGES:
         if (streaming or not for_streams) and not fits(_installed(package), least, too_new):
@@ -209,8 +216,47 @@ def check_session(spark: SparkSession, *, streaming: bool = True) -> None:
             lacks.append(errors.wrong_setting(_PROVIDER, provider, _ROCKSDB, "Eventide's state needs RocksDB"))
         if spark.conf.get(_CHAINED, "true") != "true":
             lacks.append(errors.wrong_setting(_CHAINED, "false", "true", "chained pipelines need it"))
+        if buckets is not None and PARTITIONS not in spark.conf.getAll:
+            partitions = spark.conf.get(PARTITIONS)
+            why = f"each of the {partitions} state partitions would commit in every batch, where {buckets} are enough"
+            lacks.append(errors.wrong_setting(PARTITIONS, None, str(buckets), why))
+    worker = worker_python(spark)
+    if worker is not None and not imports_eventide(worker):
+        lacks.append(errors.wrong_python(worker, sys.executable))
     if lacks:
         raise errors.session_lacks(lacks, streaming=streaming)
+
+
+def reject_spark_connect(*values: object) -> None:
+    """Reject a session or DataFrames of Spark Connect: state and tasks are out of reach there.
+
+    DataFrames may come in lists and dicts, as a pipeline with several inputs takes them.
+    """
+    for value in values:
+        if isinstance(value, Mapping):
+            reject_spark_connect(*value.values())
+        elif isinstance(value, list | tuple):
+            reject_spark_connect(*value)
+        elif type(value).__module__.startswith("pyspark.sql.connect."):
+            raise errors.spark_connect()
+
+
+def worker_python(spark: SparkSession) -> str | None:
+    """The Python of workers on this machine, if it is another one than this; None if it is the same or elsewhere."""
+    if not _is_local(str(spark.sparkContext.master)):
+        return None
+    worker = shutil.which(spark.sparkContext.pythonExec) or spark.sparkContext.pythonExec
+    return None if Path(worker).absolute() == Path(sys.executable).absolute() else worker
+
+
+@cache
+def imports_eventide(python: str) -> bool:
+    """Whether another Python has Eventide and what it needs, in the environment that workers get."""
+    try:
+        done = subprocess.run([python, "-c", "import eventide.spark.stamping"], capture_output=True, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 def _spark_session() -> type[SparkSession]:

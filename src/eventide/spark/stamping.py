@@ -125,6 +125,16 @@ def stamped_pages(
         yield page.Page(label, kind, sequence, now, body)
 
 
+def letter_pages(stage: Stage, detail: str, now: int, sequence: int, edge: int = 0) -> Iterator[page.Page]:
+    """The pages of a piece that cannot be read: one dead letter, which counts as a row."""
+    operator = stage.operator()
+    letter = operator.letter("bad_row", detail, edge)
+    stamp = replace(operator.stamp(operator.no_rows(edge), now, MIN, edge), rows=letter.height, dead=[letter])
+    split = split_stamp(stamp, stage.plan.key, stage.buckets, sequence % stage.buckets)
+    for label, part in zip(labels(stage.buckets), split, strict=True):
+        yield page.Page(label, page.STAMP, sequence, now, page.stamp_to_bytes(part))
+
+
 def unstamped(stage: Stage, body: bytes, now: int, watermark: int) -> Stamp:
     """The stamp of rows that came as they were."""
     rows, summary, edge = page.rows_from_bytes(body)

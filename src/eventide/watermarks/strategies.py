@@ -129,15 +129,13 @@ class Strategy:
         """
         return ", ".join((self.rule.describe(), *self.options.describe(), *self._guard()))
 
-    def in_state(self) -> tuple[str, str]:
-        """What state depends on, in a few words and in full: all but ``max_future_skew``, which may change.
+    def in_state(self) -> Strategy:
+        """The strategy as far as state depends on it: ``max_future_skew`` may change.
 
         >>> lag("5s", max_future_skew="1 hour").in_state() == lag("5s", max_future_skew=None).in_state()
         True
         """
-        default = replace(self.options, max_future_skew=self._default_skew())
-        unguarded = replace(self.options, max_future_skew=None)
-        return replace(self, options=default).describe(), repr(replace(self, options=unguarded))
+        return replace(self, options=replace(self.options, max_future_skew=self._default_skew()))
 
     def over_panes(self) -> Strategy:
         """The same for rows that are panes of another pipeline: without the default guard.

@@ -34,8 +34,8 @@ def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = 
     changes nothing.
 
     ``name`` is the table's, with a schema before it if need be; without one, it is ``panes``, ``late`` or ``dead``,
-    after the output. ``columns`` are those to keep beside key and window. With ``create=False`` nothing is made that
-    does not exist.
+    after the output. ``columns`` are those to keep beside key and window. Tables of late rows and dead letters get
+    the columns that a source has gained. With ``create=False`` nothing is made that does not exist.
 
     >>> table("postgresql://me:secret@db.example:5432/shop", name="revenue")
     table('postgresql://me:…@db.example:5432/shop', name='revenue')
@@ -79,7 +79,8 @@ class TableSink:
         """Connect, make the table or compare it with what is to be written."""
         shape = shape_of(schema, about, self.columns)
         store = Store(self.database, self.name or about.output, shape)
-        store.prepare(create=self.create)
+        # Late rows and dead letters are appended, with the columns that the source has now.
+        store.prepare(create=self.create, extend=about.output != "panes")
         self._opened[about.output] = (shape, store)
 
     def write(self, batch: DataFrame, batch_id: int, about: About) -> None:

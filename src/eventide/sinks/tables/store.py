@@ -38,8 +38,11 @@ class Store:
         self._sql = Statements(table, shape, database.dialect)
         self._connection: Connection | None = None
 
-    def prepare(self, *, create: bool) -> None:
-        """Make the table if it may be made, and refuse one that does not fit."""
+    def prepare(self, *, create: bool, extend: bool = False) -> None:
+        """Create the table if that is allowed, and reject one that does not fit.
+
+        With ``extend``, columns that the rows have and the table lacks are added to it.
+        """
         self._database.check_names(self._table, self._shape.columns)
         try:
             connection = self._database.connect()
@@ -48,6 +51,8 @@ class Store:
         try:
             with connection.transaction():
                 self._make(connection, create)
+                if create and extend:
+                    self._add_columns(connection)
                 self._check_columns(connection)
                 if self._shape.identity and not self._shape.many:
                     self._check_identity(connection)
@@ -130,6 +135,12 @@ class Store:
                 raise errors.no_table(name, self._database.url, statements)
             for statement in statements:
                 connection.run(statement)
+
+    def _add_columns(self, connection: Connection) -> None:
+        present = {column.name.lower() for column in connection.columns(self._sql.target)}
+        for name, dtype in self._sql.types.items():
+            if name.lower() not in present:
+                connection.run(f"ALTER TABLE {self._sql.target} ADD COLUMN {quoted(name)} {dtype}")
 
     def _check_columns(self, connection: Connection) -> None:
         wanted = self._sql.types

@@ -1,0 +1,106 @@
+"""What a checkpoint was started with, written next to it: checked on the driver, before a query starts again.
+
+State carries the same facts and is checked again by the tasks that read it. Here the check costs no task, and the
+message reaches the user without a stack of Spark's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from eventide.errors import state as errors
+from eventide.spark.checkpoint_files import CheckpointFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from eventide.spark.host import Applied
+
+FILE = "eventide/plan.json"
+_COMMITS = "commits"
+
+
+@dataclass(frozen=True)
+class OperatorRecord:
+    """One pipeline of a query."""
+
+    plan: Mapping[str, str]  # what state depends on, in words
+    buckets: int
+    late: Mapping[str, str]  # the columns that late rows have had since the first start, and their types in Spark
+    dead: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class QueryRecord:
+    """What a query was started with."""
+
+    operators: tuple[OperatorRecord, ...]
+
+    def buckets(self, depth: int) -> int | None:
+        """The number of buckets of an operator; None if there was none at that depth."""
+        return self.operators[depth].buckets if depth < len(self.operators) else None
+
+    def columns(self, output: str, depth: int) -> Mapping[str, str]:
+        """The columns that late rows or dead letters of an operator have had."""
+        columns: Mapping[str, str] = getattr(self.operators[depth], output) if depth < len(self.operators) else {}
+        return columns
+
+    def to_text(self) -> str:
+        """The record as a file that people can read."""
+        operators = [asdict(operator) for operator in self.operators]
+        return json.dumps({"version": 1, "operators": operators}, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> QueryRecord:
+        """The record that was written."""
+        return cls(tuple(OperatorRecord(**operator) for operator in json.loads(text)["operators"]))
+
+
+def read_record(files: CheckpointFiles) -> QueryRecord | None:
+    """The record of a checkpoint that has state; None before a batch was committed: anything may still change."""
+    text = files.read(FILE)
+    return QueryRecord.from_text(text) if text and files.names(_COMMITS) else None
+
+
+def record_of(applied: Applied, before: QueryRecord | None) -> QueryRecord:
+    """The record of a query that is about to start. Columns of late rows and dead letters are never forgotten."""
+    operators = []
+    for depth, stage in enumerate(applied.stages):
+        late, dead = (
+            _with_new(before.columns(output, depth) if before else {}, applied.rows(output, depth=depth).schema)
+            for output in ("late", "dead")
+        )
+        operators.append(OperatorRecord(dict(stage.operator().state_facts), stage.buckets, late, dead))
+    return QueryRecord(tuple(operators))
+
+
+def check_record(before: QueryRecord, now: QueryRecord, checkpoint: str) -> None:
+    """Reject a query whose state belongs to another pipeline, with what has changed."""
+    lines = []
+    if len(before.operators) != len(now.operators):
+        lines.append(f"the number of pipelines changed from {len(before.operators)} to {len(now.operators)}")
+    for number, (old, new) in enumerate(zip(before.operators, now.operators, strict=False), 1):
+        several = f"pipeline {number}: " if len(now.operators) > 1 else ""
+        lines += [f"{several}{change}" for change in errors.changes(old.plan, new.plan)]
+    if lines:
+        raise errors.plan_changed(lines, where=f"checkpoint {checkpoint!r}")
+
+
+def with_former_columns(rows: DataFrame, former: Mapping[str, str]) -> DataFrame:
+    """Late rows or dead letters with nulls in the columns that the source does not have any more."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    present = {name.lower() for name in rows.columns}
+    gone = {name: dtype for name, dtype in former.items() if name.lower() not in present}
+    return rows.select("*", *(F.lit(None).cast(dtype).alias(name) for name, dtype in gone.items())) if gone else rows
+
+
+def _with_new(former: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """The columns of before and of now. Where a type has changed, the new one counts."""
+    columns = {field.name: field.dataType.simpleString() for field in schema.fields}
+    present = {name.lower() for name in columns}
+    return {name: dtype for name, dtype in former.items() if name.lower() not in present} | columns

@@ -1,0 +1,93 @@
+"""What saved state depends on, in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.errors.state import changes
+from eventide.plan.fingerprint import fingerprint
+
+
+def plan(**options: object) -> dict[str, str]:
+    strategy = options.get("watermark", ev.lag("10 seconds", origin="till"))
+    stream = ev.stream(time="ts", key="shop", watermark=strategy).window(options.get("window", ev.tumbling("1m")))
+    return fingerprint(stream.agg(n=options.get("n", ev.count())).plan)  # type: ignore[arg-type]
+
+
+def test_equal_plans_have_equal_fingerprints() -> None:
+    def with_function() -> dict[str, str]:
+        return plan(n=ev.reduce(lambda a, b: a + b, "v"))
+
+    assert with_function() == with_function()
+
+
+def test_a_fingerprint_is_plain_text_and_no_representation_of_objects() -> None:
+    join = ev.join(
+        ev.stream(time="t", key="k", watermark=ev.lag("1s")),
+        ev.stream(time="t", key="k", watermark=ev.lag("1s")),
+        within=("0s", "1m"),
+        where=pl.col("a") > pl.col("b"),
+    )
+    for facts in (plan(), fingerprint(join.plan)):
+        for name, text in facts.items():
+            assert "object at" not in text and "Kept(" not in text and "Strategy(" not in text, name
+
+
+@pytest.mark.parametrize(
+    ("options", "change"),
+    [
+        ({"window": ev.tumbling("5m")}, "the window changed from tumbling 1m to tumbling 5m"),
+        ({"window": ev.tumbling("1m", offset="5s")}, "the window changed from tumbling 1m to tumbling 1m, offset 5s"),
+        ({"n": ev.sum("v")}, "the aggregate n changed from count() to sum(v)"),
+    ],
+)
+def test_a_change_is_reported_once_in_the_terms_of_the_user(options: dict[str, object], change: str) -> None:
+    assert changes(plan(), plan(**options)) == [change]
+
+
+def test_an_option_that_the_description_leaves_out_counts() -> None:
+    before = plan(watermark=ev.lag("1s", origin="till", expect_origins=["a", "b"]))
+    after = plan(watermark=ev.lag("1s", origin="till", expect_origins=["a", "c"]))
+    assert changes(before, after) == ["the watermark: options.expect_origins.2 changed from b to c"]
+
+
+@dataclass(frozen=True)
+class Shifts:
+    """A window kind of the user's, whose description does not say how long it is."""
+
+    hours: int
+    axis = "time"
+    slice = 1
+
+    def assign(self, at: pl.Expr) -> list[tuple[pl.Expr, pl.Expr]]:
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        return "shifts"
+
+
+def test_the_fields_of_a_window_kind_of_the_user_count() -> None:
+    def shifts(hours: int) -> dict[str, str]:
+        stream = ev.stream(time="ts", watermark=ev.lag("1s")).window(ev.tumbling("1m")).agg(n=ev.count())
+        from dataclasses import replace
+
+        return fingerprint(replace(stream.plan, window=Shifts(hours)))
+
+    assert changes(shifts(8), shifts(6)) == ["the window: hours changed from 8 to 6"]
+
+
+def test_the_address_and_the_token_of_a_stream_are_no_part_of_it() -> None:
+    facts = plan(watermark=ev.noted("postgresql://me:secret@db/shop#orders", token="hush"))
+    assert not any("secret" in text or "hush" in text for text in facts.values())
+
+
+def test_consequences_of_a_change_are_left_out() -> None:
+    was = {"aggregate n": "sum(v)", "stored n": "Int64"}
+    assert changes(was, {"aggregate n": "mean(v)", "stored n": "Float64"}) == [
+        "the aggregate n changed from sum(v) to mean(v)"
+    ]
+    assert changes(was, was | {"stored n": "Float64"}) == ["the stored n changed from Int64 to Float64"]

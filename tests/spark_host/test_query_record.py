@@ -1,0 +1,60 @@
+"""What a checkpoint was started with is compared on the driver, before a query starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eventide as ev
+from eventide.spark.checkpoint_files import CheckpointFiles
+from eventide.spark.query_record import FILE, OperatorRecord, QueryRecord, check_record, read_record
+
+
+def files_of(place: Path) -> CheckpointFiles:
+    nobody: Any = None  # local files need no session
+    return CheckpointFiles(f"file:{place}", nobody)
+
+
+def record(*windows: str) -> QueryRecord:
+    return QueryRecord(tuple(OperatorRecord({"window": window}, 2, {"ts": "timestamp"}, {}) for window in windows))
+
+
+def test_a_record_is_read_once_a_batch_was_committed(tmp_path: Path) -> None:
+    files = files_of(tmp_path)
+    assert read_record(files) is None
+    files.write(FILE, record("tumbling 1m").to_text())
+    assert read_record(files) is None  # nothing depends on it yet
+    files.write("commits/0", "v1\n{}")
+    assert read_record(files) == record("tumbling 1m")
+
+
+def test_another_plan_is_rejected_with_the_checkpoint_and_what_changed() -> None:
+    with pytest.raises(ev.PlanError) as failure:
+        check_record(record("tumbling 1m"), record("tumbling 5m"), "checkpoints/revenue")
+    assert str(failure.value).splitlines()[:2] == [
+        "The checkpoint 'checkpoints/revenue' belongs to another pipeline:",
+        "  the window changed from tumbling 1m to tumbling 5m",
+    ]
+
+
+def test_in_a_chain_the_pipeline_is_named() -> None:
+    with pytest.raises(ev.PlanError, match="pipeline 2: the window changed from b to c"):
+        check_record(record("a", "b"), record("a", "c"), "x")
+    with pytest.raises(ev.PlanError, match="the number of pipelines changed from 1 to 2"):
+        check_record(record("a"), record("a", "b"), "x")
+
+
+def test_the_same_plan_passes() -> None:
+    check_record(record("a"), record("a"), "x")
+
+
+def test_a_file_is_replaced_as_a_whole_and_hidden_files_are_not_listed(tmp_path: Path) -> None:
+    files = files_of(tmp_path)
+    files.write("eventide/plan.json", "one")
+    files.write("eventide/plan.json", "two")
+    (tmp_path / "eventide" / ".plan.json.crc").touch()
+    assert files.read("eventide/plan.json") == "two"
+    assert files.names("eventide") == ["plan.json"]
+    assert files.names("nothing") == [] and files.read("nothing") is None
