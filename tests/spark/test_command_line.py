@@ -16,6 +16,9 @@ from pyspark.sql import SparkSession
 from typer.testing import Result
 
 from eventide.cli import screen
+from eventide.cli.progress_lines import ProgressLines
+from eventide.spark.control import Control
+from eventide.spark.metrics import BatchMetrics
 from tests.cli.typed import lines, typed
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -241,6 +244,33 @@ def test_an_interrupt_stops_a_query_after_its_batch(
     assert spark.streams.active == []
     offsets, commits = (len(list((Path(place) / name).glob("[0-9]*"))) for name in ("offsets", "commits"))
     assert offsets == commits
+
+
+def test_a_query_that_a_command_drains_finishes_and_the_command_reports_its_effect(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    ids: list[str] = []
+    control = Control(shop.checkpoint)
+    real = ProgressLines.__call__
+
+    def command(lines: ProgressLines, metrics: BatchMetrics) -> None:
+        real(lines, metrics)
+        if metrics.batch == 2:
+            assert control.is_running
+            ids.extend([control.retire("nort"), control.drain()])
+
+    monkeypatch.setattr(ProgressLines, "__call__", command)
+    done = shop.run()
+    assert done.exit_code == 0, done.stderr
+    assert "2 rows (" in done.stderr and "slowest origin north" in done.stderr
+    assert "watermark drained | 2 on time" in done.stderr and "applied retire nort, drain" in done.stderr
+    assert "Finished: the stream is drained" in done.stderr
+    assert not control.is_running
+    for number, known in zip(ids, (False, True), strict=True):
+        batch = control.applied(number)
+        assert batch is not None and batch.drained
+        assert [effect.known for effect in batch.commands if effect.id == number] == [known]
 
 
 def test_a_file_with_sql_is_a_job(spark: SparkSession, tmp_path: Path) -> None:

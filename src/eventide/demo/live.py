@@ -22,9 +22,9 @@ from eventide.testing.picture import Event, Facet, Pane, Timeline, pictures
 SECONDS = 24
 _TITLE = "A shop, live on Spark"
 _INTRO = (
-    "Four tills send their sales; five-second windows add them up. A window is told early, once on time, and again "
-    "for each late sale; what was told before is taken back (−). The watermark waits for every till, but not for one "
-    "that has been silent for four seconds."
+    "Four tills send their sales; five-second windows add them up. Each window is emitted early, once on time, and "
+    "again for each late sale; the previous pane is retracted (−). The watermark waits for every till, but not for "
+    "one that has been silent for four seconds."
 )
 
 REVENUE = (
@@ -48,7 +48,7 @@ class Seen:
         self._started = time.monotonic()
 
     def pane(self, batch: Any, batch_id: int) -> None:
-        """The panes of a batch; what is taken back stands first."""
+        """The panes of a batch, retractions first."""
         rows = batch.toArrow().to_pylist()
         for row in sorted(rows, key=lambda row: (row["diff"], row["window"]["start"])):
             self.panes.append(row)
@@ -105,7 +105,7 @@ def _run(console: Console, place: Path, seconds: int) -> Seen:
         _open_shop(seen, query, place / "sales", seconds)
         sent = sum(sales.height for _, sales in seen.sent)
         _wait(query, lambda: sum(one.rows for one in seen.metrics) >= sent)
-        console.print("[magenta]The shop closes: all windows are told for the last time.[/magenta]")
+        console.print("[magenta]The shop closes: all windows are emitted for the last time.[/magenta]")
         query.control.drain()
         _wait(query, lambda: bool(seen.metrics) and seen.metrics[-1].drained)
     finally:

@@ -203,6 +203,15 @@ def takes_nothing(action: str, value: str) -> PlanError:
     return PlanError(f"control … {action} takes no {value!r}. Say: eventide control CHECKPOINT {action}")
 
 
+def unknown_origin(action: str, origin: str | None, known: Sequence[str]) -> PlanError:
+    """A command that names an origin which has never sent a row."""
+    if origin is None:
+        return PlanError(f"control … {action}: this watermark has origins, so name one. {did_you_mean('', known)}")
+    if not known:
+        return PlanError(f"control … {action} {origin}: this watermark has no origins. Nothing was changed.")
+    return PlanError(f"control … {action} {origin}: there is no such origin. {did_you_mean(origin, known)}")
+
+
 def no_history(path: str) -> PlanError:
     """Nothing was written down."""
     return PlanError(

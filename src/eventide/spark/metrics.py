@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from eventide.spark import page
+from eventide.spark.batch_report import batch_line
+from eventide.spark.command_effects import CommandEffect, effects_from
 from eventide.spark.measures import REASONS, SUMS
 from eventide.time import MAX, MIN
 
@@ -26,8 +28,11 @@ _PLAIN = ("rows", "in_windows", "late")
 class BatchMetrics:
     """One operator in one batch. ``rows = in_windows + late + dead``, always.
 
-    >>> BatchMetrics(batch=7, depth=0, at=0, rows=10, in_windows=8, late=1, dead={"null_time": 1}).balanced
+    >>> metrics = BatchMetrics(batch=7, depth=0, at=0, rows=10, in_windows=8, late=1, dead={"null_time": 1})
+    >>> metrics.balanced
     True
+    >>> print(metrics)
+    batch 7 at 1970-01-01T00:00:00Z | 10 rows | watermark unknown | no panes | 1 late | 1 dead (1 null_time)
     """
 
     batch: int
@@ -55,6 +60,13 @@ class BatchMetrics:
     written: int = 0  # bytes of state that the batch wrote
     cache_hits: int = 0
     buckets: int = 0
+    operation: Literal["window", "join", "processor"] = "window"
+    seconds: float = field(default=0.0, compare=False)  # that the batch took; 0: not known
+    previous_watermark: int | None = None  # at the start of the batch
+    commands: tuple[CommandEffect, ...] = ()  # of the control stream, that the batch applied
+
+    def __str__(self) -> str:
+        return batch_line(self)
 
     @property
     def lag(self) -> timedelta | None:
@@ -62,13 +74,20 @@ class BatchMetrics:
         return None if self.watermark is None else timedelta(microseconds=self.at - self.watermark)
 
     @property
+    def rate(self) -> float | None:
+        """Rows per second of this batch; None: not known how long it took."""
+        return self.rows / self.seconds if self.seconds else None
+
+    @property
     def balanced(self) -> bool:
         """Whether every row is accounted for."""
         return self.rows == self.in_windows + self.late + sum(self.dead.values())
 
 
-def read_metrics(batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, int]) -> list[BatchMetrics]:
-    """The metrics of a batch, one for each operator, from its progress pages."""
+def read_metrics(
+    batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, int], *, seconds: float = 0.0
+) -> list[BatchMetrics]:
+    """Return the metrics of a batch, one for each operator, from its progress pages. It took ``seconds``."""
     by_depth: dict[int, list[Any]] = {}
     for one in pages:
         kind, _, depth = one["kind"].partition(".")
@@ -80,6 +99,7 @@ def read_metrics(batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, 
             depth,
             summed([(one["now"], one["counts"]) for one in own], own[0]["detail"]),
             watermark_keys.get(depth, 0),
+            seconds=seconds,
         )
         for depth, own in sorted(by_depth.items())
     ]
@@ -97,8 +117,10 @@ def summed(buckets: Iterable[tuple[int, Mapping[str, int]]], detail: str | None)
     return sums | known | {"at": max((now for now, _ in said), default=0)}
 
 
-def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0) -> BatchMetrics:
-    """The metrics of one operator from plain counts."""
+def metrics_of(
+    batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0, *, seconds: float = 0.0
+) -> BatchMetrics:
+    """Return the metrics of one operator from plain counts."""
     counts = {name: int(observed.get(name) or 0) for name in SUMS}
     detail = json.loads(observed.get("detail") or "{}")
     watermark = observed.get("watermark")
@@ -110,7 +132,7 @@ def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_ke
         at=int(observed.get("at") or 0),
         dead=dead,
         panes=panes,
-        watermark=watermark if watermark is not None and MIN < watermark < MAX else None,
+        watermark=_known_instant(watermark),
         drained=watermark == MAX,
         watermark_key=watermark_key,
         least_origin=detail.get("least_origin"),
@@ -118,6 +140,10 @@ def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_ke
         idle_origins=tuple(detail.get("idle_origins", ())),
         slowest=tuple((name, time) for name, time in detail.get("slowest", ())),
         gaps=detail.get("gaps", 0),
+        operation=detail.get("operation", "window"),
+        seconds=seconds,
+        previous_watermark=_known_instant(detail.get("previous_watermark")),
+        commands=effects_from(detail.get("commands", ())),
         **counts,
     )
 
@@ -135,12 +161,14 @@ def observation(stage: Stage) -> str:
 def observed_in(progress: Mapping[str, Any]) -> list[BatchMetrics]:
     """The metrics in a query's progress (``query.lastProgress``, or what a listener gets), one for each operator."""
     read = []
+    seconds = (progress.get("durationMs") or {}).get("triggerExecution", 0) / 1000
     for name, counts in (progress.get("observedMetrics") or {}).items():
         if name.startswith(f"{PREFIX}."):
             _, depth, key, _ = name.split(".")
             known = _plain(counts)
             buckets = [(one["now"], _plain(one["counts"])) for one in map(_plain, known["buckets"] or ())]
-            read.append(metrics_of(progress["batchId"], int(depth), summed(buckets, known["detail"]), int(key)))
+            counts = summed(buckets, known["detail"])
+            read.append(metrics_of(progress["batchId"], int(depth), counts, int(key), seconds=seconds))
     return sorted(read, key=lambda one: one.depth)
 
 
@@ -163,6 +191,10 @@ def observed_columns(depth: int) -> list[Column]:
         F.max(F.when(own, F.col("detail"))).alias("detail"),
         F.collect_list(F.when(own, F.struct("now", "counts"))).alias("buckets"),
     ]
+
+
+def _known_instant(time: int | None) -> int | None:
+    return time if time is not None and MIN < time < MAX else None
 
 
 def _plain(row: Any) -> Mapping[str, Any]:

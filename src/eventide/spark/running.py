@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from eventide import sinks
@@ -27,6 +28,7 @@ from eventide.time import MAX, MIN, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 OnBatch = Callable[[BatchMetrics], Any]
 
@@ -78,33 +80,53 @@ def run(
     applied = apply(chain[0], rows, everything=True, control=control.place)
     for following in chain[1:]:
         applied = follow(following, applied)
-    outputs = Outputs(applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, on_batch=on_batch)
+    outputs = Outputs(
+        applied, panes=panes, late=late, dead=dead, checkpoint=checkpoint, control=control, on_batch=on_batch
+    )
     outputs.open()
     writer = observed(applied).writeStream.outputMode("append").option("checkpointLocation", checkpoint)
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(outputs.write).trigger(**spoken)
-    query = Query(writer.start(), control, outputs.history, outputs.close)
+    query = _started(writer, control, outputs)
     if "availableNow" not in spoken:
         return query
     try:
         query.ended()
         if drain:
             control.drain()
-            query = Query(writer.start(), control, outputs.history, outputs.close)
+            query = _started(writer, control, outputs)
             query.ended()
     finally:
         outputs.close()
     return query
 
 
+def _started(writer: DataStreamWriter, control: Control, outputs: Outputs) -> Query:
+    control.show_running()
+    try:
+        return Query(writer.start(), control, outputs.history, outputs.close)
+    except BaseException:
+        control.show_stopped()
+        raise
+
+
 class Outputs:
     """The sinks of a query, and what each batch said of itself."""
 
     def __init__(
-        self, applied: Applied, *, panes: Any, late: Any, dead: Any, checkpoint: str, on_batch: OnBatch | None
+        self,
+        applied: Applied,
+        *,
+        panes: Any,
+        late: Any,
+        dead: Any,
+        checkpoint: str,
+        control: Control,
+        on_batch: OnBatch | None,
     ) -> None:
         self._applied = applied
         self._checkpoint = checkpoint
+        self._control = control
         self._on_batch = on_batch
         self._keys = {stage.depth: stage.plan.watermark.options.watermark_key for stage in applied.stages}
         self._query = ""
@@ -125,6 +147,7 @@ class Outputs:
 
     def write(self, pages: DataFrame, batch_id: int) -> None:
         """One batch into all sinks."""
+        start = perf_counter()
         pages.persist()  # the sinks, and the counts, come from one computation
         try:
             told = pages.select("kind", "counts", "now", "detail").collect()
@@ -137,7 +160,8 @@ class Outputs:
             self._advance(pages, told)
         finally:
             pages.unpersist()
-        metrics = read_metrics(batch_id, told, self._keys)
+        metrics = read_metrics(batch_id, told, self._keys, seconds=perf_counter() - start)
+        self._control.report(metrics)
         self.history.extend(metrics)
         del self.history[:-1000]
         for one in metrics:
@@ -158,6 +182,7 @@ class Outputs:
         """Let go of connections, once."""
         if not self._closed:
             self._closed = True
+            self._control.show_stopped()
             for _, _, sink in self._sinks:
                 sink.close()
 

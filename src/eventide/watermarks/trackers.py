@@ -96,6 +96,10 @@ class Trackers:
         """Count an origin's missing sequences as seen; of one input, or of all. False: nothing is missing."""
         return sum(tracker.skip(own, up_to=up_to) for tracker, own in self._addressed(origin)) > 0
 
+    def knows(self, origin: object = None) -> bool:
+        """Return whether a command may name this origin: of one input, or of any."""
+        return any(tracker.knows(name) for tracker, name in self._addressed(origin))
+
     def _addressed(self, origin: object) -> list[tuple[Tracker, object]]:
         """The trackers that are meant, and what they call the origin."""
         for name, tracker in zip(self.names, self._inputs, strict=True):
