@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 from rich.console import Console
@@ -25,7 +25,7 @@ NOON = instant("2026-03-01T12:00Z")
 class Visits(ev.RowProcessor):
     """Counts the visits of each shop, and looks after it an hour later."""
 
-    state_schema = {"visits": pl.Int64}
+    state_schema: ClassVar[dict[str, Any]] = {"visits": pl.Int64}
 
     def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
         state["visits"] = (state["visits"] or 0) + 1

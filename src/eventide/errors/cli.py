@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from eventide.errors.addresses import without_password
 from eventide.errors.kinds import EventideError, PlanError, did_you_mean
+from eventide.errors.values import shown
 
 
 def no_typer() -> PlanError:
@@ -63,7 +64,7 @@ def no_pipeline(path: str, known: Iterable[str]) -> PlanError:
 def not_a_pipeline(path: str, name: str, value: object) -> PlanError:
     """Something else under that name."""
     return PlanError(
-        f"{path}: {name} is {value!r}, and not {'a list of pipelines' if name == 'pipelines' else 'a pipeline'}. "
+        f"{path}: {name} is {shown(value)}, and not {'a list of pipelines' if name == 'pipelines' else 'a pipeline'}. "
         "A pipeline is what .agg(…), .process(…) and the joins give."
     )
 
@@ -78,13 +79,16 @@ def no_rows(path: str) -> PlanError:
 
 def rows_is_no_function(path: str, value: object) -> PlanError:
     """Something else under that name."""
-    return PlanError(f"{path}: rows is {value!r}, and not a function. Write: def rows(spark): return spark.readStream…")
+    return PlanError(
+        f"{path}: rows is {shown(value)}, and not a function. Write: def rows(spark): return spark.readStream…"
+    )
 
 
 def not_rows(path: str, value: object) -> PlanError:
     """Something else where rows belong."""
     return PlanError(
-        f"{path}: rows(spark) gives {value!r}, and not a DataFrame. Write: return spark.readStream…, or for several "
+        f"{path}: rows(spark) gives {shown(value)}, and not a DataFrame. Write: return "
+        "spark.readStream…, or for several "
         "inputs a dict of them by their names."
     )
 
@@ -92,7 +96,8 @@ def not_rows(path: str, value: object) -> PlanError:
 def no_sql() -> PlanError:
     """The extra is not installed."""
     return PlanError(
-        "SQL needs the package sqlglot. Say: pip install 'pyspark-eventide[sql]'. Or write the pipeline in Python (job.py)."
+        "SQL needs the package sqlglot. Say: pip install 'pyspark-eventide[sql]'. Or write the "
+        "pipeline in Python (job.py)."
     )
 
 
@@ -200,7 +205,7 @@ def only_for_skip(action: str) -> PlanError:
 
 def takes_nothing(action: str, value: str) -> PlanError:
     """A command to a query with more than it can use."""
-    return PlanError(f"control … {action} takes no {value!r}. Say: eventide control CHECKPOINT {action}")
+    return PlanError(f"control … {action} takes no {shown(value)}. Say: eventide control CHECKPOINT {action}")
 
 
 def unknown_origin(action: str, origin: str | None, known: Sequence[str]) -> PlanError:

@@ -151,7 +151,9 @@ def unusable_token() -> PlanError:
 
 def no_server(package: object) -> PlanError:
     """A controller without the packages that make it a server."""
-    return PlanError(f"A controller as a program needs the package {package!r}. Say: pip install 'pyspark-eventide[marks]'")
+    return PlanError(
+        f"A controller as a program needs the package {package!r}. Say: pip install 'pyspark-eventide[marks]'"
+    )
 
 
 def token_in_the_clear(url: str) -> PlanError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventide.errors.kinds import DataError, EventideError, PlanError
+from eventide.errors.values import shown
 
 
 def duplicate_columns(names: Sequence[str]) -> PlanError:
@@ -22,7 +23,7 @@ def cannot_travel(name: str, dtype: str) -> PlanError:
 
 def not_pipelines(given: object) -> PlanError:
     """Something else where a pipeline belongs."""
-    return PlanError(f"run() takes a pipeline, or a list of pipelines that follow each other, not {given!r}.")
+    return PlanError(f"run() takes a pipeline, or a list of pipelines that follow each other, not {shown(given)}.")
 
 
 def not_streaming() -> PlanError:
@@ -88,4 +89,6 @@ def no_state(checkpoint: str) -> DataError:
 
 def no_prometheus() -> PlanError:
     """The package is not installed."""
-    return PlanError("Prometheus metrics need the package prometheus-client. Say: pip install 'pyspark-eventide[prometheus]'")
+    return PlanError(
+        "Prometheus metrics need the package prometheus-client. Say: pip install 'pyspark-eventide[prometheus]'"
+    )

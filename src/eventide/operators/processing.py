@@ -25,7 +25,7 @@ from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
-from eventide.operators.windowed import check_columns
+from eventide.operators.windowed import check_inputs
 from eventide.panes import INSTANT
 from eventide.plan.process_plan import ProcessPlan, fingerprint
 from eventide.processors.changes import Keys
@@ -56,8 +56,7 @@ class Processing(Saved):
 
     def __init__(self, plan: ProcessPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
-        for edge, own in enumerate(schemas):
-            check_columns(plan.at(edge), own)
+        check_inputs(plan, schemas)
         self._inputs = inputs_of(plan, schemas)
         self.schemas = self._inputs.schemas
         self.schema = self._inputs.schema

@@ -64,7 +64,10 @@ def apply(pipeline: Pipeline, rows: Source, *, everything: bool = False, control
     before: Applied | None = getattr(rows, _OUTPUT, None)
     if before is not None and not expressions(plan):
         return follow(pipeline, before)
-    feeds = [feed(plan.at(edge), one) for edge, one in enumerate(sources(plan, rows))]
+    feeds = []
+    for edge, one in enumerate(sources(plan, rows)):
+        with join_errors.naming_input(plan.edges[edge].name if plan.inputs else None):
+            feeds.append(feed(plan.at(edge), one))
     operator = operator_of(plan, *(one.schema for one in feeds))  # refused here, not in a task
     if not everything:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]

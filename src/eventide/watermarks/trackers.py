@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
+from eventide.errors import joins as errors
 from eventide.time import MIN
 from eventide.watermarks.coalescer import Coalescer, Marks
 from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
@@ -40,10 +41,10 @@ class Trackers:
         self, summaries: Sequence[pl.DataFrame], now: int, *, polled: bool = True, notes: Sequence[Note] = ()
     ) -> Standing:
         """Take in what a batch saw of each input at time ``now``."""
-        standings = [
-            tracker.advance(summary, now, polled=polled, notes=notes)
-            for tracker, summary in zip(self._inputs, summaries, strict=True)
-        ]
+        standings = []
+        for name, tracker, summary in zip(self.names, self._inputs, summaries, strict=True):
+            with errors.naming_input(name):
+                standings.append(tracker.advance(summary, now, polled=polled, notes=notes))
         idle = np.array([edge for edge, standing in enumerate(standings) if standing.idle], np.int64)
         awake = np.array([edge for edge, standing in enumerate(standings) if not standing.idle], np.int64)
         marks = [
