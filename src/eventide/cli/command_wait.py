@@ -9,8 +9,7 @@ import typer
 
 from eventide.cli.failing import FAILED
 from eventide.errors import cli as errors
-from eventide.spark.batch_report import emitted_text
-from eventide.time import format_instant
+from eventide.spark.batch_report import emitted_text, instant_text
 
 if TYPE_CHECKING:
     from eventide.spark.command_effects import CommandEffect
@@ -65,11 +64,11 @@ def effect_text(effect: CommandEffect, batch: BatchMetrics) -> str:
     """
     name = " ".join(filter(None, (effect.action, effect.origin)))
     before, after = batch.previous_watermark, batch.watermark
-    start = "unknown" if before is None else format_instant(before)
+    start = instant_text(before)
     if batch.drained:
         moved = f"The stream is drained; the watermark was {start} before."
     elif before == after:
         moved = f"The watermark did not move: it is {start}."
     else:
-        moved = f"The watermark moved from {start} to {'unknown' if after is None else format_instant(after)}."
+        moved = f"The watermark moved from {start} to {instant_text(after)}."
     return f"Applied in batch {batch.batch}: {name}. {moved} Emitted: {emitted_text(batch)}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from eventide.time import format_duration, format_instant
 if TYPE_CHECKING:
     from eventide.spark.metrics import BatchMetrics
 
+_ZEROS = re.compile(r"(\.\d*?)0+Z$")
 _MINUTE = 60_000_000
 _KEPT = {"window": "in windows", "join": "in the join", "processor": "processed"}
 _EMITTED = {"join": "rows joined", "processor": "rows emitted"}
@@ -19,7 +21,7 @@ _IDLE_SHOWN = 8
 def batch_line(metrics: BatchMetrics) -> str:
     """Return the line of a batch: rows and their rate, watermark and lag, output, late, dead, slowest origin."""
     where = f"batch {metrics.batch}" + (f", operator {metrics.depth}" if metrics.depth else "")
-    parts = [f"{where} at {format_instant(metrics.at)}", rows_text(metrics), f"watermark {watermark_text(metrics)}"]
+    parts = [f"{where} at {instant_text(metrics.at)}", rows_text(metrics), f"watermark {watermark_text(metrics)}"]
     parts += [emitted_text(metrics), f"{metrics.late:,} late", dead_text(metrics.dead)]
     if (slowest := slowest_origin(metrics)) is not None:
         parts.append(f"slowest origin {slowest}")
@@ -42,7 +44,16 @@ def watermark_text(metrics: BatchMetrics) -> str:
         return "drained"
     if metrics.watermark is None:
         return "unknown"
-    return f"{format_instant(metrics.watermark)} ({lag_text(metrics)})"
+    return f"{instant_text(metrics.watermark)} ({lag_text(metrics)})"
+
+
+def instant_text(time: int | None) -> str:
+    """Return an instant with no more digits than it needs.
+
+    >>> instant_text(1_248_000), instant_text(None)
+    ('1970-01-01T00:00:01.248Z', 'unknown')
+    """
+    return "unknown" if time is None else _ZEROS.sub(r"\1Z", format_instant(time))
 
 
 def lag_text(metrics: BatchMetrics) -> str:
