@@ -17,6 +17,7 @@ from eventide.spark.clock import batch_time
 from eventide.spark.scan import Scan, stamp_pieces
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import NOW, stamp_needs_now, stamp_rows
+from eventide.spark.task_function import task_function
 from eventide.spark.types import polars_schema
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Feed:
     def stamped(self, stage: Stage, edge: int) -> DataFrame:
         """The rows as pages of an operator's input."""
         if isinstance(self.rows, Scan):
-            return self.rows.pieces().mapInArrow(stamp_pieces(stage, edge, self.rows.reading()), page.SCHEMA)
+            stamp = task_function(stamp_pieces(stage, edge, self.rows.reading()))
+            return self.rows.pieces().mapInArrow(stamp, page.SCHEMA)
         from pyspark.sql import functions as F  # noqa: N812
 
         # mapInArrow asks for columns by their names and takes a dot for that of a struct, so they go by their places.
@@ -60,7 +62,7 @@ class Feed:
         rows = self.rows.select(*[F.col(name).alias(f"c{place}") for place, name in enumerate(named)])
         if stamp_needs_now(stage.plan.edges[edge]):
             rows = rows.withColumn(NOW, F.unix_micros(F.current_timestamp()))
-        return rows.mapInArrow(stamp_rows(stage, edge), page.SCHEMA).withColumn("now", batch_time())
+        return rows.mapInArrow(task_function(stamp_rows(stage, edge)), page.SCHEMA).withColumn("now", batch_time())
 
 
 def feed(plan: Any, rows: One) -> Feed:
