@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from eventide.cli import screen
-from eventide.cli.addresses import FILES, Address
+from eventide.cli.addresses import Address
 from eventide.cli.failing import FAILED, INTERRUPTED, failed
 from eventide.cli.jobs import Job
 from eventide.cli.stopping import Stop, gone, stopping
@@ -48,15 +48,13 @@ class Order:
 
 
 def check(order: Order) -> None:
-    """Refuse what is known to go wrong, before Spark is started."""
+    """Reject what is known to go wrong, before Spark starts."""
     from eventide.cli.history import was_drained
-    from eventide.spark.control import on_disk
+    from eventide.cli.preflight import check_sources
 
     if not order.sources and order.job.rows is None:
         raise errors.no_rows(order.job.path)
-    for address in order.sources.values():
-        if address.kind in FILES and Path(on_disk(address.place) or "").is_file():
-            raise errors.source_is_file(address.kind, address.place)
+    check_sources(order.job, order.sources)
     if was_drained(order.checkpoint):
         raise errors.was_drained(order.checkpoint)
     if order.trace is not None:

@@ -107,6 +107,27 @@ def unnamed_tables(names: Sequence[str]) -> PlanError:
     return PlanError(f"The statement reads {', '.join(map(repr, names))}. Give each its source: {sources}.")
 
 
+def unnamed_inputs(names: Sequence[str]) -> PlanError:
+    """A pipeline with several inputs, and one source without a name."""
+    sources = " ".join(f"--source {name}=KIND:PLACE" for name in names)
+    return PlanError(f"The pipeline has the inputs {', '.join(map(repr, names))}. Give each its source: {sources}.")
+
+
+def named_input(name: str) -> PlanError:
+    """A name for the source of a pipeline with one input."""
+    return PlanError(f"--source {name}=…: the pipeline has one input, which has no name. Write --source KIND:PLACE.")
+
+
+def unknown_input(name: str, known: Sequence[str]) -> PlanError:
+    """A source for an input that does not exist."""
+    return PlanError(f"--source {name}=…: there is no input {name!r}. {did_you_mean(name, known)}")
+
+
+def missing_source(name: str) -> PlanError:
+    """An input without a source."""
+    return PlanError(f"The input {name!r} has no source. Add --source {name}=KIND:PLACE.")
+
+
 def replays_python() -> PlanError:
     """A statement, where a pipeline of Python is needed."""
     return PlanError("replay compares what a pipeline in Python (job.py) gives. Write the statement as one.")
@@ -156,8 +177,8 @@ def unnamed_sources() -> PlanError:
 def no_files(path: str) -> PlanError:
     """A directory without files: nobody knows the columns."""
     return PlanError(
-        f"There are no files in {path!r} yet, so their columns are not known. Say what they are: "
-        "…?schema=ts timestamp, shop string, price double."
+        f"There are no files in {path!r} yet, so their columns are not known. Create the directory and name the "
+        "columns: …?schema=ts timestamp, shop string, price double."
     )
 
 
