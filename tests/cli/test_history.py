@@ -25,7 +25,7 @@ SECOND = 1_000_000
 
 def batch(number: int, **more: object) -> BatchMetrics:
     told = {"batch": number, "depth": 0, "at": (100 + number) * SECOND, "watermark": (90 + number) * SECOND}
-    return BatchMetrics(**told | {"rows": 10, "in_windows": 10} | more)  # type: ignore[arg-type]
+    return BatchMetrics(**told | {"rows": 10, "kept": 10} | more)  # type: ignore[arg-type]
 
 
 def window(number: int, **more: object) -> Windows:

@@ -30,7 +30,7 @@ def printed(*batches: BatchMetrics) -> list[str]:
 def test_the_line_of_a_batch_has_all_that_matters() -> None:
     metrics = batch(
         rows=1000,
-        in_windows=997,
+        kept=997,
         seconds=2.0,
         late=2,
         dead={"null_time": 1},
@@ -60,7 +60,7 @@ def test_a_join_and_a_processor_have_no_panes(operation: Any, emitted: str) -> N
 )
 def test_the_account_of_rows_uses_the_terms_of_the_operator(operation: Any, kept: str) -> None:
     progress = Progress()
-    progress(batch(rows=10, in_windows=8, late=1, dead={"failed": 1}, operation=operation))
+    progress(batch(rows=10, kept=8, late=1, dead={"failed": 1}, operation=operation))
     assert progress.balance == f"10 rows = 8 {kept} + 1 late + 1 dead (1 failed)"
 
 

@@ -90,7 +90,7 @@ class Progress:
 
     def _count_rows(self, one: BatchMetrics) -> None:
         self.rows += one.rows
-        self.kept += one.in_windows
+        self.kept += one.kept
         self._arrived.append((self._clock(), one.rows))
         while self._arrived and self._arrived[0][0] < self._clock() - 2 * _RECENT:
             self._arrived.popleft()

@@ -138,7 +138,7 @@ def _sum_up(console: Console, seen: Seen) -> None:
     told = sum(row["revenue"] * row["diff"] for row in seen.panes)
     aside = sum(one.late for one in seen.metrics), sum(sum(one.dead.values()) for one in seen.metrics)
     rows = sum(one.rows for one in seen.metrics)
-    inside = sum(one.in_windows for one in seen.metrics)
+    inside = sum(one.kept for one in seen.metrics)
     console.print(
         f"\n{rows} sales = {inside} in windows + {aside[0]} too late + {aside[1]} dead. "
         f"All panes times their diff: {told}; the tills sold {truth}, {truth - told} of it in the rows set aside."

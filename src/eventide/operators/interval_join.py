@@ -231,7 +231,7 @@ class IntervalJoin(Saved):
             reasons.update(dict(letters[c.REASON].value_counts().iter_rows()))
         counts = Counts(
             rows=sum(stamp.rows for stamp in stamps),
-            in_windows=entered,
+            kept=entered,
             late=late.height,
             dead=dict(sorted(reasons.items())),
             panes={rows_out.ON_TIME: panes.height} if panes.height else {},

@@ -227,7 +227,7 @@ class Processing(Saved):
             promise=sent.get(plan.watermark.options.watermark_key, MIN),
             counts=Counts(
                 rows=sum(stamp.rows for stamp in stamps),
-                in_windows=sum(frame.height for frame in rows) - failed,
+                kept=sum(frame.height for frame in rows) - failed,
                 late=late.height,
                 dead=dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()),
                 panes={rows_out.ON_TIME: emitted.height} if emitted.height else {},

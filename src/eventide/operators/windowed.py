@@ -320,7 +320,7 @@ def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, 
     timings = emitted.filter(pl.col("diff") > 0)[c.TIMING].value_counts().sort(c.TIMING) if emitted.height else None
     return Counts(
         rows=rows,
-        in_windows=outcome.entered,
+        kept=outcome.entered,
         late=late,
         dead=dead,
         unemitted=outcome.unemitted,

@@ -14,7 +14,7 @@ from eventide.time import MIN
 REASONS = ("null_time", "future", "duplicate", "out_of_retention", "failed", "bad_row", "no_window")
 SUMS = (
     "rows",
-    "in_windows",
+    "kept",
     "late",
     *(f"dead_{reason}" for reason in REASONS),
     "refined",
@@ -37,7 +37,7 @@ def measured(output: Output, state: State, sizes: dict[str, int]) -> dict[str, i
     counts = output.counts
     found = {
         "rows": counts.rows,
-        "in_windows": counts.in_windows,
+        "kept": counts.kept,
         "late": counts.late,
         **{f"dead_{reason}": number for reason, number in counts.dead.items()},
         "refined": counts.refined,

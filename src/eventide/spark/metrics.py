@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 PREFIX = "eventide"
 _TIMINGS = ("EARLY", "ON_TIME", "LATE")
-_PLAIN = ("rows", "in_windows", "late")
+_PLAIN = ("rows", "kept", "late")
 
 
 @dataclass(frozen=True)
 class BatchMetrics:
-    """One operator in one batch. ``rows = in_windows + late + dead``, always.
+    """One operator in one batch. ``rows = kept + late + dead``, always.
 
-    >>> metrics = BatchMetrics(batch=7, depth=0, at=0, rows=10, in_windows=8, late=1, dead={"null_time": 1})
+    >>> metrics = BatchMetrics(batch=7, depth=0, at=0, rows=10, kept=8, late=1, dead={"null_time": 1})
     >>> metrics.balanced
     True
     >>> print(metrics)
@@ -39,11 +39,11 @@ class BatchMetrics:
     depth: int  # of the operator in a chain of pipelines
     at: int  # the batch's time, in microseconds
     rows: int = 0
-    in_windows: int = 0
+    kept: int = 0  # in a window, in the join, or with the processor
     late: int = 0
     dead: Mapping[str, int] = field(default_factory=dict)  # by reason
-    refined: int = 0  # of those in windows: behind the watermark, but within the lateness
-    unemitted: int = 0  # of those in windows: came after their trigger had finished (only with may_lose_data)
+    refined: int = 0  # of those kept: behind the watermark, but within the lateness
+    unemitted: int = 0  # of those kept: came after their trigger had finished (only with may_lose_data)
     panes: Mapping[str, int] = field(default_factory=dict)  # by timing
     retractions: int = 0
     watermark: int | None = None  # None: nothing is known yet, or the stream is drained
@@ -81,7 +81,7 @@ class BatchMetrics:
     @property
     def balanced(self) -> bool:
         """Whether every row is accounted for."""
-        return self.rows == self.in_windows + self.late + sum(self.dead.values())
+        return self.rows == self.kept + self.late + sum(self.dead.values())
 
 
 def read_metrics(

@@ -16,7 +16,7 @@ _INSTANTS = ("watermark", "previous_watermark")
 def to_json(metrics: BatchMetrics) -> dict[str, Any]:
     """Return a batch for machines: instants are ISO-8601, and null where nothing is known.
 
-    >>> batch = to_json(BatchMetrics(batch=3, depth=0, at=5_000_000, rows=2, in_windows=2, watermark=2_000_000))
+    >>> batch = to_json(BatchMetrics(batch=3, depth=0, at=5_000_000, rows=2, kept=2, watermark=2_000_000))
     >>> batch["watermark"], batch["lag_seconds"], batch["rows"]
     ('1970-01-01T00:00:02Z', 3.0, 2)
     """
