@@ -42,8 +42,8 @@ def test_the_line_of_a_batch_has_all_that_matters() -> None:
     )
     assert str(metrics) == (
         "batch 12 at 2026-03-01T12:00:31Z | 1,000 rows (500 rows/s) | watermark 2026-03-01T12:00:00Z (31.0 s behind) | "
-        "3 early, 2 on time, 1 late, 4 retracted | 2 late | 1 dead (1 null_time) | slowest origin till-west | "
-        "idle till-east"
+        "panes 3 early, 2 on time, 1 late, 4 retracted | 2 late rows | 1 dead (1 null_time) | slowest origin till-west "
+        "| idle till-east"
     )
     assert printed(metrics) == [str(metrics)]
 

@@ -264,7 +264,7 @@ def test_a_query_that_a_command_drains_finishes_and_the_command_reports_its_effe
     done = shop.run()
     assert done.exit_code == 0, done.stderr
     assert "2 rows (" in done.stderr and "slowest origin north" in done.stderr
-    assert "watermark drained | 2 on time" in done.stderr and "applied retire nort, drain" in done.stderr
+    assert "watermark drained | panes 2 on time" in done.stderr and "applied retire nort, drain" in done.stderr
     assert "Finished: the stream is drained" in done.stderr
     assert not control.is_running
     for number, known in zip(ids, (False, True), strict=True):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _ZEROS = re.compile(r"(\.\d*?)0+Z$")
 _MINUTE = 60_000_000
 _KEPT = {"window": "in windows", "join": "in the join", "processor": "processed"}
-_EMITTED = {"join": "rows joined", "processor": "rows emitted"}
+_EMITTED = {"join": "joined", "processor": "emitted"}
 _IDLE_SHOWN = 8
 
 
@@ -22,20 +22,30 @@ def batch_line(metrics: BatchMetrics) -> str:
     """Return the line of a batch: rows and their rate, watermark and lag, output, late, dead, slowest origin."""
     where = f"batch {metrics.batch}" + (f", operator {metrics.depth}" if metrics.depth else "")
     parts = [f"{where} at {instant_text(metrics.at)}", rows_text(metrics), f"watermark {watermark_text(metrics)}"]
-    parts += [emitted_text(metrics), f"{metrics.late:,} late", dead_text(metrics.dead)]
+    panes = "panes " if metrics.operation == "window" and (metrics.panes or metrics.retractions) else ""
+    parts += [f"{panes}{emitted_text(metrics)}", counted(metrics.late, "late row"), dead_text(metrics.dead)]
     if (slowest := slowest_origin(metrics)) is not None:
         parts.append(f"slowest origin {slowest}")
     if metrics.idle_origins:
         parts.append(f"idle {idle_text(metrics)}")
     if metrics.gaps:
-        parts.append(f"{metrics.gaps:,} gap{'s' * (metrics.gaps > 1)} in sequences")
+        parts.append(f"{counted(metrics.gaps, 'gap')} in sequences")
     return " | ".join(parts)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def rows_text(metrics: BatchMetrics) -> str:
     """Return the rows of the batch, with their rate where it is known."""
     rate = "" if metrics.rate is None or not metrics.rows else f" ({metrics.rate:,.0f} rows/s)"
-    return f"{metrics.rows:,} rows{rate}"
+    return f"{counted(metrics.rows, 'row')}{rate}"
 
 
 def watermark_text(metrics: BatchMetrics) -> str:
@@ -82,7 +92,7 @@ def emitted_text(metrics: BatchMetrics) -> str:
     '1,200 rows joined'
     """
     if metrics.operation in _EMITTED:
-        return f"{sum(metrics.panes.values()):,} {_EMITTED[metrics.operation]}"
+        return f"{counted(sum(metrics.panes.values()), 'row')} {_EMITTED[metrics.operation]}"
     counts = {timing.replace("_", " ").lower(): number for timing, number in metrics.panes.items()}
     if metrics.retractions:
         counts["retracted"] = metrics.retractions
@@ -119,4 +129,4 @@ def balance_text(operation: str, rows: int, kept: int, late: int, dead: Mapping[
     >>> balance_text("processor", 10, 8, 1, {"failed": 1})
     '10 rows = 8 processed + 1 late + 1 dead (1 failed)'
     """
-    return f"{rows:,} rows = {kept:,} {_KEPT[operation]} + {late:,} late + {dead_text(dead)}"
+    return f"{counted(rows, 'row')} = {kept:,} {_KEPT[operation]} + {late:,} late + {dead_text(dead)}"

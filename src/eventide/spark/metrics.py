@@ -32,7 +32,7 @@ class BatchMetrics:
     >>> metrics.balanced
     True
     >>> print(metrics)
-    batch 7 at 1970-01-01T00:00:00Z | 10 rows | watermark unknown | no panes | 1 late | 1 dead (1 null_time)
+    batch 7 at 1970-01-01T00:00:00Z | 10 rows | watermark unknown | no panes | 1 late row | 1 dead (1 null_time)
     """
 
     batch: int
