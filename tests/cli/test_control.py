@@ -138,6 +138,12 @@ def test_an_origin_that_the_query_does_not_know_is_an_error(checkpoint: Path, an
     assert "there is no such origin. Did you mean 'till-west'?" in done.stderr
 
 
+def test_of_many_origins_only_the_slowest_are_named(checkpoint: Path, answers: Answers) -> None:
+    answers(known=False, slowest=(("a", 5), ("b", 6)), origins=40)
+    done = typed("control", str(checkpoint), "retire", "till-west")
+    assert "There are: 'a', 'b'. There are 38 more." in done.stderr
+
+
 def test_a_watermark_without_origins_has_none_to_retire(checkpoint: Path, answers: Answers) -> None:
     answers(known=False)
     done = typed("control", str(checkpoint), "retire", "till-west")

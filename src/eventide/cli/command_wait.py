@@ -30,7 +30,8 @@ def report_effect(control: Control, command: str, timeout: float) -> None:
     if batch is not None:
         effect = next(effect for effect in batch.commands if effect.id == command)
         if not effect.known:
-            raise errors.unknown_origin(effect.action, effect.origin, [str(name) for name, _ in batch.slowest])
+            names = [str(name) for name, _ in batch.slowest]
+            raise errors.unknown_origin(effect.action, effect.origin, names, more=batch.origins - len(names))
         typer.echo(effect_text(effect, batch), err=True)
     elif control.is_running:
         typer.echo(

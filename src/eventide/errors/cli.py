@@ -229,13 +229,14 @@ def takes_nothing(action: str, value: str) -> PlanError:
     return PlanError(f"control … {action} takes no {shown(value)}. Say: eventide control CHECKPOINT {action}")
 
 
-def unknown_origin(action: str, origin: str | None, known: Sequence[str]) -> PlanError:
-    """A command that names an origin which has never sent a row."""
+def unknown_origin(action: str, origin: str | None, known: Sequence[str], *, more: int = 0) -> PlanError:
+    """A command that names an origin which has never sent a row; ``more`` origins exist than are known here."""
     if origin is None:
         return PlanError(f"control … {action}: this watermark has origins, so name one. {did_you_mean('', known)}")
     if not known:
         return PlanError(f"control … {action} {origin}: this watermark has no origins. Nothing was changed.")
-    return PlanError(f"control … {action} {origin}: there is no such origin. {did_you_mean(origin, known)}")
+    others = f" There are {more:,} more." if more > 0 else ""
+    return PlanError(f"control … {action} {origin}: there is no such origin. {did_you_mean(origin, known)}{others}")
 
 
 def no_history(path: str) -> PlanError:
