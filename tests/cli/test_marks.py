@@ -63,7 +63,7 @@ def test_the_newest_marks_are_told(store: MemoryStore) -> None:
 
 def test_a_stream_is_made_with_its_columns(store: MemoryStore) -> None:
     done = typed(
-        "marks", "create", "postgresql://db/shop#clicks", "-c", "ts:timestamp", "-c", "n:int64", "--segments", "3"
+        "marks", "create", "postgresql://db/shop#clicks", "-c", "ts:timestamp", "-c", "n:bigint", "--segments", "3"
     )
     assert done.exit_code == 0
     info = store.stream("clicks")

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from eventide.demo.telling import progress_line
-from eventide.spark.metrics import BatchMetrics
 from tests.cli.typed import typed
 
 PIPELINE = """
@@ -70,10 +68,6 @@ def test_a_checkpoint_that_was_not_drained_goes_on(tmp_path: Path) -> None:
 def test_a_drain_that_a_crash_has_interrupted_goes_on(tmp_path: Path) -> None:
     ran(tmp_path, drained=True, committed=False)
     assert starts(run(tmp_path, "--source", "rate:1", "--drain"))
-
-
-def test_the_line_of_a_batch_says_that_the_stream_is_drained() -> None:
-    assert "watermark drained" in str(progress_line(BatchMetrics(batch=0, depth=0, at=5, drained=True), 1, 1.0))
 
 
 def test_a_job_without_rows_is_refused_before_spark_starts(tmp_path: Path) -> None:

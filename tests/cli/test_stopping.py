@@ -139,7 +139,7 @@ def test_a_stop_that_has_reached_spark_too_is_a_stop(
     with pytest.raises(typer.Exit) as ended:
         stopped_with(monkeypatch, Unreachable())
     assert ended.value.exit_code == 130
-    assert "Stopped. The same command goes on where it was." in capsys.readouterr().err
+    assert "Stopped. The same command continues from the checkpoint." in capsys.readouterr().err
 
 
 def test_an_error_of_a_spark_that_runs_is_told_also_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def test_a_query_need_not_keep_what_it_gave() -> None:
 def test_a_declared_watermark_that_is_no_instant_is_a_bad_row(said: str) -> None:
     frame = pl.DataFrame({"ts": [0, 1], "p": [None, said]})
     result = counting(ev.punctuated("p")).local(frame, clock=[0], drain=False)
-    assert result.dead["reason"].to_list() == ["bad_row"] and result.metrics.in_windows == 1
+    assert result.dead["reason"].to_list() == ["bad_row"] and result.metrics.kept == 1
 
 
 def test_a_declared_watermark_beyond_the_guard_moves_nothing() -> None:

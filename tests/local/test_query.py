@@ -106,7 +106,7 @@ def test_what_rests_in_state_can_be_looked_at() -> None:
 
 def test_metrics_add_up_over_all_bundles() -> None:
     counts = PER_MINUTE.local([rows(100), rows(1), rows(101)], clock=[0, 0, 0]).metrics
-    assert (counts.rows, counts.in_windows, counts.late, counts.panes) == (3, 2, 1, {"ON_TIME": 1})
+    assert (counts.rows, counts.kept, counts.late, counts.panes) == (3, 2, 1, {"ON_TIME": 1})
     assert counts.balanced
 
 

@@ -101,7 +101,7 @@ def test_the_first_task_to_be_absorbed_wins() -> None:
     parts = [frame((None, "a", "x", 1), (1, "a", "x", 2)), frame((1, "a", "x", 1), (1, "a", "x", 2), (1, "a", "x", 3))]
     step = operator.absorb(state, [operator.stamp(part, 0, state.watermark) for part in parts], 0)
     assert duplicates(step.output) == [("x", 1), ("x", 2)]
-    assert step.output.counts.in_windows == 2
+    assert step.output.counts.kept == 2
 
 
 def test_buckets_find_the_repeats_of_their_own_keys() -> None:

@@ -329,7 +329,7 @@ def test_late_rows_are_marked_and_counted() -> None:
     output = {"v": pl.Int64, "late": pl.Boolean}
     result = run(Mark(), rows((5, "a", 1), (3, "a", 2)), rows((4, "a", 3), (6, "a", 4)), output=output)
     assert result.panes.rows() == [(1, False), (2, False), (3, True), (4, False)]
-    assert (result.metrics.refined, result.metrics.late, result.metrics.in_windows) == (1, 0, 4)
+    assert (result.metrics.refined, result.metrics.late, result.metrics.kept) == (1, 0, 4)
 
 
 def test_late_rows_can_be_diverted() -> None:

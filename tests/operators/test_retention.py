@@ -115,7 +115,7 @@ def test_rows_for_windows_up_to_the_last_that_was_closed_are_dead_letters() -> N
     push(windows, (11, "a", 1), (21, "a", 2), (22, "a", 3))
     output = push(windows, (12, "a", 4), (2, "a", 5), (2, "b", 6))
     assert beyond(output) == [4, 5]
-    assert output.counts.in_windows == 1
+    assert output.counts.kept == 1
 
 
 def test_a_window_that_holds_so_many_by_itself_takes_no_more() -> None:

@@ -107,7 +107,7 @@ def got(told: Sequence[Told]) -> dict[str, Any]:
         "pairs": Counter(pairs),
         "late": sorted(i for output in outputs for i in output.late.select(ids).to_series()),
         "dead": sorted(i for output in outputs for i in output.dead.select(ids).to_series()),
-        "counts": (counts.rows, counts.in_windows, counts.late, sum(counts.dead.values())),
+        "counts": (counts.rows, counts.kept, counts.late, sum(counts.dead.values())),
         "kept": sum(output.open_panes for output in outputs),
     }
 

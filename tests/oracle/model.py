@@ -95,14 +95,14 @@ class Out:
     late: list[int] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
     rows: int = 0
-    in_windows: int = 0
+    kept: int = 0
     refined: int = 0
     unemitted: int = 0
 
     def counts(self) -> dict[str, Any]:
         return {
             "rows": self.rows,
-            "in_windows": self.in_windows,
+            "kept": self.kept,
             "late": len(self.late),
             "dead": dict(Counter(reason for _, reason in self.dead)),
             "refined": self.refined,
@@ -263,7 +263,7 @@ class Model:
 
     def _enter(self, row: Row) -> None:
         assert row.time is not None
-        self.out.in_windows += 1
+        self.out.kept += 1
         if self.spec.by_offset and row.number is not None:
             self.out.refined += row.number < self.before[row.key]
         if row.time >= self.watermark or self.spec.by_row:

@@ -143,7 +143,7 @@ def test_each_row_is_in_a_window_or_late_or_dead(family: str, seed: int) -> None
     late, dead = result.late["id"].to_list(), result.dead["id"].to_list()
     assert sorted([*told, *late, *dead]) == [row.id for row in all_rows(history)]
     metrics = result.metrics
-    assert (metrics.in_windows, metrics.late, sum(metrics.dead.values())) == (len(told), len(late), len(dead))
+    assert (metrics.kept, metrics.late, sum(metrics.dead.values())) == (len(told), len(late), len(dead))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -20,8 +20,8 @@ EARLY = ev.after_watermark(early=ev.each())
 REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.union(LEFT), "union of 1 input(s) has nothing to unite"),
     (lambda: ev.union(LEFT, TWO), "one input has the key ['id'], another ['id', 'shop']"),
-    (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "is not a stream. Give it what ev.stream"),
-    (lambda: ev.union(LEFT, "orders"), "'orders' is not a stream"),  # type: ignore[arg-type]
+    (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "the input 'input_1' already has windows or inputs"),
+    (lambda: ev.union(LEFT, "orders"), "the input 'input_1' is 'orders', and not a stream"),  # type: ignore[arg-type]
     (lambda: ev.union(LEFT.retain(rows=5), RIGHT), "say .retain(…) after ev.union(…)"),
     (
         lambda: ev.process({"a": LEFT.retain(rows=5), "b": RIGHT}, ev.Processor(), output={"x": pl.Int64}),
@@ -44,7 +44,10 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: ev.union(LEFT.lateness("1 hour"), RIGHT), "say .lateness() after ev.union(…)"),
     (lambda: ev.union(LEFT, RIGHT, input_0=RIGHT), "'input_0' is the name of an input that was given by its place"),
-    (lambda: ev.window_join(LEFT.retracting(), RIGHT, window=MINUTE), ".retracting() of one input has no effect"),
+    (
+        lambda: ev.window_join(LEFT.retracting(), RIGHT, window=MINUTE),
+        ".retracting() of the input 'left' has",
+    ),
     (lambda: ev.window_join(LEFT, RIGHT, window="1 minute"), "such as ev.tumbling('1 minute')"),  # type: ignore[arg-type]
     (
         lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, on="pane"),

@@ -116,9 +116,9 @@ def doing(what: Any) -> ev.Processor:
         (lambda self, rows: self.timers.set(rows.with_columns(at=1), clock=True), "Say `clock = True` in the class"),
         (
             lambda self, rows: 1 // 0,
-            r"Doing.process failed: ZeroDivisionError: .* first row .* was .*'k': 'a'",
+            r"Doing.process failed at .*, line \d+: ZeroDivisionError: .* first row .* was .*'k': 'a'",
         ),
-        (lambda self, rows: rows["x"], "Doing.process failed: ColumnNotFoundError"),
+        (lambda self, rows: rows["x"], r"Doing.process failed at .*, line \d+: ColumnNotFoundError"),
     ],
 )
 def test_what_a_processor_does_wrong_is_said(what: Any, message: str) -> None:
@@ -139,7 +139,7 @@ def test_an_error_names_the_method(method: str) -> None:
 
     kind = type("Fails", (RunningTotal,), {method: fails})
     stream = ev.stream(time="t", key="k", watermark=ev.ascending())
-    with pytest.raises(ev.DataError, match=rf"Fails\.{method} failed: RuntimeError: no"):
+    with pytest.raises(ev.DataError, match=rf"Fails\.{method} failed at .*, line \d+: RuntimeError: no"):
         stream.process(kind(), output=TOTALS).local(rows((1, "a", 1)), clock=[0])
 
 

@@ -147,7 +147,7 @@ def _counts(pages: Sequence[page.Page]) -> Counts:
                 total[name] = total.get(name, 0) + number
     return Counts(
         rows=total.get("rows", 0),
-        in_windows=total.get("in_windows", 0),
+        kept=total.get("kept", 0),
         late=total.get("late", 0),
         dead={name[5:]: number for name, number in total.items() if name.startswith("dead_")},
         refined=total.get("refined", 0),

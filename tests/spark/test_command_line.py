@@ -16,6 +16,9 @@ from pyspark.sql import SparkSession
 from typer.testing import Result
 
 from eventide.cli import screen
+from eventide.cli.progress_lines import ProgressLines
+from eventide.spark.control import Control
+from eventide.spark.metrics import BatchMetrics
 from tests.cli.typed import lines, typed
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -241,6 +244,77 @@ def test_an_interrupt_stops_a_query_after_its_batch(
     assert spark.streams.active == []
     offsets, commits = (len(list((Path(place) / name).glob("[0-9]*"))) for name in ("offsets", "commits"))
     assert offsets == commits
+
+
+def test_a_query_that_a_command_drains_finishes_and_the_command_reports_its_effect(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    ids: list[str] = []
+    control = Control(shop.checkpoint)
+    real = ProgressLines.__call__
+
+    def command(lines: ProgressLines, metrics: BatchMetrics) -> None:
+        real(lines, metrics)
+        if metrics.batch == 2:
+            assert control.is_running
+            ids.extend([control.retire("nort"), control.drain()])
+
+    monkeypatch.setattr(ProgressLines, "__call__", command)
+    done = shop.run()
+    assert done.exit_code == 0, done.stderr
+    assert "2 rows (" in done.stderr and "slowest origin north" in done.stderr
+    assert "watermark drained | panes 2 on time" in done.stderr and "applied retire nort, drain" in done.stderr
+    assert "Finished: the stream is drained" in done.stderr
+    assert not control.is_running
+    for number, known in zip(ids, (False, True), strict=True):
+        batch = control.applied(number)
+        assert batch is not None and batch.drained
+        assert [effect.known for effect in batch.commands if effect.id == number] == [known]
+
+
+def test_sql_prints_the_columns_that_it_selects(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    statement = SQL.replace("shop, window_start, window_end, COUNT(*)", 'shop AS "The Shop", window_end, COUNT(*)')
+    done = typed("sql", statement.replace("SUM(price) AS total", "SUM(price)"), "--source", f"parquet:{shop.input}")
+    assert done.exit_code == 0, done.stderr
+    header = next(line for line in done.stdout.splitlines() if "The Shop" in line)
+    assert header.split() == ["The", "Shop", "window_end", "orders", "sum_price", "diff"]
+    assert "2026-03-01T12:01:00Z" in done.stdout
+
+
+PROCESSOR = """
+import eventide as ev
+import polars as pl
+
+
+class Visits(ev.RowProcessor):
+    state_schema = {"visits": pl.Int64}
+
+    def process_row(self, edge, row, state):
+        state["visits"] = (state["visits"] or 0) + 1
+        self.set_timer("2027-03-01T13:00Z", name="later")
+        return {"shop": row["shop"], "visits": state["visits"]}
+
+
+sales = ev.stream(time="ts", key="shop", watermark=ev.lag("1 day"))
+pipeline = sales.process(Visits(), output={"shop": pl.String, "visits": pl.Int64})
+"""
+
+
+def test_a_processor_reports_emitted_rows_and_shows_its_state_and_timers(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    Path(shop.job).write_text(PROCESSOR, encoding="utf-8")
+    done = shop.run("--sink", "noop", "--trigger", "available-now")
+    assert done.exit_code == 0, done.stderr
+    assert "2 rows emitted" in done.stderr and "7 rows = 6 processed + 0 late + 1 dead (1 null_time)" in done.stderr
+    (operator,) = lines(typed("inspect", shop.checkpoint, "--job", shop.job, "--json"))
+    assert operator["state"] == [{"shop": "bonn", "visits": 2}, {"shop": "kiel", "visits": 4}]
+    assert [(one["shop"], one["timer"], one["at"]) for one in operator["timers"]] == [
+        ("bonn", "later", "2027-03-01T13:00:00Z"),
+        ("kiel", "later", "2027-03-01T13:00:00Z"),
+    ]
+    assert "none: there is one watermark for all rows" in typed("inspect", shop.checkpoint).stdout
 
 
 def test_a_file_with_sql_is_a_job(spark: SparkSession, tmp_path: Path) -> None:

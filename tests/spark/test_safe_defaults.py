@@ -113,7 +113,7 @@ def test_a_restart_uses_the_number_of_buckets_of_the_first_start(spark: SparkSes
         if before is not None:
             spark.conf.set("spark.eventide.buckets", before)
     assert {metrics.buckets for metrics in stream.metrics} == {3}
-    assert sum(metrics.in_windows for metrics in stream.metrics) == 3
+    assert sum(metrics.kept for metrics in stream.metrics) == 3
 
 
 def test_a_changed_plan_is_rejected_before_a_query_starts(spark: SparkSession, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_column_that_the_plan_does_not_read_may_go_and_another_may_come(spark:
     late = rows((20, "kiel", 4), (None, "bonn", 8), (300, "bonn", 16)).with_columns(colour=pl.lit("red"))
     stream.put(late)
     stream.run(LATE, spark.readStream.schema(stream._schema).parquet(str(tmp_path / "in")), drain=True, **kept)
-    assert sum(metrics.in_windows for metrics in stream.metrics) == 3
+    assert sum(metrics.kept for metrics in stream.metrics) == 3
     (row,) = spark.read.parquet(f"{stream.checkpoint}/eventide/late").collect()
     assert (row["price"], row["colour"], row["till"], row["size"]) == (4, "red", None, None)
     (letter,) = spark.read.parquet(f"{stream.checkpoint}/eventide/dead").collect()
@@ -166,7 +166,7 @@ def test_a_damaged_file_stops_a_scan_with_its_name_and_the_batch(damaged: Stream
 def test_a_damaged_file_can_become_a_dead_letter(damaged: Stream, tmp_path: Path) -> None:
     scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=3, on_bad_file="dead", spark=damaged.spark)
     damaged.run(LATE, scan, drain=True)
-    assert sum(metrics.in_windows for metrics in damaged.metrics) == 3
+    assert sum(metrics.kept for metrics in damaged.metrics) == 3
     letters = damaged.all("dead")
     assert letters["reason"].to_list() == ["bad_row"] and "00001.parquet" in letters["detail"][0]
     assert all(metrics.balanced for metrics in damaged.metrics)

@@ -98,7 +98,7 @@ def test_the_same_bundles_give_the_same_rows_as_in_process(spark: SparkSession, 
     assert found.all("dead").height == local.dead.height > 0
     assert all(one.balanced for one in found.metrics)
     counts = local.metrics
-    assert _sum(found) == Counts(counts.rows, counts.in_windows, counts.late, counts.dead)
+    assert _sum(found) == Counts(counts.rows, counts.kept, counts.late, counts.dead)
 
 
 def test_a_batch_gives_what_the_drained_stream_gives(spark: SparkSession) -> None:
@@ -129,5 +129,5 @@ def _collected(rows: DataFrame) -> pl.DataFrame:
 
 
 def _sum(stream: Stream) -> Counts:
-    counts = [Counts(one.rows, one.in_windows, one.late, dict(one.dead)) for one in stream.metrics]
+    counts = [Counts(one.rows, one.kept, one.late, dict(one.dead)) for one in stream.metrics]
     return sum(counts, Counts())

@@ -58,7 +58,7 @@ def test_the_same_bundles_give_the_same_panes_as_in_process(spark: SparkSession,
     assert stream.all("late").height == local.late.height
     assert stream.all("dead").height == local.dead.height
     assert sum(one.rows for one in stream.metrics) == sum(bundle.height for bundle in BUNDLES)
-    assert sum(one.in_windows for one in stream.metrics) == local.metrics.in_windows
+    assert sum(one.kept for one in stream.metrics) == local.metrics.kept
     assert all(one.balanced for one in stream.metrics)
 
 

@@ -83,7 +83,7 @@ def goes_on(operator: WindowedAggregate, state: State) -> list[Any]:
 
 def _plain(output: Output) -> Any:
     frames = [frame.rows() for frame in (output.panes, output.late, output.dead)]
-    return json.loads(json.dumps([frames, output.counts.in_windows, output.open_panes], default=str))
+    return json.loads(json.dumps([frames, output.counts.kept, output.open_panes], default=str))
 
 
 def read(name: str) -> dict[str, Any]:

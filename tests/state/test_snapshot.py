@@ -91,7 +91,7 @@ def test_a_query_that_has_seen_nothing_has_nothing_to_save() -> None:
 def test_a_query_with_a_schema_can_be_saved_before_its_first_row() -> None:
     query = _pipeline().open({"t": pl.Int64, "k": pl.String, "v": pl.Int64})
     later = _pipeline().open(saved=query.save())
-    assert later.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0).counts.in_windows == 1
+    assert later.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0).counts.kept == 1
 
 
 class Scaled(ev.Aggregate):

@@ -32,7 +32,7 @@ def test_the_totals_are_those_of_the_article() -> None:
 def test_it_shows_panes_final_tables_counters_and_the_path_of_the_picture(tmp_path: Path) -> None:
     text = shown(tmp_path / "build" / "demo.html")
     assert "[12:00:26, 12:05:19)     39  LATE" in text
-    assert "−25  taken back" in text
+    assert "−25  retracted" in text
     assert text.count("12 rows = 10 in windows (1 of them late) + 1 too late + 1 dead (1 null_time).") == 4
     assert "All rows times their diff are 76, but the sum of the ten is 51." in text
     assert str(tmp_path / "build" / "demo.html") in text.replace("\n", "")

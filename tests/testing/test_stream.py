@@ -257,6 +257,6 @@ class TestTimeline:
 
 def test_counts_are_of_all_bundles() -> None:
     stream = TestStream(scores(lateness="1 minute")).add(row("12:10"), watermark="12:10").add(row("12:00"), row(None))
-    assert (stream.counts.rows, stream.counts.in_windows, stream.counts.late, stream.counts.dead) == (
+    assert (stream.counts.rows, stream.counts.kept, stream.counts.late, stream.counts.dead) == (
         3, 1, 1, {"null_time": 1},
     )  # fmt: skip

@@ -22,7 +22,7 @@ def test_a_count_alone_finishes_and_what_comes_later_is_counted_as_unemitted() -
     assert push(1) == [("EARLY", 1)]
     assert push.fields("is_last") == [True]
     assert push(2, 3) == []
-    assert push.last.counts.unemitted == 2 and push.last.counts.in_windows == 2
+    assert push.last.counts.unemitted == 2 and push.last.counts.kept == 2
     assert push.drain() == []
 
 

@@ -212,3 +212,22 @@ def test_a_daemon_of_spark_becomes_ours(module: str, becomes: str) -> None:
     wanted = marshal.loads(received[len(GO) + LENGTH :])
     assert wanted[:2] == (becomes, ["more"])
     theirs.close()
+
+
+_FORKS = """
+import os, threading
+from pyspark_eventide.zygote import fork
+done = threading.Event()
+threading.Thread(target=done.wait, daemon=True).start()
+child = fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+done.set()
+"""
+
+
+def test_a_process_with_threads_forks_without_a_warning() -> None:
+    command = [sys.executable, "-W", "always::DeprecationWarning", "-c", _FORKS]
+    ended = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(_SOURCE)}, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")

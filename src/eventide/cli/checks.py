@@ -1,4 +1,4 @@
-"""What ``eventide doctor`` looks at. Nothing here fails because something is missing: it says so."""
+"""The checks of ``eventide doctor``. None of them raises: a problem is a result."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from eventide.errors import EventideError
 
-State = Literal["ok", "note", "missing"]
+State = Literal["ok", "note", "problem"]
 
-# The extra that brings a package, and whether queries on Spark can do without it.
+# The extra that installs a package, and whether queries on Spark need it.
 _PACKAGES = {
     "polars": ("", True),
     "pyarrow": ("", True),
@@ -29,41 +30,42 @@ _PACKAGES = {
     "datasketches": ("sketches", False),
     "sqlglot": ("sql", False),
 }
+_DISTRIBUTION, _OTHER_PROJECT = "pyspark-eventide", "eventide"
 _LITTLE = 2 << 30  # bytes of free disk below which state and shuffles may run out of room
 _FEW_PARTITIONS = 64
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at; ``mend`` says what to do, if something is."""
+    """The result of one check; ``fix`` says what to do about it."""
 
     name: str
     state: State
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def without_spark() -> list[Check]:
-    """All that can be seen without starting Spark."""
-    looks: list[Callable[[], list[Check]]] = [_python, _java, _packages, _settings, _disk]
-    return [check for look in looks for check in look()]
+    """Return the checks that do not start Spark."""
+    groups: list[Callable[[], list[Check]]] = [_python, _eventide, _java, _packages, _settings, _disk]
+    return [check for group in groups for check in group()]
 
 
 def on_spark() -> Check:
-    """A session, and a small query on it."""
+    """Start a session, and run a small query on it."""
     from eventide.spark.session import check_session, session
 
     try:
         spark = session("eventide doctor")
     except Exception as cause:
-        return Check("session", "missing", f"Spark does not start: {_first_line(cause)}", _see_trace())
+        return Check("session", "problem", f"Spark does not start: {_first_line(cause)}", _see_trace())
     try:
         check_session(spark)
         rows = spark.range(1000).mapInArrow(lambda batches: batches, "id long").count()
     except EventideError as cause:
-        return Check("session", "missing", "the session lacks something", str(cause))
+        return Check("session", "problem", "the session cannot run queries", str(cause))
     except Exception as cause:
-        return Check("session", "missing", f"a query fails: {_first_line(cause)}", _see_trace())
+        return Check("session", "problem", f"a query fails: {_first_line(cause)}", _see_trace())
     finally:
         spark.stop()
     return Check("session", "ok", f"Spark {spark.version} runs Python workers ({rows:,} rows through one)")
@@ -71,8 +73,27 @@ def on_spark() -> Check:
 
 def _python() -> list[Check]:
     good = sys.version_info >= (3, 11)
-    mend = "" if good else "Eventide needs Python 3.11 or newer."
-    return [Check("Python", "ok" if good else "missing", f"{platform.python_version()} at {sys.executable}", mend)]
+    fix = "" if good else "Eventide needs Python 3.11 or newer."
+    return [Check("Python", "ok" if good else "problem", f"{platform.python_version()} at {sys.executable}", fix)]
+
+
+def _eventide() -> list[Check]:
+    """Which distribution the module ``eventide`` is from: on PyPI, ``eventide`` is another project."""
+    import eventide
+
+    place = Path(eventide.__file__).parent
+    other, version = _version(_OTHER_PROJECT), _version(_DISTRIBUTION)
+    checks = [Check("Eventide", "ok", f"{version} at {place}")]
+    if version is None:
+        fix = f"Install it: pip install {_DISTRIBUTION}. Spark's workers on other machines need it as well."
+        checks = [Check("Eventide", "note", f"{_DISTRIBUTION} is not installed; this is the source at {place}", fix)]
+    if other is not None:
+        fix = (
+            f"On PyPI, {_OTHER_PROJECT!r} is another project with the same import name. Uninstall it, then install "
+            f"this one again: pip uninstall {_OTHER_PROJECT}; pip install --force-reinstall {_DISTRIBUTION}"
+        )
+        checks.append(Check("Eventide", "problem", f"the distribution {_OTHER_PROJECT} {other} is installed", fix))
+    return checks
 
 
 def _java() -> list[Check]:
@@ -81,7 +102,9 @@ def _java() -> list[Check]:
     try:
         java = find_java()
     except EventideError as cause:
-        return [Check("Java", "missing", "none that Spark can run on", str(cause))]
+        home = os.environ.get("JAVA_HOME")
+        found = f"JAVA_HOME is {home}, which Spark cannot use" if home else "none that Spark can use"
+        return [Check("Java", "problem", found, str(cause))]
     return [Check("Java", "ok", f"{java.version} at {java.home} ({java.found})")]
 
 
@@ -93,9 +116,9 @@ def _package(name: str, extra: str, *, needed: bool) -> Check:
     version = _version(name)
     install = f"pip install 'pyspark-eventide[{extra}]'" if extra else "pip install --upgrade pyspark-eventide"
     if version is None:
-        return Check(name, "missing" if needed else "note", "not installed", f"{install}" if needed else "")
+        return Check(name, "problem" if needed else "note", "not installed", f"{install}" if needed else "")
     wrong = _wrong_version(name, version)
-    return Check(name, "missing" if wrong else "ok", version, wrong)
+    return Check(name, "problem" if wrong else "ok", version, wrong)
 
 
 def _version(name: str) -> str | None:
@@ -115,7 +138,7 @@ def _wrong_version(name: str, version: str) -> str:
 
 
 def _settings() -> list[Check]:
-    """What stands in spark-defaults.conf and PYSPARK_SUBMIT_ARGS, where it bears on us."""
+    """The settings of spark-defaults.conf and PYSPARK_SUBMIT_ARGS that matter to Eventide."""
     if _version("pyspark") is None:
         return []
     from eventide.spark.session import safe_profile
@@ -125,25 +148,32 @@ def _settings() -> list[Check]:
     checks = [Check("cores", "ok", f"{machine_cores()} for a local session (--cores)")]
     provider = "spark.sql.streaming.stateStore.providerClass"
     if provider in outside and not outside[provider].endswith("RocksDBStateStoreProvider"):
-        mend = f"Eventide's state needs RocksDB. Set {provider} to {safe_profile()[provider]}, or remove it."
-        checks.append(Check("settings", "missing", f"{provider} is {outside[provider]}", mend))
+        fix = f"Eventide's state needs RocksDB. Set {provider} to {safe_profile()[provider]}, or remove it."
+        checks.append(Check("settings", "problem", f"{provider} is {outside[provider]}", fix))
     partitions = outside.get("spark.sql.shuffle.partitions", "")
     if partitions.isdigit() and int(partitions) > _FEW_PARTITIONS:
-        mend = "Each partition commits its state with every batch: one per core is enough."
-        checks.append(Check("settings", "note", f"spark.sql.shuffle.partitions is {partitions}", mend))
+        fix = "Each partition commits its state with every batch: one per core is enough."
+        checks.append(Check("settings", "note", f"spark.sql.shuffle.partitions is {partitions}", fix))
     named = ", ".join(name for name in ("SPARK_HOME", "SPARK_REMOTE", "PYSPARK_PYTHON") if os.environ.get(name))
-    checks.append(Check("settings", "ok", f"{len(outside)} from outside" + (f"; set: {named}" if named else "")))
+    checks.append(
+        Check(
+            "settings",
+            "ok",
+            f"{len(outside)} in spark-defaults.conf and PYSPARK_SUBMIT_ARGS"
+            + (f"; set in the environment: {named}" if named else ""),
+        )
+    )
     return checks
 
 
 def _disk() -> list[Check]:
-    """Where Spark shuffles, and where checkpoints lie by default."""
+    """Where Spark shuffles, and where checkpoints are stored by default."""
     checks = []
     for name, place in (("temporary files", tempfile.gettempdir()), ("this directory", os.getcwd())):  # noqa: PTH109
         free = shutil.disk_usage(place).free
         short = free < _LITTLE
-        mend = f"Free some space, or name another place: --conf spark.local.dir=… (less than {_LITTLE >> 30} GiB)."
-        checks.append(Check(name, "note" if short else "ok", f"{free / (1 << 30):.1f} GiB free", mend if short else ""))
+        fix = f"Free some space, or name another directory: --conf spark.local.dir=… (less than {_LITTLE >> 30} GiB)."
+        checks.append(Check(name, "note" if short else "ok", f"{free / (1 << 30):.1f} GiB free", fix if short else ""))
     return checks
 
 
@@ -152,4 +182,4 @@ def _first_line(cause: Exception) -> str:
 
 
 def _see_trace() -> str:
-    return "See all of it with: python -c 'import eventide as ev; ev.session()'"
+    return "See the whole error with: python -c 'import eventide as ev; ev.session()'"

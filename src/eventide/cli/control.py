@@ -16,15 +16,17 @@ eventide control checkpoints/revenue retire till-west
 
 eventide control checkpoints/revenue skip till-west --up-to 41
 
-eventide control checkpoints/revenue note 2026-03-01T12:00:00Z
+eventide control checkpoints/revenue note 2026-03-01T12:00:00Z --timeout 5m
 
-A command is a small file beside the checkpoint. The query obeys it in its next batch, exactly once; one that is stopped
-obeys when it starts again.
+eventide control checkpoints/revenue drain --no-wait
+
+A command is a small file next to the checkpoint. The query applies it in its next batch, exactly once. A stopped query
+applies it when it starts again. Exit codes: 0 applied or sent, 1 not applied within --timeout, 2 a mistake.
 """
 
 
 class Action(StrEnum):
-    """What a query can be told."""
+    """The commands."""
 
     drain = "drain"
     skip = "skip"
@@ -37,8 +39,8 @@ def control(
     action: Annotated[
         Action,
         typer.Argument(
-            help="drain: end the stream. skip: do not wait for missing numbers of an origin. retire: do not wait for "
-            "an origin. note: raise the watermark."
+            help="drain: end the stream. skip: do not wait for missing sequence numbers of an origin. retire: do not "
+            "wait for an origin. note: raise the watermark."
         ),
     ],
     value: Annotated[
@@ -46,31 +48,48 @@ def control(
         typer.Argument(help="The origin (for skip none, if the watermark has no origins), or for note the watermark."),
     ] = None,
     up_to: Annotated[
-        int | None, typer.Option(help="For skip: the last number that is not waited for. Default: the first gap.")
+        int | None, typer.Option(help="For skip: the last number to skip. Default: the first gap.")
     ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait/--no-wait", help="Wait for the batch that applies the command; report its effect."),
+    ] = True,
+    timeout: Annotated[str, typer.Option(help="How long to wait.")] = "1 minute",
 ) -> None:
-    """Tell a query to drain, to stop waiting for something, or to raise its watermark."""
+    """Tell a query to drain, to stop waiting for something, or to raise its watermark; report the effect."""
+    from eventide.cli.command_wait import report_effect
     from eventide.errors import cli as errors
     from eventide.spark.control import Control, on_disk
-    from eventide.time import instant
+    from eventide.time import duration
 
     local = on_disk(checkpoint)
     if local is not None and not (Path(local) / "eventide" / "control").is_dir():
         raise errors.no_checkpoint(checkpoint)
+    patience = duration(timeout, what="--timeout", zero=True) / 1e6
+    target = Control(checkpoint)
+    command = send(target, action, value, up_to)
+    if not wait:
+        typer.echo("Sent. The query applies the command in its next batch.", err=True)
+        return
+    report_effect(target, command, patience)
+
+
+def send(target: object, action: Action, value: str | None, up_to: int | None) -> str:
+    """Send a command, and return its id. A command that cannot be meant is rejected."""
+    from eventide.errors import cli as errors
+    from eventide.spark.control import Control
+    from eventide.time import instant
+
+    assert isinstance(target, Control)
     if up_to is not None and action is not Action.skip:
         raise errors.only_for_skip(action.value)
-    spoken = Control(checkpoint)
     if action is Action.drain:
         if value is not None:
             raise errors.takes_nothing(action.value, value)
-        spoken.drain()
-    elif action is Action.skip:
-        spoken.skip_gap(value, up_to=up_to)
-    elif value is None:
+        return target.drain()
+    if action is Action.skip:
+        return target.skip_gap(value, up_to=up_to)
+    if value is None:
         needed = ("an origin", "till-west") if action is Action.retire else ("a time", "2026-03-01T12:00Z")
         raise errors.needs_value(action.value, *needed)
-    elif action is Action.retire:
-        spoken.retire(value)
-    else:
-        spoken.note(instant(value, what="note"))
-    typer.echo("Sent. The query obeys in its next batch.", err=True)
+    return target.retire(value) if action is Action.retire else target.note(instant(value, what="note"))

@@ -22,18 +22,18 @@ eventide doctor --start      (also starts Spark and runs a small query)
 
 eventide doctor --json
 """
-_STYLES = {"ok": "green", "note": "yellow", "missing": "red"}
+_STYLES = {"ok": "green", "note": "yellow", "problem": "red"}
 
 
 def doctor(
-    start: Annotated[bool, typer.Option("--start", help="Start Spark, and run something on it.")] = False,
+    start: Annotated[bool, typer.Option("--start", help="Start Spark, and run a small query on it.")] = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object for each check on stdout.")] = False,
 ) -> None:
-    """Look at Java, Spark, packages, settings and disk, and say what to do. Exit code 1: something is missing."""
+    """Check Java, Spark, packages, settings and disk, and say what to do. Exit code 1: there is a problem."""
     from eventide.cli.checks import on_spark, without_spark
 
     found = without_spark()
-    ready = all(one.state != "missing" for one in found)
+    ready = all(one.state != "problem" for one in found)
     if start and ready:
         with screen.busy("Starting Spark …", quiet=json), own_java(), screen.quiet_java():
             found.append(on_spark())
@@ -42,7 +42,7 @@ def doctor(
             screen.tell_json(asdict(one))
     else:
         _show(found)
-    if any(one.state == "missing" for one in found):
+    if any(one.state == "problem" for one in found):
         raise typer.Exit(FAILED)
 
 
@@ -51,9 +51,9 @@ def _show(found: list[Check]) -> None:
 
     console = screen.results()
     rows = [(Text(one.state, _STYLES[one.state]), one.name, one.found) for one in found]
-    console.print(screen.table("", "what", "found", rows=rows))
-    todo = [one for one in found if one.mend]
+    console.print(screen.table("", "check", "found", rows=rows))
+    todo = [one for one in found if one.fix]
     for one in todo:
-        console.print(Text.assemble((f"{one.name}: ", "bold"), one.mend))
+        console.print(Text.assemble((f"{one.name}: ", "bold"), one.fix))
     if not todo:
-        console.print("All is well. Try: eventide demo")
+        console.print("No problems found. Try: eventide demo")

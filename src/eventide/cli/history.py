@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from eventide.errors import EventideError
 from eventide.errors import cli as errors
 from eventide.spark.metrics import BatchMetrics
-from eventide.time import MAX, MIN, format_instant, instant
+from eventide.spark.metrics_json import from_json, to_json
+from eventide.time import format_instant, instant
 
 _MOST = 8 << 20  # bytes of a file; then it becomes the older one, and the one before that goes
 _BESIDE = Path("eventide") / "history.jsonl"
@@ -48,7 +49,7 @@ class History:
 
     def __call__(self, one: BatchMetrics) -> None:
         """A batch has ended."""
-        self._write(as_json(one))
+        self._write(to_json(one))
 
     def add(self, windows: Sequence[Windows]) -> None:
         """Panes were told."""
@@ -71,20 +72,6 @@ def beside(checkpoint: str) -> Path | None:
     return None if local is None else Path(local) / _BESIDE
 
 
-def as_json(one: BatchMetrics) -> dict[str, Any]:
-    """A batch for machines: instants are ISO-8601, and null where nothing is known.
-
-    >>> told = as_json(BatchMetrics(batch=3, depth=0, at=5_000_000, rows=2, in_windows=2, watermark=2_000_000))
-    >>> told["watermark"], told["lag_seconds"], told["rows"]
-    ('1970-01-01T00:00:02Z', 3.0, 2)
-    """
-    told = asdict(one)
-    told |= {"at": format_instant(one.at), "watermark": _text(one.watermark)}
-    told["lag_seconds"] = None if one.lag is None else one.lag.total_seconds()
-    told["slowest"] = [{"origin": name, "watermark": _text(time)} for name, time in one.slowest]
-    return told
-
-
 def read(path: str | Path) -> Told:
     """The history in a file, or beside a checkpoint."""
     given = Path(path)
@@ -99,7 +86,7 @@ def read(path: str | Path) -> Told:
             if "window" in told:
                 windows[_windows(told["window"])] = None
             else:
-                one = _batch(told)
+                one = from_json(told)
                 batches[one.batch, one.depth, one.at] = one
         except (ValueError, KeyError, TypeError, AttributeError, EventideError) as cause:
             raise errors.not_a_history(str(file), where) from cause
@@ -119,22 +106,5 @@ def _older(file: Path) -> Path:
     return file.with_name(f"{file.stem}.older{file.suffix}")
 
 
-def _batch(told: Mapping[str, Any]) -> BatchMetrics:
-    known = {field.name for field in fields(BatchMetrics)}
-    own = {name: value for name, value in told.items() if name in known}
-    own |= {"at": instant(told["at"]), "watermark": _instant(told["watermark"])}
-    own["idle_origins"] = tuple(told["idle_origins"])
-    own["slowest"] = tuple((one["origin"], _instant(one["watermark"], MIN)) for one in told["slowest"])
-    return BatchMetrics(**own)
-
-
 def _windows(told: Mapping[str, Any]) -> Windows:
     return Windows(**dict(told) | {name: instant(told[name]) for name in ("start", "end", "at")})
-
-
-def _text(time: int | None) -> str | None:
-    return None if time is None or time in (MIN, MAX) else format_instant(time)
-
-
-def _instant(text: str | None, unknown: int | None = None) -> int | None:
-    return unknown if text is None else instant(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +12,7 @@ from eventide.cli import screen
 from eventide.cli.sessions import Conf
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.console import Console
 
     from eventide.spark.inspecting import OperatorState, Origin
@@ -18,20 +21,25 @@ EXAMPLES = """Examples:
 
 eventide inspect checkpoints/revenue
 
-eventide inspect checkpoints/revenue --job job.py     (open windows, too)
+eventide inspect checkpoints/revenue --job job.py     (open windows, or the state and timers of a processor, too)
+
+eventide inspect checkpoints/revenue --job job.py --limit 100
 
 eventide inspect checkpoints/revenue --json
 """
-_MOST = 20  # windows that are shown
+_LIMIT = 20  # rows of a table
 
 
 def inspect(
     checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a query, running or stopped.")],
-    job: Annotated[str | None, typer.Option(help="The job that it runs, to see its open windows, too.")] = None,
+    job: Annotated[str | None, typer.Option(help="The job that it runs, to see windows or state, too.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help=f"Rows of each list. Default: {_LIMIT}; with --json all.", min=1)
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object for each operator on stdout.")] = False,
     conf: Conf = None,
 ) -> None:
-    """Show what a query holds: where its watermark stands, who holds it back, gaps, state, open windows."""
+    """Show what a query holds: its watermark, origins, gaps, state, open windows, timers."""
     from pathlib import Path
 
     from eventide.cli.jobs import load
@@ -49,14 +57,14 @@ def inspect(
             found = look(checkpoint, pipeline=pipelines, spark=spark)
         for operator in found:
             if json:
-                screen.tell_json(as_json(operator))
+                screen.tell_json(as_json(operator, limit))
             else:
-                show(screen.results(), operator)
+                show(screen.results(), operator, limit or _LIMIT)
 
 
-def as_json(one: OperatorState) -> dict[str, Any]:
-    """An operator for machines."""
-    windows = None if one.windows is None else [_window(one, row) for row in one.windows.iter_rows()]
+def as_json(one: OperatorState, limit: int | None = None) -> dict[str, Any]:
+    """Return an operator for machines; at most ``limit`` entries of each list."""
+    windows = None if one.windows is None else [_window(one, row) for row in _head(one.windows, limit).iter_rows()]
     return {
         "operator": one.depth,
         "plan": dict(one.plan),
@@ -71,39 +79,66 @@ def as_json(one: OperatorState) -> dict[str, Any]:
                 "standing": _standing(one, origin),
                 "watermarks": {str(key): _instant(time) for key, time in origin.watermarks.items()},
             }
-            for origin in one.origins
+            for origin in one.origins[:limit]
         ],
-        "gaps": [{"origin": gap.origin, "first": gap.first, "last": gap.last} for gap in one.gaps],
+        "gaps": [{"origin": gap.origin, "first": gap.first, "last": gap.last} for gap in one.gaps[:limit]],
         "pages": one.pages,
         "bytes": one.bytes,
         "windows": windows,
+        "state": None if one.state is None else [_plain(row) for row in _head(one.state, limit).to_dicts()],
+        "timers": None if one.timers is None else [_plain(row) for row in _head(one.timers, limit).to_dicts()],
     }
 
 
-def show(console: Console, one: OperatorState) -> None:
-    """An operator for people."""
+def show(console: Console, one: OperatorState, limit: int = _LIMIT) -> None:
+    """Print an operator for people; at most ``limit`` rows of each table."""
     head, *rest = str(one).splitlines()
     console.print(head, style="bold", markup=False)
     for line in rest:
         if not line.lstrip().startswith(("origin ", "gap ", "windows ")):
             console.print(line, markup=False)
-    if one.origins:
-        rows = [(str(o.name), _standing(one, o), ", ".join(map(_text, o.watermarks.values()))) for o in one.origins]
-        console.print(screen.table("origin", "standing", "watermark", rows=rows))
-    if one.gaps:
-        gaps = [(str(gap.origin), gap.first, gap.last) for gap in one.gaps]
-        console.print(screen.table("gap of", "first", "last", rows=gaps))
+    origins = [(str(o.name), _standing(one, o), ", ".join(map(_text, o.watermarks.values()))) for o in one.origins]
+    _print(console, ("origin", "status", "watermark"), origins, limit)
+    gaps = [(str(gap.origin), gap.first, gap.last) for gap in one.gaps]
+    _print(console, ("gap of", "first", "last"), gaps, limit)
     if one.windows is not None and one.windows.is_empty():
         console.print("  windows    none are open")
     elif one.windows is not None:
-        shown = [(_bound(one, a), _bound(one, b), keys, rows) for a, b, keys, rows in one.windows.head(_MOST).rows()]
-        console.print(screen.table("from", "to", "keys", "rows", rows=shown))
-        if one.windows.height > _MOST:
-            console.print(f"and {one.windows.height - _MOST:,} more windows")
+        windows = [(_bound(one, a), _bound(one, b), keys, rows) for a, b, keys, rows in one.windows.rows()]
+        _print(console, ("from", "to", "keys", "rows"), windows, limit)
+    for table in (one.state, one.timers):
+        if table is not None:
+            _print(console, tuple(table.columns), table.rows(), limit)
+
+
+def _print(console: Console, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], limit: int) -> None:
+    if rows:
+        shown = [[format_value(value) for value in row] for row in rows[:limit]]
+        console.print(screen.table(*columns, rows=shown))
+    if len(rows) > limit:
+        console.print(f"and {len(rows) - limit:,} more (--limit)")
+
+
+def format_value(value: Any) -> Any:
+    """Return a value as tables show it: an instant in UTC as elsewhere.
+
+    >>> from datetime import UTC, datetime
+    >>> format_value(datetime(2026, 3, 1, 12, tzinfo=UTC)), format_value(5)
+    ('2026-03-01T12:00:00Z', 5)
+    """
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+def _head(frame: pl.DataFrame, limit: int | None) -> pl.DataFrame:
+    return frame if limit is None else frame.head(limit)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: format_value(value) for name, value in row.items()}
 
 
 def _standing(one: OperatorState, origin: Origin) -> str:
-    """As the watermark knows it; but once the stream has ended, nobody is waited for."""
+    """The status of an origin; once the stream has ended, nothing is waited for."""
     from eventide.time import MAX
 
     return "drained" if one.watermark == MAX else origin.standing

@@ -24,7 +24,8 @@ Token = Annotated[str | None, typer.Option(envvar="EVENTIDE_TOKEN", help="For a 
 Json = Annotated[bool, typer.Option("--json", help="A JSON object a line on stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
-_TYPES = ("string", "int64", "float64", "bool", "timestamp", "date", "binary")
+# As Spark spells them, also in ?schema= of a source.
+_TYPES = ("string", "boolean", "int", "bigint", "float", "double", "timestamp", "date", "binary")
 
 
 @app.command(epilog="Example: eventide marks streams sqlite:///shop.db")
@@ -245,9 +246,11 @@ def _schema(columns: list[str]) -> Any:
 
     types = {
         "string": pa.string(),
-        "int64": pa.int64(),
-        "float64": pa.float64(),
-        "bool": pa.bool_(),
+        "boolean": pa.bool_(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
         "timestamp": pa.timestamp("us", "UTC"),
         "date": pa.date32(),
         "binary": pa.binary(),

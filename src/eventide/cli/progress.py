@@ -1,4 +1,4 @@
-"""How far a query has come, drawn again and again: rows, rate, lag, watermarks, panes, rows set aside."""
+"""The progress of a query, drawn again and again: rows, rate, lag, watermarks, output, late rows and dead letters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from eventide.demo.telling import COLOURS, behind
+from eventide.demo.telling import COLOURS
+from eventide.spark.batch_report import balance_text, idle_text, lag_text
 from eventide.time import MAX, MIN, format_instant
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _LAGS = 40  # batches whose lag is shown
 
 
 class Progress:
-    """What is known of a running query. Call it with each batch; rich draws it. ``clock`` gives seconds.
+    """The progress of a running query. Call it with each batch; rich draws it. ``clock`` gives seconds.
 
     Rows, watermark and origins are those of the first operator of a chain, panes those of the last.
     """
@@ -37,15 +38,17 @@ class Progress:
         self._began = clock()
         self._arrived: deque[tuple[float, int]] = deque()
         self.last: dict[int, BatchMetrics] = {}  # by operator
-        self.rows = self.in_windows = 0
+        self.rows = self.kept = 0
         self._begun_drained = False
+        self.drained = False
         self.late = 0
         self.dead: Counter[str] = Counter()  # by reason
         self.panes: Counter[str] = Counter()
         self.lags: deque[float] = deque(maxlen=_LAGS)
 
     def __call__(self, one: BatchMetrics) -> None:
-        """A batch has ended."""
+        """Add a batch."""
+        self.drained = self.drained or one.drained
         if not self.last:
             self._begun_drained = one.drained
         self.last[one.depth] = one
@@ -55,11 +58,11 @@ class Progress:
         self.dead.update(one.dead)
         if one.depth == self._last:
             self.panes.update(one.panes)
-            self.panes.update({"taken back": one.retractions} if one.retractions else {})
+            self.panes.update({"retracted": one.retractions} if one.retractions else {})
 
     @property
     def rate(self) -> float:
-        """Rows in a second, lately."""
+        """Rows per second, over the last seconds."""
         if not self._arrived:
             return 0.0
         since = max(self._began, self._clock() - _RECENT)
@@ -67,8 +70,14 @@ class Progress:
 
     @property
     def ended(self) -> bool:
-        """Whether rows came to a stream that had been drained before."""
-        return self._begun_drained and self.late > 0 and not self.in_windows
+        """Whether rows arrived on a stream that had been drained before."""
+        return self._begun_drained and self.late > 0 and not self.kept
+
+    @property
+    def balance(self) -> str:
+        """The account of all rows so far."""
+        operation = self._first.operation if self.last else "window"
+        return balance_text(operation, self.rows, self.kept, self.late, self.dead)
 
     @property
     def batch(self) -> int | None:
@@ -81,7 +90,7 @@ class Progress:
 
     def _count_rows(self, one: BatchMetrics) -> None:
         self.rows += one.rows
-        self.in_windows += one.in_windows
+        self.kept += one.kept
         self._arrived.append((self._clock(), one.rows))
         while self._arrived and self._arrived[0][0] < self._clock() - 2 * _RECENT:
             self._arrived.popleft()
@@ -104,25 +113,32 @@ class Progress:
         shown = [
             ("rows", Text(f"{self.rows:,}   {self.rate:,.0f}/s   batch {self.batch}")),
             ("watermark", Text(watermark_text(first), style="cyan")),
-            ("behind", Text(f"{behind(first) if first.lag else 'not known'}   {sparkline(self.lags)}")),
-            ("panes", _counts({timing.replace("_", " ").lower(): n for timing, n in self.panes.items()})),
+            ("lag", Text(f"{lag_text(first) if first.lag else 'unknown'}   {sparkline(self.lags)}")),
+            self._output(),
         ]
         if self.late or self.dead:
             dead = {f"dead ({reason})": count for reason, count in self.dead.items()}
-            shown.append(("set aside", _counts(({"late": self.late} if self.late else {}) | dead)))
+            shown.append(("not used", _counts(({"late": self.late} if self.late else {}) | dead)))
         if first.idle_origins:
-            idle = ", ".join(map(str, first.idle_origins[:8]))
-            shown.append(("not waited for", Text(idle, style="yellow")))
+            shown.append(("idle", Text(idle_text(first), style="yellow")))
         if first.gaps:
-            shown.append(("gaps", Text(f"{first.gaps} runs of numbers are missing", style="yellow")))
+            shown.append(("gaps", Text(f"{first.gaps} runs of sequence numbers are missing", style="yellow")))
         return shown
+
+    def _output(self) -> tuple[str, Text]:
+        """Panes by timing, or the rows that a join or a processor has emitted."""
+        last = self.last[max(self.last)]
+        if last.operation != "window":
+            name = "rows joined" if last.operation == "join" else "rows emitted"
+            return name, Text(f"{sum(self.panes.values()):,}")
+        return "panes", _counts({timing.replace("_", " ").lower(): n for timing, n in self.panes.items()})
 
 
 def watermark_text(one: BatchMetrics) -> str:
-    """Where event time stands."""
+    """Return the watermark with its date."""
     if one.drained:
         return "drained"
-    return "nothing known yet" if one.watermark is None else format_instant(one.watermark)
+    return "unknown" if one.watermark is None else format_instant(one.watermark)
 
 
 def origin_lines(one: BatchMetrics, width: int = _WIDTH) -> list[Text]:
@@ -150,7 +166,7 @@ def origin_lines(one: BatchMetrics, width: int = _WIDTH) -> list[Text]:
         chart: list[str | tuple[str, str]] = [(bar, style), "  "] if width else []
         lines.append(Text.assemble((name.ljust(wide), "" if width else style), "  ", *chart, (place, "dim")))
     if one.origins > len(one.slowest) > 0:
-        lines.append(Text(f"and {one.origins - len(one.slowest):,} that are further", style="dim"))
+        lines.append(Text(f"and {one.origins - len(one.slowest):,} that are ahead", style="dim"))
     return lines
 
 

@@ -43,7 +43,7 @@ def replay(
     """Run a stretch of the input again as a batch, and compare it with the table of the sink."""
     from eventide.cli.addresses import read_address, read_sources
     from eventide.cli.jobs import load
-    from eventide.cli.replaying import Stretch, replayed
+    from eventide.cli.replaying import Stretch, check, replayed
     from eventide.cli.sessions import started
     from eventide.errors import cli as errors
     from eventide.time import duration, instant
@@ -55,6 +55,7 @@ def replay(
     if stop <= start:
         raise errors.empty_stretch(begin, end)
     around = None if margin is None else duration(margin, what="--margin", zero=True)
+    check(loaded, inputs, table)
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
     with started("replay", folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
         with screen.busy("Computing the windows again …", quiet=json):

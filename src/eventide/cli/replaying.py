@@ -15,13 +15,15 @@ from eventide.cli.addresses import Address
 from eventide.cli.comparing import Comparison, Row, compared
 from eventide.cli.jobs import Job
 from eventide.cli.places import by_input
+from eventide.cli.preflight import check_sources
 from eventide.errors import cli as errors
 from eventide.sinks.sink import About
 from eventide.sinks.tables.changes import changes
+from eventide.sinks.tables.database import Connection, Database
 from eventide.sinks.tables.shape import INDEX, Shape, shape_of
 from eventide.sinks.tables.sink import TableSink, collected, table
 from eventide.sinks.tables.sqlite import Sqlite, values
-from eventide.sinks.tables.statements import Statements, listed, quoted
+from eventide.sinks.tables.statements import listed, qualified, quoted
 from eventide.windows import Sessions
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from eventide.plan.pipeline import Pipeline
 
 _WINDOW = ("window_start", "window_end")
+_TABLE = "panes"  # unless the address names another
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,14 +45,42 @@ class Stretch:
     margin: int | None = None
 
 
-def replayed(
-    spark: SparkSession, job: Job, sources: Mapping[str | None, Address], sink: Address, stretch: Stretch
-) -> Comparison:
-    """The windows of a stretch, computed again and compared with a table."""
+def check(job: Job, sources: Mapping[str | None, Address], sink: Address) -> None:
+    """Reject what cannot be compared, before Spark starts: the job, its sources, and the table."""
     if job.statement is not None:
         raise errors.replays_python()
     for pipeline in job.pipelines:
         _check(pipeline)
+    if not sources and job.rows is None:
+        raise errors.no_batch(job.path)
+    check_sources(job, sources, streaming=False)
+    _, connection, columns = _opened(sink)
+    connection.close()
+    missing = [name for name in (*job.pipelines[-1].plan.key, *_WINDOW) if name not in columns]
+    if missing:
+        raise errors.lacks_columns(sink.name or _TABLE, missing)
+
+
+def _opened(sink: Address) -> tuple[Database, Connection, list[str]]:
+    """The database of a table, a connection to it, and the columns of the table."""
+    target = table(sink.place, name=sink.name)
+    assert isinstance(target, TableSink)
+    name = sink.name or _TABLE
+    # SQLite would create a file for a name that is misspelt.
+    if isinstance(target.database, Sqlite) and not Path(target.database.path).is_file():
+        raise errors.no_such_table(name, target.database.url)
+    connection = target.database.connect()
+    columns = [column.name for column in connection.columns(qualified(name, target.database.dialect))]
+    if not columns:
+        connection.close()
+        raise errors.no_such_table(name, target.database.url)
+    return target.database, connection, columns
+
+
+def replayed(
+    spark: SparkSession, job: Job, sources: Mapping[str | None, Address], sink: Address, stretch: Stretch
+) -> Comparison:
+    """The windows of a stretch, computed again and compared with a table."""
     rows = _narrowed(_rows(spark, job, sources), job, stretch)
     for pipeline in job.pipelines:
         rows = pipeline(rows)
@@ -65,18 +96,9 @@ class _Table:
     """The table that a query keeps: what is compared of it, and how its database writes values."""
 
     def __init__(self, address: Address, shape: Shape, mode: str) -> None:
-        sink = table(address.place, name=address.name)
-        assert isinstance(sink, TableSink)
-        self._database, self._name = sink.database, address.name or "panes"
-        self._target = Statements(self._name, shape, self._database.dialect).target
-        self._mode = mode
-        # SQLite would make a file for a name that is misspelt.
-        if isinstance(self._database, Sqlite) and not Path(self._database.path).is_file():
-            raise errors.no_such_table(self._name, self._database.url)
-        self._connection = self._database.connect()
-        there = [column.name for column in self._connection.columns(self._target)]
-        if not there:
-            raise errors.no_such_table(self._name, self._database.url)
+        self._name, self._mode = address.name or _TABLE, mode
+        self._database, self._connection, there = _opened(address)
+        self._target = qualified(self._name, self._database.dialect)
         self.identity = [name for name in shape.identity if name != INDEX]
         wanted = [field.name for field in shape.fields if field.path[0] != "pane"]
         missing = [name for name in self.identity if name not in there]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from eventide.cli import screen
-from eventide.cli.addresses import FILES, Address
+from eventide.cli.addresses import Address
 from eventide.cli.failing import FAILED, INTERRUPTED, failed
 from eventide.cli.jobs import Job
 from eventide.cli.stopping import Stop, gone, stopping
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 AVAILABLE_NOW = "available_now"
 _ENDED = "The stream of this checkpoint has ended: all rows were late. Name another --checkpoint."
-_STOPPING = "Stopping after this batch; Ctrl-C again breaks it off."
+_DRAINED = "Finished: the stream is drained, and every open window was emitted and closed."
+_DRAINED_ROWS = "Finished: the stream is drained, and everything that was pending was emitted."
+_STOPPING = "Stopping after this batch; Ctrl-C again aborts it."
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,14 @@ class Order:
 
 
 def check(order: Order) -> None:
-    """Refuse what is known to go wrong, before Spark is started."""
+    """Reject what is known to go wrong, before Spark starts."""
+    from eventide.cli.preflight import check_sources
     from eventide.plan.stream_check import check_watermarks
-    from eventide.spark.control import on_disk
     from eventide.spark.drained import check_not_drained
 
     if not order.sources and order.job.rows is None:
         raise errors.no_rows(order.job.path)
-    for address in order.sources.values():
-        if address.kind in FILES and Path(on_disk(address.place) or "").is_file():
-            raise errors.source_is_file(address.kind, address.place)
+    check_sources(order.job, order.sources)
     if order.job.pipelines:
         check_watermarks(order.job.pipelines[0].plan)
     check_not_drained(order.checkpoint)
@@ -90,9 +90,10 @@ def execute(order: Order, spark: SparkSession) -> None:
                 raise
     if asked.unheard:
         raise typer.Exit(UNHEARD)
+    interrupted = asked.is_set() and not asked.finished
     if not order.json:
-        _sum_up(order, progress, stopped=asked.is_set())
-    if asked.is_set():
+        _sum_up(order, progress, stopped=interrupted)
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
@@ -102,6 +103,8 @@ def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]
     def tell(one: BatchMetrics) -> None:
         for listener in listeners:
             listener(one)
+        if one.drained and one.depth == len(order.job.pipelines) - 1:
+            asked.finish()
 
     def once() -> None:
         if asked.is_set():
@@ -166,11 +169,11 @@ def _shown(
 ) -> Iterator[Callable[[BatchMetrics], None]]:
     """JSON for machines, a picture on a terminal, a line a batch elsewhere."""
     if json:
-        from eventide.cli.history import as_json
+        from eventide.spark.metrics_json import to_json
 
         def tell(one: BatchMetrics) -> None:
             try:
-                screen.tell_json(as_json(one))
+                screen.tell_json(to_json(one))
             except BrokenPipeError:
                 asked.nobody_reads()
 
@@ -181,13 +184,9 @@ def _shown(
         with Live(progress, console=console, refresh_per_second=4):
             yield lambda one: None
     else:
-        from eventide.demo.telling import progress_line
+        from eventide.cli.progress_lines import ProgressLines
 
-        def line(one: BatchMetrics) -> None:
-            if one.depth == 0 and one.rows:
-                console.print(progress_line(one, progress.rows, progress.rate), soft_wrap=True)
-
-        yield line
+        yield ProgressLines(lambda line: console.print(line, soft_wrap=True, markup=False))
 
 
 @contextmanager
@@ -205,17 +204,14 @@ def _warnings_on(console: Console) -> Iterator[None]:
 
 def _sum_up(order: Order, progress: Progress, *, stopped: bool) -> None:
     console = screen.remarks()
-    late, dead = progress.late, progress.dead
-    reasons = ", ".join(f"{count} {reason}" for reason, count in dead.items())
-    console.print(
-        f"{progress.rows:,} rows = {progress.in_windows:,} in windows + {late:,} late + {sum(dead.values()):,} dead"
-        f"{f' ({reasons})' if reasons else ''}",
-        soft_wrap=True,
-    )
-    for output, what, some in (("late", "late rows", late), ("dead", "dead letters", dead)):
+    console.print(progress.balance, soft_wrap=True)
+    for output, what, some in (("late", "late rows", progress.late), ("dead", "dead letters", progress.dead)):
         if some and output not in order.outputs:
             console.print(f"The {what} are in {order.checkpoint.rstrip('/')}/eventide/{output}", soft_wrap=True)
     if progress.ended:
         console.print(_ENDED, soft_wrap=True)
+    elif progress.drained:
+        windows = order.job.pipelines[-1].plan.operation == "window"
+        console.print(_DRAINED if windows else _DRAINED_ROWS, soft_wrap=True)
     if stopped:
-        console.print("Stopped. The same command goes on where it was.")
+        console.print("Stopped. The same command continues from the checkpoint.")

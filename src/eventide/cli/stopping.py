@@ -20,6 +20,13 @@ class Stop(threading.Event):
     """Set once the queries are to stop."""
 
     unheard = False  # it is because nobody reads what is printed
+    finished = False  # it is because the stream has ended
+
+    def finish(self) -> None:
+        """Stop, because no row can follow; unless somebody has asked before."""
+        if not self.is_set():
+            self.finished = True
+            self.set()
 
     def nobody_reads(self) -> None:
         """Stop, and be quiet about it."""
@@ -71,7 +78,7 @@ def _watch(spark: SparkSession, asked: Stop, over: threading.Event, say: Callabl
     while not over.wait(_LOOK):
         if not asked.is_set():
             continue
-        if not said and not asked.unheard:
+        if not said and not asked.unheard and not asked.finished:
             say()
             said = True
         try:

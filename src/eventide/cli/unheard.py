@@ -44,6 +44,11 @@ class Printed:
     sink: Sink
     unheard: Callable[[], None]
 
+    @property
+    def as_selected(self) -> bool:
+        """Whether the sink needs no other columns than those that a query selects."""
+        return getattr(self.sink, "as_selected", False)
+
     def open(self, schema: StructType, about: About) -> None:
         """As the sink does."""
         self.sink.open(schema, about)

@@ -81,7 +81,7 @@ def _sum_up(console: Console, chapter: Chapter, stream: TestStream) -> None:
     console.print(f"All rows times their diff are {added_up}, {truth}.")
     dead = ", ".join(f"{many} {reason}" for reason, many in counts.dead.items())
     console.print(
-        f"{counts.rows} rows = {counts.in_windows} in windows ({counts.refined} of them late) + {counts.late} too late "
+        f"{counts.rows} rows = {counts.kept} in windows ({counts.refined} of them late) + {counts.late} too late "
         f"+ {sum(counts.dead.values())} dead ({dead}).\n"
     )
 

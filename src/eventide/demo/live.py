@@ -22,9 +22,9 @@ from eventide.testing.picture import Event, Facet, Pane, Timeline, pictures
 SECONDS = 24
 _TITLE = "A shop, live on Spark"
 _INTRO = (
-    "Four tills send their sales; five-second windows add them up. A window is told early, once on time, and again "
-    "for each late sale; what was told before is taken back (−). The watermark waits for every till, but not for one "
-    "that has been silent for four seconds."
+    "Four tills send their sales; five-second windows add them up. Each window is emitted early, once on time, and "
+    "again for each late sale; the previous pane is retracted (−). The watermark waits for every till, but not for "
+    "one that has been silent for four seconds."
 )
 
 REVENUE = (
@@ -48,7 +48,7 @@ class Seen:
         self._started = time.monotonic()
 
     def pane(self, batch: Any, batch_id: int) -> None:
-        """The panes of a batch; what is taken back stands first."""
+        """The panes of a batch, retractions first."""
         rows = batch.toArrow().to_pylist()
         for row in sorted(rows, key=lambda row: (row["diff"], row["window"]["start"])):
             self.panes.append(row)
@@ -105,7 +105,7 @@ def _run(console: Console, place: Path, seconds: int) -> Seen:
         _open_shop(seen, query, place / "sales", seconds)
         sent = sum(sales.height for _, sales in seen.sent)
         _wait(query, lambda: sum(one.rows for one in seen.metrics) >= sent)
-        console.print("[magenta]The shop closes: all windows are told for the last time.[/magenta]")
+        console.print("[magenta]The shop closes: all windows are emitted for the last time.[/magenta]")
         query.control.drain()
         _wait(query, lambda: bool(seen.metrics) and seen.metrics[-1].drained)
     finally:
@@ -138,7 +138,7 @@ def _sum_up(console: Console, seen: Seen) -> None:
     told = sum(row["revenue"] * row["diff"] for row in seen.panes)
     aside = sum(one.late for one in seen.metrics), sum(sum(one.dead.values()) for one in seen.metrics)
     rows = sum(one.rows for one in seen.metrics)
-    inside = sum(one.in_windows for one in seen.metrics)
+    inside = sum(one.kept for one in seen.metrics)
     console.print(
         f"\n{rows} sales = {inside} in windows + {aside[0]} too late + {aside[1]} dead. "
         f"All panes times their diff: {told}; the tills sold {truth}, {truth - told} of it in the rows set aside."

@@ -73,7 +73,7 @@ def _pane(row: dict[str, Any]) -> list[str | Text]:
     style = "dim" if taken_back else COLOURS[row["pane"]["timing"]]
     total = "none" if row["total"] is None else str(row["total"])
     cells = [_window(row["window"]), f"−{total}" if taken_back else total, row["pane"]["timing"].replace("_", " ")]
-    return [Text(cell, style=style) for cell in (*cells[:2], "taken back" if taken_back else cells[2])]
+    return [Text(cell, style=style) for cell in (*cells[:2], "retracted" if taken_back else cells[2])]
 
 
 def _aside(stream: TestStream, step: Row) -> list[list[str | Text]]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
+from eventide.errors.values import shown
 
 
 def not_an_aggregate(name: str, value: object) -> PlanError:
     """Something else stands where an aggregate belongs, such as a string or Python's own ``sum``."""
     word = getattr(value, "__name__", None)
     if isinstance(value, str):
-        hint = f"Name what to do with the column: {name}=ev.sum({value!r})."
+        hint = f"Name what to do with the column: {name}=ev.sum({shown(value)})."
     elif word in {"sum", "min", "max"}:
         hint = f'That is Python\'s own {word}. Write {name}=ev.{word}("price").'
     else:
         hint = f'Write for example {name}=ev.sum("price").'
-    return PlanError(f"{name}={value!r} is not an aggregate. {hint}")
+    return PlanError(f"{name}={shown(value)} is not an aggregate. {hint}")
 
 
 def no_aggregates() -> PlanError:
@@ -32,7 +33,7 @@ def missing_column(aggregate: object, column: str, known: Iterable[str]) -> Plan
 def not_a_column_name(aggregate: str, value: object) -> PlanError:
     """A column is given by its name."""
     return PlanError(
-        f'{aggregate} takes the name of a column, not {value!r}. Write for example ev.{aggregate}("price").'
+        f'{aggregate} takes the name of a column, not {shown(value)}. Write for example ev.{aggregate}("price").'
     )
 
 
@@ -46,28 +47,28 @@ def bad_quantile(aggregate: str, q: object) -> PlanError:
     hint = ""
     if isinstance(q, (int, float)) and 1 < q <= 100:
         hint = f" For percent, divide by 100: {q / 100:g}."
-    return PlanError(f"{aggregate}: q={q!r} is not between 0 and 1.{hint}")
+    return PlanError(f"{aggregate}: q={shown(q)} is not between 0 and 1.{hint}")
 
 
 def bad_number(aggregate: str, option: str, value: object, allowed: str) -> PlanError:
     """An option that is a number is out of its range."""
-    return PlanError(f"{aggregate}: {option}={value!r} is not {allowed}.")
+    return PlanError(f"{aggregate}: {option}={shown(value)} is not {allowed}.")
 
 
 def not_callable(aggregate: str, option: str, value: object) -> PlanError:
     """A function was expected."""
-    return PlanError(f"{aggregate}: {option}={value!r} is not a function.")
+    return PlanError(f"{aggregate}: {option}={shown(value)} is not a function.")
 
 
 def bad_on_error(aggregate: str, value: object) -> PlanError:
     """``on_error`` has two values."""
-    return PlanError(f'{aggregate}: on_error={value!r} is not one of "dead_letter", "raise".')
+    return PlanError(f'{aggregate}: on_error={shown(value)} is not one of "dead_letter", "raise".')
 
 
 def dtype_needed(aggregate: object, value: object) -> PlanError:
     """The type of the result cannot be told from the initial value."""
     return PlanError(
-        f"{aggregate}: the type of the result cannot be told from {value!r}. "
+        f"{aggregate}: the type of the result cannot be told from {shown(value)}. "
         "Give it: dtype=pl.List(pl.Int64), for example."
     )
 
@@ -80,7 +81,7 @@ def no_retractions(aggregate: object, instead: str) -> PlanError:
 def blind_to_retractions(aggregate: object, accumulator: str) -> PlanError:
     """A user's own expressions would count a retraction as one more row."""
     return PlanError(
-        f"{aggregate}: its input carries retractions, but the accumulator {accumulator!r} does not read them. "
+        f"{aggregate}: its input carries retractions, but the accumulator {shown(accumulator)} does not read them. "
         "Multiply by pl.col(source.diff) in its start expression, where source.diff is not None."
     )
 
@@ -155,5 +156,5 @@ def _said(cause: BaseException) -> str:
 
 
 def _of(key: Mapping[str, object]) -> str:
-    own = [f"{name}={value!r}" for name, value in key.items() if not name.startswith("__")]
+    own = [f"{name}={shown(value)}" for name, value in key.items() if not name.startswith("__")]
     return f" for {', '.join(own)}" if own else ""

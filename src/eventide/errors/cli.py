@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from eventide.errors.addresses import without_password
 from eventide.errors.kinds import EventideError, PlanError, did_you_mean
+from eventide.errors.values import shown
 
 
 def no_typer() -> PlanError:
@@ -63,7 +64,7 @@ def no_pipeline(path: str, known: Iterable[str]) -> PlanError:
 def not_a_pipeline(path: str, name: str, value: object) -> PlanError:
     """Something else under that name."""
     return PlanError(
-        f"{path}: {name} is {value!r}, and not {'a list of pipelines' if name == 'pipelines' else 'a pipeline'}. "
+        f"{path}: {name} is {shown(value)}, and not {'a list of pipelines' if name == 'pipelines' else 'a pipeline'}. "
         "A pipeline is what .agg(…), .process(…) and the joins give."
     )
 
@@ -78,13 +79,16 @@ def no_rows(path: str) -> PlanError:
 
 def rows_is_no_function(path: str, value: object) -> PlanError:
     """Something else under that name."""
-    return PlanError(f"{path}: rows is {value!r}, and not a function. Write: def rows(spark): return spark.readStream…")
+    return PlanError(
+        f"{path}: rows is {shown(value)}, and not a function. Write: def rows(spark): return spark.readStream…"
+    )
 
 
 def not_rows(path: str, value: object) -> PlanError:
     """Something else where rows belong."""
     return PlanError(
-        f"{path}: rows(spark) gives {value!r}, and not a DataFrame. Write: return spark.readStream…, or for several "
+        f"{path}: rows(spark) gives {shown(value)}, and not a DataFrame. Write: return "
+        "spark.readStream…, or for several "
         "inputs a dict of them by their names."
     )
 
@@ -92,7 +96,8 @@ def not_rows(path: str, value: object) -> PlanError:
 def no_sql() -> PlanError:
     """The extra is not installed."""
     return PlanError(
-        "SQL needs the package sqlglot. Say: pip install 'pyspark-eventide[sql]'. Or write the pipeline in Python (job.py)."
+        "SQL needs the package sqlglot. Say: pip install 'pyspark-eventide[sql]'. Or write the "
+        "pipeline in Python (job.py)."
     )
 
 
@@ -100,6 +105,27 @@ def unnamed_tables(names: Sequence[str]) -> PlanError:
     """A statement over several tables, and rows without a name."""
     sources = " ".join(f"--source {name}=KIND:PLACE" for name in names)
     return PlanError(f"The statement reads {', '.join(map(repr, names))}. Give each its source: {sources}.")
+
+
+def unnamed_inputs(names: Sequence[str]) -> PlanError:
+    """A pipeline with several inputs, and one source without a name."""
+    sources = " ".join(f"--source {name}=KIND:PLACE" for name in names)
+    return PlanError(f"The pipeline has the inputs {', '.join(map(repr, names))}. Give each its source: {sources}.")
+
+
+def named_input(name: str) -> PlanError:
+    """A name for the source of a pipeline with one input."""
+    return PlanError(f"--source {name}=…: the pipeline has one input, which has no name. Write --source KIND:PLACE.")
+
+
+def unknown_input(name: str, known: Sequence[str]) -> PlanError:
+    """A source for an input that does not exist."""
+    return PlanError(f"--source {name}=…: there is no input {name!r}. {did_you_mean(name, known)}")
+
+
+def missing_source(name: str) -> PlanError:
+    """An input without a source."""
+    return PlanError(f"The input {name!r} has no source. Add --source {name}=KIND:PLACE.")
 
 
 def replays_python() -> PlanError:
@@ -151,8 +177,8 @@ def unnamed_sources() -> PlanError:
 def no_files(path: str) -> PlanError:
     """A directory without files: nobody knows the columns."""
     return PlanError(
-        f"There are no files in {path!r} yet, so their columns are not known. Say what they are: "
-        "…?schema=ts timestamp, shop string, price double."
+        f"There are no files in {path!r} yet, so their columns are not known. Create the directory and name the "
+        "columns: …?schema=ts timestamp, shop string, price double."
     )
 
 
@@ -200,7 +226,17 @@ def only_for_skip(action: str) -> PlanError:
 
 def takes_nothing(action: str, value: str) -> PlanError:
     """A command to a query with more than it can use."""
-    return PlanError(f"control … {action} takes no {value!r}. Say: eventide control CHECKPOINT {action}")
+    return PlanError(f"control … {action} takes no {shown(value)}. Say: eventide control CHECKPOINT {action}")
+
+
+def unknown_origin(action: str, origin: str | None, known: Sequence[str], *, more: int = 0) -> PlanError:
+    """A command that names an origin which has never sent a row; ``more`` origins exist than are known here."""
+    if origin is None:
+        return PlanError(f"control … {action}: this watermark has origins, so name one. {did_you_mean('', known)}")
+    if not known:
+        return PlanError(f"control … {action} {origin}: this watermark has no origins. Nothing was changed.")
+    others = f" There are {more:,} more." if more > 0 else ""
+    return PlanError(f"control … {action} {origin}: there is no such origin. {did_you_mean(origin, known)}{others}")
 
 
 def no_history(path: str) -> PlanError:

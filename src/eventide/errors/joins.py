@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
+from eventide.errors.values import shown
+
+
+@contextmanager
+def naming_input(name: str | None) -> Iterator[None]:
+    """Add the name of an input to an error about its rows; None: there is only one input.
+
+    >>> with naming_input("left"):
+    ...     raise PlanError("there is no column 'ts'.")
+    Traceback (most recent call last):
+    eventide.errors.kinds.PlanError: input 'left': there is no column 'ts'.
+    """
+    try:
+        yield
+    except (PlanError, DataError) as cause:
+        if name is None:
+            raise
+        raise type(cause)(f"input {name!r}: {cause}") from cause
 
 
 def key_is_a_side(name: str) -> PlanError:
@@ -23,14 +42,14 @@ def unequal_keys(left: str, ours: str, found: object, right: str, theirs: str, o
     )
 
 
-def said_too_early(what: str, setting: str) -> PlanError:
+def said_too_early(what: str, name: str, setting: str) -> PlanError:
     """A setting of windows on a stream that is one of several inputs would be forgotten."""
     how = {
         "union": f"say .{setting}() after ev.union(…)",
         "join": "a join tells each pair once, when its second row comes: leave it out",
         "process": "a processor decides for itself: leave it out",
     }.get(what, f"give it to ev.{what}(…) itself, as trigger=, lateness= or mode=")
-    return PlanError(f"{what}: .{setting}() of one input has no effect: {how}.")
+    return PlanError(f"{what}: .{setting}() of the input {name!r} has no effect: {how}.")
 
 
 def retention_by_time_only(side: str) -> PlanError:
@@ -72,13 +91,13 @@ def discarding_sessions() -> PlanError:
     )
 
 
-def retained_apart(what: str) -> PlanError:
+def retained_apart(what: str, name: str) -> PlanError:
     """One of several inputs has a retention, but what is kept is kept of all of them together."""
     mend = {
         "union": "windows hold the rows of all: say .retain(…) after ev.union(…)",
         "process": "a processor keeps what it puts into its state: remove it there, with a timer",
     }.get(what, "windows hold the rows of all: bound them with lateness=")
-    return PlanError(f"{what}: .retain(…) of one input has no effect. {mend[0].upper()}{mend[1:]}.")
+    return PlanError(f"{what}: .retain(…) of the input {name!r} has no effect. {mend[0].upper()}{mend[1:]}.")
 
 
 def unequal_key_counts(what: str, left: Sequence[str], right: Sequence[str]) -> PlanError:
@@ -97,23 +116,27 @@ def no_key(what: str) -> PlanError:
 def bad_on(what: str, on: object) -> PlanError:
     """``on`` is neither names nor pairs of names."""
     return PlanError(
-        f"{what}: on={on!r} is not a column name, a list of names that both sides have, or a dict that says which "
+        f"{what}: on={shown(on)} is not a column name, a list of names that both sides have, or a dict that says which "
         "column of the left side equals which of the right."
     )
 
 
-def not_streams(what: str, given: object) -> PlanError:
-    """Something else than streams was given."""
+def not_streams(what: str, name: str, given: object) -> PlanError:
+    """Something else than a plain stream was given as an input."""
+    if type(given).__name__ == "Stream":
+        return PlanError(
+            f"{what}: the input {name!r} already has windows or inputs. Give it before .window(…) is called"
+        )
     return PlanError(
-        f"{what}: {given!r} is not a stream. Give it what ev.stream(time=…, key=…, watermark=…) makes, before any "
-        "window is said."
+        f"{what}: the input {name!r} is {shown(given)}, and not a stream. Give it what ev.stream(time=…, key=…, "
+        "watermark=…) returns, before .window(…) is called."
     )
 
 
 def unknown_how(what: str, how: object) -> PlanError:
     """``how`` is not a kind of join."""
     known = ["inner", "left", "right", "full"]
-    return PlanError(f"{what}: how={how!r} is not known. {did_you_mean(str(how), known)}")
+    return PlanError(f"{what}: how={shown(how)} is not known. {did_you_mean(str(how), known)}")
 
 
 def no_mode(what: str) -> PlanError:
@@ -127,13 +150,14 @@ def no_mode(what: str) -> PlanError:
 def unknown_mode(what: str, mode: object) -> PlanError:
     """No accumulation mode."""
     known = ["accumulating", "discarding", "retracting"]
-    return PlanError(f"{what}: mode={mode!r} is not known. {did_you_mean(str(mode), known)}")
+    return PlanError(f"{what}: mode={shown(mode)} is not known. {did_you_mean(str(mode), known)}")
 
 
 def outer_discarding(how: str) -> PlanError:
     """A padded row that was told could not be taken back."""
     return PlanError(
-        f"window_join(how={how!r}): in discarding mode a row that was padded early could not be taken back when its "
+        f"window_join(how={shown(how)}): in discarding mode a row that was padded early could not be "
+        "taken back when its "
         "partner comes. Choose mode='retracting', or leave the trigger out so that each window fires once."
     )
 
@@ -193,19 +217,24 @@ def unequal_lengths(lengths: Sequence[int]) -> PlanError:
 def bad_within(within: object) -> PlanError:
     """``within`` is neither a duration nor two of them."""
     return PlanError(
-        f"join: within={within!r} is not a duration or a pair of them. Say how far right.time may lie from left.time: "
+        f"join: within={shown(within)} is not a duration or a pair of them. Say how far right.time "
+        "may lie from left.time: "
         "within=('-1 minute', '1 hour'), or within='5 minutes' for either direction."
     )
 
 
 def empty_interval(within: object) -> PlanError:
     """No two rows could meet."""
-    return PlanError(f"join: within={within!r} holds nothing: its lower bound lies above the upper one. Swap them.")
+    return PlanError(
+        f"join: within={shown(within)} holds nothing: its lower bound lies above the upper one. Swap them."
+    )
 
 
 def interval_too_long(bound: object) -> PlanError:
     """Beside an instant, the bound would not fit into 64 bits."""
-    return PlanError(f"join: within has the bound {bound!r}, which is longer than 36,000 years. Choose a shorter one.")
+    return PlanError(
+        f"join: within has the bound {shown(bound)}, which is longer than 36,000 years. Choose a shorter one."
+    )
 
 
 def unbounded(side: str) -> PlanError:
@@ -228,7 +257,7 @@ def retained_already(side: str) -> PlanError:
 def bad_where(where: object) -> PlanError:
     """``where`` is no expression."""
     return PlanError(
-        f"join: where={where!r} is not an expression of Polars over the columns of the joined rows, such as "
+        f"join: where={shown(where)} is not an expression of Polars over the columns of the joined rows, such as "
         "pl.col('price') > pl.col('price_right')."
     )
 
@@ -255,13 +284,13 @@ def where_not_boolean(found: object) -> PlanError:
 
 def bad_max_matches(given: object) -> PlanError:
     """``max_matches`` is no count."""
-    return PlanError(f"join: max_matches={given!r} is not a count of rows above zero.")
+    return PlanError(f"join: max_matches={shown(given)} is not a count of rows above zero.")
 
 
 def too_many_matches(most: int, key: object, many: int) -> DataError:
     """A bundle gives more pairs than memory should hold."""
     return DataError(
-        f"join: one bundle gives more than {most:,} pairs of rows; the key {key!r} alone gives {many:,} or more. "
+        f"join: one bundle gives more than {most:,} pairs of rows; the key {shown(key)} alone gives {many:,} or more. "
         "Narrow within, join on more columns, leave such keys out, or raise max_matches."
     )
 
@@ -277,6 +306,7 @@ def within_or_over() -> PlanError:
 def bad_over(over: object) -> PlanError:
     """``over`` does not look back."""
     return PlanError(
-        f"join: over={over!r} does not say how far to look back. Give ev.rows(n) or ev.range(length); for rows of the "
+        f"join: over={shown(over)} does not say how far to look back. Give ev.rows(n) or "
+        "ev.range(length); for rows of the "
         "same window use ev.window_join."
     )

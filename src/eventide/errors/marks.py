@@ -7,6 +7,7 @@ from typing import Any
 
 from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, EventideError, PlanError, did_you_mean
+from eventide.errors.values import shown
 from eventide.time import FIRST, LAST, format_instant
 
 
@@ -196,7 +197,7 @@ def other_format(url: str, found: object, known: int) -> DataError:
 
 def bad_segments(value: object) -> PlanError:
     """No number of segments."""
-    return PlanError(f"create_stream(segments={value!r}): it must be a whole number, 1 or more.")
+    return PlanError(f"create_stream(segments={shown(value)}): it must be a whole number, 1 or more.")
 
 
 def not_an_address(address: str) -> PlanError:

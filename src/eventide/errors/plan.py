@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
+from eventide.errors.values import shown
 
 
 def no_window() -> PlanError:
@@ -27,19 +28,19 @@ def another_mode(mode: str, before: str) -> PlanError:
 
 def bad_key(key: object) -> PlanError:
     """A key that is no column."""
-    return PlanError(f"key={key!r}: a key is a column name, or a list of column names.")
+    return PlanError(f"key={shown(key)}: a key is a column name, or a list of column names.")
 
 
 def bad_time(time: object) -> PlanError:
     """A time that is no column."""
     return PlanError(
-        f"time={time!r}: name the column of the event time, or say time=ev.ingestion_time() where there is none."
+        f"time={shown(time)}: name the column of the event time, or say time=ev.ingestion_time() where there is none."
     )
 
 
 def not_a_watermark(value: object) -> PlanError:
     """Something that is no watermark strategy."""
-    return PlanError(f"watermark={value!r}: use a strategy such as watermark=ev.lag('30 seconds').")
+    return PlanError(f"watermark={shown(value)}: use a strategy such as watermark=ev.lag('30 seconds').")
 
 
 def twice_in_key(column: str) -> PlanError:
@@ -64,7 +65,7 @@ def no_name() -> PlanError:
 
 def bad_output_time(value: object) -> PlanError:
     """at= is not known."""
-    return PlanError(f".window(at={value!r}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
+    return PlanError(f".window(at={shown(value)}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
 
 
 def latest_of_nothing() -> PlanError:
@@ -195,7 +196,7 @@ def clock_is_given() -> PlanError:
 
 def clock_is_no_list(value: object) -> PlanError:
     """A clock that is no list."""
-    return PlanError(f"clock={value!r}: give a list with the batch time of each bundle.")
+    return PlanError(f"clock={shown(value)}: give a list with the batch time of each bundle.")
 
 
 def no_numbers(watermark: str) -> PlanError:
@@ -221,7 +222,7 @@ def nothing_retained() -> PlanError:
 
 def not_a_bound(name: str, value: object) -> PlanError:
     """A bound that is no positive integer."""
-    return PlanError(f".retain({name}={value!r}): give an integer of at least 1.")
+    return PlanError(f".retain({name}={shown(value)}): give an integer of at least 1.")
 
 
 def pieces_not_retained() -> PlanError:

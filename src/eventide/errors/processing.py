@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from eventide.errors.kinds import DataError, PlanError, did_you_mean
+from eventide.errors.kinds import DataError, EventideError, PlanError, did_you_mean
+from eventide.errors.user_code import user_line
+from eventide.errors.values import shown
 
 
 def not_a_processor(given: object) -> PlanError:
@@ -12,7 +14,8 @@ def not_a_processor(given: object) -> PlanError:
     if isinstance(given, type):
         return PlanError(f".process({given.__name__}): give it a processor, not its class: {given.__name__}(…).")
     return PlanError(
-        f".process({given!r}): this is no processor. Derive a class from ev.Processor (by columns) or ev.RowProcessor "
+        f".process({shown(given)}): this is no processor. Derive a class from ev.Processor (by "
+        "columns) or ev.RowProcessor "
         "(row by row), and give an instance of it."
     )
 
@@ -32,7 +35,9 @@ def cannot_copy(processor: str, cause: BaseException) -> PlanError:
 
 def bad_schema(what: str, given: object) -> PlanError:
     """A schema that does not name columns and their types."""
-    return PlanError(f"{what}={given!r}: name the columns and their types, as in {{'shop': pl.String, 'n': pl.Int64}}.")
+    return PlanError(
+        f"{what}={shown(given)}: name the columns and their types, as in {{'shop': pl.String, 'n': pl.Int64}}."
+    )
 
 
 def no_output(what: str) -> PlanError:
@@ -57,7 +62,7 @@ def key_is_of_timers(column: str) -> PlanError:
 
 def unknown_choice(option: str, given: object, known: Iterable[str]) -> PlanError:
     """An option with a value that it does not have."""
-    return PlanError(f".process({option}={given!r}): {did_you_mean(str(given), known)}")
+    return PlanError(f".process({option}={shown(given)}): {did_you_mean(str(given), known)}")
 
 
 def only_row_by_row(processor: str) -> PlanError:
@@ -88,8 +93,14 @@ def key_hidden(edge: str, column: str, own: str) -> PlanError:
 
 def processor_failed(processor: str, method: str, row: Mapping[str, object] | None, cause: BaseException) -> DataError:
     """A user's processor raised."""
-    where = "" if row is None else f"; the first row of the call was {dict(row)!r}"
-    return DataError(f"{processor}.{method} failed: {_said(cause)}{where}")
+    first = "" if row is None else f"; the first row of the call was {dict(row)!r}"
+    return DataError(f"{processor}.{method} failed{_at(cause)}: {_said(cause)}{first}")
+
+
+def misused(processor: str, method: str, cause: EventideError) -> EventideError:
+    """A user's processor called Eventide in a way that does not work."""
+    where = _at(cause)
+    return type(cause)(f"{cause} (in {processor}.{method}{where})") if where else cause
 
 
 def not_a_frame(processor: str, call: str, given: object) -> DataError:
@@ -120,7 +131,7 @@ def misfit(processor: str, call: str, column: str, found: object, wanted: object
 
 def row_misfit(column: str, dtype: object, value: object) -> DataError:
     """A value that is not of the declared type."""
-    return DataError(f"{column!r} is {value!r}, which is not {dtype} as declared")
+    return DataError(f"{column!r} is {shown(value)}, which is not {dtype} as declared")
 
 
 def unknown_column(column: str, known: Iterable[str]) -> DataError:
@@ -177,14 +188,15 @@ def mark_went_back(processor: str, key: int, before: str, after: str) -> DataErr
 def not_a_mark(processor: str, method: str, given: object) -> DataError:
     """Something else than watermarks was returned."""
     return DataError(
-        f"{processor}.{method} returned {given!r}. Return the watermarks to send on: a tuple of ev.Watermark, or () to "
+        f"{processor}.{method} returned {shown(given)}. Return the watermarks to send on: a tuple of "
+        "ev.Watermark, or () to "
         "hold them."
     )
 
 
 def not_async(given: object) -> PlanError:
     """A function that is not asynchronous."""
-    return PlanError(f".map_async({given!r}): give it a function that is written with `async def`.")
+    return PlanError(f".map_async({shown(given)}): give it a function that is written with `async def`.")
 
 
 def column_retyped(function: str, column: str, was: object, wanted: object) -> PlanError:
@@ -218,7 +230,13 @@ def answer_unfit(function: str, cause: BaseException) -> str:
 
 def row_failed(processor: str, method: str, cause: BaseException) -> str:
     """Why a row is a dead letter, in one line."""
-    return f"{_said(cause)} (in {processor}.{method})"
+    found = user_line(cause)
+    return f"{_said(cause)} (in {processor}.{method}{'' if found is None else f', line {found[1]}'})"
+
+
+def _at(cause: BaseException) -> str:
+    found = user_line(cause)
+    return "" if found is None else f" at {found[0]}, line {found[1]}"
 
 
 def _said(cause: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventide.errors.kinds import DataError, EventideError, PlanError
+from eventide.errors.values import shown
 
 
 class SegmentsLostError(EventideError):
@@ -62,17 +63,19 @@ def unknown_group(stream: str, group: str) -> PlanError:
 
 def unknown_start(value: object) -> PlanError:
     """No place to begin."""
-    return PlanError(f"{value!r} is not a place to begin: say 'earliest', 'latest', or give a cut such as {{0: 120}}.")
+    return PlanError(
+        f"{shown(value)} is not a place to begin: say 'earliest', 'latest', or give a cut such as {{0: 120}}."
+    )
 
 
 def bad_rows(value: object) -> PlanError:
     """No number of rows."""
-    return PlanError(f"read(rows={value!r}): it must be a whole number, 1 or more.")
+    return PlanError(f"read(rows={shown(value)}): it must be a whole number, 1 or more.")
 
 
 def not_a_name(what: str, value: object) -> PlanError:
     """An id that is no text."""
-    return PlanError(f"{what}={value!r}: it must be a text that is not empty.")
+    return PlanError(f"{what}={shown(value)}: it must be a text that is not empty.")
 
 
 def reserved_columns(stream: str, names: Sequence[str]) -> PlanError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventide.errors.kinds import PlanError
+from eventide.errors.values import shown
 
 
 def bad_java_home(home: str, oldest: int, why: str) -> PlanError:
@@ -32,7 +33,7 @@ def no_spark() -> PlanError:
 
 def not_a_count(name: str, value: object) -> PlanError:
     """A number of cores or partitions that is none."""
-    return PlanError(f"session({name}={value!r}): {name} must be an integer of at least 1.")
+    return PlanError(f"session({name}={shown(value)}): {name} must be an integer of at least 1.")
 
 
 def cores_and_master(cores: object, master: str) -> PlanError:

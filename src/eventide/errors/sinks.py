@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
+from eventide.errors.values import shown
 
 _KNOWN = (
     "Use one of eventide.sinks (table, files, stream, spark_format, console, memory, noop), or a function "
@@ -15,7 +16,7 @@ _KNOWN = (
 
 def not_a_sink(value: object) -> PlanError:
     """Something that rows cannot be written to."""
-    return PlanError(f"{value!r} ({type(value).__name__}) is not a sink. {_KNOWN}.")
+    return PlanError(f"{shown(value)} ({type(value).__name__}) is not a sink. {_KNOWN}.")
 
 
 def unknown_sink(name: str) -> PlanError:
@@ -44,7 +45,7 @@ def wrong_arguments(function: object) -> PlanError:
 
 def bad_option(sink: str, option: str, value: object, need: str) -> PlanError:
     """An option that is out of its range."""
-    return PlanError(f"sinks.{sink}({option}={value!r}): it must be {need}.")
+    return PlanError(f"sinks.{sink}({option}={shown(value)}): it must be {need}.")
 
 
 def second_output(sink: str, first: str, second: str) -> PlanError:
@@ -121,7 +122,7 @@ def unknown_columns(names: Iterable[str], known: Sequence[str]) -> PlanError:
 
 def not_columns(value: object) -> PlanError:
     """Something that is no list of names."""
-    return PlanError(f"sinks.table(columns={value!r}): give a list of names, such as columns=['n', 'pane_at'].")
+    return PlanError(f"sinks.table(columns={shown(value)}): give a list of names, such as columns=['n', 'pane_at'].")
 
 
 def no_columns() -> PlanError:

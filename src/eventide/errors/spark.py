@@ -131,6 +131,14 @@ def stopped(kind: str, message: str) -> EventideError:
     return PlanError(message) if kind == "PlanError" else DataError(message)
 
 
+def workers_lack_eventide(module: str) -> PlanError:
+    """A worker has no Eventide, or another project of that name."""
+    return PlanError(
+        f"The workers cannot import Eventide ({module}): it is not installed there, or the module eventide is another "
+        "project. Install pyspark-eventide on them."
+    )
+
+
 def no_session(what: str) -> PlanError:
     """No SparkSession is active."""
     return PlanError(f"{what} needs a SparkSession: make one with ev.session(), or give one as spark=.")

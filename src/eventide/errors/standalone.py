@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eventide.errors.kinds import DataError, PlanError, Refused, did_you_mean
+from eventide.errors.values import shown
 
 
 def condition_without_join() -> PlanError:
@@ -33,7 +34,7 @@ def no_key(operator: str) -> PlanError:
 
 def bad_column(operator: str, role: str, value: object) -> PlanError:
     """A column that is no name."""
-    return PlanError(f"{operator}: {role}={value!r} is no column. Give its name.")
+    return PlanError(f"{operator}: {role}={shown(value)} is no column. Give its name.")
 
 
 def bad_offset_type(column: str, dtype: object) -> PlanError:
@@ -62,7 +63,7 @@ def unknown_retention(name: str) -> PlanError:
 
 def bad_retention(value: object) -> PlanError:
     """A retention that is no mapping."""
-    return PlanError(f"retain={value!r}: say retain={{'time': '1 hour'}}, retain={{'rows': 1000}}, or both.")
+    return PlanError(f"retain={shown(value)}: say retain={{'time': '1 hour'}}, retain={{'rows': 1000}}, or both.")
 
 
 def retention_in_time_of_rows() -> PlanError:
@@ -185,4 +186,4 @@ def no_time(operator: str) -> PlanError:
 
 def bad_size(value: object) -> PlanError:
     """A window that is neither small nor large."""
-    return PlanError(f"size={value!r}: {did_you_mean(str(value), ['small', 'large'])}")
+    return PlanError(f"size={shown(value)}: {did_you_mean(str(value), ['small', 'large'])}")

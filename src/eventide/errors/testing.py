@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eventide.errors.kinds import PlanError, did_you_mean
+from eventide.errors.values import shown
 
 
 def no_such_field(word: str, name: str, known: Iterable[str]) -> PlanError:
@@ -14,12 +15,12 @@ def no_such_field(word: str, name: str, known: Iterable[str]) -> PlanError:
 
 def bad_window(value: object) -> PlanError:
     """A window that is no pair."""
-    return PlanError(f"window={value!r}: a window is written (start, end), such as window=('12:00', '12:02').")
+    return PlanError(f"window={shown(value)}: a window is written (start, end), such as window=('12:00', '12:02').")
 
 
 def not_a_pane(value: object) -> PlanError:
     """expect() of something else."""
-    return PlanError(f".expect({value!r}): expect panes, such as pane(user='a', total=5), or retraction(…).")
+    return PlanError(f".expect({shown(value)}): expect panes, such as pane(user='a', total=5), or retraction(…).")
 
 
 def not_a_row(value: object) -> PlanError:

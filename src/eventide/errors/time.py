@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eventide.errors.kinds import PlanError, did_you_mean
+from eventide.errors.values import shown
 
 _WRITE_DURATION = "Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M', or a timedelta."
 _WRITE_INSTANT = "Write an instant such as '2024-05-01T12:00:00Z', or give a datetime or a date."
@@ -12,12 +13,12 @@ _WRITE_INSTANT = "Write an instant such as '2024-05-01T12:00:00Z', or give a dat
 
 def duration_without_unit(what: str, value: float) -> PlanError:
     """A bare number, which could be seconds, milliseconds or minutes."""
-    return PlanError(f"{what}={value!r} has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.")
+    return PlanError(f"{what}={shown(value)} has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.")
 
 
 def duration_of_wrong_type(what: str, value: object) -> PlanError:
     """Neither text nor a timedelta."""
-    return PlanError(f"{what}={value!r} is a {type(value).__name__}, not a duration. {_WRITE_DURATION}")
+    return PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not a duration. {_WRITE_DURATION}")
 
 
 def unreadable_duration(what: str, text: str) -> PlanError:
@@ -27,14 +28,14 @@ def unreadable_duration(what: str, text: str) -> PlanError:
 
 def unknown_unit(what: str, text: str, unit: str, known: Iterable[str]) -> PlanError:
     """A misspelt unit of time."""
-    return PlanError(f"{what}={text!r}: there is no unit of time {unit!r}. {did_you_mean(unit.lower(), known)}")
+    return PlanError(f"{what}={text!r}: there is no unit of time {shown(unit)}. {did_you_mean(unit.lower(), known)}")
 
 
 def no_fixed_length(what: str, text: str, unit: str) -> PlanError:
     """Months and years have no fixed length."""
     return PlanError(
         f"{what}={text!r}: a {unit} has no fixed length, so it cannot be a duration. "
-        f"For windows of whole {unit}s use calendar({unit!r}); otherwise write days, such as '30 days'."
+        f"For windows of whole {unit}s use calendar({shown(unit)}); otherwise write days, such as '30 days'."
     )
 
 
@@ -45,27 +46,27 @@ def finer_than_microsecond(what: str, text: str) -> PlanError:
 
 def duration_too_long(what: str, value: object) -> PlanError:
     """Beyond 64 bits of microseconds."""
-    return PlanError(f"{what}={value!r} is too long: a duration is at most 292 thousand years.")
+    return PlanError(f"{what}={shown(value)} is too long: a duration is at most 292 thousand years.")
 
 
 def zero_duration(what: str, value: object) -> PlanError:
     """Zero where time must pass."""
-    return PlanError(f"{what}={value!r} must be longer than zero.")
+    return PlanError(f"{what}={shown(value)} must be longer than zero.")
 
 
 def negative_duration(what: str, value: object) -> PlanError:
     """Below zero where time must pass."""
-    return PlanError(f"{what}={value!r} must not be negative.")
+    return PlanError(f"{what}={shown(value)} must not be negative.")
 
 
 def instant_without_unit(what: str, value: float) -> PlanError:
     """A bare number, which could be seconds or milliseconds."""
-    return PlanError(f"{what}={value!r} could be seconds, milliseconds or microseconds. {_WRITE_INSTANT}")
+    return PlanError(f"{what}={shown(value)} could be seconds, milliseconds or microseconds. {_WRITE_INSTANT}")
 
 
 def instant_of_wrong_type(what: str, value: object) -> PlanError:
     """Neither text nor a datetime nor a date."""
-    return PlanError(f"{what}={value!r} is a {type(value).__name__}, not an instant. {_WRITE_INSTANT}")
+    return PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not an instant. {_WRITE_INSTANT}")
 
 
 def unreadable_instant(what: str, text: str) -> PlanError:
@@ -92,9 +93,9 @@ def unknown_zone(tz: str, known: Iterable[str]) -> PlanError:
     hint = did_you_mean(tz, known)
     if not hint.startswith("Did you mean"):
         hint = "Use a name of the IANA database, such as 'Europe/Berlin' or 'UTC'."
-    return PlanError(f"There is no time zone {tz!r}. {hint}")
+    return PlanError(f"There is no time zone {shown(tz)}. {hint}")
 
 
 def unknown_calendar_unit(unit: str, known: Iterable[str]) -> PlanError:
     """A misspelt calendar unit."""
-    return PlanError(f"There is no calendar unit {unit!r}. {did_you_mean(unit, known)}")
+    return PlanError(f"There is no calendar unit {shown(unit)}. {did_you_mean(unit, known)}")

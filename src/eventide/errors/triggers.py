@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from eventide.errors.kinds import PlanError
+from eventide.errors.values import shown
 
 
 def not_a_count(n: object) -> PlanError:
     """A count that is no positive integer."""
-    return PlanError(f"after_count({n!r}): the number of rows must be an integer of at least 1.")
+    return PlanError(f"after_count({shown(n)}): the number of rows must be an integer of at least 1.")
 
 
 def not_a_trigger(where: str, value: object) -> PlanError:
     """Something that is no trigger was given."""
     hint = f" Call it: {value.__name__}(…)." if callable(value) and hasattr(value, "__name__") else ""
     return PlanError(
-        f"{where} needs a trigger such as ev.after_watermark() or ev.every('10 seconds'), not {value!r}.{hint}"
+        f"{where} needs a trigger such as ev.after_watermark() or ev.every('10 seconds'), not {shown(value)}.{hint}"
     )
 
 

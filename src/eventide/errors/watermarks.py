@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
+from eventide.errors.values import shown
 from eventide.time import format_instant
 
 
 def bad_key(value: object) -> PlanError:
     """A watermark key that does not fit a byte."""
     return PlanError(
-        f"watermark_key={value!r} is not a watermark key: it must be an integer from 0 to 255. "
+        f"watermark_key={shown(value)} is not a watermark key: it must be an integer from 0 to 255. "
         "Streams whose rows share one time column share a key; give every other stream a key of its own."
     )
 
@@ -20,7 +21,7 @@ def bad_key(value: object) -> PlanError:
 def bad_time(value: object) -> PlanError:
     """A watermark whose time is no instant."""
     return PlanError(
-        f"Watermark time {value!r} is not an instant: it must be an integer of microseconds since the epoch, "
+        f"Watermark time {shown(value)} is not an instant: it must be an integer of microseconds since the epoch, "
         "within 64 bits. eventide.time.instant() reads text and datetimes."
     )
 
@@ -33,7 +34,7 @@ def unknown_option(strategy: str, name: str, known: Iterable[str]) -> PlanError:
 def not_a_column(strategy: str, option: str, value: object) -> PlanError:
     """Something that is no column name where one is needed."""
     return PlanError(
-        f"{strategy}(): {option}={value!r} is a {type(value).__name__}, not the name of a column. "
+        f"{strategy}(): {option}={shown(value)} is a {type(value).__name__}, not the name of a column. "
         f"Write {option}='some_column'."
     )
 
@@ -54,7 +55,7 @@ def column_used_twice(strategy: str, column: str, options: Iterable[str]) -> Pla
 def unknown_return(strategy: str, value: object) -> PlanError:
     """``on_return`` is neither hold nor catch_up."""
     return PlanError(
-        f"{strategy}(): on_return={value!r} is not known. {did_you_mean(str(value), ['hold', 'catch_up'])} "
+        f"{strategy}(): on_return={shown(value)} is not known. {did_you_mean(str(value), ['hold', 'catch_up'])} "
         "'hold': the watermark waits for an origin that returns behind it; "
         "'catch_up': that origin is left out until it has caught up, and its rows may be late."
     )
@@ -63,7 +64,7 @@ def unknown_return(strategy: str, value: object) -> PlanError:
 def bad_first_chunk(strategy: str, value: object) -> PlanError:
     """Chunks are counted from a number, usually 1."""
     return PlanError(
-        f"{strategy}(): first_chunk={value!r} is not a chunk number: it must be an integer of at least 0. "
+        f"{strategy}(): first_chunk={shown(value)} is not a chunk number: it must be an integer of at least 0. "
         "Write first_chunk=0 if chunks are counted from zero, and leave it out if they are counted from one."
     )
 
@@ -71,7 +72,7 @@ def bad_first_chunk(strategy: str, value: object) -> PlanError:
 def bad_expected_origins(strategy: str, value: object) -> PlanError:
     """Neither a number nor names."""
     return PlanError(
-        f"{strategy}(): expect_origins={value!r} is neither a number of origins nor their names. "
+        f"{strategy}(): expect_origins={shown(value)} is neither a number of origins nor their names. "
         "Write expect_origins=8, or expect_origins=['berlin', 'paris']."
     )
 
@@ -161,7 +162,7 @@ def too_few_inputs(count: int) -> PlanError:
 
 def bad_async_option(name: str, value: object, need: str) -> PlanError:
     """A limit of the async map that limits nothing."""
-    return PlanError(f"map_async(): {name}={value!r} must be {need}.")
+    return PlanError(f"map_async(): {name}={shown(value)} must be {need}.")
 
 
 def async_map_full(capacity: int) -> DataError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventide.errors.kinds import PlanError, did_you_mean
+from eventide.errors.values import shown
 
 
 def steps_do_not_fill(step: int, size: int) -> PlanError:
@@ -25,13 +26,13 @@ def too_many_windows(name: str, count: int, most: int) -> PlanError:
 
 def unknown_unit(unit: object, known: Sequence[str]) -> PlanError:
     """A calendar unit that does not exist."""
-    return PlanError(f"calendar(): there is no unit {unit!r}. {did_you_mean(str(unit), known)}")
+    return PlanError(f"calendar(): there is no unit {shown(unit)}. {did_you_mean(str(unit), known)}")
 
 
 def unknown_touching(value: object) -> PlanError:
     """``touching`` is neither merge nor split."""
     return PlanError(
-        f"sessions(): touching={value!r} is not known. {did_you_mean(str(value), ['merge', 'split'])} "
+        f"sessions(): touching={shown(value)} is not known. {did_you_mean(str(value), ['merge', 'split'])} "
         "'merge': rows exactly gap apart are one session; 'split': they are two."
     )
 
@@ -47,7 +48,7 @@ def sessions_too_short(most: int, gap: int) -> PlanError:
 def not_a_row_count(name: str, value: object) -> PlanError:
     """A row count that is no positive integer."""
     return PlanError(
-        f"{name}={value!r} is not a number of rows: it must be an integer of at least 1. "
+        f"{name}={shown(value)} is not a number of rows: it must be an integer of at least 1. "
         "For windows in time use tumbling() or sliding()."
     )
 
@@ -55,7 +56,7 @@ def not_a_row_count(name: str, value: object) -> PlanError:
 def not_a_window(value: object) -> PlanError:
     """Something that is no window was given to .window()."""
     return PlanError(
-        f".window() needs a window such as ev.tumbling('1 minute'), not {value!r} ({type(value).__name__}). "
+        f".window() needs a window such as ev.tumbling('1 minute'), not {shown(value)} ({type(value).__name__}). "
         "A kind of your own implements ev.WindowKind: axis, shared, slice_of, windows_of, describe."
     )
 
@@ -111,12 +112,12 @@ def slice_is_no_integer(kind: str, dtype: object) -> PlanError:
 
 def no_zone(tz: object) -> PlanError:
     """A zone that is no name."""
-    return PlanError(f"calendar(tz={tz!r}): name a time zone, such as 'UTC' or 'Europe/Berlin'.")
+    return PlanError(f"calendar(tz={shown(tz)}): name a time zone, such as 'UTC' or 'Europe/Berlin'.")
 
 
 def not_an_offset(value: object) -> PlanError:
     """A first offset that is no integer."""
-    return PlanError(f"rows(first={value!r}): the first offset of an origin is an integer, mostly 0 or 1.")
+    return PlanError(f"rows(first={shown(value)}): the first offset of an origin is an integer, mostly 0 or 1.")
 
 
 def first_of_nothing(value: int) -> PlanError:
@@ -126,7 +127,9 @@ def first_of_nothing(value: int) -> PlanError:
 
 def not_an_offset_column(where: str, value: object) -> PlanError:
     """Offsets are in a column."""
-    return PlanError(f"{where}: offset={value!r} is no name of a column. Name the one that holds an origin's offsets.")
+    return PlanError(
+        f"{where}: offset={shown(value)} is no name of a column. Name the one that holds an origin's offsets."
+    )
 
 
 def no_offset_column(column: str, known: Sequence[str]) -> PlanError:

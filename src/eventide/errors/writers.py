@@ -7,16 +7,21 @@ from collections.abc import Sequence
 from eventide.errors.controller import TooLargeError
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 from eventide.errors.marks import SeatTakenError
+from eventide.errors.values import shown
 
 
 def unknown_noting(value: object) -> PlanError:
     """Neither of the ways to note time."""
-    return PlanError(f"Writer(note_time={value!r}): it must be 'manual' (you call note_time()) or 'auto' (wall clock).")
+    return PlanError(
+        f"Writer(note_time={shown(value)}): it must be 'manual' (you call note_time()) or 'auto' (wall clock)."
+    )
 
 
 def not_a_writer_id(value: object) -> PlanError:
     """An id that is no text."""
-    return PlanError(f"Writer(writer_id={value!r}): it must be a text that is not empty, the same after each restart.")
+    return PlanError(
+        f"Writer(writer_id={shown(value)}): it must be a text that is not empty, the same after each restart."
+    )
 
 
 def auto_without_id() -> PlanError:
@@ -26,7 +31,7 @@ def auto_without_id() -> PlanError:
 
 def bad_batch_rows(value: object) -> PlanError:
     """No number of rows."""
-    return PlanError(f"Writer(batch_rows={value!r}): it must be a whole number, 1 or more.")
+    return PlanError(f"Writer(batch_rows={shown(value)}): it must be a whole number, 1 or more.")
 
 
 def unknown_routing_column(name: str, known: Sequence[str]) -> PlanError:
@@ -37,7 +42,8 @@ def unknown_routing_column(name: str, known: Sequence[str]) -> PlanError:
 def not_a_routing_key(value: object) -> PlanError:
     """A key of one event that is no text."""
     return PlanError(
-        f"write(routing_key={value!r}): the key of one event must be a text. To route by a column of another type, "
+        f"write(routing_key={shown(value)}): the key of one event must be a text. To route by a "
+        "column of another type, "
         "name it once: Writer(…, routing_key='column')."
     )
 
@@ -101,7 +107,7 @@ def mixed_numbering(writer: str, own: bool) -> PlanError:
 
 def bad_sequence(value: object) -> PlanError:
     """No number of a batch."""
-    return PlanError(f"append(sequence={value!r}): it must be a whole number, from 1 to 2**62 - 1, that grows.")
+    return PlanError(f"append(sequence={shown(value)}): it must be a whole number, from 1 to 2**62 - 1, that grows.")
 
 
 def writer_closed(stream: str, writer: str) -> PlanError:

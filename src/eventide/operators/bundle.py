@@ -32,14 +32,14 @@ class Bundle:
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of the rows. ``rows = in_windows + late + dead``, always."""
+    """What became of the rows. ``rows = kept + late + dead``, always."""
 
     rows: int = 0
-    in_windows: int = 0
+    kept: int = 0  # in a window, in the join, or with the processor
     late: int = 0
     dead: dict[str, int] = field(default_factory=dict)
-    refined: int = 0  # of those in windows: behind the watermark, but within the lateness
-    unemitted: int = 0  # of those in windows: came after their trigger had finished (only with may_lose_data)
+    refined: int = 0  # of those kept: behind the watermark, but within the lateness
+    unemitted: int = 0  # of those kept: came after their trigger had finished (only with may_lose_data)
     panes: dict[str, int] = field(default_factory=dict)
     retractions: int = 0
 
@@ -47,7 +47,7 @@ class Counts:
         """Both together."""
         return Counts(
             self.rows + other.rows,
-            self.in_windows + other.in_windows,
+            self.kept + other.kept,
             self.late + other.late,
             _added(self.dead, other.dead),
             self.refined + other.refined,
@@ -59,7 +59,7 @@ class Counts:
     @property
     def balanced(self) -> bool:
         """Whether every row is accounted for."""
-        return self.rows == self.in_windows + self.late + sum(self.dead.values())
+        return self.rows == self.kept + self.late + sum(self.dead.values())
 
 
 @dataclass(frozen=True)

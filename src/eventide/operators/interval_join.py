@@ -28,7 +28,7 @@ from eventide.operators.pairing import pair_columns
 from eventide.operators.repeats import without_repeats
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
-from eventide.operators.windowed import check_columns
+from eventide.operators.windowed import check_inputs
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.state.pane_pages import PaneForm
@@ -51,8 +51,7 @@ class IntervalJoin(Saved):
 
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
-        for edge, own in enumerate(schemas):
-            check_columns(plan.at(edge), own)
+        check_inputs(plan, schemas)
         self._sided = Sided(plan, tuple(dict(schema) for schema in schemas))
         self.schemas = self._sided.schemas
         columns = pair_columns(plan.inputs, self.schemas, suffix=plan.suffix, reserved=("diff",))
@@ -239,7 +238,7 @@ class IntervalJoin(Saved):
             reasons.update(dict(letters[c.REASON].value_counts().iter_rows()))
         counts = Counts(
             rows=sum(stamp.rows for stamp in stamps),
-            in_windows=entered,
+            kept=entered,
             late=late.height,
             dead=dict(sorted(reasons.items())),
             panes={rows_out.ON_TIME: panes.height} if panes.height else {},

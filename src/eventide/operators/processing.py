@@ -25,7 +25,7 @@ from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
 from eventide.operators.saved import Saved
 from eventide.operators.saving import Saving, State
-from eventide.operators.windowed import check_columns
+from eventide.operators.windowed import check_inputs
 from eventide.panes import INSTANT
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.process_plan import ProcessPlan
@@ -57,8 +57,7 @@ class Processing(Saved):
 
     def __init__(self, plan: ProcessPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
-        for edge, own in enumerate(schemas):
-            check_columns(plan.at(edge), own)
+        check_inputs(plan, schemas)
         self._inputs = inputs_of(plan, schemas)
         self.schemas = self._inputs.schemas
         self.schema = self._inputs.schema
@@ -235,7 +234,7 @@ class Processing(Saved):
             promise=sent.get(plan.watermark.options.watermark_key, MIN),
             counts=Counts(
                 rows=sum(stamp.rows for stamp in stamps),
-                in_windows=sum(frame.height for frame in rows) - failed,
+                kept=sum(frame.height for frame in rows) - failed,
                 late=late.height,
                 dead=dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()),
                 panes={rows_out.ON_TIME: emitted.height} if emitted.height else {},

@@ -17,6 +17,7 @@ import polars as pl
 
 from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
+from eventide.errors import joins as join_errors
 from eventide.errors import plan as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import check_gap, check_offset, check_window, dead_letters, read_time
@@ -54,8 +55,7 @@ class WindowedAggregate(Saved):
 
     def __init__(self, plan: Plan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
-        for edge, own in enumerate(schemas):
-            check_columns(plan.at(edge), own)
+        check_inputs(plan, schemas)
         self._inputs = inputs_of(plan, schemas)
         self.schemas = self._inputs.schemas
         self.schema = schema = self._inputs.schema
@@ -326,13 +326,20 @@ def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, 
     timings = emitted.filter(pl.col("diff") > 0)[c.TIMING].value_counts().sort(c.TIMING) if emitted.height else None
     return Counts(
         rows=rows,
-        in_windows=outcome.entered,
+        kept=outcome.entered,
         late=late,
         dead=dead,
         unemitted=outcome.unemitted,
         panes=dict(timings.iter_rows()) if timings is not None else {},
         retractions=int((emitted["diff"] < 0).sum()),
     )
+
+
+def check_inputs(plan: Any, schemas: Sequence[Mapping[str, pl.DataType]]) -> None:
+    """Reject rows that lack what the plan reads; with several inputs the error names the one."""
+    for edge, (one, schema) in enumerate(zip(plan.edges, schemas, strict=False)):
+        with join_errors.naming_input(one.name if plan.inputs else None):
+            check_columns(plan.at(edge), schema)
 
 
 def check_columns(plan: OneInput, schema: Mapping[str, pl.DataType]) -> None:

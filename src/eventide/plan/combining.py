@@ -146,14 +146,14 @@ def _brought_together(
 
 
 def _checked(what: str, streams: Mapping[str, Any]) -> list[Input]:
-    for one in streams.values():
+    for name, one in streams.items():
         if not isinstance(one, Stream) or one._window is not None or one._inputs:
-            raise errors.not_streams(what, one)
+            raise errors.not_streams(what, name, one)
         said = {"trigger": one._trigger, "lateness": one._lateness, one._mode or "": one._mode}
-        for setting in (name for name, value in said.items() if value is not None):
-            raise errors.said_too_early(what, setting)
+        for setting in (setting for setting, value in said.items() if value is not None):
+            raise errors.said_too_early(what, name, setting)
         if "retain" in one._options and what != "join":
-            raise errors.retained_apart(what)
+            raise errors.retained_apart(what, name)
     return [Input(name, one._time, one._key, one._watermark, one._calls) for name, one in streams.items()]
 
 

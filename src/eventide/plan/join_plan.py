@@ -46,6 +46,8 @@ class JoinPlan:
     max_matches: int = 10_000_000
     last: int | None = None
 
+    operation = "join"
+    """What the plan does with rows, as metrics name it."""
     tells = "rows"
     """Each pair is told once, and there are no windows."""
     offset = None

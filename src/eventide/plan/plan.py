@@ -136,6 +136,11 @@ class Plan:
         return self.window.axis == "rows" or self.bounded or deduplicates
 
     @property
+    def operation(self) -> Literal["window"]:
+        """What the plan does with rows, as metrics name it."""
+        return "window"
+
+    @property
     def tells(self) -> Literal["windows", "pairs"]:
         """Whether there is one row for each key and window, or one for each pair of rows in it."""
         return "windows" if self.sides is None or self.sides.how is None else "pairs"

@@ -46,6 +46,8 @@ class ProcessPlan:
     sides: Sides | None = None
     calls: tuple[AsyncMap, ...] = ()
 
+    operation = "processor"
+    """What the plan does with rows, as metrics name it."""
     tells = "rows"
     """What is emitted is told once, and there are no windows."""
     offset = None

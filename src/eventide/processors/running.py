@@ -79,8 +79,11 @@ class Running:
     def _call(self, method: str, rows: pl.DataFrame | None, call: Callable[..., T], *given: Any) -> T:
         try:
             return call(*given)
-        except EventideError:
-            raise
+        except EventideError as cause:
+            located = errors.misused(self._context.who, method, cause)
+            if located is cause:
+                raise
+            raise located from cause
         except Exception as cause:
             row = None if rows is None else rows.select(pl.exclude(r"^__.*$")).row(0, named=True)
             raise errors.processor_failed(self._context.who, method, row, cause) from cause

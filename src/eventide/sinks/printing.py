@@ -36,9 +36,11 @@ def console(rows: int = 20) -> Sink:
 
 @dataclass(frozen=True)
 class ConsoleSink:
-    """Prints."""
+    """Prints. It needs no column to recognise a row by, so a query is printed with the columns that it selects."""
 
     rows: int
+
+    as_selected = True
 
     def __repr__(self) -> str:
         return f"console(rows={self.rows})"
@@ -61,7 +63,7 @@ class ConsoleSink:
 
 
 def _shown(schema: StructType, about: About) -> list[Field]:
-    fields = flat_fields(schema, panes=about.output == "panes")
+    fields = flat_fields(schema, panes=about.output == "panes" and about.tells != "rows")
     return [field for field in fields if field.path[0] != "pane" or len(field.path) == 1 or field.name in _SHOWN]
 
 
@@ -70,7 +72,7 @@ def _lines(frame: pl.DataFrame, about: About) -> tuple[list[str], list[list[str]
     names = frame.columns
     header = [name.removeprefix("pane_") if name in _SHOWN else name for name in names]
     lines = [[_cell(value) for value in row] for row in frame.rows()]
-    if about.output == "panes" and "window_start" in names:
+    if about.output == "panes" and about.tells != "rows" and "window_start" in names:
         at = names.index("window_start")
         header[at : at + 2] = ["window"]
         lines = [[*line[:at], f"[{line[at]}, {line[at + 1]})", *line[at + 2 :]] for line in lines]

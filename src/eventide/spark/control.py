@@ -1,7 +1,7 @@
 """The control stream: commands to a running query, in band and exactly once.
 
-A command is a small file in a directory beside the checkpoint, which the query reads as one more source. So a command
-belongs to a batch like any row does: it is logged, and a replay meets it again at the same place.
+A command is a small file in a directory next to the checkpoint, which the query reads as one more source. So a command
+belongs to a batch like any row does: it is logged, and a replay applies it again in the same batch.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import os
 import re
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.spark import page
+from eventide.spark.control_status import RunningLock, is_running, read_applied, write_applied
+from eventide.spark.metrics import BatchMetrics
 from eventide.spark.stage import Stage
 from eventide.spark.ticks import for_all_buckets
 from eventide.time import instant
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 
 
 class Control:
-    """Commands to the query of a checkpoint, running or not: one that is stopped obeys when it starts again.
+    """Commands to the query of a checkpoint. A stopped query applies them when it starts again.
+
+    Each command returns its id, by which ``applied`` finds the batch that applied it.
 
     >>> control = Control("/tmp/checkpoints/revenue")
     >>> control.place
@@ -37,23 +42,52 @@ class Control:
     def __init__(self, checkpoint: str | Path, spark: SparkSession | None = None) -> None:
         self.place = f"{os.fspath(checkpoint).rstrip('/')}/eventide/control"
         self._spark = spark
+        self._lock: RunningLock | None = None
 
-    def drain(self) -> None:
+    def drain(self) -> str:
         """End the stream: every open window fires and closes."""
-        self._send(do="drain")
+        return self._send(do="drain")
 
-    def skip_gap(self, origin: object = None, *, up_to: int | None = None) -> None:
+    def skip_gap(self, origin: object = None, *, up_to: int | None = None) -> str:
         """Do not wait any longer for sequence numbers of an origin that are missing (all up to ``up_to``)."""
-        self._send(do="skip", origin=_name(origin), up_to=up_to)
+        return self._send(do="skip", origin=_name(origin), up_to=up_to)
 
-    def retire(self, origin: object) -> None:
-        """Do not wait any longer for an origin that will not come back."""
-        self._send(do="retire", origin=_name(origin))
+    def retire(self, origin: object) -> str:
+        """Do not wait any longer for an origin that will not return."""
+        return self._send(do="retire", origin=_name(origin))
 
-    def note(self, watermark: int | str | datetime) -> None:
+    def note(self, watermark: int | str | datetime) -> str:
         """Raise the watermark: no event before it is expected any more."""
         time_ = watermark if isinstance(watermark, int) else instant(watermark)
-        self._send(do="note", watermark=time_)
+        return self._send(do="note", watermark=time_)
+
+    def applied(self, command: str) -> BatchMetrics | None:
+        """Return the committed batch that applied a command; None: none has yet, or the checkpoint is elsewhere."""
+        local = self._local()
+        return None if local is None else read_applied(local.parent, command)
+
+    @property
+    def is_running(self) -> bool | None:
+        """Whether a query of this machine runs on the checkpoint; None: not known, the checkpoint is elsewhere."""
+        local = self._local()
+        return None if local is None else is_running(local.parent)
+
+    def show_running(self) -> None:
+        """Let ``is_running`` know of the query that this process starts."""
+        if self._lock is None and (local := self._local()) is not None:
+            self._lock = RunningLock(local.parent)
+        if self._lock is not None:
+            self._lock.acquire()
+
+    def show_stopped(self) -> None:
+        """Let ``is_running`` know that the query does not run any more."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def report(self, metrics: Iterable[BatchMetrics]) -> None:
+        """Write down the commands that a batch has applied."""
+        if (local := self._local()) is not None:
+            write_applied(local.parent, metrics)
 
     def lower_watermark(self, watermark: int | str | datetime) -> None:
         """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""
@@ -61,25 +95,27 @@ class Control:
         self._send(do="lower_watermark", watermark=time_)
 
     def open(self) -> None:
-        """Make the place, which the source wants to find when the query starts."""
+        """Create the directory, which the source needs when the query starts."""
         if (local := self._local()) is not None:
             local.mkdir(parents=True, exist_ok=True)
         elif self._spark is not None:
             self._spark.createDataFrame([], "value string").write.mode("append").text(self.place)
 
-    def _send(self, **command: Any) -> None:
-        # The time stands first, so that commands of one batch are obeyed in the order in which they were given.
-        line = json.dumps({"sent": time.time_ns(), **command})
+    def _send(self, **command: Any) -> str:
+        # Commands of one batch are sorted as text: the time comes first, so that they are applied as they were sent.
+        number = uuid.uuid4().hex
+        line = json.dumps({"sent": time.time_ns(), "id": number, **command})
         if (local := self._local()) is not None:
             local.mkdir(parents=True, exist_ok=True)
             unseen = local / f".{uuid.uuid4().hex}"
             unseen.write_text(line + "\n", encoding="utf-8")
-            unseen.rename(local / f"{uuid.uuid4().hex}.json")
+            unseen.rename(local / f"{number}.json")
         else:
             from pyspark.sql import SparkSession
 
             spark = self._spark or SparkSession.builder.getOrCreate()
             spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(self.place)
+        return number
 
     def _local(self) -> Path | None:
         return local_path(self.place, self._spark)

@@ -17,6 +17,7 @@ from eventide.spark.clock import batch_time
 from eventide.spark.scan import Scan, stamp_pieces
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import NOW, stamp_needs_now, stamp_rows
+from eventide.spark.task_function import task_function
 from eventide.spark.types import polars_schema
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Feed:
         """The rows as pages of an operator's input."""
         if isinstance(self.rows, Scan):
             read, keeps_unreadable = self.rows.reading(), self.rows.keeps_unreadable
-            stamp = stamp_pieces(stage, edge, read, keeps_unreadable=keeps_unreadable)
+            stamp = task_function(stamp_pieces(stage, edge, read, keeps_unreadable=keeps_unreadable))
             return self.rows.pieces().mapInArrow(stamp, page.SCHEMA)
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -62,7 +63,7 @@ class Feed:
         rows = self.rows.select(*[F.col(name).alias(f"c{place}") for place, name in enumerate(named)])
         if stamp_needs_now(stage.plan.edges[edge]) and not stage.tasks_know_time:
             rows = rows.withColumn(NOW, batch_time())
-        return rows.mapInArrow(stamp_rows(stage, edge), page.SCHEMA).withColumn("now", batch_time())
+        return rows.mapInArrow(task_function(stamp_rows(stage, edge)), page.SCHEMA).withColumn("now", batch_time())
 
 
 def feed(plan: Any, rows: One) -> Feed:

@@ -108,7 +108,10 @@ def apply(
         return follow(pipeline, before)
     if sources(plan, rows)[0].isStreaming:
         check_watermarks(plan)
-    feeds = [feed(plan.at(edge), one) for edge, one in enumerate(sources(plan, rows))]
+    feeds = []
+    for edge, one in enumerate(sources(plan, rows)):
+        with join_errors.naming_input(plan.edges[edge].name if plan.inputs else None):
+            feeds.append(feed(plan.at(edge), one))
     operator = operator_of(plan, *(one.schema for one in feeds))  # refused here, not in a task
     if not everything:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]

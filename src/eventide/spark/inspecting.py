@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from eventide.operators import columns as c
 from eventide.operators.binding import operator_of
 from eventide.operators.saving import schemas_in
 from eventide.plan.pipeline import Pipeline
+from eventide.plan.process_plan import ProcessPlan
 from eventide.spark.processor import HEAD, PAGES
+from eventide.spark.processor_tables import processor_tables
 from eventide.state import snapshot
 from eventide.state.heads import Head
 from eventide.state.panes import DUE
@@ -33,9 +36,9 @@ _WINDOW = pl.Schema({"start": pl.Int64, "end": pl.Int64, "keys": pl.Int64, "rows
 
 @dataclass(frozen=True)
 class Origin:
-    """One source of rows: how far it has come, for each watermark key."""
+    """An origin: its status and its watermark, for each watermark key."""
 
-    name: str | None
+    name: str | None  # with several inputs: the input, a colon, and the origin
     standing: str  # active, idle, done or absent
     watermarks: Mapping[int, int]
 
@@ -65,6 +68,8 @@ class OperatorState:
     pages: int
     bytes: int
     windows: pl.DataFrame | None  # open windows with keys and rows; None: give the pipeline to see them
+    state: pl.DataFrame | None = None  # of a processor, by key
+    timers: pl.DataFrame | None = None  # of a processor, by time
 
     @property
     def idle_origins(self) -> list[str | None]:
@@ -87,12 +92,16 @@ class OperatorState:
             f"  watermark  {_instant(self.watermark)}",
             f"  state      format {self.format}, {self.buckets} buckets, {self.pages} pages, {self.bytes:,} bytes",
         ]
+        if not self.origins:
+            lines.append("  origins    none: there is one watermark for all rows")
         for origin in self.origins:
             times = ", ".join(_instant(time) for time in origin.watermarks.values())
             lines.append(f"  origin     {origin.name!r} {origin.standing}, at {times}")
         lines += [f"  gap        {gap.origin!r} {gap.first} to {gap.last}" for gap in self.gaps]
         if self.windows is not None:
             lines.append(f"  windows    {self.windows.height} open")
+        if self.state is not None and self.timers is not None:
+            lines.append(f"  processor  {self.state.height:,} keys with state, {self.timers.height:,} timers")
         return "\n".join(lines)
 
 
@@ -104,7 +113,7 @@ def inspect(
 ) -> list[OperatorState]:
     """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
 
-    With the ``pipeline`` (or the list of them) that it runs, open windows are shown, too.
+    With the ``pipeline`` (or the list of them) that it runs, open windows and the state of processors are shown, too.
 
     >>> import eventide as ev
     >>> for operator in ev.inspect("checkpoints/revenue", pipeline=revenue):  # doctest: +SKIP
@@ -144,6 +153,9 @@ def _operator(
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     plan = _plan_of(first, pages[bucket])
     own = chain[about["depth"]] if about["depth"] < len(chain) else None
+    frames = [] if own is None else _scanned(own, schemas_in(plan), bodies, pages)
+    processor = own.plan if own is not None and isinstance(own.plan, ProcessPlan) else None
+    state, timers = (None, None) if processor is None else processor_tables(processor, frames)
     return OperatorState(
         depth=about["depth"],
         format=max(head.format for head in buckets.values()),
@@ -152,11 +164,13 @@ def _operator(
         watermark=first["watermark"],
         watermarks={key: output for key, output, _ in keys},
         at=first["now"],
-        origins=_origins(tracker),
+        origins=_origins(tracker, [name.removeprefix("input ") for name in plan["plan"] if name.startswith("input ")]),
         gaps=_gaps(tracker),
         pages=sum(map(len, pages.values())),
         bytes=sum(len(body) for own in (bodies, *pages.values()) for body in own.values()),
-        windows=None if own is None else _windows(own, schemas_in(plan), bodies, pages),
+        windows=None if own is None or processor is not None else _windows(frames),
+        state=state,
+        timers=timers,
     )
 
 
@@ -179,18 +193,25 @@ def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, A
     return snapshot.load(pages[number]) if number in pages else {"plan": {}, "rows": pl.DataFrame()}
 
 
-def _origins(tracker: Mapping[str, Any]) -> list[Origin]:
-    if "inputs" in tracker:  # an operator with several inputs
-        parts = [(number, one) for number, known in enumerate(tracker["inputs"]) for one in _origins(known)]
-        return [replace(one, name=f"input {number}: {one.name}") for number, one in parts]
+def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:
+    """The origins; the one watermark of a stream without origins is the operator's, and not repeated here."""
+    if "inputs" not in tracker:
+        return [origin for number, origin in _sources(tracker) if number]
+    inputs = zip(names or map(str, count()), tracker["inputs"], strict=False)
+    found = [(name, number, origin) for name, known in inputs for number, origin in _sources(known)]
+    return [replace(origin, name=f"{name}: {origin.name}" if number else name) for name, number, origin in found]
+
+
+def _sources(tracker: Mapping[str, Any]) -> list[tuple[int, Origin]]:
+    """The sources of one input by their numbers: 0 is the stream as a whole, others are origins."""
     inputs = tracker["coalescer"]["inputs"]
     names = tracker["origins"].to_list()
     keys = [key for key, _, _ in tracker["coalescer"]["keys"]]
     found = []
     for number, standing in enumerate(inputs["standing"].to_list()):
         if _STANDING[standing] != "absent":
-            name = None if number == 0 else names[number]
-            found.append(Origin(name, _STANDING[standing], {key: inputs[f"time_{key}"][number] for key in keys}))
+            times = {key: inputs[f"time_{key}"][number] for key in keys}
+            found.append((number, Origin(None if number == 0 else names[number], _STANDING[standing], times)))
     return found
 
 
@@ -209,23 +230,28 @@ def _gaps(tracker: Mapping[str, Any]) -> list[Gap]:
     ]
 
 
-def _windows(
+def _scanned(
     pipeline: Pipeline,
     schemas: Sequence[pl.Schema],
     heads: Mapping[int, bytes],
     pages: Mapping[int, Mapping[int, bytes]],
-) -> pl.DataFrame:
-    """The open windows of all buckets. Cells are shown by slice: the stretch that windows share."""
+) -> list[pl.DataFrame]:
+    """All that the buckets hold, as the operator shows it."""
     operator = operator_of(pipeline.plan, *schemas)
-    frames = []
+    frames: list[pl.DataFrame] = []
     for bucket, head in heads.items():
         store = _Read(pages.get(bucket, {}))
         state, ledger = operator.read(head, store)
         with ledger.open(store):
-            frames += [_counted(frame) for frame in operator.scan(state)]
+            frames += operator.scan(state)
+    return frames
+
+
+def _windows(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The open windows of all buckets. Cells are shown by slice: the stretch that windows share."""
     if not frames:
         return _WINDOW.to_frame()
-    total = pl.concat(frames).group_by("start", "end").agg(pl.col("keys", "rows").sum())
+    total = pl.concat([_counted(frame) for frame in frames]).group_by("start", "end").agg(pl.col("keys", "rows").sum())
     return total.sort("start", "end", nulls_last=True)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OnMetrics = Callable[[str, BatchMetrics], Any]
 
-_COUNTERS = ("rows", "in_windows", "late", "refined", "unemitted", "retractions", "written", "missing_files")
+_COUNTERS = ("rows", "kept", "late", "refined", "unemitted", "retractions", "written", "missing_files")
 _GAUGES = ("open_windows", "pages", "state_bytes", "cache_hits", "origins", "gaps")
 
 
@@ -61,7 +61,7 @@ class PrometheusMetrics:
 
     >>> from prometheus_client import CollectorRegistry
     >>> metrics = PrometheusMetrics(registry := CollectorRegistry())
-    >>> metrics("orders", BatchMetrics(batch=0, depth=0, at=5_000_000, rows=3, in_windows=3, watermark=2_000_000))
+    >>> metrics("orders", BatchMetrics(batch=0, depth=0, at=5_000_000, rows=3, kept=3, watermark=2_000_000))
     >>> registry.get_sample_value("eventide_lag_seconds", {"query": "orders", "operator": "0"})
     3.0
     """

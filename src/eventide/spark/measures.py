@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from eventide.operators.bundle import Output
 from eventide.operators.saving import State
+from eventide.spark.command_effects import CommandEffect, plain
+from eventide.time import MIN
 
 REASONS = ("null_time", "future", "duplicate", "out_of_retention", "failed", "bad_row", "no_window")
 SUMS = (
     "rows",
-    "in_windows",
+    "kept",
     "late",
     *(f"dead_{reason}" for reason in REASONS),
     "refined",
@@ -34,7 +37,7 @@ def measured(output: Output, state: State, sizes: dict[str, int]) -> dict[str, i
     counts = output.counts
     found = {
         "rows": counts.rows,
-        "in_windows": counts.in_windows,
+        "kept": counts.kept,
         "late": counts.late,
         **{f"dead_{reason}": number for reason, number in counts.dead.items()},
         "refined": counts.refined,
@@ -48,10 +51,16 @@ def measured(output: Output, state: State, sizes: dict[str, int]) -> dict[str, i
     return {name: number for name, number in found.items() if number} | {"watermark": state.watermark}
 
 
-def told(state: State) -> str:
-    """What the watermark waits for; the same in every bucket."""
+def progress_detail(state: State, *, operation: str, before: int = MIN, commands: Sequence[CommandEffect] = ()) -> str:
+    """Return what the watermark waits for and what moved it, as JSON; the same in every bucket.
+
+    ``before`` is the watermark at the start of the batch.
+    """
     known = state.tracker.metrics()
     facts: dict[str, Any] = {
+        "operation": operation,
+        "previous_watermark": before,
+        "commands": plain(commands),
         "least_origin": known.least_origin,
         "origins": known.origins,
         "idle_origins": list(known.idle_origins[:100]),

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from eventide.spark import page
+from eventide.spark.batch_report import batch_line
+from eventide.spark.command_effects import CommandEffect, effects_from
 from eventide.spark.measures import REASONS, SUMS
 from eventide.time import MAX, MIN
 
@@ -19,26 +21,29 @@ if TYPE_CHECKING:
 
 PREFIX = "eventide"
 _TIMINGS = ("EARLY", "ON_TIME", "LATE")
-_PLAIN = ("rows", "in_windows", "late")
+_PLAIN = ("rows", "kept", "late")
 
 
 @dataclass(frozen=True)
 class BatchMetrics:
-    """One operator in one batch. ``rows = in_windows + late + dead``, always.
+    """One operator in one batch. ``rows = kept + late + dead``, always.
 
-    >>> BatchMetrics(batch=7, depth=0, at=0, rows=10, in_windows=8, late=1, dead={"null_time": 1}).balanced
+    >>> metrics = BatchMetrics(batch=7, depth=0, at=0, rows=10, kept=8, late=1, dead={"null_time": 1})
+    >>> metrics.balanced
     True
+    >>> print(metrics)
+    batch 7 at 1970-01-01T00:00:00Z | 10 rows | watermark unknown | no panes | 1 late row | 1 dead (1 null_time)
     """
 
     batch: int
     depth: int  # of the operator in a chain of pipelines
     at: int  # the batch's time, in microseconds
     rows: int = 0
-    in_windows: int = 0
+    kept: int = 0  # in a window, in the join, or with the processor
     late: int = 0
     dead: Mapping[str, int] = field(default_factory=dict)  # by reason
-    refined: int = 0  # of those in windows: behind the watermark, but within the lateness
-    unemitted: int = 0  # of those in windows: came after their trigger had finished (only with may_lose_data)
+    refined: int = 0  # of those kept: behind the watermark, but within the lateness
+    unemitted: int = 0  # of those kept: came after their trigger had finished (only with may_lose_data)
     panes: Mapping[str, int] = field(default_factory=dict)  # by timing
     retractions: int = 0
     watermark: int | None = None  # None: nothing is known yet, or the stream is drained
@@ -56,6 +61,13 @@ class BatchMetrics:
     cache_hits: int = 0
     buckets: int = 0
     missing_files: int = 0  # source files that were deleted before an interrupted batch was repeated
+    operation: Literal["window", "join", "processor"] = "window"
+    seconds: float = field(default=0.0, compare=False)  # that the batch took; 0: not known
+    previous_watermark: int | None = None  # at the start of the batch
+    commands: tuple[CommandEffect, ...] = ()  # of the control stream, that the batch applied
+
+    def __str__(self) -> str:
+        return batch_line(self)
 
     @property
     def lag(self) -> timedelta | None:
@@ -63,13 +75,20 @@ class BatchMetrics:
         return None if self.watermark is None else timedelta(microseconds=self.at - self.watermark)
 
     @property
+    def rate(self) -> float | None:
+        """Rows per second of this batch; None: not known how long it took."""
+        return self.rows / self.seconds if self.seconds else None
+
+    @property
     def balanced(self) -> bool:
         """Whether every row is accounted for."""
-        return self.rows == self.in_windows + self.late + sum(self.dead.values())
+        return self.rows == self.kept + self.late + sum(self.dead.values())
 
 
-def read_metrics(batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, int]) -> list[BatchMetrics]:
-    """The metrics of a batch, one for each operator, from its progress pages."""
+def read_metrics(
+    batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, int], *, seconds: float = 0.0
+) -> list[BatchMetrics]:
+    """Return the metrics of a batch, one for each operator, from its progress pages. It took ``seconds``."""
     by_depth: dict[int, list[Any]] = {}
     for one in pages:
         kind, _, depth = one["kind"].partition(".")
@@ -81,6 +100,7 @@ def read_metrics(batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, 
             depth,
             summed([(one["now"], one["counts"]) for one in own], own[0]["detail"]),
             watermark_keys.get(depth, 0),
+            seconds=seconds,
         )
         for depth, own in sorted(by_depth.items())
     ]
@@ -98,8 +118,10 @@ def summed(buckets: Iterable[tuple[int, Mapping[str, int]]], detail: str | None)
     return sums | known | {"at": max((now for now, _ in said), default=0)}
 
 
-def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0) -> BatchMetrics:
-    """The metrics of one operator from plain counts."""
+def metrics_of(
+    batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0, *, seconds: float = 0.0
+) -> BatchMetrics:
+    """Return the metrics of one operator from plain counts."""
     counts = {name: int(observed.get(name) or 0) for name in SUMS}
     detail = json.loads(observed.get("detail") or "{}")
     watermark = observed.get("watermark")
@@ -111,7 +133,7 @@ def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_ke
         at=int(observed.get("at") or 0),
         dead=dead,
         panes=panes,
-        watermark=watermark if watermark is not None and MIN < watermark < MAX else None,
+        watermark=_known_instant(watermark),
         drained=watermark == MAX,
         watermark_key=watermark_key,
         least_origin=detail.get("least_origin"),
@@ -119,6 +141,10 @@ def metrics_of(batch: int, depth: int, observed: Mapping[str, Any], watermark_ke
         idle_origins=tuple(detail.get("idle_origins", ())),
         slowest=tuple((name, time) for name, time in detail.get("slowest", ())),
         gaps=detail.get("gaps", 0),
+        operation=detail.get("operation", "window"),
+        seconds=seconds,
+        previous_watermark=_known_instant(detail.get("previous_watermark")),
+        commands=effects_from(detail.get("commands", ())),
         **counts,
     )
 
@@ -136,12 +162,14 @@ def observation(stage: Stage) -> str:
 def observed_in(progress: Mapping[str, Any]) -> list[BatchMetrics]:
     """The metrics in a query's progress (``query.lastProgress``, or what a listener gets), one for each operator."""
     read = []
+    seconds = (progress.get("durationMs") or {}).get("triggerExecution", 0) / 1000
     for name, counts in (progress.get("observedMetrics") or {}).items():
         if name.startswith(f"{PREFIX}."):
             _, depth, key, _ = name.split(".")
             known = _plain(counts)
             buckets = [(one["now"], _plain(one["counts"])) for one in map(_plain, known["buckets"] or ())]
-            read.append(metrics_of(progress["batchId"], int(depth), summed(buckets, known["detail"]), int(key)))
+            counts = summed(buckets, known["detail"])
+            read.append(metrics_of(progress["batchId"], int(depth), counts, int(key), seconds=seconds))
     return sorted(read, key=lambda one: one.depth)
 
 
@@ -164,6 +192,10 @@ def observed_columns(depth: int) -> list[Column]:
         F.max(F.when(own, F.col("detail"))).alias("detail"),
         F.collect_list(F.when(own, F.struct("now", "counts"))).alias("buckets"),
     ]
+
+
+def _known_instant(time: int | None) -> int | None:
+    return time if time is not None and MIN < time < MAX else None
 
 
 def _plain(row: Any) -> Mapping[str, Any]:

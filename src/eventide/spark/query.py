@@ -23,6 +23,10 @@ _OURS = re.compile(
     re.DOTALL,
 )
 
+# A worker without Eventide cannot raise an error of ours: see task_function.
+_NO_EVENTIDE = re.compile(r"ImportError: (The workers cannot import Eventide .* Install pyspark-eventide on them\.)")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '((?:pyspark_)?eventide[\w.]*)'")
+
 _LOOK = 0.01  # seconds between two looks whether a batch runs
 _MOMENT = 2.0  # seconds in which a pause between batches may come
 
@@ -122,8 +126,12 @@ class Query:
 
 
 def understood(failure: Exception) -> Exception:
-    """What stopped a query in our own words, where it was us who said it."""
+    """Return what stopped a query as an error of Eventide, where Eventide or its absence was the reason."""
     found = _OURS.search(str(failure))
+    if (import_error := _NO_EVENTIDE.search(str(failure))) is not None:
+        return errors.stopped("PlanError", import_error[1])
+    if (missing := _NO_MODULE.search(str(failure))) is not None:
+        return errors.workers_lack_eventide(missing[1])
     sources = _SOURCES.search(str(failure))
     if sources is not None:
         return errors.other_sources(int(sources[1]), int(sources[2]))

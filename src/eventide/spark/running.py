@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from eventide import sinks
@@ -39,6 +40,7 @@ from eventide.time import MAX, MIN, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 OnBatch = Callable[[BatchMetrics], Any]
 
@@ -115,7 +117,15 @@ def run(
     if before is not None:
         check_record(before, record, checkpoint)
     outputs = Outputs(
-        applied, record, panes=panes, late=late, dead=dead, checkpoint=checkpoint, local=local, on_batch=on_batch
+        applied,
+        record,
+        panes=panes,
+        late=late,
+        dead=dead,
+        checkpoint=checkpoint,
+        local=local,
+        control=control,
+        on_batch=on_batch,
     )
     outputs.missing_files = missing_files
     outputs.open()
@@ -124,7 +134,7 @@ def run(
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(outputs.write).trigger(**spoken)
     with state_partitions(spark, max(stage.buckets for stage in applied.stages)):
-        query = Query(writer.start(), control, outputs.history, outputs.close)
+        query = _started(writer, control, outputs)
     if "availableNow" not in spoken:
         if wait:
             query.await_termination()
@@ -133,11 +143,20 @@ def run(
         query.ended()
         if drain:
             control.drain()
-            query = Query(writer.start(), control, outputs.history, outputs.close)
+            query = _started(writer, control, outputs)
             query.ended()
     finally:
         outputs.close()
     return query
+
+
+def _started(writer: DataStreamWriter, control: Control, outputs: Outputs) -> Query:
+    control.show_running()
+    try:
+        return Query(writer.start(), control, outputs.history, outputs.close)
+    except BaseException:
+        control.show_stopped()
+        raise
 
 
 class Outputs:
@@ -153,12 +172,14 @@ class Outputs:
         dead: Any,
         checkpoint: str,
         local: Path | None,  # the checkpoint, if it is on this machine
+        control: Control,
         on_batch: OnBatch | None,
     ) -> None:
         self._applied = applied
         self._record = record
         self._checkpoint = checkpoint
         self._local = local
+        self._control = control
         self._on_batch = on_batch
         self._keys = {stage.depth: stage.plan.watermark.options.watermark_key for stage in applied.stages}
         self._query = ""
@@ -187,6 +208,7 @@ class Outputs:
         """One batch into all sinks."""
         if self._local is not None:
             set_batch_time(pages.sparkSession, self._local, batch_id)
+        start = perf_counter()
         pages.persist()  # the sinks, and the counts, come from one computation
         try:
             told = pages.select("kind", "counts", "now", "detail").collect()
@@ -199,7 +221,9 @@ class Outputs:
             self._advance(pages, told)
         finally:
             pages.unpersist()
-        metrics = self._with_missing_files(batch_id, read_metrics(batch_id, told, self._keys))
+        metrics = read_metrics(batch_id, told, self._keys, seconds=perf_counter() - start)
+        metrics = self._with_missing_files(batch_id, metrics)
+        self._control.report(metrics)
         if metrics and metrics[0].drained and not self._drained:
             self._drained = True
             note_drained(self._checkpoint, batch_id, pages.sparkSession)
@@ -244,6 +268,7 @@ class Outputs:
         """Let go of connections, once."""
         if not self._closed:
             self._closed = True
+            self._control.show_stopped()
             for _, _, sink in self._sinks:
                 sink.close()
             if self._lock is not None:

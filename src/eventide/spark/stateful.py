@@ -17,8 +17,9 @@ from eventide.operators.saving import State
 from eventide.operators.watermark_reset import reset_watermark
 from eventide.spark import page, standing
 from eventide.spark.bodies import table_to_bytes
+from eventide.spark.command_effects import CommandEffect, command_effects
 from eventide.spark.keeping import Keeper
-from eventide.spark.measures import measured, told
+from eventide.spark.measures import measured, progress_detail
 from eventide.spark.settling import settle
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import unstamped
@@ -42,7 +43,9 @@ def operated(stage: Stage, keeper: Keeper, bucket: int, rows: Iterable[Any]) -> 
     if task.batch is not None:
         standing.note(task.run, stage.name, task.batch, step.state.watermark)
     passing = (Row(**row.asDict() | {"bucket": bucket}) for row in pages if "." in row["kind"])
-    own = (Row(**one.row()) for one in results(stage, bucket, step, sizes))
+    effects = command_effects(pages, kept.state)
+    before = kept.state.watermark
+    own = (Row(**one.row()) for one in results(stage, bucket, step, sizes, before=before, commands=effects))
     return chain(own, passing)
 
 
@@ -103,8 +106,16 @@ def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> t
     return replace(state, tracker=tracker), []
 
 
-def results(stage: Stage, bucket: int, step: Step[State], sizes: dict[str, int]) -> Iterator[page.Page]:
-    """What a bundle gave, as pages."""
+def results(
+    stage: Stage,
+    bucket: int,
+    step: Step[State],
+    sizes: dict[str, int],
+    *,
+    before: int = MIN,
+    commands: Sequence[CommandEffect] = (),
+) -> Iterator[page.Page]:
+    """Return the output of a bundle as pages. ``before`` is the watermark at its start."""
     output, now = step.output, step.state.now
     for kind, rows in ((page.PANES, output.panes), (page.LATE, output.late), (page.DEAD, output.dead)):
         if rows.height:
@@ -115,4 +126,5 @@ def results(stage: Stage, bucket: int, step: Step[State], sizes: dict[str, int])
     counts = measured(output, step.state, sizes)
     progress = page.at_depth(page.PROGRESS, stage.depth)
     promises = {"promise": output.promise} | {f"promise.{key}": time for key, time in output.promises.items()}
-    yield page.Page(bucket, progress, 0, now, None, counts | promises, told(step.state))
+    detail = progress_detail(step.state, operation=stage.plan.operation, before=before, commands=commands)
+    yield page.Page(bucket, progress, 0, now, None, counts | promises, detail)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide.errors import standalone as errors
+from eventide.errors.values import shown
 from eventide.operators import columns as c
 from eventide.operators.unions import RUN, with_runs
 from eventide.standalone import columns as s
@@ -101,7 +102,7 @@ def fixed_windows(operator: str, window: object, *, first_only: bool) -> FixedWi
         instead = "ev.tumbling(…), ev.sliding(…), ev.rows(…), or a session operator"
         raise errors.not_for_standalone(operator, window.describe(), instead)
     if not isinstance(window, WindowKind):
-        raise errors.not_for_standalone(operator, repr(window), "a window such as ev.tumbling('1 minute')")
+        raise errors.not_for_standalone(operator, shown(window), "a window such as ev.tumbling('1 minute')")
     return FixedWindows(window, first_only)
 
 
@@ -109,7 +110,7 @@ def session_windows(operator: str, window: object) -> SessionWindows:
     """The windows of an operator for sessions."""
     instead = "ev.sessions(gap) with one gap for all, or ev.row_sessions(absent=…)"
     if not isinstance(window, Sessions):
-        raise errors.not_for_standalone(operator, getattr(window, "describe", window.__repr__)(), instead)
+        raise errors.not_for_standalone(operator, shown(window), instead)
     if isinstance(window.gap, str) or window.max_duration is not None:
         raise errors.not_for_standalone(operator, window.describe(), instead)
     return SessionWindows(window)

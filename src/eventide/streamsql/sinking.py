@@ -19,9 +19,36 @@ if TYPE_CHECKING:
 
 
 def selecting(sink: Any, projection: Projection) -> Sink:
-    """The sink, behind what a query selects."""
+    """Return the sink behind what a query selects. A sink with ``as_selected`` gets just that, and ``diff``."""
     inner = sinks.as_sink(sink)
+    if getattr(inner, "as_selected", False) and projection.columns is not None:
+        return AsSelected(inner, projection)
     return inner if projection.columns is None and projection.where is None else Selecting(inner, projection)
+
+
+@dataclass(frozen=True)
+class AsSelected:
+    """A sink that gets the columns that a query selects, under the names and in the order of SELECT, and ``diff``."""
+
+    inner: Sink
+    projection: Projection
+
+    def open(self, schema: StructType, about: About) -> None:
+        """Open the sink."""
+        self.inner.open(schema, _of_rows(about))
+
+    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+        """Write what the query selects of a batch."""
+        self.inner.write(self.projection.of_spark(batch), batch_id, _of_rows(about))
+
+    def close(self) -> None:
+        """Close the sink."""
+        self.inner.close()
+
+
+def _of_rows(about: About) -> About:
+    """The rows have no window or pane any more, unless the query selects its parts."""
+    return replace(about, tells="rows")
 
 
 @dataclass(frozen=True)

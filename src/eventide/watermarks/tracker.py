@@ -134,6 +134,23 @@ class Tracker:
             self._coalescer.lower_to(mark)
             self._progress.lower_to(mark.time)
 
+    def knows(self, origin: object = None) -> bool:
+        """Return whether a command may name this origin: it has sent rows, or is among those that are expected.
+
+        >>> from eventide.watermarks.strategies import ascending
+        >>> tracker = Tracker(ascending(origin="device", expect_origins=["a"]))
+        >>> tracker.knows("a"), tracker.knows("b")
+        (True, False)
+        """
+        options = self.strategy.options
+        if options.origin is None:
+            return origin is None
+        name = None if origin is None else str(origin)
+        expected = options.expect_origins
+        if isinstance(expected, int):
+            return self._held or self._origins.find(name) is not None
+        return self._origins.find(name) is not None or name in (expected or ())
+
     def at(self, edge: int) -> Tracker:
         """The tracker of one input: of the only one there is."""
         return self

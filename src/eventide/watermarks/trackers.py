@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
+from eventide.errors import joins as errors
 from eventide.time import MIN
 from eventide.watermarks.coalescer import Coalescer, Marks
 from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
@@ -40,10 +41,10 @@ class Trackers:
         self, summaries: Sequence[pl.DataFrame], now: int, *, polled: bool = True, notes: Sequence[Note] = ()
     ) -> Standing:
         """Take in what a batch saw of each input at time ``now``."""
-        standings = [
-            tracker.advance(summary, now, polled=polled, notes=notes)
-            for tracker, summary in zip(self._inputs, summaries, strict=True)
-        ]
+        standings = []
+        for name, tracker, summary in zip(self.names, self._inputs, summaries, strict=True):
+            with errors.naming_input(name):
+                standings.append(tracker.advance(summary, now, polled=polled, notes=notes))
         idle = np.array([edge for edge, standing in enumerate(standings) if standing.idle], np.int64)
         awake = np.array([edge for edge, standing in enumerate(standings) if not standing.idle], np.int64)
         marks = [
@@ -101,6 +102,10 @@ class Trackers:
         for tracker in self._inputs:
             tracker.lower(mark)
         self._all.lower_to(mark)
+
+    def knows(self, origin: object = None) -> bool:
+        """Return whether a command may name this origin: of one input, or of any."""
+        return any(tracker.knows(name) for tracker, name in self._addressed(origin))
 
     def _addressed(self, origin: object) -> list[tuple[Tracker, object]]:
         """The trackers that are meant, and what they call the origin."""

@@ -47,6 +47,11 @@ def parts(table: str, dialect: Dialect) -> list[str]:
     return table.split(".", 1) if dialect == "postgres" else [table]
 
 
+def qualified(table: str, dialect: Dialect) -> str:
+    """Return the quoted name of a table, with its schema if it has one."""
+    return ".".join(map(quoted, parts(table, dialect)))
+
+
 def index_name(table: str, dialect: Dialect) -> str:
     """The name of the index that makes key and window unique."""
     return f"{parts(table, dialect)[-1]}_identity"
@@ -63,7 +68,7 @@ class Statements:
     @property
     def target(self) -> str:
         """The table's name, quoted."""
-        return ".".join(map(quoted, parts(self.table, self.dialect)))
+        return qualified(self.table, self.dialect)
 
     @property
     def types(self) -> dict[str, str]:

@@ -1,0 +1,86 @@
+"""How a query answers commands: a lock while it runs, and a small file for each command that a batch has applied.
+
+Both are in the directory ``eventide`` of the checkpoint, on the disk of the driver's machine. Where the checkpoint is
+stored elsewhere, commands are sent without an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+from eventide.spark.metrics import BatchMetrics
+from eventide.spark.metrics_json import from_json, to_json
+
+_APPLIED = "applied"
+_LOCK = "running.lock"
+
+
+class RunningLock:
+    """Held by a driver while its query runs. The system releases it when the process ends, however it ends.
+
+    It is shared, so that two queries never block each other; who probes it asks for it exclusively.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _LOCK
+        self._file: int | None = None
+
+    def acquire(self) -> None:
+        """Show that a query runs; without effect where files cannot be locked."""
+        if self._file is not None:
+            return
+        try:
+            import fcntl
+
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT)
+            fcntl.flock(self._file, fcntl.LOCK_SH)
+        except (ImportError, OSError):
+            self.release()
+
+    def release(self) -> None:
+        """Show that the query does not run any more."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def is_running(directory: Path) -> bool:
+    """Return whether a query of this machine runs on the checkpoint."""
+    path = directory / _LOCK
+    if not path.is_file():
+        return False
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def write_applied(directory: Path, metrics: Iterable[BatchMetrics]) -> None:
+    """Write down what a batch did, once for each command that it applied. A repeated batch writes the same again."""
+    for operator in metrics:
+        for effect in operator.commands:
+            path = directory / _APPLIED / f"{effect.id}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            hidden = path.with_name(f".{uuid.uuid4().hex}")
+            hidden.write_text(json.dumps(to_json(operator), ensure_ascii=False) + "\n", encoding="utf-8")
+            hidden.rename(path)
+
+
+def read_applied(directory: Path, command: str) -> BatchMetrics | None:
+    """Return the batch that applied a command; None: none has, or Spark has not committed it yet."""
+    path = directory / _APPLIED / f"{command}.json"
+    if not path.is_file():
+        return None
+    batch = from_json(json.loads(path.read_text(encoding="utf-8")))
+    return batch if (directory.parent / "commits" / str(batch.batch)).is_file() else None

@@ -1,0 +1,84 @@
+"""How ``eventide inspect`` shows what a query holds."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import polars as pl
+from rich.console import Console
+
+import eventide as ev
+from eventide.cli.inspect import as_json, show
+from eventide.operators.binding import operator_of
+from eventide.operators.bundle import Bundle
+from eventide.plan.process_plan import ProcessPlan
+from eventide.spark.inspecting import OperatorState, Origin
+from eventide.spark.processor_tables import processor_tables
+from eventide.time import instant
+
+NOON = instant("2026-03-01T12:00Z")
+
+
+class Visits(ev.RowProcessor):
+    """Counts the visits of each shop, and looks after it an hour later."""
+
+    state_schema: ClassVar[dict[str, Any]] = {"visits": pl.Int64}
+
+    def process_row(self, edge: str, row: dict[str, Any], state: dict[str, Any]) -> None:
+        state["visits"] = (state["visits"] or 0) + 1
+        self.set_timer("2026-03-01T13:00Z", name="later")
+
+
+def tables(shops: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The state and the timers after one bundle."""
+    pipeline = ev.stream(time="ts", key="shop").process(Visits(), output={"shop": pl.String})
+    rows = pl.DataFrame({"ts": [NOON] * len(shops), "shop": shops}, schema={"ts": pl.Int64, "shop": pl.String})
+    operator = operator_of(pipeline.plan, rows.schema)
+    step = operator.step(operator.initial(), Bundle(rows, NOON))
+    assert isinstance(pipeline.plan, ProcessPlan)
+    return processor_tables(pipeline.plan, operator.scan(step.state))
+
+
+def held(**more: Any) -> OperatorState:
+    plan = {"processor": "Visits", "key": "shop"}
+    empty = OperatorState(0, 2, plan, 1, NOON, {0: NOON}, NOON, (), (), 1, 100, None)
+    return replace(empty, **more)
+
+
+def shown(operator: OperatorState, limit: int = 20) -> str:
+    console = Console(file=io.StringIO(), width=120)
+    show(console, operator, limit)
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_processor_shows_its_state_and_its_timers() -> None:
+    state, timers = tables(["kiel", "ulm", "kiel"])
+    picture = shown(held(state=state, timers=timers))
+    assert "2 keys with state, 2 timers" in picture
+    assert "visits" in picture and "later" in picture and "2026-03-01T13:00:00Z" in picture
+    plain = json.loads(json.dumps(as_json(held(state=state, timers=timers))))
+    assert plain["state"] == [{"shop": "kiel", "visits": 2}, {"shop": "ulm", "visits": 1}]
+    assert plain["timers"][0] == {"shop": "kiel", "timer": "later", "at": "2026-03-01T13:00:00Z", "clock": False}
+
+
+def test_a_processor_without_state_has_empty_tables() -> None:
+    state, timers = tables([])
+    assert (state.columns, timers.columns) == (["shop", "visits"], ["shop", "timer", "at", "clock"])
+    assert "0 keys with state, 0 timers" in shown(held(state=state, timers=timers))
+
+
+def test_lists_are_cut_at_the_limit_and_say_how_much_is_left() -> None:
+    state, timers = tables(["kiel", "ulm", "bonn"])
+    picture = shown(held(state=state, timers=timers), limit=1)
+    assert "bonn" in picture and "kiel" not in picture
+    assert picture.count("and 2 more (--limit)") == 2
+    assert len(as_json(held(state=state, timers=timers), 1)["state"]) == 1
+
+
+def test_a_watermark_without_origins_says_so() -> None:
+    assert "none: there is one watermark for all rows" in shown(held())
+    with_origin = shown(held(origins=(Origin("till-west", "active", {0: NOON}),)))
+    assert "none:" not in with_origin and "till-west" in with_origin
