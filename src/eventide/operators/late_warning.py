@@ -8,8 +8,8 @@ _PAUSE = 60_000_000  # microseconds of batch time between two warnings of a quer
 
 _ADVICE = (
     "Late rows go to the late output. If rows arrive later than expected, use a larger delay (ev.lag) or "
-    "allowed lateness (.lateness). If a wrong clock moved the watermark ahead, lower max_future_skew and then the "
-    "watermark: eventide repair CHECKPOINT --watermark INSTANT."
+    "allowed lateness (.lateness), with a new checkpoint. If a wrong clock moved the watermark ahead, lower "
+    "max_future_skew and then the watermark: eventide repair CHECKPOINT --watermark INSTANT."
 )
 
 
