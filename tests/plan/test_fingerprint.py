@@ -91,3 +91,8 @@ def test_consequences_of_a_change_are_left_out() -> None:
         "the aggregate n changed from sum(v) to mean(v)"
     ]
     assert changes(was, was | {"stored n": "Float64"}) == ["the stored n changed from Int64 to Float64"]
+
+
+def test_the_guard_against_future_events_may_change_under_state() -> None:
+    guarded = plan(watermark=ev.lag("1s", origin="till", max_future_skew="1 hour"))
+    assert changes(plan(watermark=ev.lag("1s", origin="till")), guarded) == []
