@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -210,6 +210,7 @@ def test_before_the_first_batch_progress_says_so() -> None:
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=50))
+@example([0.0, 2.225073858507203e-309])  # 1 divided by their distance is not a finite number
 def test_a_sparkline_has_a_bar_for_each_value(values: list[float]) -> None:
     assert len(sparkline(values)) == len(values)
 

@@ -179,8 +179,8 @@ def sparkline(values: Sequence[float] | deque[float]) -> str:
     if not values:
         return ""
     least, most = min(values), max(values)
-    scale = (len(_BARS) - 1) / (most - least) if most > least else 0
-    return "".join(_BARS[round((value - least) * scale)] for value in values)
+    span = most - least or 1.0
+    return "".join(_BARS[round((value - least) / span * (len(_BARS) - 1))] for value in values)
 
 
 def _counts(counts: Mapping[str, int]) -> Text:
