@@ -314,9 +314,9 @@ def test_a_state_does_not_follow_when_calls_are_added_or_removed() -> None:
     window = ev.global_window()
     plain = STREAM.window(window).agg(n=ev.count())
     asking = STREAM.map_async(double, output=DOUBLED).window(window).agg(n=ev.count())
-    with pytest.raises(ev.PlanError, match=r"saved without \.map_async, and this plan has it.*cannot be added"):
+    with pytest.raises(ev.PlanError, match=r"saved without \.map_async, and this plan has it"):
         asking.open(saved=plain.open(SCHEMA).save())
-    with pytest.raises(ev.PlanError, match=r"saved with \.map_async, and this plan has none.*cannot be removed"):
+    with pytest.raises(ev.PlanError, match=r"saved with \.map_async, and this plan has none"):
         plain.open(saved=asking.open(SCHEMA).save())
 
 
