@@ -64,6 +64,12 @@ def _small_batches(names: Sequence[str]) -> list[Line]:
     return [small_batches()]
 
 
+def _batch_cost(names: Sequence[str]) -> list[Line]:
+    from bench.spark.batch_cost import batch_cost
+
+    return batch_cost(names)
+
+
 def _source(names: Sequence[str]) -> list[Line]:
     from bench.spark.source import source
 
@@ -110,6 +116,10 @@ BENCHMARKS: dict[str, Group] = {
     "triggers_fused": _triggers,
     "row_windows": _row_windows,
     "row_windows_10k": _row_windows_10k,
+    "batch_cost_1k": _batch_cost,
+    "batch_cost_10k": _batch_cost,
+    "batch_cost_100k": _batch_cost,
+    "batch_cost_plain_session": _batch_cost,
     "small_batches": _small_batches,
     "first_result": _first_result,
     "interval_join_many_keys": _interval_join_many,
@@ -135,6 +145,10 @@ TARGETS = {
     "triggers_fused": "at least 40",
     "row_windows": "at least 30",
     "row_windows_10k": "at least 30",
+    "batch_cost_1k": "at most 0.6",
+    "batch_cost_10k": "at most 0.6",
+    "batch_cost_100k": "at most 0.8",
+    "batch_cost_plain_session": "at most 0.1",
     "small_batches": "at most 2",
     "first_result": "at most 1.5",
     "interval_join_many_keys": "at least 2",

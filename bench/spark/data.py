@@ -53,6 +53,11 @@ def few(rows: int, keys: int) -> Path:
     return _kept(f"few-{rows}-{keys}", iter([_frame(times, np.random.default_rng([7, keys]), keys)]))
 
 
+def batches(rows: int, keys: int, count: int) -> Path:
+    """Small files whose times advance by 20 seconds each; one row of each is an hour too late."""
+    return _kept(f"batches-{rows}-{keys}-{count}", _batches(rows, keys, count))
+
+
 def side(name: str, rows: int, keys: int, *, files: int = FILES) -> Path:
     """One side of a join: files whose times advance over ten minutes, with some disorder; uniform keys."""
     return _kept(f"{name}-{rows}-{keys}-{files}", _side(name, rows, keys, files))
@@ -70,6 +75,15 @@ def _events(keys: int) -> Iterator[pl.DataFrame]:
         times = steps + DISORDER - rng.integers(0, DISORDER, per_file)
         if file == FILES - 1:
             times[-1] = SPAN + DISORDER + 2 * MINUTE
+        yield _frame(times, rng, keys)
+
+
+def _batches(rows: int, keys: int, count: int) -> Iterator[pl.DataFrame]:
+    for file in range(count):
+        rng = np.random.default_rng([7, keys, file])
+        times = file * DISORDER + rng.integers(0, DISORDER // 2, rows)
+        if file:
+            times[0] = -60 * MINUTE
         yield _frame(times, rng, keys)
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import types as t
 
 import eventide as ev
 from eventide import sinks
+from eventide.sinks.batch import SinkBatch
 from eventide.sinks.sink import FunctionSink
 from eventide.sinks.tables.statements import CREATE_BATCHES, Statements
 from tests.sinks.panes import about, frame, opened, row, schema, shape
@@ -193,10 +194,10 @@ def test_a_function_is_called_with_each_batch() -> None:
     calls: list[Any] = []
     sink = sinks.as_sink(lambda batch, batch_id: calls.append((batch, batch_id)))
     sink.open(schema(), about())
-    batch: Any = object()
-    sink.write(batch, 7, about())
+    rows: Any = object()
+    sink.write(SinkBatch(rows, None), 7, about())  # type: ignore[arg-type]
     sink.close()
-    assert calls == [(batch, 7)]
+    assert calls == [(rows, 7)]
 
 
 @pytest.mark.parametrize("name", ["console", "noop"])

@@ -96,7 +96,9 @@ def found(place: Path) -> list[tuple[object, ...]]:
     return sorted((shop, _micros(start), _micros(end), orders, total) for shop, start, end, orders, total in rows)
 
 
-def start(place: Path, *, master: str = "local[2]", die: str = "", plan: str = "windows") -> subprocess.Popen[str]:
+def start(
+    place: Path, *, master: str = "local[2]", die: str = "", plan: str = "windows", state: str = "executors"
+) -> subprocess.Popen[str]:
     """The job, in a group of processes of its own. What it logs goes to the file ``log``."""
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.chaos_job", str(place), master, plan],
@@ -104,6 +106,7 @@ def start(place: Path, *, master: str = "local[2]", die: str = "", plan: str = "
         env=os.environ
         | {
             "EVENTIDE_DIE": die,
+            "EVENTIDE_STATE": state,
             "PYTHONPATH": f"{ROOT}/src:{ROOT}",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_WORKER_DIR": str(place / "work"),

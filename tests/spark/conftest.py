@@ -1,5 +1,14 @@
-"""The databases that sinks are tested with."""
+"""What tests on Spark share: the databases of sinks, and both placements of state."""
+
+import pytest
 
 from tests.sinks.conftest import place, postgres, sqlite
 
-__all__ = ["place", "postgres", "sqlite"]
+__all__ = ["place", "placement", "postgres", "sqlite"]
+
+
+@pytest.fixture(params=["executors", "driver"])
+def placement(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where queries of ``tests.spark.running.Stream`` keep their state."""
+    monkeypatch.setattr("tests.spark.running.STATE", request.param)
+    return str(request.param)

@@ -17,6 +17,8 @@ from eventide.spark.types import spark_schema
 
 _FIRST = 1_760_000_000
 
+STATE = "executors"  # the fixture ``placement`` runs a test with either
+
 
 class Stream:
     """A directory that is a stream: each file is a bundle. The outputs of all runs are collected."""
@@ -49,7 +51,12 @@ class Stream:
 
     def run(self, pipeline: ev.Pipeline | Sequence[ev.Pipeline], rows: Any = None, **options: Any) -> Any:
         """All bundles that are there."""
-        told = {"trigger": "available_now", "checkpoint": self.checkpoint, "on_batch": self.metrics.append}
+        told = {
+            "state": STATE,
+            "trigger": "available_now",
+            "checkpoint": self.checkpoint,
+            "on_batch": self.metrics.append,
+        }
         outputs = {name: _collector(getattr(self, name)) for name in ("panes", "late", "dead")}
         return run(pipeline, self.rows if rows is None else rows, **told | outputs | options)  # type: ignore[arg-type]
 

@@ -24,16 +24,17 @@ KILLS = int(os.environ.get("EVENTIDE_KILLS", "1"))
 BUNDLES = 22
 
 
-def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", ["executors", "driver"])
+def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, state: str) -> None:
     prepare(tmp_path, BUNDLES)
     for point in ("before:2", "after:9"):  # between the log of what a batch reads and the log of its end
-        job = start(tmp_path, die=point)
+        job = start(tmp_path, die=point, state=state)
         job.communicate()
         assert job.returncode == -signal.SIGKILL, point
     rng = Random(7)
     for _ in range(KILLS):
-        _killed_somewhere(start(tmp_path), after=rng.randint(1, 3), delay=rng.random())
-    last = start(tmp_path)
+        _killed_somewhere(start(tmp_path, state=state), after=rng.randint(1, 3), delay=rng.random())
+    last = start(tmp_path, state=state)
     out, _ = last.communicate()
     assert "done" in out, _log(tmp_path)
     assert found(tmp_path) == expected(BUNDLES)
@@ -43,17 +44,18 @@ def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     ("plan", "inputs", "columns"),
     [("join", SIDES, "shop, price, price_right"), ("rows", ("in",), "shop, window_start, orders, total")][:KILLS],
 )
+@pytest.mark.parametrize("state", ["executors", "driver"])
 def test_joins_and_row_windows_go_on_after_a_kill(
-    tmp_path: Path, plan: str, inputs: Sequence[str], columns: str
+    tmp_path: Path, plan: str, inputs: Sequence[str], columns: str, state: str
 ) -> None:
     prepare(tmp_path, 5, inputs)
-    job = start(tmp_path, die="before:1" if plan == "join" else "after:2", plan=plan)
+    job = start(tmp_path, die="before:1" if plan == "join" else "after:2", plan=plan, state=state)
     job.communicate()
     assert job.returncode == -signal.SIGKILL, _log(tmp_path)
     rng = Random(plan)
     for _ in range(KILLS - 1):
-        _killed_somewhere(start(tmp_path, plan=plan), after=rng.randint(1, 3), delay=rng.random())
-    out, _ = start(tmp_path, plan=plan).communicate()
+        _killed_somewhere(start(tmp_path, plan=plan, state=state), after=rng.randint(1, 3), delay=rng.random())
+    out, _ = start(tmp_path, plan=plan, state=state).communicate()
     assert "done" in out, _log(tmp_path)
     assert found_rows(tmp_path, columns) == expected_rows(plan, 5)
 

@@ -17,11 +17,13 @@ from eventide.cli.jobs import Job
 from eventide.cli.places import by_input
 from eventide.cli.preflight import check_sources
 from eventide.errors import cli as errors
+from eventide.sinks.batch import SinkBatch
+from eventide.sinks.flat import flat_rows
 from eventide.sinks.sink import About
 from eventide.sinks.tables.changes import changes
 from eventide.sinks.tables.database import Connection, Database
 from eventide.sinks.tables.shape import INDEX, Shape, shape_of
-from eventide.sinks.tables.sink import TableSink, collected, table
+from eventide.sinks.tables.sink import TableSink, table
 from eventide.sinks.tables.sqlite import Sqlite, values
 from eventide.sinks.tables.statements import listed, qualified, quoted
 from eventide.windows import Sessions
@@ -88,7 +90,7 @@ def replayed(
     shape = shape_of(rows.schema, About("panes", plan.key, plan.mode, plan.tells))
     kept = _Table(sink, shape, plan.mode)
     inside = rows.where(f"unix_micros(window.start) >= {stretch.start} AND unix_micros(window.end) <= {stretch.end}")
-    standing = changes(collected(inside, shape.read), shape).standing
+    standing = changes(flat_rows(SinkBatch(inside, inside.sparkSession), shape.read), shape).standing
     return compared(kept.found(stretch), kept.expected(standing), kept.identity)
 
 

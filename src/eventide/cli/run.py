@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,13 @@ Source = Annotated[
 ]
 
 
+class State(StrEnum):
+    """Where a query keeps its state."""
+
+    executors = "executors"
+    driver = "driver"
+
+
 def run(
     job: Annotated[str, typer.Argument(help="A Python file that defines a pipeline, or a file with SQL.")],
     source: Source = None,
@@ -51,6 +59,10 @@ def run(
     checkpoint: Annotated[
         str | None, typer.Option(help="Where state is kept. Default: checkpoints/ and the job's name.")
     ] = None,
+    state: Annotated[
+        State,
+        typer.Option(help="Who keeps state: Spark's executors, or the driver (cheaper batches)."),
+    ] = State.executors,
     trigger: Annotated[
         str | None,
         typer.Option(help="available_now (read what is there, then end), or a length of time between batches."),
@@ -87,6 +99,7 @@ def run(
         drain=drain,
         json=json,
         trace=trace,
+        state=state.value,
     )
     check(order)
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}

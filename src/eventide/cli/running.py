@@ -46,6 +46,7 @@ class Order:
     drain: bool = False
     json: bool = False
     trace: Path | None = None
+    state: str = "executors"  # where state is kept
 
 
 def check(order: Order) -> None:
@@ -116,6 +117,7 @@ def _run(order: Order, rows: Any, listeners: list[Callable[[BatchMetrics], None]
             trigger=order.trigger,
             name=order.job.name,
             on_batch=tell,
+            state=order.state,
         )
         query.await_termination()
 

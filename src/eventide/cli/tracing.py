@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from eventide.cli.history import History, Windows
 from eventide.sinks.sink import About, Advancing, Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from eventide.sinks.batch import SinkBatch
 
 _MOST = 500  # windows of one batch
 
@@ -26,11 +29,12 @@ class Traced:
         """As the sink does."""
         self.sink.open(schema, about)
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
-        """Write the batch, and what it tells of which window."""
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
+        """Write the batch, and note which panes were emitted for which window."""
         self.sink.write(batch, batch_id, about)
-        if "window" in batch.columns and _in_time(batch):
-            self.history.add([_windows(row, batch_id) for row in _counted(batch)])
+        if "window" in batch.schema.names:
+            panes = pl.DataFrame(batch.select("window", "pane", "diff").arrow)
+            self.history.add([Windows(batch_id, *row) for row in _counted(panes)])
 
     def advance(self, promise: int, about: About) -> None:
         """Pass on what the query promises, if the sink wants to know."""
@@ -42,19 +46,14 @@ class Traced:
         self.sink.close()
 
 
-def _in_time(batch: DataFrame) -> bool:
-    return batch.select("window.start").schema.fields[0].dataType.typeName() == "timestamp"
-
-
-def _counted(batch: DataFrame) -> list[Any]:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    micros = [F.unix_micros(f"window.{name}").alias(name) for name in ("start", "end")]
-    at = F.unix_micros("pane.at").alias("at")
-    panes = batch.select(*micros, at, "pane.timing", "diff").where("start IS NOT NULL AND end IS NOT NULL")
-    counted = panes.groupBy("start", "end", "timing", "diff").agg(F.count("*").alias("keys"), F.max("at").alias("at"))
-    return counted.orderBy("start", "end", "diff").limit(_MOST).collect()
-
-
-def _windows(row: Any, batch_id: int) -> Windows:
-    return Windows(batch_id, row["start"], row["end"], row["timing"], row["diff"], row["keys"], row["at"])
+def _counted(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """The panes of each window in time, by timing and diff: start, end, timing, diff, keys, emission time."""
+    window, pane = pl.col("window").struct, pl.col("pane").struct
+    bounds = [window.field(name) for name in ("start", "end")]
+    if not panes.select(bounds).schema["start"].is_temporal():
+        return []
+    times = [pl.col(name).dt.timestamp("us") for name in ("start", "end")]
+    flat = panes.select(*bounds, pane.field("timing"), "diff", pane.field("at").dt.timestamp("us"))
+    by_window = flat.drop_nulls(["start", "end"]).with_columns(times).group_by("start", "end", "timing", "diff")
+    counted = by_window.agg(pl.len().alias("keys"), pl.col("at").max()).sort("start", "end", "diff")
+    return counted.head(_MOST).rows()

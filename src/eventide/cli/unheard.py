@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from eventide.sinks.batch import SinkBatch
     from eventide.sinks.sink import About, Sink
 
 UNHEARD = 141  # as a shell tells of a program that a closed pipe has ended
@@ -53,7 +53,7 @@ class Printed:
         """As the sink does."""
         self.sink.open(schema, about)
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Print the batch, for as long as somebody reads."""
         try:
             self.sink.write(batch, batch_id, about)

@@ -180,3 +180,21 @@ def still_running(checkpoint: str) -> PlanError:
 def no_repair(checkpoint: str, reason: str) -> PlanError:
     """A watermark that cannot be lowered."""
     return PlanError(f"The watermark of the checkpoint {checkpoint!r} cannot be lowered: {reason}.")
+
+
+def unknown_placement(state: object) -> PlanError:
+    """A placement of state that does not exist."""
+    return PlanError(f"run(state={state!r}): state is kept in the 'driver' or on the 'executors'.")
+
+
+def remote_driver_state(checkpoint: str) -> PlanError:
+    """State in the driver is stored on this machine only."""
+    return PlanError(
+        f"run(state='driver'): the checkpoint {checkpoint!r} is not on this machine's disk, where the driver keeps its "
+        "state. Use a local checkpoint, or state='executors'."
+    )
+
+
+def not_a_size(name: str, value: str) -> PlanError:
+    """A size that cannot be read."""
+    return PlanError(f"run({name}={value!r}) is not a size. Write '2g', '512m', or a number of bytes.")

@@ -118,3 +118,69 @@ def another_ledger() -> DataError:
     return DataError(
         "The ledger belongs to another state. Give the one that came with the state that this bundle began with."
     )
+
+
+def placement_changed(checkpoint: str, before: str, now: str) -> PlanError:
+    """The state of a checkpoint is elsewhere."""
+    return PlanError(
+        f"The state of the checkpoint {checkpoint!r} is in the driver, and the query starts with state={now!r}. "
+        "Start it with state='driver', or use a new checkpoint."
+        if before == "driver"
+        else f"The state of the checkpoint {checkpoint!r} is on the executors, and the query starts with "
+        f"state={now!r}. Start it with state='executors', or use a new checkpoint."
+    )
+
+
+def damaged_record(name: str, what: str) -> DataError:
+    """A commit record whose bytes are not those that were written."""
+    return DataError(
+        f"The commit record {name} is damaged: {what}. Restore the file from a copy of the checkpoint, "
+        "or start a new checkpoint."
+    )
+
+
+def unknown_record(name: str, version: int, known: int) -> DataError:
+    """A commit record of a later version."""
+    return DataError(f"The commit record {name} has format {version}; this version of Eventide reads format {known}.")
+
+
+def missing_record(batch: int, place: str) -> DataError:
+    """The state before a batch is gone."""
+    return DataError(
+        f"Batch {batch} needs the commit record of batch {batch - 1} in {place}, and it is missing. "
+        "State is never started from empty: restore the directory, or start a new checkpoint."
+    )
+
+
+def missing_pages(name: str) -> DataError:
+    """A record whose pages are still in use was deleted."""
+    return DataError(
+        f"The commit record {name} is missing, and later batches refer to state in it. "
+        "Restore the file from a copy of the checkpoint, or start a new checkpoint."
+    )
+
+
+def records_ahead(batch: int, newest: int, place: str) -> DataError:
+    """Spark repeats a batch that others were built on."""
+    return DataError(
+        f"Spark starts batch {batch}, but {place} has commit records up to batch {newest}. "
+        "The checkpoint was restored from a backup without its eventide directory, or the other way round. "
+        "Restore both from the same copy."
+    )
+
+
+def other_offsets(batch: int, recorded: str, current: str) -> DataError:
+    """Spark repeats a batch under the same number with other offsets."""
+    return DataError(
+        f"Batch {batch} was committed with other source offsets (digest {recorded}) than Spark repeats it with "
+        f"(digest {current}). The offset log of the checkpoint was lost or replaced; restore it from the same copy "
+        "as the eventide directory."
+    )
+
+
+def fenced(epoch: int, newer: int) -> DataError:
+    """Another driver has taken over the checkpoint."""
+    return DataError(
+        f"Another driver (epoch {newer}) runs the query of this checkpoint now. "
+        f"This driver (epoch {epoch}) stops before it writes to any sink."
+    )

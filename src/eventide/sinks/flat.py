@@ -6,9 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
+
+    from eventide.sinks.batch import SinkBatch
 
 NESTED = frozenset({"array", "map", "struct", "variant"})
 
@@ -50,6 +56,24 @@ def flat_fields(schema: StructType, *, panes: bool) -> list[Field]:
 def flat(batch: DataFrame, fields: Iterable[Field]) -> DataFrame:
     """The given columns of a batch."""
     return batch.select(*map(_column, fields))
+
+
+def flat_rows(batch: SinkBatch, fields: Iterable[Field]) -> pl.DataFrame:
+    """Return the given columns of a batch in this process.
+
+    Text is JSON as Spark writes it, so a batch with nested values takes the way through Spark.
+    """
+    wanted = list(fields)
+    if not batch.is_local or any(field.kind in NESTED for field in wanted):
+        return pl.DataFrame(batch.with_dataframe(flat(batch.dataframe, wanted)).arrow)
+    columns = [_arrow_column(batch.arrow, field) for field in wanted]
+    return pl.DataFrame(pa.table(columns, names=[field.name for field in wanted]))
+
+
+def _arrow_column(table: pa.Table, field: Field) -> pa.ChunkedArray:
+    name, *inner = field.path
+    column = table.column(name)
+    return pc.struct_field(column, inner) if inner else column
 
 
 def _column(field: Field) -> Column:

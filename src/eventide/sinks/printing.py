@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from eventide.errors import sinks as errors
-from eventide.sinks.flat import Field, flat, flat_fields
+from eventide.sinks.flat import Field, flat_fields, flat_rows
 from eventide.sinks.sink import About, Sink
 from eventide.time import format_instant, instant
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from eventide.sinks.batch import SinkBatch
 
 _SHOWN = ("pane_timing", "pane_index")  # of a pane's own columns
 _STYLES = {"EARLY": "yellow", "ON_TIME": "green", "LATE": "red"}
@@ -48,13 +49,13 @@ class ConsoleSink:
     def open(self, schema: StructType, about: About) -> None:
         """Nothing to prepare."""
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Print the first rows; nothing, where there are none."""
-        rows = batch.count()  # a limit alone would leave partitions, and so their state, behind
+        rows = batch.arrow.num_rows  # all of them: a limit alone would leave partitions, and so their state, behind
         if not rows:
             return
-        shown = flat(batch, _shown(batch.schema, about)).limit(self.rows).toArrow()
-        header, lines = _lines(pl.DataFrame(shown), about)
+        shown = flat_rows(batch.head(self.rows), _shown(batch.schema, about))
+        header, lines = _lines(shown, about)
         title = f"{about.output}, batch {batch_id}: {_count(rows, len(lines))}"
         _print(title, header, lines)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from eventide.sinks.batch import SinkBatch
+
 Output: TypeAlias = Literal["panes", "late", "dead"]
 Tells: TypeAlias = Literal["windows", "pairs", "rows"]
 
@@ -32,15 +34,15 @@ class About:
 class Sink(Protocol):
     """Takes the batches of an output, on the driver.
 
-    Spark repeats the batch that a failure interrupted, with the same number and the same rows. A sink is exactly once
-    if writing a batch again changes nothing. It may evaluate ``batch`` more than once; who calls it persists the batch.
+    A batch that a failure interrupted is written again, with the same number and the same rows. A sink is exactly once
+    if writing a batch again changes nothing. ``batch`` is an Arrow table or a DataFrame, whichever the sink asks for.
     """
 
     def open(self, schema: StructType, about: About) -> None:
         """Refuse what cannot work. Called once for each output, before the query starts."""
         ...
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Write a batch, all of it or nothing."""
         ...
 
@@ -60,16 +62,16 @@ class Advancing(Protocol):
 
 @dataclass(frozen=True)
 class FunctionSink:
-    """A function of the user's, called with every batch."""
+    """A function of the user's, called with every batch as a DataFrame."""
 
     function: Callable[[DataFrame, int], Any]
 
     def open(self, schema: StructType, about: About) -> None:
         """Nothing to prepare."""
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Call the function."""
-        self.function(batch, batch_id)
+        self.function(batch.dataframe, batch_id)
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -11,8 +11,9 @@ from eventide.sinks.sink import About, Sink
 from eventide.time import FIRST, LAST, MIN
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from eventide.sinks.batch import SinkBatch
 
 _AGAIN = 10.0  # seconds after which the same promise is noted again: who says nothing is forgotten
 
@@ -65,12 +66,12 @@ class StreamSink:
         if strange:
             raise errors.unknown_columns(strange, known)
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """All rows at once, under the batch's number."""
         options: dict[str, Any] = {"writer_id": self._writer(about), "batch": batch_id, "query": about.query}
         given = {"routing_key": self.routing_key, "token": self.token}
         options |= {name: value for name, value in given.items() if value is not None}
-        batch.write.format("eventide").mode("append").options(**options).save(self.address)
+        batch.dataframe.write.format("eventide").mode("append").options(**options).save(self.address)
 
     def advance(self, promise: int, about: About) -> None:
         """Note what the query promises of the panes to come."""

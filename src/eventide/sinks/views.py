@@ -11,8 +11,10 @@ from eventide.errors import sinks as errors
 from eventide.sinks.sink import About, Output, Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from eventide.sinks.batch import SinkBatch
 
 
 def memory(name: str, *, rows: int = 100_000) -> Sink:
@@ -56,12 +58,12 @@ class MemorySink:
         self._spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
         self._show()
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Keep the batch, forget the oldest."""
         if self._schema is None:
             raise errors.not_opened(repr(self), about.output)
         self._kept.pop(batch_id, None)
-        new = batch.toArrow()
+        new = batch.arrow
         if new.num_rows:
             self._kept[batch_id] = new
         while len(self._kept) > 1 and sum(table.num_rows for table in self._kept.values()) > self.rows:

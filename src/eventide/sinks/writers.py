@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import sinks as errors
 from eventide.sinks.flat import JSON, flat, flat_fields
+from eventide.sinks.parquet import local_path, write_parquet
 from eventide.sinks.sink import About, Output, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from eventide.sinks.batch import SinkBatch
 
 _FLAT = frozenset({"csv", "jdbc"})  # formats that have no nested types
 _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
@@ -79,17 +83,25 @@ class FilesSink:
                 raise errors.batch_column_taken(name)
         self._output = about.output
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Replace the directory of the batch."""
-        if batch.isEmpty():
+        place = f"{self.path.rstrip('/')}/batch={batch_id}"
+        if batch.is_local and batch.is_empty():
             return
-        rows = _fitting(batch, self.format, about)
-        rows.write.format(self.format).mode("overwrite").options(**self.options).save(
-            f"{self.path.rstrip('/')}/batch={batch_id}"
-        )
+        if batch.is_local and (folder := self._folder(place)) is not None:
+            write_parquet(batch.arrow, folder, self.options.get("compression", "snappy"))
+        elif not batch.is_empty():
+            rows = _fitting(batch.dataframe, self.format, about)
+            rows.write.format(self.format).mode("overwrite").options(**self.options).save(place)
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+    def _folder(self, place: str) -> Path | None:
+        """The local directory of a batch that Arrow can write as Spark would; None: Spark writes it."""
+        path = local_path(place)
+        known = self.format == "parquet" and set(self.options) <= {"compression"}
+        return Path(path) if path is not None and known else None
 
 
 @dataclass
@@ -107,9 +119,10 @@ class FormatSink:
     def open(self, schema: StructType, about: About) -> None:
         """The writer itself looks at its options, with the first batch."""
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Hand the batch over."""
-        rows = _messages(batch, about) if self.name == "kafka" else _fitting(batch, self.name, about)
+        frame = batch.dataframe
+        rows = _messages(frame, about) if self.name == "kafka" else _fitting(frame, self.name, about)
         rows.write.format(self.name).mode(self.mode).options(**self.options).save()
 
     def close(self) -> None:
@@ -126,9 +139,10 @@ class NoopSink:
     def open(self, schema: StructType, about: About) -> None:
         """Nothing to prepare."""
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Compute the batch: state moves on only if it is."""
-        batch.write.format("noop").mode("overwrite").save()
+        if not batch.is_local:
+            batch.dataframe.write.format("noop").mode("overwrite").save()
 
     def close(self) -> None:
         """Nothing to let go of."""

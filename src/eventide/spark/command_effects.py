@@ -27,10 +27,11 @@ def command_effects(pages: Iterable[Any], before: State) -> list[CommandEffect]:
     What writers of marks declare arrives as commands too; it has no id, and nobody waits for it.
     """
     commands = [json.loads(one["detail"]) for one in pages if one["kind"] == page.CONTROL]
-    return [_effect(command, before) for command in commands if "id" in command]
+    return [command_effect(command, before) for command in commands if "id" in command]
 
 
-def _effect(command: dict[str, Any], before: State) -> CommandEffect:
+def command_effect(command: dict[str, Any], before: State) -> CommandEffect:
+    """Return the effect of one command on a state."""
     origin = command.get("origin")
     known = command["do"] not in ("retire", "skip") or before.tracker.knows(origin)
     return CommandEffect(command["id"], command["do"], origin, known)

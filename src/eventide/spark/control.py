@@ -40,7 +40,8 @@ class Control:
     """
 
     def __init__(self, checkpoint: str | Path, spark: SparkSession | None = None) -> None:
-        self.place = f"{os.fspath(checkpoint).rstrip('/')}/eventide/control"
+        self.checkpoint = os.fspath(checkpoint)
+        self.place = f"{self.checkpoint.rstrip('/')}/eventide/control"
         self._spark = spark
         self._lock: RunningLock | None = None
 

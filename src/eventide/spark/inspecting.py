@@ -19,11 +19,17 @@ from eventide.operators.binding import operator_of
 from eventide.operators.saving import schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.process_plan import ProcessPlan
+from eventide.spark.commit_log import CommitLog
+from eventide.spark.control import on_disk
 from eventide.spark.processor import HEAD, PAGES
 from eventide.spark.processor_tables import processor_tables
+from eventide.spark.record_pages import RecordPages
+from eventide.spark.storage import LocalStorage
 from eventide.state import snapshot
 from eventide.state.heads import Head
 from eventide.state.panes import DUE
+from eventide.state.record import FORMAT as RECORD_FORMAT
+from eventide.state.record import Record, Span
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
 
@@ -114,18 +120,21 @@ def inspect(
     """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
 
     With the ``pipeline`` (or the list of them) that it runs, open windows and the state of processors are shown, too.
+    State in the driver is read without Spark.
 
     >>> import eventide as ev
     >>> for operator in ev.inspect("checkpoints/revenue", pipeline=revenue):  # doctest: +SKIP
     ...     print(operator)
     """
+    chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
+    checkpoint = os.fspath(checkpoint)
+    if (local := on_disk(checkpoint)) is not None and (record := CommitLog(LocalStorage(local)).newest()) is not None:
+        return _in_driver(CommitLog(LocalStorage(local)), record, chain)
     from pyspark.sql import SparkSession
 
     active = spark or SparkSession.getActiveSession()
     if active is None:
         raise errors.no_session("inspect()")
-    chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
-    checkpoint = os.fspath(checkpoint)
     found = active.read.format("state-metadata").load(checkpoint).where("operatorName LIKE 'transformWithState%'")
     told = found.selectExpr("operatorId", "maxBatchId").distinct().orderBy("operatorId").collect()
     if not told:
@@ -133,6 +142,16 @@ def inspect(
     batch = min(row["maxBatchId"] for row in told)  # all of the same, while the query goes on
     states = [_operator(active, checkpoint, batch, row["operatorId"], chain) for row in told]
     return sorted((one for one in states if one is not None), key=lambda one: one.depth)
+
+
+def _in_driver(log: CommitLog, record: Record, chain: Sequence[Pipeline]) -> list[OperatorState]:
+    """The operators of a query whose state is in the driver."""
+    operators = []
+    for depth, stage in enumerate(record.footer["stages"]):
+        pages = RecordPages(log, record.part(Span(*stage["manifest"]))).bodies()
+        head = record.part(Span(*stage["head"]))
+        operators.append(_operator_state(depth, RECORD_FORMAT, 1, {0: head}, {0: pages}, chain))
+    return operators
 
 
 def _operator(
@@ -147,20 +166,33 @@ def _operator(
         for bucket, page, body in _pages(spark, checkpoint, batch, number):
             pages[bucket][page] = body
     bodies = {bucket: head.body for bucket, head in buckets.items()}
-    bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
     about = json.loads(heads[0]["value"]["about"])
+    newest = max(head.format for head in buckets.values())
+    return _operator_state(about["depth"], newest, about["buckets"], bodies, pages, chain)
+
+
+def _operator_state(
+    depth: int,
+    version: int,
+    buckets: int,
+    bodies: Mapping[int, bytes],
+    pages: Mapping[int, Mapping[int, bytes]],
+    chain: Sequence[Pipeline],
+) -> OperatorState:
+    """What an operator holds, from the heads and the pages of its buckets."""
+    bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
     tracker = first["tracker"]
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     plan = _plan_of(first, pages[bucket])
-    own = chain[about["depth"]] if about["depth"] < len(chain) else None
+    own = chain[depth] if depth < len(chain) else None
     frames = [] if own is None else _scanned(own, schemas_in(plan), bodies, pages)
     processor = own.plan if own is not None and isinstance(own.plan, ProcessPlan) else None
     state, timers = (None, None) if processor is None else processor_tables(processor, frames)
     return OperatorState(
-        depth=about["depth"],
-        format=max(head.format for head in buckets.values()),
+        depth=depth,
+        format=version,
         plan=plan["plan"],
-        buckets=about["buckets"],
+        buckets=buckets,
         watermark=first["watermark"],
         watermarks={key: output for key, output, _ in keys},
         at=first["now"],

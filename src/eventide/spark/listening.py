@@ -7,7 +7,8 @@ started it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
 OnMetrics = Callable[[str, BatchMetrics], Any]
+
+# Queries whose state is in the driver compute their metrics here, not in Spark's plan, so Spark cannot observe them.
+_published: dict[str, deque[tuple[int, Sequence[BatchMetrics]]]] = {}
+
+
+def publish(query: str, metrics: Sequence[BatchMetrics]) -> None:
+    """Make the metrics of a batch known to listeners. They are called when Spark has committed the batch."""
+    if metrics:
+        _published.setdefault(query, deque(maxlen=16)).append((metrics[0].batch, metrics))
+
+
+def published_in(progress: Mapping[str, Any]) -> Sequence[BatchMetrics]:
+    """Return what the driver has published of the batch that Spark reports."""
+    batches = dict(_published.get(progress["id"], ()))
+    return batches.get(progress["batchId"], ())
+
 
 _COUNTERS = ("rows", "kept", "late", "refined", "unemitted", "retractions", "written", "missing_files")
 _GAUGES = ("open_windows", "pages", "state_bytes", "cache_hits", "origins", "gaps")
@@ -40,8 +57,8 @@ def listen(spark: SparkSession, tell: OnMetrics) -> StreamingQueryListener:
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
             """A batch has ended."""
             progress = json.loads(event.progress.json)
-            for one in observed_in(progress):
-                tell(progress.get("name") or progress["id"], one)
+            for operator in observed_in(progress) or published_in(progress):
+                tell(progress.get("name") or progress["id"], operator)
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802
             """Nothing has changed."""

@@ -7,18 +7,19 @@ message reaches the user without a stack of Spark's.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from eventide.errors import state as errors
 from eventide.spark.checkpoint_files import CheckpointFiles
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from eventide.spark.host import Applied
+    from eventide.spark.stage import Stage
+
+Placement: TypeAlias = Literal["driver", "executors"]
 
 FILE = "eventide/plan.json"
 _COMMITS = "commits"
@@ -39,6 +40,7 @@ class QueryRecord:
     """What a query was started with."""
 
     operators: tuple[OperatorRecord, ...]
+    state: Placement = "executors"
 
     def buckets(self, depth: int) -> int | None:
         """The number of buckets of an operator; None if there was none at that depth."""
@@ -52,12 +54,14 @@ class QueryRecord:
     def to_text(self) -> str:
         """The record as a file that people can read."""
         operators = [asdict(operator) for operator in self.operators]
-        return json.dumps({"version": 1, "operators": operators}, indent=2, ensure_ascii=False) + "\n"
+        content = {"version": 1, "state": self.state, "operators": operators}
+        return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_text(cls, text: str) -> QueryRecord:
         """The record that was written."""
-        return cls(tuple(OperatorRecord(**operator) for operator in json.loads(text)["operators"]))
+        content = json.loads(text)
+        return cls(tuple(OperatorRecord(**operator) for operator in content["operators"]), content["state"])
 
 
 def read_record(files: CheckpointFiles) -> QueryRecord | None:
@@ -66,16 +70,22 @@ def read_record(files: CheckpointFiles) -> QueryRecord | None:
     return QueryRecord.from_text(text) if text and files.names(_COMMITS) else None
 
 
-def record_of(applied: Applied, before: QueryRecord | None) -> QueryRecord:
+def record_of(stages: Sequence[Stage], before: QueryRecord | None, state: Placement) -> QueryRecord:
     """The record of a query that is about to start. Columns of late rows and dead letters are never forgotten."""
     operators = []
-    for depth, stage in enumerate(applied.stages):
+    for depth, stage in enumerate(stages):
         late, dead = (
-            _with_new(before.columns(output, depth) if before else {}, applied.rows(output, depth=depth).schema)
+            _with_new(before.columns(output, depth) if before else {}, stage.output_schema(output))
             for output in ("late", "dead")
         )
         operators.append(OperatorRecord(dict(stage.operator().state_facts), stage.buckets, late, dead))
-    return QueryRecord(tuple(operators))
+    return QueryRecord(tuple(operators), state)
+
+
+def check_placement(before: QueryRecord, state: Placement, checkpoint: str) -> None:
+    """Reject a query whose state is elsewhere."""
+    if before.state != state:
+        raise errors.placement_changed(checkpoint, before.state, state)
 
 
 def check_record(before: QueryRecord, now: QueryRecord, checkpoint: str) -> None:
@@ -88,15 +98,6 @@ def check_record(before: QueryRecord, now: QueryRecord, checkpoint: str) -> None
         lines += [f"{several}{change}" for change in errors.changes(old.plan, new.plan)]
     if lines:
         raise errors.plan_changed(lines, where=f"checkpoint {checkpoint!r}")
-
-
-def with_former_columns(rows: DataFrame, former: Mapping[str, str]) -> DataFrame:
-    """Late rows or dead letters with nulls in the columns that the source does not have any more."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    present = {name.lower() for name in rows.columns}
-    gone = {name: dtype for name, dtype in former.items() if name.lower() not in present}
-    return rows.select("*", *(F.lit(None).cast(dtype).alias(name) for name, dtype in gone.items())) if gone else rows
 
 
 def _with_new(former: Mapping[str, str], schema: StructType) -> dict[str, str]:

@@ -12,9 +12,9 @@ from eventide.errors import spark as errors
 from eventide.operators.watermark_reset import closed_windows, reset_problem, reset_problem_of_time
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.control import Control, local_path
+from eventide.spark.control_status import is_running
 from eventide.spark.inspecting import OperatorState, inspect
 from eventide.spark.notes import read_note, root_of, write_note
-from eventide.spark.run_lock import RunLock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def repair(
     """
     address = os.fspath(checkpoint)
     local = local_path(root_of(checkpoint), spark)
-    if local is not None and not RunLock(local).is_free():
+    if local is not None and is_running(local / "eventide"):
         raise errors.still_running(address)
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
     operators = inspect(checkpoint, pipeline=chain, spark=spark)

@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable, Collection
 from typing import Literal, TypeAlias, get_args
 from urllib.parse import unquote
 
 from eventide.errors import spark as errors
 from eventide.spark.checkpoint_files import CheckpointFiles
 
+ReadText: TypeAlias = Callable[[str], str | None]
 OnMissingFile: TypeAlias = Literal["fail", "skip"]
 
 _VERSION = "v1"
 
 
-def check_source_files(files: CheckpointFiles, on_missing_file: OnMissingFile) -> dict[int, int]:
-    """Find the files that a restart would leave out; gives how many there are in each batch that is repeated."""
+def check_source_files(
+    files: CheckpointFiles, on_missing_file: OnMissingFile, *, committed: Collection[int] = ()
+) -> dict[int, int]:
+    """Find the files that a restart would leave out; gives how many there are in each batch that is repeated.
+
+    Batches that are ``committed`` with their outputs read no file again.
+    """
     if on_missing_file not in get_args(OnMissingFile):
         raise errors.unknown_choice("run()", "on_missing_file", on_missing_file, get_args(OnMissingFile))
     counts = {}
     for batch, paths in interrupted_files(files).items():
-        if missing := files.missing(paths):
+        if batch not in committed and (missing := files.missing(paths)):
             if on_missing_file == "fail":
                 raise errors.missing_files(batch, missing)
             warnings.warn(errors.skipped_files(batch, missing), stacklevel=3)
@@ -38,16 +45,18 @@ def interrupted_files(files: CheckpointFiles) -> dict[int, list[str]]:
     """The source files of each batch that was planned and not committed."""
     planned, committed = (_numbers(files.names(folder)) for folder in ("offsets", "commits"))
     pending = [batch for batch in planned if batch > max(committed, default=-1)]
-    batches = {}
-    for batch in pending:
-        ends, starts = (_file_offsets(files.read(f"offsets/{number}")) for number in (batch, batch - 1))
-        batches[batch] = [
-            path
-            for source, end in ends.items()
-            for offset in range(starts.get(source, -1) + 1, end + 1)
-            for path in _files_at(files, source, offset)
-        ]
-    return batches
+    return {batch: files_of_batch(files.read, batch) for batch in pending}
+
+
+def files_of_batch(read: ReadText, batch: int) -> list[str]:
+    """The source files of a batch, from Spark's logs. ``read`` returns the text of a file of the checkpoint."""
+    ends, starts = (_file_offsets(read(f"offsets/{number}")) for number in (batch, batch - 1))
+    return [
+        path
+        for source, end in ends.items()
+        for offset in range(starts.get(source, -1) + 1, end + 1)
+        for path in _files_at(read, source, offset)
+    ]
 
 
 def _file_offsets(text: str | None) -> dict[int, int]:
@@ -63,10 +72,10 @@ def _file_offsets(text: str | None) -> dict[int, int]:
     return offsets
 
 
-def _files_at(files: CheckpointFiles, source: int, offset: int) -> list[str]:
+def _files_at(read: ReadText, source: int, offset: int) -> list[str]:
     """The files that a file source found at an offset; Spark merges the log of several offsets into one file."""
     for name in (str(offset), f"{offset}.compact"):
-        version, *lines = (files.read(f"sources/{source}/{name}") or "").splitlines() or ("",)
+        version, *lines = (read(f"sources/{source}/{name}") or "").splitlines() or ("",)
         if version == _VERSION:
             entries = [json.loads(line) for line in lines if line]
             return [unquote(entry["path"]) for entry in entries if entry["batchId"] == offset]

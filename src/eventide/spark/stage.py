@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from eventide.operators.binding import operator_of
 from eventide.operators.operator import StreamOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _KEPT = 64
 
@@ -31,6 +34,14 @@ class Stage:
 
     repaired_in: int = -1  # up to this batch, tasks do not use the watermark of the batch before: it is lowered
     tasks_know_time: bool = False  # the host hands the batch's time to its tasks, so rows need not carry it
+
+    def output_schema(self, output: str) -> StructType:
+        """Return the columns of panes, late rows or dead letters, in Spark's types."""
+        from eventide.spark.types import spark_schema
+
+        schema = self.operator().output_schemas()[output]
+        hidden = () if output == "panes" else self.derived
+        return spark_schema({name: dtype for name, dtype in schema.items() if name not in hidden})
 
     def operator(self) -> StreamOperator:
         """The operator, bound once in each process."""

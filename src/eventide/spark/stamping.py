@@ -47,7 +47,7 @@ def stamp_rows(stage: Stage, edge: int = 0) -> StampBatches:
         settle()
         task = this_task()
         was = watermark_known(stage, task)
-        for chunk, rows in enumerate(_gathered(batches)):
+        for chunk, rows in enumerate(gathered(batches)):
             now = rows[0].column(NOW)[0].as_py() if NOW in rows[0].schema.names else task.now
             assert now > MIN or not stamp_needs_now(stage.plan.edges[edge]), "the batch's time did not reach its tasks"
             frame = from_spark(_named(rows, stage.schemas[edge]), stage.schemas[edge])
@@ -150,6 +150,8 @@ def watermark_known(stage: Stage, task: Task) -> int | None:
     """The watermark that stands when this batch begins, if it is known on this machine."""
     if not stage.streaming:
         return MIN
+    if task.watermark is not None:
+        return task.watermark
     if task.batch is None or task.batch <= stage.repaired_in:
         return None
     return standing.known(task.run, stage.name, task.batch - 1)
@@ -161,7 +163,7 @@ def _named(batches: Iterable[pa.RecordBatch], columns: Iterable[str]) -> list[pa
     return [pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names) for batch in batches]
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Batches in lots of about ``_ROWS`` rows; what a task reads decides the lots, so a replay has the same."""
     lot: list[Any] = []
     height = size = 0

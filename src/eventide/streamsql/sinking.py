@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from eventide.sinks.batch import SinkBatch
+
 
 def selecting(sink: Any, projection: Projection) -> Sink:
     """Return the sink behind what a query selects. A sink with ``as_selected`` gets just that, and ``diff``."""
@@ -37,9 +39,10 @@ class AsSelected:
         """Open the sink."""
         self.inner.open(schema, _of_rows(about))
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Write what the query selects of a batch."""
-        self.inner.write(self.projection.of_spark(batch), batch_id, _of_rows(about))
+        selected = batch.with_dataframe(self.projection.of_spark(batch.dataframe))
+        self.inner.write(selected, batch_id, _of_rows(about))
 
     def close(self) -> None:
         """Close the sink."""
@@ -67,9 +70,10 @@ class Selecting:
         empty = spark.createDataFrame([], schema)
         self.inner.open(self._selected(empty, about).schema, self._about(about))
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Write what the query selects of a batch."""
-        self.inner.write(self._selected(batch, about), batch_id, self._about(about))
+        selected = self._selected(batch.dataframe, about)
+        self.inner.write(batch.with_dataframe(selected), batch_id, self._about(about))
 
     def close(self) -> None:
         """Close the sink."""

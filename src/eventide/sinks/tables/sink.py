@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import polars as pl
-import pyarrow as pa
-
 from eventide.errors import sinks as errors
-from eventide.sinks.flat import Field, flat
+from eventide.sinks.flat import flat_rows
 from eventide.sinks.sink import About, Output, Sink
 from eventide.sinks.tables.database import Database
 from eventide.sinks.tables.postgres import Postgres
@@ -20,8 +17,9 @@ from eventide.sinks.tables.store import Store
 from eventide.sinks.tables.url import sqlite_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from eventide.sinks.batch import SinkBatch
 
 
 def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = None, create: bool = True) -> Sink:
@@ -83,7 +81,7 @@ class TableSink:
         store.prepare(create=self.create, extend=about.output != "panes")
         self._opened[about.output] = (shape, store)
 
-    def write(self, batch: DataFrame, batch_id: int, about: About) -> None:
+    def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Change the table, unless the batch has done so before."""
         if about.output not in self._opened:
             raise errors.not_opened(repr(self), about.output)
@@ -92,20 +90,9 @@ class TableSink:
         shape, store = self._opened[about.output]
         claim = about.query if about.output == "panes" else f"{about.query} {about.output}"  # two may share a table
         if not store.has(claim, batch_id):  # before it is computed, which may take long
-            store.put(collected(batch, shape.read), claim, batch_id)
+            store.put(flat_rows(batch, shape.read), claim, batch_id)
 
     def close(self) -> None:
         """Let go of the connections."""
         for _, store in self._opened.values():
             store.close()
-
-
-def collected(batch: DataFrame, fields: Iterable[Field]) -> pl.DataFrame:
-    """Columns on the driver. Arrow's are not copied, only their time zone, the session's, is forgotten."""
-    rows = flat(batch, fields).toArrow()
-    schema = pa.schema([(column.name, _in_utc(column.type)) for column in rows.schema])
-    return pl.DataFrame(rows.cast(schema))
-
-
-def _in_utc(dtype: pa.DataType) -> pa.DataType:
-    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(dtype) and dtype.tz is not None else dtype

@@ -1,0 +1,62 @@
+"""A chain of operators as one step: the panes of each operator are the rows of the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide.operators.bundle import Output, Stamp
+from eventide.operators.operator import StreamOperator
+from eventide.operators.saving import State
+from eventide.time import MIN
+from eventide.watermarks import Note, Watermark
+
+
+@dataclass(frozen=True)
+class ChainStep:
+    """The new state and the output of each operator, in the order of the chain."""
+
+    states: tuple[State, ...]
+    outputs: tuple[Output, ...]
+
+
+class Chain:
+    """The operators of a query that share one process. A single pipeline is a chain of one.
+
+    The output watermark of an operator is the watermark of the next, so a bundle passes the whole chain in one step.
+    """
+
+    def __init__(self, operators: Sequence[StreamOperator]) -> None:
+        self.operators = tuple(operators)
+
+    def initial(self) -> tuple[State, ...]:
+        """Return the states before the first bundle."""
+        return tuple(operator.initial() for operator in self.operators)
+
+    def step(
+        self, states: Sequence[State], stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = ()
+    ) -> ChainStep:
+        """Apply the stamps of a bundle. ``notes`` are watermarks from outside, for the first operator."""
+        now = max(now, max((state.now for state in states), default=MIN))
+        new_states: list[State] = []
+        outputs: list[Output] = []
+        for operator, state in zip(self.operators, states, strict=True):
+            if outputs:
+                panes = _as_rows(outputs[-1].panes, operator)
+                stamps = [operator.stamp(panes, now, state.watermark)]
+                key = operator.plan.watermark.options.watermark_key
+                notes = [Watermark(key, outputs[-1].promise_of(key))]
+            elif not stamps:
+                stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
+            step = operator.absorb(state, stamps, now, notes=notes)
+            new_states.append(step.state)
+            outputs.append(step.output)
+        return ChainStep(tuple(new_states), tuple(outputs))
+
+
+def _as_rows(panes: pl.DataFrame, operator: StreamOperator) -> pl.DataFrame:
+    """Panes in the types that the next operator was bound to: enums are text there, as everywhere outside."""
+    schema = operator.schemas[0]
+    return panes if dict(panes.schema) == schema else panes.cast(pl.Schema(schema))

@@ -1,0 +1,102 @@
+"""The rows of one output in one batch, as a sink asks for them: an Arrow table in this process, or a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class SinkBatch:
+    """A batch for a sink.
+
+    State in the driver produces Arrow, state on the executors produces DataFrames. A sink asks for what it can write
+    best, and pays for a conversion only if it asks for the other.
+    """
+
+    def __init__(self, rows: pa.Table | DataFrame, spark: SparkSession) -> None:
+        self._rows = rows
+        self._spark = spark
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the rows are in this process already."""
+        return isinstance(self._rows, pa.Table)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns, in Spark's types."""
+        if isinstance(self._rows, pa.Table):
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            return from_arrow_schema(self._rows.schema)
+        return self._rows.schema
+
+    @cached_property
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table; time zones are UTC."""
+        if isinstance(self._rows, pa.Table):
+            return self._rows
+        table = self._rows.toArrow()
+        for place, column in enumerate(table.schema):
+            if _in_utc(column.type) != column.type:
+                table = table.set_column(place, column.name, table.column(place).cast(_in_utc(column.type)))
+        return table
+
+    @cached_property
+    def dataframe(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        if isinstance(self._rows, pa.Table):
+            return self._spark.createDataFrame(self._rows, schema=self.schema)
+        return self._rows
+
+    def with_dataframe(self, rows: DataFrame) -> SinkBatch:
+        """Return a batch of other rows in the same session."""
+        return SinkBatch(rows, self._spark)
+
+    def with_nulls(self, columns: Mapping[str, str]) -> SinkBatch:
+        """Return the rows with nulls in those of ``columns`` (name and Spark type) that they lack."""
+        present = {name.lower() for name in self.schema.names}
+        missing = {name: dtype for name, dtype in columns.items() if name.lower() not in present}
+        if not missing:
+            return self
+        if isinstance(self._rows, pa.Table):
+            return SinkBatch(_with_null_columns(self._rows, missing), self._spark)
+        from pyspark.sql import functions as F  # noqa: N812
+
+        nulls = [F.lit(None).cast(dtype).alias(name) for name, dtype in missing.items()]
+        return SinkBatch(self._rows.select("*", *nulls), self._spark)
+
+    def select(self, *columns: str) -> SinkBatch:
+        """Return some of the columns."""
+        rows = self._rows.select(list(columns)) if isinstance(self._rows, pa.Table) else self._rows.select(*columns)
+        return SinkBatch(rows, self._spark)
+
+    def head(self, count: int) -> SinkBatch:
+        """Return the first rows."""
+        rows = self._rows.slice(0, count) if isinstance(self._rows, pa.Table) else self._rows.limit(count)
+        return SinkBatch(rows, self._spark)
+
+    def is_empty(self) -> bool:
+        """Return whether there are no rows."""
+        return not self._rows.num_rows if isinstance(self._rows, pa.Table) else self._rows.isEmpty()
+
+
+def _with_null_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
+    from pyspark.sql.pandas.types import to_arrow_type
+    from pyspark.sql.types import DataType
+
+    for name, text in columns.items():
+        dtype = to_arrow_type(DataType.fromDDL(text), timezone="UTC")
+        table = table.append_column(name, pa.nulls(table.num_rows, dtype))
+    return table
+
+
+def _in_utc(dtype: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(dtype) and dtype.tz is not None else dtype

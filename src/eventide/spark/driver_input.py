@@ -1,0 +1,180 @@
+"""How the rows of a micro-batch reach the driver, where the state is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventide.operators.bundle import Stamp
+from eventide.spark import page
+from eventide.spark.control import marks_of
+from eventide.spark.feeding import Feed
+from eventide.spark.scan import Scan
+from eventide.spark.stage import Stage
+from eventide.spark.stamping import StampBatches, as_batch, gathered, stamped_pages
+from eventide.spark.tasks import this_task
+from eventide.spark.types import from_spark
+from eventide.watermarks.rules import Noted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LARGE = 64 << 20  # bytes on disk, or in memory where that is what is known, above which tasks stamp the rows
+_EDGE = "edge"
+_NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A batch in the driver: stamps in their order, and messages of the streams that a watermark follows (JSON)."""
+
+    stamps: Sequence[Stamp]
+    notes: Sequence[str] = ()
+
+
+class DriverInput(Protocol):
+    """A way from the sources to the driver."""
+
+    @property
+    def name(self) -> str:
+        """What ``explain()`` and the log call it."""
+        ...
+
+    def dataframe(self) -> DataFrame:
+        """Return the streaming DataFrame that the query reads."""
+        ...
+
+    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
+        """Bring a batch of that DataFrame to the driver. ``size``: bytes that it reads, if that is known."""
+        ...
+
+
+def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
+    """Choose how rows travel: as rows, unless an input is a scan, whose tasks stamp what they read."""
+    if any(isinstance(feed.rows, Scan) for feed in feeds):
+        return StampInput(stage, feeds)
+    return RowInput(stage, feeds)
+
+
+class RowInput:
+    """Rows as Arrow, with the columns that the plan reads. No Python worker takes part.
+
+    A batch that is large, or may be, is stamped by tasks instead: the driver then holds cells, not rows.
+    """
+
+    name = "rows"
+
+    def __init__(self, stage: Stage, feeds: Sequence[Feed]) -> None:
+        self._stage = stage
+        self._feeds = feeds
+        self._marked = any(isinstance(edge.watermark.rule, Noted) for edge in stage.plan.edges)
+        self._plain = len(feeds) == 1 and not self._marked
+        self._last: int | None = None  # bytes of the last batch, for sources that do not tell
+
+    def dataframe(self) -> DataFrame:
+        """The rows of all inputs side by side; columns go by their position, because names may contain dots."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        parts = []
+        for edge, feed in enumerate(self._feeds):
+            quoted = [f"`{name.replace('`', '``')}`" for name in feed.schema]
+            columns = [F.col(name).alias(f"e{edge}c{place}") for place, name in enumerate(quoted)]
+            tag = [] if self._plain else [F.lit(edge).cast("byte").alias(_EDGE)]
+            parts.append(feed.rows.select(*tag, *columns))  # type: ignore[union-attr]
+        for marks in marks_of(self._feeds[0].spark, self._stage) if self._marked else []:
+            parts.append(marks.select(F.lit(-1).cast("byte").alias(_EDGE), F.col("detail").alias(_NOTE)))
+        return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+
+    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
+        """Collect rows and stamp them here, or let tasks stamp them."""
+        expected = size if size is not None else self._last
+        if expected is None or expected > _LARGE:
+            return self._collect_stamps(batch, now)
+        try:
+            table = batch.toArrow()
+        except Exception as failure:
+            if "maxResultSize" not in str(failure):
+                raise
+            return self._collect_stamps(batch, now)  # larger than expected; nothing was processed yet
+        self._last = table.nbytes
+        frames, notes = split_inputs(table, [feed.schema for feed in self._feeds], plain=self._plain)
+        operator = self._stage.operator()
+        stamps = [operator.stamp(rows, now, watermark, edge) for edge, rows in frames]
+        return Collected(stamps, notes)
+
+    def _collect_stamps(self, batch: DataFrame, now: int) -> Collected:
+        pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
+        collected = collect_pages(pages)
+        self._last = None  # the next batch is not taken for small
+        return read_pages(self._stage, collected, now)
+
+
+def split_inputs(
+    table: pa.Table, schemas: Sequence[Mapping[str, pl.DataType]], *, plain: bool
+) -> tuple[list[tuple[int, pl.DataFrame]], list[str]]:
+    """Take the rows of each input apart again, and the messages for watermarks."""
+    frames = []
+    for edge, schema in enumerate(schemas):
+        rows = table if plain else table.filter(pc.equal(table.column(_EDGE), edge))
+        if rows.num_rows:
+            named = rows.select([f"e{edge}c{place}" for place in range(len(schema))]).rename_columns(list(schema))
+            frames.append((edge, from_spark(named.to_batches(), schema)))
+    notes = table.column(_NOTE).drop_null().to_pylist() if _NOTE in table.column_names else []
+    return frames, notes
+
+
+def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
+    """Return the function that stamps the rows of all inputs in a task."""
+
+    def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = this_task()
+        for chunk, lot in enumerate(gathered(batches)):
+            sequence = page.sequence(task.number, chunk)
+            frames, notes = split_inputs(pa.Table.from_batches(lot), stage.schemas, plain=plain)
+            pages = [
+                made
+                for edge, rows in frames
+                for made in stamped_pages(stage, rows, now, sequence, task.watermark, edge)
+            ]
+            pages += [page.Page(0, page.CONTROL, sequence, now, detail=note) for note in notes]
+            yield as_batch(pages)
+
+    return stamped
+
+
+def collect_pages(pages: DataFrame) -> list[dict[str, Any]]:
+    """Collect pages in the order of the tasks that made them."""
+    rows: list[dict[str, Any]] = pages.select("kind", "sequence", "body", "detail").toArrow().to_pylist()
+    return sorted(rows, key=lambda row: row["sequence"])
+
+
+def read_pages(stage: Stage, pages: Sequence[Mapping[str, Any]], now: int) -> Collected:
+    """Read stamps and messages from pages. Tasks know the watermark, so there are no rows without a stamp."""
+    stamps = [page.stamp_from_bytes(row["body"]) for row in pages if row["kind"] == page.STAMP]
+    return Collected(stamps, [row["detail"] for row in pages if row["kind"] == page.CONTROL])
+
+
+class StampInput:
+    """Stamps: the tasks that read a source aggregate its rows, and only cells travel."""
+
+    name = "stamps"
+
+    def __init__(self, stage: Stage, feeds: Sequence[Feed]) -> None:
+        self._stage = stage
+        self._feeds = feeds
+
+    def dataframe(self) -> DataFrame:
+        """The stamps of all inputs as pages."""
+        pages = [feed.stamped(self._stage, edge) for edge, feed in enumerate(self._feeds)]
+        pages += marks_of(self._feeds[0].spark, self._stage)
+        return reduce(lambda left, right: left.union(right), pages)
+
+    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
+        """Collect the pages."""
+        return read_pages(self._stage, collect_pages(batch), now)

@@ -1,0 +1,122 @@
+"""A query whose state is in the driver: Spark reads and logs offsets, this process computes, commits and delivers.
+
+The order within a batch is what makes it exactly once: commit record, sinks, Spark's own commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from eventide.operators.binding import operator_of
+from eventide.operators.chain import Chain
+from eventide.sinks.batch import SinkBatch
+from eventide.spark.batch_size import logged_bytes
+from eventide.spark.clock import BATCH_TIME
+from eventide.spark.command_effects import command_effect
+from eventide.spark.commit_log import BatchOffsets, CommitLog
+from eventide.spark.driver_input import DriverInput
+from eventide.spark.driver_state import Commands, Delivery, DriverState
+from eventide.spark.metrics import BatchMetrics, metrics_of, summed
+from eventide.spark.run_outputs import RunOutputs
+from eventide.spark.stage import Stage
+from eventide.spark.stateful import obeyed
+from eventide.spark.storage import Storage
+from eventide.spark.tasks import WATERMARK
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CONTROL = "eventide/control"
+_RETAIN = "spark.sql.streaming.minBatchesToRetain"
+
+
+class DriverQuery:
+    """The callback of ``foreachBatch``. It swallows no exception: a batch that fails stops the query."""
+
+    def __init__(
+        self, stages: Sequence[Stage], input: DriverInput, storage: Storage, outputs: RunOutputs, *, memory: int
+    ) -> None:
+        self._chain = Chain([operator_of(stage.plan, *stage.schemas) for stage in stages])
+        self._stages = stages
+        self._input = input
+        self._storage = storage
+        self._outputs = outputs
+        self._log = CommitLog(storage)
+        self._state = DriverState(self._chain, self._log, memory=memory, skipped=outputs.skipped_batches)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Process one micro-batch."""
+        start = perf_counter()
+        self._log.retain = int(batch.sparkSession.conf.get(_RETAIN, "100") or 100)
+        try:
+            delivery = self._state.begin(batch_id)
+            if delivery is None:
+                delivery = self._compute(batch, self._log.offsets(batch_id))
+            self._log.check_epoch()
+            self._deliver(delivery, batch)
+            self._state.finish(batch_id)
+        except BaseException:
+            self._state.drop()
+            raise
+        self._outputs.report(self._metrics(delivery, perf_counter() - start))
+
+    def _compute(self, batch: DataFrame, offsets: BatchOffsets) -> Delivery:
+        commands = self._commands()
+        watermark = commands.states[0].watermark
+        context = batch.sparkSession.sparkContext
+        context.setLocalProperty(WATERMARK, str(watermark))
+        context.setLocalProperty(BATCH_TIME, str(offsets.time))
+        size = logged_bytes(self._storage, offsets.batch)
+        collected = self._input.collect(batch, offsets.time, watermark, size)
+        for text in collected.notes:
+            self._apply(json.loads(text), commands)
+        delivery = self._state.process(offsets, collected.stamps, commands)
+        self._storage.delete(f"{CONTROL}/{name}" for name in commands.names)
+        return delivery
+
+    def _commands(self) -> Commands:
+        """Apply the commands that were sent since the last batch, in the order in which they were sent."""
+        applied = set(self._state.applied_commands)
+        commands = Commands(self._state.states)
+        lines: list[str] = []
+        for name in self._storage.list(CONTROL):
+            if name not in applied:
+                commands.names.append(name)
+                lines += self._storage.read(f"{CONTROL}/{name}").decode().splitlines()
+        for line in sorted(filter(None, lines)):
+            self._apply(json.loads(line), commands)
+        return commands
+
+    def _apply(self, command: dict[str, Any], commands: Commands) -> None:
+        first, *others = commands.states
+        if "id" in command:  # what writers of marks declare has none, and nobody waits for it
+            commands.effects.append(command_effect(command, first))
+        first, notes = obeyed(self._chain.operators[0], first, command)
+        commands.states = (first, *others)
+        commands.notes += notes
+
+    def _deliver(self, delivery: Delivery, batch: DataFrame) -> None:
+        def rows(output: str, depth: int) -> SinkBatch | None:
+            table = delivery.tables.get((output, depth))
+            if table is None:
+                return None
+            hidden = [] if output == "panes" else list(self._stages[depth].derived)
+            return SinkBatch(table.drop_columns(hidden) if hidden else table, batch.sparkSession)
+
+        self._outputs.write(delivery.batch, rows)
+        self._outputs.advance(delivery.output_watermark)
+
+    def _metrics(self, delivery: Delivery, seconds: float) -> list[BatchMetrics]:
+        return [
+            metrics_of(
+                delivery.batch,
+                depth,
+                summed([(operator["now"], operator["counts"])], operator["detail"]),
+                self._stages[depth].plan.watermark.options.watermark_key,
+                seconds=seconds,
+            )
+            for depth, operator in enumerate(delivery.operators)
+        ]

@@ -1,0 +1,80 @@
+"""A query whose state is on the executors: pages of results come back, and go into the sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from eventide.sinks.batch import SinkBatch
+from eventide.spark import page
+from eventide.spark.clock import set_batch_time
+from eventide.spark.host import Applied, observed
+from eventide.spark.metrics import read_metrics
+from eventide.spark.run_outputs import RunOutputs
+from eventide.spark.stage import Stage
+from eventide.spark.stamping import least_promise
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class ExecutorPlan:
+    """A chain of pipelines whose state is on the executors."""
+
+    applied: Applied
+    local: Path | None  # the checkpoint, if it is on this machine
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The operators of the query."""
+        return self.applied.stages
+
+    def dataframe(self) -> DataFrame:
+        """Return the streaming DataFrame of the query: pages of results."""
+        return observed(self.applied)
+
+    def callback(self, outputs: RunOutputs) -> Callable[[DataFrame, int], None]:
+        """Return what writes a batch of that DataFrame."""
+        return PageWriter(self.applied, outputs, self.local)
+
+
+class PageWriter:
+    """The callback of ``foreachBatch``."""
+
+    def __init__(self, applied: Applied, outputs: RunOutputs, local: Path | None) -> None:
+        self._applied = applied
+        self._outputs = outputs
+        self._local = local
+        self._keys = {stage.depth: stage.plan.watermark.options.watermark_key for stage in applied.stages}
+
+    def __call__(self, pages: DataFrame, batch_id: int) -> None:
+        """Write one batch into all sinks."""
+        if self._local is not None:
+            set_batch_time(pages.sparkSession, self._local, batch_id)
+        start = perf_counter()
+        pages.persist()  # the sinks, and the counts, come from one computation
+        try:
+            headers = pages.select("kind", "counts", "now", "detail").collect()
+            kinds = {header["kind"] for header in headers}
+
+            def rows(output: str, depth: int) -> SinkBatch | None:
+                if page.at_depth(output, self._applied.stages[depth].depth) not in kinds:
+                    return None
+                return SinkBatch(self._applied.rows(output, pages, depth), pages.sparkSession)
+
+            self._outputs.write(batch_id, rows)
+            self._advance(headers)
+        finally:
+            pages.unpersist()
+        self._outputs.report(read_metrics(batch_id, headers, self._keys, seconds=perf_counter() - start))
+
+    def _advance(self, headers: list[Any]) -> None:
+        stage = self._applied.stages[-1]
+        progress = page.at_depth(page.PROGRESS, stage.depth)
+        watermarks = [least_promise(header["counts"]) for header in headers if header["kind"] == progress]
+        if len(watermarks) == stage.buckets:
+            self._outputs.advance(min(watermarks))

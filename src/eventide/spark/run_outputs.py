@@ -1,0 +1,158 @@
+"""The sinks of a query of ``ev.run``, and what it reports of its batches: the same for every placement of state."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from eventide import sinks
+from eventide.errors import LateRowsWarning
+from eventide.operators.late_warning import LateWarning
+from eventide.sinks import About, Sink
+from eventide.sinks.batch import SinkBatch
+from eventide.sinks.sink import Advancing
+from eventide.spark.control import Control
+from eventide.spark.drained import note_drained
+from eventide.spark.listening import publish
+from eventide.spark.metrics import BatchMetrics
+from eventide.spark.notes import read_line
+from eventide.spark.query_record import QueryRecord
+from eventide.spark.stage import Stage
+from eventide.time import MAX, MIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OnBatch = Callable[[BatchMetrics], Any]
+
+
+class RunOutputs:
+    """The sinks of a query, and the metrics of its last batches."""
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        record: QueryRecord,
+        *,
+        panes: Any,
+        late: Any,
+        dead: Any,
+        checkpoint: str,
+        control: Control,
+        on_batch: OnBatch | None,
+        missing_files: Mapping[int, int],
+        spark: SparkSession,
+    ) -> None:
+        self._stages = stages
+        self._record = record
+        self._checkpoint = checkpoint
+        self._control = control
+        self._on_batch = on_batch
+        self._spark = spark
+        self._query = ""
+        self._closed = False
+        self._drained = False
+        self._late_warning = LateWarning()
+        self._missing_files = dict(missing_files)  # by batch: source files that were deleted before it was repeated
+        self.skipped_batches = frozenset(missing_files)
+        self.history: list[BatchMetrics] = []
+        beside = f"{checkpoint.rstrip('/')}/eventide"
+        self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
+        for depth in range(len(stages)):
+            for output, chosen in (("late", late), ("dead", dead)):
+                files = sinks.files(f"{beside}/{output}" if depth == 0 else f"{beside}/{output}.{depth}")
+                sink = sinks.as_sink(chosen) if chosen is not None and depth == 0 else files
+                self._sinks.append((self._about(output, depth), depth, sink))
+
+    def open(self) -> None:
+        """Reject what cannot work before the query starts."""
+        for about, depth, sink in self._sinks:
+            schema = self._stages[depth].output_schema(about.output)
+            empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
+            sink.open(self._padded(empty, about.output, depth).schema, about)
+
+    def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
+        """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
+        for about, depth, sink in self._sinks:
+            batch = rows(about.output, depth % len(self._stages))
+            if batch is not None:
+                about = replace(about, query=self.query_id())
+                sink.write(self._padded(batch, about.output, depth), batch_id, about)
+
+    def advance(self, output_watermark: int) -> None:
+        """Pass the output watermark of the last operator on to the sink of the panes, if it asks for it."""
+        about, depth, sink = self._sinks[0]
+        if isinstance(sink, Advancing):
+            lateness = getattr(self._stages[depth].plan, "lateness", 0)
+            sink.advance(after_corrections(output_watermark, lateness), replace(about, query=self.query_id()))
+
+    def report(self, metrics: Sequence[BatchMetrics]) -> None:
+        """Keep the metrics of a batch, warn of late rows, and call ``on_batch``."""
+        metrics = self._with_missing_files(metrics)
+        publish(self.query_id(), metrics)
+        self._control.report(metrics)
+        if metrics and metrics[0].drained and not self._drained:
+            self._drained = True
+            note_drained(self._checkpoint, metrics[0].batch, self._spark)
+        self.history.extend(metrics)
+        del self.history[:-1000]
+        for operator in metrics:
+            self._warn_of_late_rows(operator)
+            if self._on_batch is not None:
+                self._on_batch(operator)
+
+    def query_id(self) -> str:
+        """Return Spark's id of the query, which a restart finds again in the checkpoint."""
+        if not self._query:
+            line = read_line(f"{self._checkpoint.rstrip('/')}/metadata", self._spark)
+            self._query = json.loads(line)["id"] if line else ""
+        return self._query
+
+    def close(self) -> None:
+        """Close the sinks, once."""
+        if not self._closed:
+            self._closed = True
+            self._control.show_stopped()
+            for _, _, sink in self._sinks:
+                sink.close()
+
+    def _padded(self, batch: SinkBatch, output: str, depth: int) -> SinkBatch:
+        """Late rows and dead letters with the columns that they have had since the first start."""
+        return batch if output == "panes" else batch.with_nulls(self._record.columns(output, depth))
+
+    def _about(self, output: Any, depth: int) -> About:
+        plan = self._stages[depth].plan
+        return About(output, plan.key, plan.mode, plan.tells)
+
+    def _warn_of_late_rows(self, operator: BatchMetrics) -> None:
+        message = self._late_warning.message(
+            rows=operator.rows,
+            late=operator.late,
+            watermark=MAX if operator.drained else operator.watermark,
+            now=operator.at,
+            operator=operator.depth,
+        )
+        if message is not None:
+            warnings.warn(f"Batch {operator.batch}: {message}", LateRowsWarning, stacklevel=2)
+
+    def _with_missing_files(self, metrics: Sequence[BatchMetrics]) -> Sequence[BatchMetrics]:
+        """Count missing files with the first batch that runs: Spark skips one that has lost all of its files."""
+        if not metrics:
+            return metrics
+        skipped = [batch for batch in self._missing_files if batch <= metrics[0].batch]
+        if not skipped:
+            return metrics
+        count = sum(self._missing_files.pop(batch) for batch in skipped)
+        return [replace(metrics[0], missing_files=count), *metrics[1:]]
+
+
+def after_corrections(watermark: int, lateness: int) -> int:
+    """An output watermark that holds for late panes too: for that long after its end a window may be emitted again.
+
+    >>> after_corrections(100, 30), after_corrections(MAX, 30) == MAX
+    (70, True)
+    """
+    return watermark if watermark in (MIN, MAX) else max(watermark - lateness, MIN)

@@ -1,0 +1,134 @@
+"""Where the files of a checkpoint are stored: a small contract, and the local file system.
+
+Files are immutable: they are created once, completely or not at all, and later deleted. A name that exists is never
+written again, which is what fences two drivers of one checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class Storage(Protocol):
+    """A directory of immutable files. Names are relative to it and may contain slashes."""
+
+    @property
+    def location(self) -> str:
+        """The directory, for messages."""
+        ...
+
+    def create(self, name: str, pieces: Sequence[bytes]) -> bool:
+        """Create a file durably. Return False, and change nothing, if the name exists."""
+        ...
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Return bytes of a file; a negative offset counts from its end. Raise FileNotFoundError if there is none."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a file of that name."""
+        ...
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder, without the folder; none if there is no such folder."""
+        ...
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files; names that do not exist are ignored."""
+        ...
+
+    def sync(self, name: str) -> None:
+        """Make a file durable that something else has written."""
+        ...
+
+
+class LocalStorage:
+    """A directory of this machine. A file appears under its name by a hard link, once all its bytes are on disk."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self._directory = Path(directory)
+        self._folders: set[Path] = set()
+
+    @property
+    def location(self) -> str:
+        """The directory."""
+        return str(self._directory)
+
+    def create(self, name: str, pieces: Sequence[bytes]) -> bool:
+        """Write a temporary file, flush it, and link it to its name."""
+        path = self._directory / name
+        self._make_folder(path.parent)
+        unfinished = path.parent / f".{path.name}.{uuid.uuid4().hex}"
+        try:
+            with unfinished.open("xb", buffering=0) as out:
+                for piece in _joined(pieces):
+                    view = memoryview(piece)
+                    while view:
+                        view = view[out.write(view) :]
+                os.fsync(out.fileno())
+            try:
+                os.link(unfinished, path)
+            except FileExistsError:
+                return False
+        finally:
+            unfinished.unlink(missing_ok=True)
+        _sync_directory(path.parent)
+        return True
+
+    def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
+        """Read a range."""
+        with (self._directory / name).open("rb") as file:
+            if offset < 0:
+                offset = max(0, os.fstat(file.fileno()).st_size + offset)
+            file.seek(offset)
+            return file.read() if length is None else file.read(length)
+
+    def exists(self, name: str) -> bool:
+        """Look the name up."""
+        return (self._directory / name).exists()
+
+    def list(self, folder: str) -> list[str]:
+        """List a folder without unfinished files."""
+        try:
+            return [name for name in os.listdir(self._directory / folder) if not name.startswith(".")]  # noqa: PTH208
+        except FileNotFoundError:
+            return []
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete files."""
+        for name in names:
+            (self._directory / name).unlink(missing_ok=True)
+
+    def sync(self, name: str) -> None:
+        """Flush a file and the entry of its directory."""
+        path = self._directory / name
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        _sync_directory(path.parent)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Create a folder durably, once per process."""
+        if folder in self._folders:
+            return
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in missing:
+            _sync_directory(path.parent)
+        self._folders.add(folder)
+
+
+def _joined(pieces: Sequence[bytes], limit: int = 1 << 20) -> Iterable[bytes]:
+    """Small pieces together: each write is a system call."""
+    return [b"".join(pieces)] if sum(map(len, pieces)) <= limit else pieces
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,231 @@
+"""The commit log: what a driver finds after a crash, what it rejects, and which of two drivers wins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.errors import DataError
+from eventide.spark.driver_state import Delivery
+from eventide.spark.storage import LocalStorage
+from eventide.watermarks import Watermark
+from tests.driver.harness import Checkpoint, Driver
+
+SECOND = 1_000_000
+SCHEMA = {"t": pl.Int64(), "k": pl.String(), "v": pl.Int64()}
+PIPELINE = (
+    ev.stream(time="t", key="k", watermark=ev.lag("10 seconds"))
+    .window(ev.tumbling("1 minute"))
+    .trigger(ev.after_watermark(early=ev.each()))
+    .retracting()
+    .agg(n=ev.count(), total=ev.sum("v"))
+)
+
+
+def rows(second: int, *values: int) -> pl.DataFrame:
+    """A row of each value, all of one key and second."""
+    return pl.DataFrame({"t": [second * SECOND] * len(values), "k": "kiel", "v": [*values]}, schema=SCHEMA)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path / "checkpoint")
+
+
+def driver(checkpoint: Checkpoint, **options: int) -> Driver:
+    return Driver(checkpoint, [PIPELINE], [SCHEMA], **options)  # type: ignore[arg-type]
+
+
+def run(running: Driver, checkpoint: Checkpoint, number: int, frame: pl.DataFrame) -> Delivery:
+    checkpoint.log_offsets(number, number * SECOND)
+    return running.batch(number, [frame])
+
+
+def totals(delivery: Delivery) -> list[tuple[int, int]]:
+    """The totals that a batch emits, with their diffs."""
+    panes = delivery.tables.get(("panes", 0))
+    return [] if panes is None else list(zip(panes["total"].to_pylist(), panes["diff"].to_pylist(), strict=True))
+
+
+def record(checkpoint: Checkpoint, number: int) -> Path:
+    return checkpoint.directory / "eventide" / "commits" / str(number)
+
+
+def test_a_new_driver_continues_where_the_last_record_ends(checkpoint: Checkpoint) -> None:
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    assert totals(run(driver(checkpoint), checkpoint, 1, rows(2, 7))) == [(5, -1), (12, 1)]
+
+
+def test_a_repeated_batch_delivers_its_record_although_its_rows_have_changed(checkpoint: Checkpoint) -> None:
+    first = run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    again = driver(checkpoint).batch(0, [rows(1, 999)])
+    assert again.restored and totals(again) == totals(first) == [(5, 1)]
+
+
+def test_a_batch_that_failed_before_its_record_is_computed_again(checkpoint: Checkpoint) -> None:
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    checkpoint.log_offsets(1, SECOND)  # Spark logged batch 1, then the driver died
+    assert totals(driver(checkpoint).batch(1, [rows(2, 7)])) == [(5, -1), (12, 1)]
+
+
+def test_a_torn_record_is_never_seen(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = driver(checkpoint)
+    run(running, checkpoint, 0, rows(1, 5))
+
+    def crash(source: object, target: object) -> None:
+        raise KeyboardInterrupt("killed before the record got its name")
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "link", crash)
+        run(running, checkpoint, 1, rows(2, 7))
+    assert not record(checkpoint, 1).exists()
+    assert totals(run(driver(checkpoint), checkpoint, 1, rows(2, 7))) == [(5, -1), (12, 1)]
+
+
+def test_a_full_disk_leaves_no_record(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = driver(checkpoint)
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    run(running, checkpoint, 0, rows(1, 5))
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(os, "fsync", full)
+        run(running, checkpoint, 1, rows(1, 5))
+    assert [path.name for path in record(checkpoint, 0).parent.iterdir()] == ["0"]
+    assert totals(run(driver(checkpoint), checkpoint, 1, rows(2, 7))) == [(5, -1), (12, 1)]
+
+
+def test_a_flipped_byte_is_detected_and_the_file_is_named(checkpoint: Checkpoint) -> None:
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    path = record(checkpoint, 0)
+    intact = path.read_bytes()
+    detected = 0
+    for place in range(0, len(intact), 97):
+        path.write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+        try:
+            delivery = run(driver(checkpoint), checkpoint, 1, rows(2, 7))
+        except DataError as error:
+            assert f"{path} is damaged" in str(error)
+            detected += 1
+        else:  # in bytes that this batch does not need, such as outputs that were delivered
+            assert totals(delivery) == [(5, -1), (12, 1)]
+            record(checkpoint, 1).unlink()
+    assert detected > len(intact) // 97 // 3
+
+
+def test_a_file_that_was_cut_off_is_detected(checkpoint: Checkpoint) -> None:
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    path = record(checkpoint, 0)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match="the end of the file is missing"):
+        run(driver(checkpoint), checkpoint, 1, rows(2, 7))
+
+
+def test_a_missing_record_is_an_error_and_never_an_empty_state(checkpoint: Checkpoint) -> None:
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    record(checkpoint, 0).unlink()
+    with pytest.raises(DataError, match="Batch 1 needs the commit record of batch 0"):
+        run(driver(checkpoint), checkpoint, 1, rows(2, 7))
+
+
+def test_records_above_the_batch_are_rejected(checkpoint: Checkpoint) -> None:
+    running = driver(checkpoint)
+    for number in range(3):
+        run(running, checkpoint, number, rows(number, 5))
+    with pytest.raises(DataError, match=r"Spark starts batch 1, but .* has commit records up to batch 2"):
+        driver(checkpoint).batch(1, [rows(2, 7)])
+
+
+def test_a_batch_repeated_with_other_offsets_is_rejected_with_both_digests(checkpoint: Checkpoint) -> None:
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    checkpoint.log_offsets(0, 0, offsets="other files")
+    with pytest.raises(DataError, match=r"other source offsets \(digest \w{16}\) than Spark repeats it with"):
+        driver(checkpoint).batch(0, [rows(1, 5)])
+
+
+def test_a_driver_that_wakes_up_after_its_successor_writes_nothing(checkpoint: Checkpoint) -> None:
+    paused = driver(checkpoint)
+    run(paused, checkpoint, 0, rows(1, 5))
+    successor = driver(checkpoint)
+    run(successor, checkpoint, 1, rows(2, 7))
+    before = record(checkpoint, 1).read_bytes()
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\) runs the query of this checkpoint now"):
+        run(paused, checkpoint, 1, rows(2, 999))
+    assert record(checkpoint, 1).read_bytes() == before
+
+
+def test_a_driver_that_is_paused_before_its_sinks_is_fenced_by_the_next_epoch(checkpoint: Checkpoint) -> None:
+    paused = driver(checkpoint)
+    checkpoint.log_offsets(0, 0)
+    paused.state.begin(0)
+    first = paused.chain.operators[0]
+    offsets = paused.log.offsets(0)
+    paused.state.process(offsets, [first.stamp(rows(1, 5), 0, paused.state.watermark)])
+    assert driver(checkpoint).batch(0, [rows(1, 5)]).restored
+    with pytest.raises(DataError, match="stops before it writes to any sink"):
+        paused.log.check_epoch()
+
+
+def test_large_outputs_are_files_next_to_the_record_until_the_next_batch(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventide.spark.driver_state._EMBEDDED", 10)
+    running = driver(checkpoint)
+    checkpoint.log_offsets(0, 0)
+    delivery = running.batch(0, [rows(1, 5)])
+    folder = record(checkpoint, 0).parent
+    assert [path.name for path in sorted(folder.iterdir())] == ["0", "0.panes.0.1"]
+    again = driver(checkpoint).batch(0, [rows(1, 5)])
+    assert totals(again) == totals(delivery)
+    run(driver(checkpoint), checkpoint, 1, rows(2))
+    assert [path.name for path in sorted(folder.iterdir())] == ["0", "1"]
+
+
+def test_a_damaged_large_output_is_named(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventide.spark.driver_state._EMBEDDED", 10)
+    run(driver(checkpoint), checkpoint, 0, rows(1, 5))
+    path = record(checkpoint, 0).with_name("0.panes.0.1")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"0\.panes\.0\.1 is damaged"):
+        driver(checkpoint).batch(0, [rows(1, 5)])
+
+
+def test_old_records_expire_but_for_those_that_hold_live_pages(checkpoint: Checkpoint) -> None:
+    running = driver(checkpoint, retain=3)
+    for number in range(12):
+        run(running, checkpoint, number, rows(number, 5))
+    left = sorted(int(path.name) for path in record(checkpoint, 0).parent.iterdir())
+    assert left[-3:] == [9, 10, 11] and len(left) < 10
+    assert totals(run(driver(checkpoint), checkpoint, 12, rows(12, 1)))[-1] == (61, 1)
+
+
+def test_state_that_no_longer_exists_leaves_few_records(checkpoint: Checkpoint) -> None:
+    running = driver(checkpoint, retain=2)
+    for number in range(40):
+        checkpoint.log_offsets(number, number * SECOND)
+        frame = rows(number * 60, *range(50))
+        running.batch(number, [frame], [Watermark(0, number * 60 * SECOND)])
+    assert len(list(record(checkpoint, 0).parent.iterdir())) <= 8
+
+
+def test_epochs_are_taken_in_turn(tmp_path: Path) -> None:
+    from eventide.spark.commit_log import CommitLog
+
+    logs = [CommitLog(LocalStorage(tmp_path)) for _ in range(3)]
+    for log in logs:
+        log.take_epoch()
+    assert [log.epoch for log in logs] == [1, 2, 3]
+    logs[2].check_epoch()
+    with pytest.raises(DataError, match="epoch 2"):
+        logs[0].check_epoch()
+
+
+def test_a_name_is_created_once(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    assert storage.create("a/1", [b"one", b"two"]) and not storage.create("a/1", [b"other"])
+    assert storage.read("a/1") == b"onetwo" and storage.read("a/1", -3, 3) == b"two" and storage.list("a") == ["1"]

@@ -1,0 +1,155 @@
+"""State in the driver, on a real Spark: what the session needs, what a repeated batch does, and how rows travel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+import eventide as ev
+from eventide.spark import driver_input
+from eventide.time import instant
+from tests.spark.running import Stream, told
+
+ROOT = Path(__file__).parents[2]
+START = instant("2026-03-01T12:00:00Z")
+WINDOWS = (
+    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    .window(ev.tumbling("1 minute"))
+    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .lateness("1 minute")
+    .retracting()
+    .agg(n=ev.count(), total=ev.sum("price"))
+)
+
+
+def rows(*seconds: int) -> pl.DataFrame:
+    """A row at each second."""
+    times = pl.Series([START + second * 1_000_000 for second in seconds]).cast(pl.Datetime("us", "UTC"))
+    shops = [f"shop {second % 3}" for second in seconds]
+    return pl.DataFrame({"ts": times, "shop": shops, "price": [*seconds], "note": "unread"})
+
+
+BUNDLES = [rows(*range(40)), rows(*range(35, 90)), rows(5, 100, 130), rows(70, 200)]
+
+
+def test_both_placements_emit_the_same_panes(spark: SparkSession, tmp_path: Path) -> None:
+    emitted = []
+    for state in ("executors", "driver"):
+        stream = Stream(spark, tmp_path / state).put(*BUNDLES)
+        stream.run(WINDOWS, drain=True, state=state)
+        emitted.append((told(stream.all("panes")), stream.all("late").height, [one.kept for one in stream.metrics]))
+    assert emitted[0] == emitted[1]
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["rows", "stamps"])
+def test_results_do_not_depend_on_how_rows_travel(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
+    monkeypatch.setattr(driver_input, "_LARGE", -1 if large else 1 << 40)
+    stream = Stream(spark, tmp_path).put(*BUNDLES)
+    stream.run(WINDOWS, drain=True, state="driver")
+    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+
+
+def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(*BUNDLES)
+    tasks: list[str] = []
+    collect = driver_input.RowInput._collect_stamps
+
+    def fails(batch: Any, *arguments: Any) -> Any:
+        tasks.append("stamped")
+        return collect(batch, *arguments)
+
+    def too_large(batch: Any) -> Any:
+        raise RuntimeError("Total size of serialized results is bigger than spark.driver.maxResultSize")
+
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver_input.RowInput, "_collect_stamps", fails)
+        real = DataFrame.toArrow
+
+        def once(batch: Any) -> Any:
+            return too_large(batch) if "e0c0" in batch.columns else real(batch)
+
+        patch.setattr(DataFrame, "toArrow", once)
+        stream.run(WINDOWS, drain=True, state="driver")
+    assert tasks and told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+
+
+def test_late_rows_have_the_columns_that_the_plan_reads_or_all(spark: SparkSession, tmp_path: Path) -> None:
+    columns = []
+    for whole in (False, True):
+        stream = Stream(spark, tmp_path / str(whole)).put(rows(0, 200), rows(1))
+        stream.run(WINDOWS, state="driver", whole_rows=whole)
+        columns.append(set(stream.all("late").columns) & {"ts", "shop", "price", "note"})
+    assert columns == [{"ts", "shop", "price"}, {"ts", "shop", "price", "note"}]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["changed", "deleted"])
+def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_file(
+    spark: SparkSession, tmp_path: Path, gone: bool
+) -> None:
+    stream = Stream(spark, tmp_path).put(rows(10, 20))
+
+    def fail(batch: Any, batch_id: int) -> None:
+        raise OSError("the sink is away")
+
+    with pytest.raises(Exception, match="the sink is away"):
+        stream.run(WINDOWS, panes=fail, state="driver")
+    (file,) = (tmp_path / "in").iterdir()
+    if gone:
+        file.unlink()
+    else:
+        rows(10, 20, 30, 40).write_parquet(file)
+    stream.run(WINDOWS, state="driver")
+    assert sorted(stream.all("panes")["total"].to_list()) == [10, 20]
+
+
+def test_a_checkpoint_stays_with_its_placement(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(10, 20))
+    stream.run(WINDOWS, state="driver")
+    with pytest.raises(ev.PlanError, match=r"is in the driver, and the query starts with state='executors'"):
+        stream.run(WINDOWS, state="executors")
+
+
+def test_a_placement_that_does_not_exist_is_rejected(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(10))
+    with pytest.raises(ev.PlanError, match=r"run\(state='auto'\): state is kept in the 'driver' or on the 'executors'"):
+        stream.run(WINDOWS, state="auto")
+
+
+def test_state_in_the_driver_is_inspected_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(10, 80))
+    stream.run(WINDOWS, state="driver")
+    code = f"import eventide as ev; print(ev.inspect({stream.checkpoint!r})[0].watermark)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=True)
+    assert int(done.stdout) == START + 70 * 1_000_000
+
+
+PLAIN = """
+import sys
+from pyspark.sql import SparkSession
+import eventide as ev
+from tests.spark.test_driver_state import WINDOWS
+place = sys.argv[1]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+rows = spark.readStream.schema(spark.read.parquet(f"{place}/in").schema).parquet(f"{place}/in")
+ev.run(WINDOWS, rows, panes=ev.sinks.files(f"{place}/out"), checkpoint=f"{place}/checkpoint",
+       trigger="available_now", drain=True, state="driver")
+"""
+
+
+def test_a_session_with_nothing_configured_will_do(spark: SparkSession, tmp_path: Path) -> None:
+    Stream(spark, tmp_path).put(rows(*range(40)))
+    command = [sys.executable, "-c", PLAIN, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr[-3000:]
+    panes = pl.read_parquet(tmp_path / "out" / "**" / "*.parquet", hive_partitioning=False)
+    assert panes.select((pl.col("n") * pl.col("diff")).sum()).item() == 40
