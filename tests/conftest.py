@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 _schemas = count()
+
+ROOT = Path(__file__).parents[1]
+_DATA = {".db", ".sqlite", ".parquet", ".jsonl", ".log"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_data_is_left_in_the_repository() -> Iterator[None]:
+    """A test that writes into the working directory would leave files that somebody commits by mistake."""
+    before = set(ROOT.iterdir())
+    yield
+    assert [path.name for path in set(ROOT.iterdir()) - before if path.suffix in _DATA] == []
 
 
 @pytest.fixture(scope="session")
