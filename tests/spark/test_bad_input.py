@@ -18,6 +18,8 @@ import eventide as ev
 from tests.spark.running import Stream, told
 from tests.spark.test_query import rows
 
+pytestmark = pytest.mark.long  # many queries that fail and start again
+
 PIPELINE = (
     ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
     .window(ev.tumbling("1 minute"))

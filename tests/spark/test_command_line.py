@@ -139,6 +139,7 @@ def test_its_state_can_be_looked_into(ran: tuple[Shop, Result]) -> None:
     assert "tumbling 1m, key shop" in shown and "north" in shown and "active" in shown
 
 
+@pytest.mark.long
 def test_a_replay_tells_windows_that_lack_their_late_rows(ran: tuple[Shop, Result]) -> None:
     shop, _ = ran
     done = shop.replay("--json")
@@ -163,6 +164,7 @@ def test_a_replay_against_a_table_that_is_not_there_is_refused(ran: tuple[Shop, 
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
+@pytest.mark.long
 def test_a_replay_knows_values_of_every_kind_in_both_databases(
     spark: SparkSession, tmp_path: Path, database: str, request: pytest.FixtureRequest
 ) -> None:
@@ -220,6 +222,7 @@ def test_a_mistake_is_told_before_anything_runs(
     assert not (tmp_path / "checkpoint" / "offsets").exists()
 
 
+@pytest.mark.long
 def test_an_interrupt_stops_a_query_after_its_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

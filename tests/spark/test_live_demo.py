@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long  # half a minute of a live stream
+
 DEMO = """
 from pathlib import Path
 from rich.console import Console

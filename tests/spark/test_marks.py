@@ -20,6 +20,8 @@ from eventide.marks.stores.store import Config
 from eventide.time import instant
 from tests.spark.running import Stream, told
 
+pytestmark = pytest.mark.long  # streams of marks end to end; their parts are tested without Spark
+
 MINUTE = 60_000_000
 START = instant("2026-03-01T12:00:00Z")
 SCHEMA = pa.schema({"ts": pa.timestamp("us", "UTC"), "shop": pa.string(), "price": pa.int64()})

