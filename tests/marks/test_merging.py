@@ -304,4 +304,4 @@ class Promise(RuleBasedStateMachine):
 
 
 TestPromise = Promise.TestCase
-TestPromise.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestPromise.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)

@@ -120,7 +120,7 @@ def test_state_is_freed_when_windows_expire() -> None:
 
 
 @given(st.permutations(range(1, 13)), st.lists(st.integers(1, 12), max_size=5), st.booleans())
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
 def test_the_table_does_not_depend_on_the_order_of_arrival(order: list[int], cuts: list[int], sliding: bool) -> None:
     kind = ev.rows(4, every=2, offset="n") if sliding else ev.rows(3, offset="n")
     pipeline = windows(kind, late=100)

@@ -300,7 +300,7 @@ def test_what_does_not_fit_is_refused() -> None:
     st.integers(40, 200),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
 def test_bytes_are_bounded_and_every_row_is_somewhere(history: Any, kind: Any, most: int, keyed: bool) -> None:
     windows = query(kind, key="k" if keyed else None, bytes=most)
     ids, told_of = itertools.count(1), set[int]()

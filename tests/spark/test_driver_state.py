@@ -146,6 +146,7 @@ ev.run(WINDOWS, rows, panes=ev.sinks.files(f"{place}/out"), checkpoint=f"{place}
 """
 
 
+@pytest.mark.long
 def test_a_session_with_nothing_configured_will_do(spark: SparkSession, tmp_path: Path) -> None:
     Stream(spark, tmp_path).put(rows(*range(40)))
     command = [sys.executable, "-c", PLAIN, str(tmp_path)]
