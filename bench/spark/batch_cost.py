@@ -1,4 +1,4 @@
-"""What one micro-batch costs: ``ev.run`` with state in the driver against Spark's own windows, both into Parquet files, median batch.
+"""What one micro-batch costs with state in the driver, against Spark's own windows: both into files, median batch.
 
 Each contestant runs in a process of its own, in turns, so that one cannot warm up or disturb the other. Every batch
 has one late row: Spark drops it, Eventide writes it to the late output.
