@@ -124,8 +124,9 @@ def _run_spark(rows: Any, place: Path) -> Any:
 def _digest(place: Path, minutes: int) -> str:
     """What was written of the windows that both sides have closed by then, as one line."""
     panes = pl.read_parquet(str(place / "**/*.parquet"), hive_partitioning=False).unnest("window")
-    end = pl.lit(data.BASE + minutes * data.MINUTE).cast(pl.Datetime("us", "UTC"))
-    table = panes.filter(pl.col("end") <= end).select("start", KEY, "n", "total").sort("start", KEY)
+    micros = [pl.col(name).dt.timestamp("us") for name in ("start", "end")]  # Spark writes nanoseconds without a zone
+    closed = panes.with_columns(micros).filter(pl.col("end") <= data.BASE + minutes * data.MINUTE)
+    table = closed.select("start", KEY, "n", "total").sort("start", KEY)
     return f"{table.height} {table['n'].sum()} {table['total'].sum()} {table.hash_rows(seed=7).sum()}"
 
 
