@@ -100,6 +100,14 @@ def _long_join(names: Sequence[str]) -> list[Line]:
     return [long_join()]
 
 
+def _nexmark(names: Sequence[str]) -> list[Line]:
+    from bench.spark.nexmark import nexmark
+
+    return nexmark(names)
+
+
+NEXMARK = ("nexmark_q5", "nexmark_q7", "nexmark_q8", "nexmark_q11", "nexmark_q12", "nexmark_q17")
+
 # Lines of one group are measured in one run of a process, against the same runs of the peer.
 BENCHMARKS: dict[str, Group] = {
     "tumbling_many_keys": _tumbling_many,
@@ -125,6 +133,7 @@ BENCHMARKS: dict[str, Group] = {
     "interval_join_many_keys": _interval_join_many,
     "interval_join_few_keys": _interval_join_few,
     "long_join": _long_join,
+    **dict.fromkeys(NEXMARK, _nexmark),
     "source": _source,
     "source_columns": _source,
     "source_windows": _source,
@@ -154,6 +163,7 @@ TARGETS = {
     "interval_join_many_keys": "at least 2",
     "interval_join_few_keys": "at least 2",
     "long_join": "about 1",
+    **dict.fromkeys(NEXMARK, "at least 1.5"),
     "source": "at least 0.7",
     "source_columns": "at least 0.7",
     "source_windows": "at least 0.7",
