@@ -79,7 +79,19 @@ def _source(names: Sequence[str]) -> list[Line]:
 def _first_result(names: Sequence[str]) -> list[Line]:
     from bench.spark.first_result import first_result
 
-    return [first_result()]
+    return first_result(names)
+
+
+def _restart(names: Sequence[str]) -> list[Line]:
+    from bench.spark.restart import restart
+
+    return [restart()]
+
+
+def _latency(names: Sequence[str]) -> list[Line]:
+    from bench.spark.latency import latency_end_to_end
+
+    return [latency_end_to_end()]
 
 
 def _interval_join_many(names: Sequence[str]) -> list[Line]:
@@ -106,6 +118,15 @@ def _nexmark(names: Sequence[str]) -> list[Line]:
     return nexmark(names)
 
 
+BATCH_COST = (
+    "batch_cost_1k",
+    "batch_cost_10k",
+    "batch_cost_100k",
+    "batch_cost_1m",
+    "batch_cost_plain_session_1k",
+    "batch_cost_plain_session",
+    "batch_cost_plain_session_1m",
+)
 NEXMARK = ("nexmark_q5", "nexmark_q7", "nexmark_q8", "nexmark_q11", "nexmark_q12", "nexmark_q17")
 
 # Lines of one group are measured in one run of a process, against the same runs of the peer.
@@ -124,12 +145,12 @@ BENCHMARKS: dict[str, Group] = {
     "triggers_fused": _triggers,
     "row_windows": _row_windows,
     "row_windows_10k": _row_windows_10k,
-    "batch_cost_1k": _batch_cost,
-    "batch_cost_10k": _batch_cost,
-    "batch_cost_100k": _batch_cost,
-    "batch_cost_plain_session": _batch_cost,
+    **dict.fromkeys(BATCH_COST, _batch_cost),
     "small_batches": _small_batches,
     "first_result": _first_result,
+    "first_result_plain_session": _first_result,
+    "restart": _restart,
+    "latency_end_to_end": _latency,
     "interval_join_many_keys": _interval_join_many,
     "interval_join_few_keys": _interval_join_few,
     "long_join": _long_join,
@@ -157,9 +178,15 @@ TARGETS = {
     "batch_cost_1k": "at most 0.6",
     "batch_cost_10k": "at most 0.6",
     "batch_cost_100k": "at most 0.8",
+    "batch_cost_1m": "",
+    "batch_cost_plain_session_1k": "at most 0.1",
     "batch_cost_plain_session": "at most 0.1",
-    "small_batches": "at most 2",
-    "first_result": "at most 1.5",
+    "batch_cost_plain_session_1m": "",
+    "small_batches": "at most 1.5, below 100 ms",
+    "first_result": "at most 1",
+    "first_result_plain_session": "at most 0.4",
+    "restart": "at most 5 s more",
+    "latency_end_to_end": "at most 0.7",
     "interval_join_many_keys": "at least 2",
     "interval_join_few_keys": "at least 2",
     "long_join": "about 1",

@@ -34,18 +34,18 @@ def nexmark(names: Sequence[str]) -> list[Line]:
     for name in ("person", "auction", "bid"):
         files(name)
     with ExitStack() as stack:
-        watch = stack.enter_context(Watch())
         contestants = {who: stack.enter_context(ContestantProcess("bench.spark.nexmark", who)) for who in CONTESTANTS}
-        return [_line(name, contestants, watch) for name in names]
+        return [_line(name, contestants) for name in names]
 
 
-def _line(name: str, contestants: dict[str, ContestantProcess], watch: Watch) -> Line:
+def _line(name: str, contestants: dict[str, ContestantProcess]) -> Line:
     query = name.removeprefix("nexmark_")
     runs: dict[str, list[Answer]] = {who: [] for who in contestants}
-    for number in range(ROUNDS + 1):  # the first warms up
-        for who, process in contestants.items():
-            runs[who].append(process.ask(name=query))
-            print(f"{name}, {who}, round {number}: {runs[who][-1]}", file=sys.stderr, flush=True)
+    with Watch() as watch:
+        for number in range(ROUNDS + 1):  # the first warms up
+            for who, process in contestants.items():
+                runs[who].append(process.ask(name=query))
+                print(f"{name}, {who}, round {number}: {runs[who][-1]}", file=sys.stderr, flush=True)
     best = {who: min(run["seconds"] for run in answers[1:]) for who, answers in runs.items()}
     peer = min(CONTESTANTS[1:], key=lambda who: best[who])
     return Line(
@@ -115,33 +115,23 @@ def _stream(spark: SparkSession, name: str) -> DataFrame:
 def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> Sequence[Any]:
     from pyspark.sql import functions as F  # noqa: N812
 
-    import eventide as ev
+    from bench.spark.sinks import run_in_driver
 
     query = QUERIES[name]
     derived = {column: F.expr(expression) for column, expression in query.derived}
     rows = [table.withColumns(derived) if derived else table for table in tables.values()]
-    running = ev.run(
-        query.pipelines,
-        rows if len(rows) > 1 else rows[0],
-        panes=ev.sinks.files(place / "out"),
-        checkpoint=place / "checkpoint",
-        trigger="available_now",
-        state="driver",
-    )
+    running = run_in_driver(query.pipelines, rows if len(rows) > 1 else rows[0], place)
     return list(running.spark.recentProgress)
 
 
 def _run_spark(name: str, tables: dict[str, DataFrame], place: Path) -> Sequence[Any]:
+    from bench.spark.sinks import run_in_spark
+
     watched = {name: table.withWatermark("dateTime", LAG) for name, table in tables.items()}
-    out = str(place / "out")
-
-    def write(batch: DataFrame, number: int) -> None:
-        batch.write.mode("overwrite").parquet(f"{out}/batch={number}")
-
-    updates = QUERIES[name].updates
-    writer = _SPARK[name](watched).writeStream.outputMode("update" if updates else "append").trigger(availableNow=True)
-    # Spark's file sink takes no updates.
-    writer = writer.foreachBatch(write) if updates else writer.format("parquet").option("path", out)
+    result = _SPARK[name](watched)
+    if QUERIES[name].updates:  # Spark's file sink takes none
+        return list(run_in_spark(result, place, mode="update").recentProgress)
+    writer = result.writeStream.format("parquet").option("path", str(place / "out")).trigger(availableNow=True)
     running = writer.option("checkpointLocation", str(place / "checkpoint")).start()
     running.awaitTermination()
     return list(running.recentProgress)
