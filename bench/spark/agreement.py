@@ -46,8 +46,9 @@ def compare(ours: pl.DataFrame, theirs: pl.DataFrame, *, windows: int, again: bo
 def final_table(files: Path, values: Sequence[str] = ("n", "total")) -> pl.DataFrame:
     """What a query has written to Parquet files: a row for each window; where there are diffs, what they sum to."""
     rows = pl.read_parquet(str(files / "**/*.parquet"), hive_partitioning=False).unnest("window")
-    # Spark writes nanoseconds without a zone.
-    bounds = (pl.col(name).dt.timestamp("us") for name in ("start", "end"))
+    bounds = [pl.col("start"), pl.col("end")]
+    if rows.schema["start"].is_temporal():  # Spark writes nanoseconds without a zone
+        bounds = [bound.dt.timestamp("us") for bound in bounds]
     diff = [pl.col("diff").cast(pl.Int64)] if "diff" in rows.columns else []
     rows = rows.select(*bounds, KEY, *values, *diff)
     if diff:

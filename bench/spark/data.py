@@ -64,7 +64,9 @@ def side(name: str, rows: int, keys: int, *, files: int = FILES) -> Path:
 
 
 def rows_in(files: Path) -> int:
-    return int(pl.scan_parquet(files / "*.parquet").select(pl.len()).collect().item())
+    """Rows of all Parquet files in a folder and below it."""
+    files_below = pl.scan_parquet(str(files / "**/*.parquet"), hive_partitioning=False)
+    return int(files_below.select(pl.len()).collect().item())
 
 
 def _events(keys: int) -> Iterator[pl.DataFrame]:

@@ -107,17 +107,17 @@ class _SinkTimes(threading.Thread):
         self._folder = folder
         self._complete = complete  # the file that says so, or the directory itself
         self._times: dict[str, float] = {}
-        self._stop = threading.Event()
+        self._ended = threading.Event()
         self.start()
 
     def run(self) -> None:
-        while not self._stop.wait(0.005):
+        while not self._ended.wait(0.005):
             for batch in self._folder.glob("batch=*"):
                 if batch.name not in self._times and (batch / self._complete).exists():
                     self._times[batch.name] = time.time()
 
     def stop(self) -> dict[str, float]:
-        self._stop.set()
+        self._ended.set()
         self.join()
         return self._times
 

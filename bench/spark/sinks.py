@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 import eventide as ev
+from bench.spark.data import rows_in
+from bench.spark.machine import cpu_seconds
+from bench.spark.queries import Run
 
 AVAILABLE_NOW = "available_now"
 
@@ -43,3 +47,12 @@ def run_in_spark(
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     return query
+
+
+def timed(run: Callable[[], StreamingQuery], place: Path) -> Run:
+    """Run a query to its end, from its start on the clock."""
+    begin, used = time.perf_counter(), cpu_seconds()
+    query = run()
+    seconds, used = time.perf_counter() - begin, cpu_seconds() - used
+    batches = [one["durationMs"]["triggerExecution"] / 1000 for one in query.recentProgress if one["numInputRows"]]
+    return Run(seconds, used, tuple(batches), rows_in(place / "out"))
