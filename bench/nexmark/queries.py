@@ -32,6 +32,7 @@ class Query:
     columns: tuple[str, ...]  # the result without its window
     updates: bool = False  # every batch emits the new values of what it changed
     derived: tuple[tuple[str, str], ...] = ()  # further columns of the input, in SQL
+    columns_read: tuple[tuple[str, ...], ...] = ()  # of each input; a join keeps all that it gets
 
     @property
     def key(self) -> list[str]:
@@ -108,6 +109,7 @@ QUERIES = {
         WHERE p.id = a.seller GROUP BY ALL
         """,
         ("id", "name", "auctions"),
+        columns_read=(("id", "name", "dateTime"), ("seller", "dateTime")),
     ),
     "q11": Query(
         ("bid",),
@@ -148,6 +150,7 @@ QUERIES = {
 }
 
 
-def with_derived(rows: pl.DataFrame, query: Query) -> pl.DataFrame:
-    """Add the derived columns of a query to rows that Polars holds."""
-    return rows.with_columns(pl.sql_expr(f"{expression} AS {name}") for name, expression in query.derived)
+def input_rows(rows: pl.DataFrame, query: Query, place: int = 0) -> pl.DataFrame:
+    """Return rows that Polars holds with the columns that a query reads of its input at a place."""
+    rows = rows.with_columns(pl.sql_expr(f"{expression} AS {name}") for name, expression in query.derived)
+    return rows.select(query.columns_read[place]) if query.columns_read else rows

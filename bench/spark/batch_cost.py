@@ -17,12 +17,12 @@ from typing import Any
 import polars as pl
 
 from bench.measure import Line
-from bench.spark import data
+from bench.spark import data, settings
 from bench.spark.contestant import ContestantProcess, answer_requests
 from bench.spark.machine import Watch
 from bench.spark.settings import KEY
 
-ROUNDS = 3
+ROUNDS = min(settings.ROUNDS, 3)
 
 
 @dataclass(frozen=True)

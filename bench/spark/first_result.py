@@ -13,13 +13,13 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from bench.measure import Line
-from bench.spark import data
+from bench.spark import data, settings
 from bench.spark.agreement import compare, final_table
 from bench.spark.contestant import Answer, ContestantProcess, answer_requests
 from bench.spark.machine import Watch
 from bench.spark.settings import KEY
 
-ROUNDS = 3
+ROUNDS = min(settings.ROUNDS, 3)
 ROWS, KEYS = 10_000, 20
 PLAIN = "first_result_plain_session"
 

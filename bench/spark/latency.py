@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from bench.measure import Line
+from bench.spark import settings
 from bench.spark.contestant import ContestantProcess, answer_requests
 from bench.spark.machine import Watch
 
@@ -25,7 +26,7 @@ RATE, EVERY = 10_000, 0.1  # rows per second, seconds between two files
 KEYS = 100
 WINDOW, LAG = 1, 0.1  # seconds
 WARM_UP, COUNTED = 20.0, 40.0  # seconds; for the first ones the JVM compiles
-ROUNDS = 2
+ROUNDS = min(settings.ROUNDS, 2)
 CONTESTANTS = ("spark", "spark_in_memory", "eventide")
 
 

@@ -17,14 +17,14 @@ from bench.measure import Line
 from bench.nexmark.check import Check, check, emitted, expected
 from bench.nexmark.events import BATCH, BATCHES, relation
 from bench.nexmark.queries import LAG, QUERIES, RANKS, Query
-from bench.spark import data
+from bench.spark import data, settings
 from bench.spark.contestant import Answer, ContestantProcess, answer_requests
 from bench.spark.machine import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROUNDS = 4
+ROUNDS = min(settings.ROUNDS, 4)
 # Spark keeps its state in RocksDB or in the JVM's heap; the faster of the two is the peer.
 CONTESTANTS = ("eventide", "spark", "spark_in_memory")
 
@@ -120,6 +120,8 @@ def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> Seque
     query = QUERIES[name]
     derived = {column: F.expr(expression) for column, expression in query.derived}
     rows = [table.withColumns(derived) if derived else table for table in tables.values()]
+    if query.columns_read:
+        rows = [table.select(*columns) for table, columns in zip(rows, query.columns_read, strict=True)]
     running = run_in_driver(query.pipelines, rows if len(rows) > 1 else rows[0], place)
     return list(running.spark.recentProgress)
 

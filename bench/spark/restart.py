@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.measure import Line
-from bench.spark import data
+from bench.spark import data, settings
 from bench.spark.contestant import Answer, ContestantProcess, answer_requests
 from bench.spark.machine import Watch
 from bench.spark.settings import KEY, scaled
 
 PANES = 5_000_000
 BATCH = 10_000
-ROUNDS = 3
+ROUNDS = min(settings.ROUNDS, 3)
 
 
 def restart() -> Line:

@@ -5,7 +5,7 @@ import pytest
 
 from bench.nexmark.check import check, emitted, expected
 from bench.nexmark.events import relation
-from bench.nexmark.queries import QUERIES, with_derived
+from bench.nexmark.queries import QUERIES, input_rows
 
 BATCH, BATCHES = 50_000, 8
 
@@ -60,7 +60,10 @@ def test_the_same_batch_is_the_same_rows_and_another_batch_is_not(name):
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_in_process_gives_what_duckdb_computes(name):
     query = QUERIES[name]
-    bundles = {relation: [with_derived(rows, query) for rows in batches(relation)] for relation in query.inputs}
+    bundles = {
+        relation: [input_rows(rows, query, place) for rows in batches(relation)]
+        for place, relation in enumerate(query.inputs)
+    }
     first, *others = query.pipelines
     names = [edge.name for edge in first.plan.edges]
     rows = bundles["bid"] if len(names) == 1 else dict(zip(names, bundles.values(), strict=True))
