@@ -69,8 +69,8 @@ def run(
     fails and names it; with ``on_missing_file="skip"`` the query goes on without it, and the metrics count it.
 
     ``state`` says where the query keeps its state. In the ``"driver"`` it is in this process, with a commit record per
-    batch in the checkpoint: batches cost less, and any session will do. ``state_memory`` (``"2g"``) limits what stays in
-    memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the source's with
+    batch in the checkpoint: batches cost less, and any session will do. ``state_memory`` (``"2g"``) limits what stays
+    in memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the source's with
     ``whole_rows``. On the ``"executors"`` the state is in Spark's state store, for state and rates beyond one machine;
     that needs a session as ``ev.session`` makes it.
 
