@@ -181,3 +181,15 @@ def test_a_session_with_nothing_configured_will_do(spark: SparkSession, tmp_path
     assert done.returncode == 0, done.stderr[-3000:]
     panes = pl.read_parquet(tmp_path / "out" / "**" / "*.parquet", hive_partitioning=False)
     assert panes.select((pl.col("n") * pl.col("diff")).sum()).item() == 40
+
+
+def test_a_flipped_byte_in_a_log_of_spark_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(*BUNDLES)
+    stream.run(WINDOWS)
+    newest = max((tmp_path / "checkpoint/offsets").glob("[0-9]"))
+    content = bytearray(newest.read_bytes())
+    content[-3] ^= 1
+    newest.write_bytes(content)
+    stream.put(rows(300))
+    with pytest.raises(Exception, match="Checksum error"):
+        stream.run(WINDOWS)

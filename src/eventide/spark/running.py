@@ -17,8 +17,9 @@ from eventide.spark.drained import check_not_drained
 from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
+from eventide.spark.hadoop import renaming_manager
 from eventide.spark.host import apply, follow
-from eventide.spark.partitions import state_partitions
+from eventide.spark.partitions import PARTITIONS, settings_of_a_query
 from eventide.spark.query import Query
 from eventide.spark.query_record import FILE as RECORD_FILE
 from eventide.spark.query_record import Placement, QueryRecord, check_placement, check_record, read_record, record_of
@@ -140,7 +141,8 @@ def run(
     writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(plan.callback(outputs)).trigger(**spoken)
-    with state_partitions(spark, max(stage.buckets for stage in plan.stages)):
+    settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
+    with settings_of_a_query(spark, settings | (renaming_manager(spark) if local is not None else {})):
         query = _started(writer, control, outputs)
     if "availableNow" not in spoken:
         if wait:
