@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from eventide.operators.bundle import Stamp
 from eventide.spark import page
+from eventide.spark.batch_log import BatchLog
 from eventide.spark.control import marks_of
 from eventide.spark.feeding import Feed
-from eventide.spark.scan import Scan
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import StampBatches, as_batch, gathered, stamped_pages
 from eventide.spark.tasks import this_task
@@ -50,16 +50,9 @@ class DriverInput(Protocol):
         """Return the streaming DataFrame that the query reads."""
         ...
 
-    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
-        """Bring a batch of that DataFrame to the driver. ``size``: bytes that it reads, if that is known."""
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
+        """Bring a batch of that DataFrame to the driver."""
         ...
-
-
-def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
-    """Choose how rows travel: as rows, unless an input is a scan, whose tasks stamp what they read."""
-    if any(isinstance(feed.rows, Scan) for feed in feeds):
-        return StampInput(stage, feeds)
-    return RowInput(stage, feeds)
 
 
 class RowInput:
@@ -91,28 +84,28 @@ class RowInput:
             parts.append(marks.select(F.lit(-1).cast("byte").alias(_EDGE), F.col("detail").alias(_NOTE)))
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
 
-    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect rows and stamp them here, or let tasks stamp them."""
-        expected = size if size is not None else self._last
+        expected = log.size if log.size is not None else self._last
         if expected is None or expected > _LARGE:
-            return self._collect_stamps(batch, now)
+            return self._collect_stamps(batch, log.time)
         try:
             table = batch.toArrow()
         except Exception as failure:
             if "maxResultSize" not in str(failure):
                 raise
-            return self._collect_stamps(batch, now)  # larger than expected; nothing was processed yet
+            return self._collect_stamps(batch, log.time)  # larger than expected; nothing was processed yet
         self._last = table.nbytes
         frames, notes = split_inputs(table, [feed.schema for feed in self._feeds], plain=self._plain)
         operator = self._stage.operator()
-        stamps = [operator.stamp(rows, now, watermark, edge) for edge, rows in frames]
+        stamps = [operator.stamp(rows, log.time, watermark, edge) for edge, rows in frames]
         return Collected(stamps, notes)
 
     def _collect_stamps(self, batch: DataFrame, now: int) -> Collected:
         pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
         collected = collect_pages(pages)
         self._last = None  # the next batch is not taken for small
-        return read_pages(self._stage, collected, now)
+        return read_pages(collected)
 
 
 def split_inputs(
@@ -154,7 +147,7 @@ def collect_pages(pages: DataFrame) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["sequence"])
 
 
-def read_pages(stage: Stage, pages: Sequence[Mapping[str, Any]], now: int) -> Collected:
+def read_pages(pages: Sequence[Mapping[str, Any]]) -> Collected:
     """Read stamps and messages from pages. Tasks know the watermark, so there are no rows without a stamp."""
     stamps = [page.stamp_from_bytes(row["body"]) for row in pages if row["kind"] == page.STAMP]
     return Collected(stamps, [row["detail"] for row in pages if row["kind"] == page.CONTROL])
@@ -175,6 +168,6 @@ class StampInput:
         pages += marks_of(self._feeds[0].spark, self._stage)
         return reduce(lambda left, right: left.union(right), pages)
 
-    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect the pages."""
-        return read_pages(self._stage, collect_pages(batch), now)
+        return read_pages(collect_pages(batch))

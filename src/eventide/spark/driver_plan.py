@@ -15,14 +15,18 @@ from eventide.errors import spark as errors
 from eventide.operators.binding import operator_of
 from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.plan.stream_check import check_watermarks
-from eventide.spark.driver_input import DriverInput, driver_input
+from eventide.spark.driver_input import DriverInput, RowInput, StampInput
 from eventide.spark.driver_run import DriverQuery
-from eventide.spark.feeding import Source, feed, sources
+from eventide.spark.feeding import Feed, Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
+from eventide.spark.scan import Scan
+from eventide.spark.scan_input import ScanInput
+from eventide.spark.scanning import Files
 from eventide.spark.stage import Stage
 from eventide.spark.storage import LocalStorage
 from eventide.spark.ticks import needs_ticks
 from eventide.spark.types import polars_schema, spark_schema
+from eventide.watermarks.rules import Noted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,6 +91,20 @@ def plan_in_driver(
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
     return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory)
+
+
+def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
+    """Choose how rows travel.
+
+    Rows of DataFrames travel as they are, or as the stamps of tasks if there are many. The driver reads the files of a
+    scan by itself. Inputs of both kinds, and scans of other sources, are stamped by tasks.
+    """
+    marked = any(isinstance(edge.watermark.rule, Noted) for edge in stage.plan.edges)
+    if all(isinstance(feed.rows, Files) for feed in feeds) and not marked:
+        return ScanInput(stage, feeds)
+    if any(isinstance(feed.rows, Scan) for feed in feeds):
+        return StampInput(stage, feeds)
+    return RowInput(stage, feeds)
 
 
 def memory_limit(chosen: int | str | None) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from eventide.operators.binding import operator_of
 from eventide.operators.chain import Chain
 from eventide.sinks.batch import SinkBatch
-from eventide.spark.batch_size import logged_bytes
+from eventide.spark.batch_log import BatchLog
 from eventide.spark.clock import BATCH_TIME
 from eventide.spark.command_effects import command_effect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
@@ -69,8 +69,8 @@ class DriverQuery:
         context = batch.sparkSession.sparkContext
         context.setLocalProperty(WATERMARK, str(watermark))
         context.setLocalProperty(BATCH_TIME, str(offsets.time))
-        size = logged_bytes(self._storage, offsets.batch)
-        collected = self._input.collect(batch, offsets.time, watermark, size)
+        log = BatchLog(self._storage, offsets.batch, offsets.time)
+        collected = self._input.collect(batch, log, watermark)
         for text in collected.notes:
             self._apply(json.loads(text), commands)
         delivery = self._state.process(offsets, collected.stamps, commands)

@@ -17,8 +17,9 @@ from eventide.spark.drained import check_not_drained
 from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
+from eventide.spark.hadoop import renaming_manager
 from eventide.spark.host import apply, follow
-from eventide.spark.partitions import state_partitions
+from eventide.spark.partitions import PARTITIONS, settings_of_a_query
 from eventide.spark.query import Query
 from eventide.spark.query_record import FILE as RECORD_FILE
 from eventide.spark.query_record import Placement, QueryRecord, check_placement, check_record, read_record, record_of
@@ -49,7 +50,7 @@ def run(
     on_batch: OnBatch | None = None,
     wait: bool = False,
     on_missing_file: OnMissingFile = "fail",
-    state: Placement = "executors",
+    state: Placement = "driver",
     state_memory: int | str | None = None,
     whole_rows: bool = False,
 ) -> Query:
@@ -68,11 +69,11 @@ def run(
     Spark repeats the batch that a crash interrupted. If a source file of that batch was deleted meanwhile, ``run``
     fails and names it; with ``on_missing_file="skip"`` the query goes on without it, and the metrics count it.
 
-    ``state`` says where the query keeps its state. On the ``"executors"`` it is in Spark's state store, which needs a
-    session as ``ev.session`` makes it. In the ``"driver"`` it is in this process, with a commit record per batch in the
-    checkpoint: batches cost less, any session will do, and the checkpoint must be on this machine.
-    ``state_memory`` (``"2g"``) limits what stays in memory there. Late rows and dead letters then have the columns that
-    the pipeline reads, or all of the source's with ``whole_rows``.
+    ``state`` says where the query keeps its state. In the ``"driver"`` it is in this process, with a commit record per
+    batch in the checkpoint: batches cost less, and any session will do. ``state_memory`` (``"2g"``) limits what stays
+    in memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the source's with
+    ``whole_rows``. On the ``"executors"`` the state is in Spark's state store, for state and rates beyond one machine;
+    that needs a session as ``ev.session`` makes it.
 
     >>> import eventide as ev
     >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
@@ -140,7 +141,8 @@ def run(
     writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(plan.callback(outputs)).trigger(**spoken)
-    with state_partitions(spark, max(stage.buckets for stage in plan.stages)):
+    settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
+    with settings_of_a_query(spark, settings | (renaming_manager(spark) if local is not None else {})):
         query = _started(writer, control, outputs)
     if "availableNow" not in spoken:
         if wait:
