@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide.spark.control import on_disk
+from eventide.spark.control import default_scheme, on_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,8 +84,4 @@ class CheckpointFiles:
         """Whether a path without a scheme is on this machine's disk, and not in Hadoop's default file system."""
         if address.startswith("file:"):
             return True
-        context = self._spark.sparkContext
-        java = context._jvm
-        assert java is not None
-        default = java.org.apache.hadoop.fs.FileSystem.getDefaultUri(context._jsc.hadoopConfiguration())
-        return str(default.getScheme()) == "file"
+        return default_scheme(self._spark.sparkContext) == "file"

@@ -12,6 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from eventide.watermarks.rules import Noted
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -86,9 +88,10 @@ class Control:
             self._lock.release()
 
     def report(self, metrics: Iterable[BatchMetrics]) -> None:
-        """Write down the commands that a batch has applied."""
-        if (local := self._local()) is not None:
-            write_applied(local.parent, metrics)
+        """Write down the commands that a batch has applied. Most batches apply none, and then nothing is looked up."""
+        applied = [operator for operator in metrics if operator.commands]
+        if applied and (local := self._local()) is not None:
+            write_applied(local.parent, applied)
 
     def lower_watermark(self, watermark: int | str | datetime) -> None:
         """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""
@@ -126,13 +129,18 @@ def local_path(address: str, spark: SparkSession | None) -> Path | None:
     """The path on this machine's disk, or None. A path without a scheme is on Spark's default file system."""
     if on_disk(address) is None:
         return None
-    if "://" not in address and not address.startswith("file:") and spark is not None:
-        java, context = spark.sparkContext._jvm, spark.sparkContext._jsc
-        assert java is not None
-        files = java.org.apache.hadoop.fs.FileSystem.getDefaultUri(context.hadoopConfiguration())
-        if files.getScheme() != "file":
-            return None
+    without_scheme = "://" not in address and not address.startswith("file:")
+    if without_scheme and spark is not None and default_scheme(spark.sparkContext) != "file":
+        return None
     return Path(str(on_disk(address)))
+
+
+@lru_cache(maxsize=4)  # a start asks several times, and each time costs a dozen calls of the JVM
+def default_scheme(context: SparkContext) -> str:
+    """Return the scheme of Spark's default file system."""
+    assert context._jvm is not None
+    uri = context._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(context._jsc.hadoopConfiguration())
+    return str(uri.getScheme())
 
 
 def on_disk(address: str) -> str | None:

@@ -12,7 +12,7 @@ from eventide import sinks
 from eventide.errors import LateRowsWarning
 from eventide.operators.late_warning import LateWarning
 from eventide.sinks import About, Sink
-from eventide.sinks.batch import SinkBatch
+from eventide.sinks.batch import SinkBatch, with_null_fields
 from eventide.sinks.sink import Advancing
 from eventide.spark.control import Control
 from eventide.spark.drained import note_drained
@@ -71,8 +71,8 @@ class RunOutputs:
         """Reject what cannot work before the query starts."""
         for about, depth, sink in self._sinks:
             schema = self._stages[depth].output_schema(about.output)
-            empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
-            sink.open(self._padded(empty, about.output, depth).schema, about)
+            columns = {} if about.output == "panes" else self._record.columns(about.output, depth)
+            sink.open(with_null_fields(schema, columns), about)
 
     def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
         """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
