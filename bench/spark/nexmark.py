@@ -23,6 +23,7 @@ from bench.spark.machine import Watch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 ROUNDS = min(settings.ROUNDS, 4)
 # Spark keeps its state in RocksDB or in the JVM's heap; the faster of the two is the peer.
@@ -84,15 +85,16 @@ def wanted(name: str) -> pl.DataFrame:
 
 def _run(who: str, name: str) -> Answer:
     from bench.spark.queries import in_memory_state, scratch, start_session
+    from bench.spark.sinks import batch_seconds
 
     spark, query = start_session(), QUERIES[name]
     with scratch("nexmark") as place, in_memory_state(spark) if who == "spark_in_memory" else nullcontext():
         begin = time.perf_counter()
         tables = {relation: _stream(spark, relation) for relation in query.inputs}
-        progress = (_run_eventide if who == "eventide" else _run_spark)(name, tables, place)
+        query_run = (_run_eventide if who == "eventide" else _run_spark)(name, tables, place)
         seconds = time.perf_counter() - begin
         compared = _compared(name, place / "out")
-    batches = [one["durationMs"]["triggerExecution"] / 1000 for one in progress if one["numInputRows"]]
+    batches = batch_seconds(query_run)
     return {
         "seconds": round(seconds, 3),
         "median_batch": statistics.median(batches[1:]),
@@ -112,7 +114,7 @@ def _stream(spark: SparkSession, name: str) -> DataFrame:
     return reader.parquet(str(files(name)))
 
 
-def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> Sequence[Any]:
+def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> StreamingQuery:
     from pyspark.sql import functions as F  # noqa: N812
 
     from bench.spark.sinks import run_in_driver
@@ -123,20 +125,20 @@ def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> Seque
     if query.columns_read:
         rows = [table.select(*columns) for table, columns in zip(rows, query.columns_read, strict=True)]
     running = run_in_driver(query.pipelines, rows if len(rows) > 1 else rows[0], place)
-    return list(running.spark.recentProgress)
+    return running.spark
 
 
-def _run_spark(name: str, tables: dict[str, DataFrame], place: Path) -> Sequence[Any]:
+def _run_spark(name: str, tables: dict[str, DataFrame], place: Path) -> StreamingQuery:
     from bench.spark.sinks import run_in_spark
 
     watched = {name: table.withWatermark("dateTime", LAG) for name, table in tables.items()}
     result = _SPARK[name](watched)
     if QUERIES[name].updates:  # Spark's file sink takes none
-        return list(run_in_spark(result, place, mode="update").recentProgress)
+        return run_in_spark(result, place, mode="update")
     writer = result.writeStream.format("parquet").option("path", str(place / "out")).trigger(availableNow=True)
     running = writer.option("checkpointLocation", str(place / "checkpoint")).start()
     running.awaitTermination()
-    return list(running.recentProgress)
+    return running
 
 
 def _q5(tables: dict[str, DataFrame]) -> DataFrame:
