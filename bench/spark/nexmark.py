@@ -19,7 +19,7 @@ from bench.nexmark.events import BATCH, BATCHES, relation
 from bench.nexmark.queries import LAG, QUERIES, RANKS, Query
 from bench.spark import data, settings
 from bench.spark.contestant import Answer, ContestantProcess, answer_requests
-from bench.spark.machine import Watch
+from bench.spark.machine import Watch, cpu_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,7 @@ def _line(name: str, contestants: dict[str, ContestantProcess]) -> Line:
                 print(f"{name}, {who}, round {number}: {runs[who][-1]}", file=sys.stderr, flush=True)
     best = {who: min(run["seconds"] for run in answers[1:]) for who, answers in runs.items()}
     peer = min(CONTESTANTS[1:], key=lambda who: best[who])
+    cpu = {who: min(run["cpu"] for run in answers[1:]) for who, answers in runs.items()}
     return Line(
         name,
         round(best["eventide"], 2),
@@ -61,6 +62,9 @@ def _line(name: str, contestants: dict[str, ContestantProcess]) -> Line:
         {
             "peer_rocksdb": round(best["spark"], 2),
             "peer_in_memory": round(best["spark_in_memory"], 2),
+            "cpu_s": cpu["eventide"],
+            "peer_cpu_s": cpu[peer],
+            "cpu_ratio": round(cpu[peer] / cpu["eventide"], 3),
             "median_batch": round(min(run["median_batch"] for run in runs["eventide"][1:]), 3),
             "peer_median_batch": round(min(run["median_batch"] for run in runs[peer][1:]), 3),
             "rows_compared": runs["eventide"][0]["rows"],
@@ -89,14 +93,15 @@ def _run(who: str, name: str) -> Answer:
 
     spark, query = start_session(), QUERIES[name]
     with scratch("nexmark") as place, in_memory_state(spark) if who == "spark_in_memory" else nullcontext():
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), cpu_seconds()
         tables = {relation: _stream(spark, relation) for relation in query.inputs}
         query_run = (_run_eventide if who == "eventide" else _run_spark)(name, tables, place)
-        seconds = time.perf_counter() - begin
+        seconds, used = time.perf_counter() - begin, cpu_seconds() - used
         compared = _compared(name, place / "out")
     batches = batch_seconds(query_run)
     return {
         "seconds": round(seconds, 3),
+        "cpu": round(used, 2),
         "median_batch": statistics.median(batches[1:]),
         "equal": compared.equal,
         "rows": compared.rows,
