@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide.operators.bundle import Output, Stamp
+from eventide.operators.deadlines import CLOCK_STEP
 from eventide.operators.operator import StreamOperator
 from eventide.operators.saving import State
-from eventide.time import MIN
+from eventide.time import MAX, MIN, earliest
 from eventide.watermarks import Note, Watermark
 
 
@@ -54,6 +55,20 @@ class Chain:
             new_states.append(step.state)
             outputs.append(step.output)
         return ChainStep(tuple(new_states), tuple(outputs))
+
+    def next_deadline(self, states: Sequence[State], *, followed: bool = False) -> int | None:
+        """The earliest batch time at which something can happen without rows; MIN: the first batch starts the clocks.
+
+        ``followed``: something outside goes by the output watermark, so every move of it matters.
+        """
+        lags: frozenset[int] = frozenset()
+        times = []
+        for operator, state in zip(self.operators, states, strict=True):
+            times.append(operator.next_deadline(state, lags))
+            lags = operator.lags(lags)
+        if followed and lags and states[-1].watermark < MAX:
+            times.append(max(state.now for state in states) + CLOCK_STEP)
+        return earliest(times)
 
 
 def _as_rows(panes: pl.DataFrame, operator: StreamOperator) -> pl.DataFrame:
