@@ -114,7 +114,7 @@ def test_a_window_misses_nothing_between_two_deadlines(family: str) -> None:
 
 
 def test_an_interval_join_misses_nothing_between_two_deadlines() -> None:
-    for number in range(10 * PLANS):
+    for number in range(5 * PLANS):
         seed = f"{SEED}/deadlines/join/{number}"
         for history in join_histories.random_histories(Random(seed), 1):
             operator = operator_of(join_histories.pipeline_of(history).plan, *join_histories.SCHEMAS)
@@ -137,7 +137,7 @@ def test_an_interval_join_misses_nothing_between_two_deadlines() -> None:
 
 
 def test_a_processor_misses_no_timer_between_two_deadlines() -> None:
-    for number in range(10 * PLANS):
+    for number in range(5 * PLANS):
         rng = Random(f"{SEED}/deadlines/processor/{number}")
         operator = operator_of(PUPPET.plan, SCHEMA)
         pushes: list[Push] = []
@@ -261,7 +261,7 @@ def test_the_first_deadline_of_a_table_is_that_of_a_pane_that_is_still_there() -
 
 
 def test_a_saved_state_has_the_same_deadline() -> None:
-    stream = windows(ev.ascending(idle_after="1 second")).trigger(ev.every("300 microseconds"))
+    stream = windows(ev.ascending(idle_after="1 second")).trigger(ev.every("300 microseconds")).accumulating()
     operator, state = opened(stream)
     again, loaded = type(operator).load(operator.plan, operator.save(state))  # type: ignore[attr-defined]
     assert operator.next_deadline(state) == again.next_deadline(loaded) == 400
