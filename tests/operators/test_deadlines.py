@@ -24,10 +24,10 @@ from eventide.operators.saving import State
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
+from tests.operators.test_processor_histories import PUPPET, SCHEMA
 from tests.oracle import join_histories
 from tests.oracle.compare import bound, written
 from tests.oracle.histories import FAMILIES, HOUR, History, frame_of, random_histories
-from tests.operators.test_processor_histories import PUPPET, SCHEMA
 
 PLANS = max(1, int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 100)
 SEED = os.environ.get("EVENTIDE_SEED", "0")
@@ -137,9 +137,9 @@ def test_an_interval_join_misses_nothing_between_two_deadlines() -> None:
 
 
 def test_a_processor_misses_no_timer_between_two_deadlines() -> None:
+    operator = operator_of(PUPPET.plan, SCHEMA)
     for number in range(5 * PLANS):
         rng = Random(f"{SEED}/deadlines/processor/{number}")
-        operator = operator_of(PUPPET.plan, SCHEMA)
         pushes: list[Push] = []
         now = 0
         for _ in range(4):
@@ -226,7 +226,7 @@ def test_the_operators_of_a_chain_share_the_first_deadline() -> None:
     assert step.outputs[0].panes.height == 1 and chain.next_deadline(step.states) == 30 + 95
     step = chain.step(step.states, [], 125)
     assert step.outputs[1].panes.height == 1 and chain.next_deadline(step.states) is None
-    assert chain.next_deadline(step.states, followed=True) == 125 + CLOCK_STEP
+    assert chain.moves_with_clock(followed=True) and not chain.moves_with_clock()
 
 
 def test_a_processor_that_hears_watermarks_hears_one_that_follows_the_clock_every_second() -> None:
@@ -242,7 +242,7 @@ def test_a_processor_that_hears_watermarks_hears_one_that_follows_the_clock_ever
     stream = ev.stream(time="t", key="origin", watermark=ev.clock_lag("1 second"))
     operator = operator_of(stream.process(Hears(), output={"origin": pl.String}).plan, dict(ROWS.schema))
     state = operator.step(operator.initial(), Bundle(ROWS, 100)).state
-    assert operator.next_deadline(state) == 100 + CLOCK_STEP
+    assert operator.next_deadline(state) == 100 + CLOCK_STEP and Chain([operator]).moves_with_clock()
 
 
 def test_the_first_deadline_of_a_table_is_that_of_a_pane_that_is_still_there() -> None:

@@ -49,6 +49,7 @@ class IntervalJoin(Saved):
     """A join bound to the columns of its sides."""
 
     judges_when_stamping = False
+    hears_time = False
 
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan

@@ -73,6 +73,11 @@ class StreamOperator(Protocol):
         """A bundle's stamps, in order."""
         ...
 
+    @property
+    def hears_time(self) -> bool:
+        """Whether every move of a watermark matters to it, not only one that reaches a time it waits for."""
+        ...
+
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
         """The earliest batch time at which something can happen without rows; None: nothing can.
 

@@ -142,16 +142,17 @@ class Processing(Saved):
         steps for it.
         """
         lags, timers = lags | clock_lags(self.plan), state.store.timers
-        step = state.now + CLOCK_STEP if lags and self._hears_watermarks and state.now > MIN else None
+        step = state.now + CLOCK_STEP if lags and self.hears_time and state.now > MIN else None
         dues = [timers.next_due(state.watermark)] if lags else []
         return deadline(state, lags, clocks=[step, timers.next_clock(state.now)], dues=dues)
 
     def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
         """Where the processor decides what to send on, each step of the clock brings a batch."""
-        return frozenset() if self._hears_watermarks else before | clock_lags(self.plan)
+        return frozenset() if self.hears_time else before | clock_lags(self.plan)
 
     @property
-    def _hears_watermarks(self) -> bool:
+    def hears_time(self) -> bool:
+        """Whether the processor is told of watermarks: it may do anything when one moves."""
         kind = type(self.plan.processor)
         return (kind.on_watermark, kind.on_edge_watermark) != (Processor.on_watermark, Processor.on_edge_watermark)
 

@@ -172,11 +172,16 @@ class WindowedAggregate(Saved):
         """Panes that hold the promise back end by a deadline, so it follows the clock as the watermark does."""
         return before | clock_lags(self.plan)
 
+    @property
+    def hears_time(self) -> bool:
+        """Whether windows that are counted in rows are closed by their age."""
+        retention = self.plan.retention
+        return self._by_row and retention is not None and retention.time is not None
+
     def _next_due(self, state: State, tables: Iterable[Any]) -> int | None:
         """The first event time at which a window is due; windows counted in rows do not end by time."""
         if self._by_row:
-            retained = self.plan.retention is not None and self.plan.retention.time is not None
-            return state.watermark + CLOCK_STEP if retained and self._inner.open(state.store) else None
+            return state.watermark + CLOCK_STEP if self.hears_time and self._inner.open(state.store) else None
         if isinstance(self._inner, FireOnce):
             return self._inner.next_end(state.store, state.watermark)
         return earliest(table.next_due(state.watermark) for table in tables)

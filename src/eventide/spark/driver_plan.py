@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from eventide.errors import joins as join_errors
 from eventide.errors import spark as errors
 from eventide.operators.binding import operator_of
+from eventide.operators.chain import Chain
 from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.plan.stream_check import check_watermarks
 from eventide.spark.driver_input import DriverInput, driver_input
@@ -21,7 +22,6 @@ from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.stage import Stage
 from eventide.spark.storage import LocalStorage
-from eventide.spark.ticks import needs_ticks
 from eventide.spark.types import polars_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -40,27 +40,34 @@ class DriverPlan:
     checkpoint: Path
     memory: int
 
-    def dataframe(self) -> DataFrame:
+    def ticks(self, *, followed: bool) -> bool:
+        """Whether a batch runs at every trigger: a watermark follows the clock, and every move of it matters."""
+        return Chain([stage.operator() for stage in self.stages]).moves_with_clock(followed=followed)
+
+    def dataframe(self, *, followed: bool) -> DataFrame:
         """Return the streaming DataFrame of the query: its rows.
 
-        Two sources only start batches, and their rows are filtered out: the control directory, whose commands the
-        driver reads itself, and a tick at every trigger where the plan depends on the clock.
+        Some sources only start batches, and their rows are filtered out: the control directory, with commands that the
+        driver reads itself and with wake-ups, and a tick at every trigger where there is always a next deadline.
         """
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = self.input.dataframe()
         spark, first = rows.sparkSession, rows.schema.fields[0]
         starters = [spark.readStream.format("text").load(self.control)]
-        if any(needs_ticks(stage.plan) for stage in self.stages):
+        if self.ticks(followed=followed):
             starters.append(spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load())
         for starter in starters:
             nothing = starter.where(F.lit(False)).select(F.lit(None).cast(first.dataType).alias(first.name))
             rows = rows.unionByName(nothing, allowMissingColumns=True)
         return rows
 
-    def callback(self, outputs: RunOutputs) -> Callable[[DataFrame, int], None]:
-        """Return what processes a batch of that DataFrame."""
-        return DriverQuery(self.stages, self.input, LocalStorage(self.checkpoint), outputs, memory=self.memory)
+    def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
+        """Return what processes a batch of that DataFrame. ``ends``: the query ends with the data that is there."""
+        query = DriverQuery(self.stages, self.input, LocalStorage(self.checkpoint), outputs, memory=self.memory)
+        if not self.ticks(followed=outputs.followed):
+            query.schedule(timed=not ends)
+        return query
 
 
 def plan_in_driver(

@@ -25,6 +25,7 @@ from eventide.spark.stage import Stage
 from eventide.spark.stateful import obeyed
 from eventide.spark.storage import Storage
 from eventide.spark.tasks import WATERMARK
+from eventide.spark.wake_up import WakeUp, is_wake_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,11 +46,27 @@ class DriverQuery:
         self._storage = storage
         self._outputs = outputs
         self._log = CommitLog(storage)
+        self._wake_up = WakeUp(storage, CONTROL)
+        self._timed = False
+        outputs.when_closed(self._wake_up.close)
         self._state = DriverState(self._chain, self._log, memory=memory, skipped=outputs.skipped_batches)
+
+    def schedule(self, *, timed: bool) -> None:
+        """Prepare the next batch without data: at once, if its deadline has passed while the query did not run.
+
+        ``timed``: the query waits for deadlines. One that ends with the data that is there does not, and its next
+        start continues.
+        """
+        self._timed = timed
+        deadline = self._state.recorded_deadline()
+        if not self._wake_up.wake_if_due(deadline) and timed:
+            self._wake_up.set(deadline)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
         start = perf_counter()
+        self._wake_up.set(None)
+        wake_ups = self._wake_up.files()
         self._log.retain = int(batch.sparkSession.conf.get(_RETAIN, "100") or 100)
         try:
             delivery = self._state.begin(batch_id)
@@ -58,9 +75,13 @@ class DriverQuery:
             self._log.check_epoch()
             self._deliver(delivery, batch)
             self._state.finish(batch_id)
+            self._wake_up.delete(wake_ups)
         except BaseException:
+            self._wake_up.close()
             self._state.drop()
             raise
+        if self._timed:
+            self._wake_up.set(delivery.deadline)
         self._outputs.report(self._metrics(delivery, perf_counter() - start))
 
     def _compute(self, batch: DataFrame, offsets: BatchOffsets) -> Delivery:
@@ -83,7 +104,7 @@ class DriverQuery:
         commands = Commands(self._state.states)
         lines: list[str] = []
         for name in self._storage.list(CONTROL):
-            if name not in applied:
+            if name not in applied and not is_wake_up(name):
                 commands.names.append(name)
                 lines += self._storage.read(f"{CONTROL}/{name}").decode().splitlines()
         for line in sorted(filter(None, lines)):

@@ -33,11 +33,15 @@ class ExecutorPlan:
         """The operators of the query."""
         return self.applied.stages
 
-    def dataframe(self) -> DataFrame:
+    def ticks(self, *, followed: bool) -> bool:
+        """Whether a batch runs at every trigger: something in the plan happens because time passes."""
+        return self.applied.ticking
+
+    def dataframe(self, *, followed: bool) -> DataFrame:
         """Return the streaming DataFrame of the query: pages of results."""
         return observed(self.applied)
 
-    def callback(self, outputs: RunOutputs) -> Callable[[DataFrame, int], None]:
+    def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return what writes a batch of that DataFrame."""
         return PageWriter(self.applied, outputs, self.local)
 

@@ -27,7 +27,6 @@ from eventide.spark.run_outputs import OnBatch, RunOutputs
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
 from eventide.spark.storage import LocalStorage
-from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
 if TYPE_CHECKING:
@@ -69,8 +68,8 @@ def run(
     fails and names it; with ``on_missing_file="skip"`` the query goes on without it, and the metrics count it.
 
     ``state`` says where the query keeps its state. In the ``"driver"`` it is in this process, with a commit record per
-    batch in the checkpoint: batches cost less, and any session will do. ``state_memory`` (``"2g"``) limits what stays in
-    memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the source's with
+    batch in the checkpoint: batches cost less, and any session will do. ``state_memory`` (``"2g"``) limits what stays
+    in memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the source's with
     ``whole_rows``. On the ``"executors"`` the state is in Spark's state store, for state and rates beyond one machine;
     that needs a session as ``ev.session`` makes it.
 
@@ -90,9 +89,7 @@ def run(
     if state not in ("driver", "executors"):
         raise errors.unknown_placement(state)
     check_session(spark, streaming=state == "executors")
-    ticking = any(needs_ticks(one.plan) for one in chain)
-    spoken = _trigger(trigger, ticking)
-    if drain and "availableNow" not in spoken:
+    if drain and "availableNow" not in _trigger(trigger):
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
     check_not_drained(checkpoint, spark)
@@ -137,9 +134,15 @@ def run(
     )
     outputs.open()
     files.write(RECORD_FILE, record.to_text())
-    writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+    spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
+    ends = "availableNow" in spoken or "once" in spoken
+    writer = (
+        plan.dataframe(followed=outputs.followed)
+        .writeStream.outputMode("append")
+        .option("checkpointLocation", checkpoint)
+    )
     writer = writer.queryName(name) if name else writer
-    writer = writer.foreachBatch(plan.callback(outputs)).trigger(**spoken)
+    writer = writer.foreachBatch(plan.callback(outputs, ends=ends)).trigger(**spoken)
     with state_partitions(spark, max(stage.buckets for stage in plan.stages)):
         query = _started(writer, control, outputs)
     if "availableNow" not in spoken:
@@ -190,8 +193,10 @@ def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs) ->
         raise
 
 
-def _trigger(given: str | timedelta | Mapping[str, Any] | None, ticking: bool) -> dict[str, Any]:
-    if given is None:  # as soon as there is data; ticks alone are no reason to run without a pause
+def _trigger(given: str | timedelta | Mapping[str, Any] | None, *, ticking: bool = False) -> dict[str, Any]:
+    if (
+        given is None
+    ):  # as soon as there is data, or a deadline has passed; ticks alone are no reason to run without a pause
         return {"processingTime": "1 second" if ticking else "0 seconds"}
     if isinstance(given, Mapping):
         return dict(given)
