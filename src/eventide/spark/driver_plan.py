@@ -22,6 +22,7 @@ from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.stage import Stage
 from eventide.spark.storage import LocalStorage
+from eventide.spark.ticks import needs_ticks
 from eventide.spark.types import polars_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -39,6 +40,20 @@ class DriverPlan:
     control: str  # the directory of the commands
     checkpoint: Path
     memory: int
+    columns: int  # of the sources
+    whole_rows: bool
+
+    def facts(self, *, followed: bool) -> list[tuple[str, str]]:
+        """What there is to say of the placement: pairs of a name and a line."""
+        clocked = any(needs_ticks(stage.plan) for stage in self.stages)
+        starts = "when there is data" + (", and at deadlines of the clock" if clocked else "")
+        late = "all columns" if self.whole_rows else "the columns that the plan reads"
+        return [
+            ("state", f"driver, up to {self.memory / (1 << 30):.1f} GB in memory"),
+            ("transport", self.input.transport),
+            ("columns", f"{self.input.columns} of {self.columns}; late rows have {late}"),
+            ("batches", "at every trigger" if self.ticks(followed=followed) else starts),
+        ]
 
     def ticks(self, *, followed: bool) -> bool:
         """Whether a batch runs at every trigger: a watermark follows the clock, and every move of it matters."""
@@ -80,6 +95,7 @@ def plan_in_driver(
     for edge, source in enumerate(sources(first, rows)):
         with join_errors.naming_input(first.edges[edge].name if first.inputs else None):
             feeds.append(feed(first.at(edge), source))
+    columns = sum(len(one.schema) for one in feeds)
     operator = operator_of(first, *(one.schema for one in feeds))
     if not whole_rows:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]
@@ -93,7 +109,7 @@ def plan_in_driver(
         panes = spark_schema(stages[-1].operator().output_schemas()["panes"])
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
-    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory)
+    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory, columns, whole_rows)
 
 
 def memory_limit(chosen: int | str | None) -> int:

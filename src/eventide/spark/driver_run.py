@@ -6,10 +6,12 @@ The order within a batch is what makes it exactly once: commit record, sinks, Sp
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from eventide.errors import DriverLimitWarning
 from eventide.operators.binding import operator_of
 from eventide.operators.chain import Chain
 from eventide.sinks.batch import SinkBatch
@@ -19,6 +21,7 @@ from eventide.spark.command_effects import command_effect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.driver_input import DriverInput
 from eventide.spark.driver_state import Commands, Delivery, DriverState
+from eventide.spark.growth import Growth
 from eventide.spark.metrics import BatchMetrics, metrics_of, summed
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.stage import Stage
@@ -28,7 +31,7 @@ from eventide.spark.tasks import WATERMARK
 from eventide.spark.wake_up import WakeUp, is_wake_up
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 CONTROL = "eventide/control"
 _RETAIN = "spark.sql.streaming.minBatchesToRetain"
@@ -46,6 +49,8 @@ class DriverQuery:
         self._storage = storage
         self._outputs = outputs
         self._log = CommitLog(storage)
+        self._memory = memory
+        self._growth: Growth | None = None
         self._wake_up = WakeUp(storage, CONTROL)
         self._timed = False
         outputs.when_closed(self._wake_up.close)
@@ -65,6 +70,7 @@ class DriverQuery:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Process one micro-batch."""
         start = perf_counter()
+        self._compute_seconds = 0.0
         self._wake_up.set(None)
         wake_ups = self._wake_up.files()
         self._log.retain = int(batch.sparkSession.conf.get(_RETAIN, "100") or 100)
@@ -82,7 +88,9 @@ class DriverQuery:
             raise
         if self._timed:
             self._wake_up.set(delivery.deadline)
-        self._outputs.report(self._metrics(delivery, perf_counter() - start))
+        seconds = perf_counter() - start
+        self._outputs.report(self._metrics(delivery, seconds))
+        self._warn_of_growth(batch.sparkSession, seconds)
 
     def _compute(self, batch: DataFrame, offsets: BatchOffsets) -> Delivery:
         commands = self._commands()
@@ -94,7 +102,9 @@ class DriverQuery:
         collected = self._input.collect(batch, offsets.time, watermark, size)
         for text in collected.notes:
             self._apply(json.loads(text), commands)
+        start = perf_counter()
         delivery = self._state.process(offsets, collected.stamps, commands)
+        self._compute_seconds = perf_counter() - start
         self._storage.delete(f"{CONTROL}/{name}" for name in commands.names)
         return delivery
 
@@ -118,6 +128,16 @@ class DriverQuery:
         first, notes = obeyed(self._chain.operators[0], first, command)
         commands.states = (first, *others)
         commands.notes += notes
+
+    def _warn_of_growth(self, spark: SparkSession, seconds: float) -> None:
+        if self._growth is None:
+            cores = spark.sparkContext.defaultParallelism
+            self._growth = Growth(self._storage.location, memory=self._memory, buckets=max(cores, 2))
+        message = self._growth.message(
+            seconds=seconds, compute=self._compute_seconds, state_bytes=self._state.state_bytes
+        )
+        if message is not None:
+            warnings.warn(message, DriverLimitWarning, stacklevel=2)
 
     def _deliver(self, delivery: Delivery, batch: DataFrame) -> None:
         def rows(output: str, depth: int) -> SinkBatch | None:

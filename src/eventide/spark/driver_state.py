@@ -99,6 +99,12 @@ class DriverState:
         """The commands that were applied, in the order of their application; the last ones only."""
         return self._current.applied
 
+    @property
+    def state_bytes(self) -> int:
+        """The size of the state in memory, if none of it were evicted."""
+        operators = zip(self._chain.operators, self._current.states, self._current.ledgers, strict=True)
+        return sum(operator.sizes(state, ledger)["raw"] for operator, state, ledger in operators)
+
     def process(self, offsets: BatchOffsets, stamps: Sequence[Stamp], commands: Commands | None = None) -> Delivery:
         """Compute a batch and commit its record."""
         before = self._current

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
+from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.checkpoint_files import CheckpointFiles
 from eventide.spark.commit_log import CommitLog
@@ -32,6 +34,8 @@ from eventide.time import duration
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger("eventide")
 
 
 def run(
@@ -134,6 +138,9 @@ def run(
     )
     outputs.open()
     files.write(RECORD_FILE, record.to_text())
+    placement = plan.facts(followed=outputs.followed)
+    explained = "\n".join([*(pipeline.explain() for pipeline in chain), aligned(placement)])
+    _log.info("Starting %s: %s", f"the query {name!r}" if name else "a query", _in_one_line(placement))
     spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
     ends = "availableNow" in spoken or "once" in spoken
     writer = (
@@ -144,7 +151,7 @@ def run(
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(plan.callback(outputs, ends=ends)).trigger(**spoken)
     with state_partitions(spark, max(stage.buckets for stage in plan.stages)):
-        query = _started(writer, control, outputs)
+        query = _started(writer, control, outputs, explained)
     if "availableNow" not in spoken:
         if wait:
             query.await_termination()
@@ -153,7 +160,7 @@ def run(
         query.ended()
         if drain:
             control.drain()
-            query = _started(writer, control, outputs)
+            query = _started(writer, control, outputs, explained)
             query.ended()
     finally:
         outputs.close()
@@ -184,10 +191,14 @@ def _plan_on_executors(
     return ExecutorPlan(applied, local)
 
 
-def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs) -> Query:
+def _in_one_line(facts: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{fact}: {text}" for fact, text in facts)
+
+
+def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs, explained: str) -> Query:
     control.show_running()
     try:
-        return Query(writer.start(), control, outputs.history, outputs.close)
+        return Query(writer.start(), control, outputs.history, outputs.close, explained)
     except BaseException:
         control.show_stopped()
         raise
