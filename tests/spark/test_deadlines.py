@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
@@ -98,3 +99,27 @@ def test_a_processing_time_trigger_fires_without_rows(spark: SparkSession, tmp_p
         assert query.batches == 4
     finally:
         query.stop()
+
+
+def test_a_batch_that_a_deadline_started_is_repeated_without_its_file(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(pl.concat([rows(5, 130), rows(10, shop="ulm")]))
+    stream.run(IDLE, state="driver")
+    time.sleep(1.1)
+
+    def fail(metrics: ev.BatchMetrics) -> None:
+        raise OSError("the driver ends before Spark has committed")
+
+    with pytest.raises(Exception, match="the driver ends"):
+        stream.run(IDLE, state="driver", on_batch=fail)
+    assert control(stream) == []
+    stream.put(rows(200))
+    stream.run(IDLE, state="driver", drain=True)
+    assert stream.all("panes")["n"].to_list() == [1, 1, 1, 1]
+
+
+def test_a_wake_up_is_no_command_in_any_placement(spark: SparkSession, tmp_path: Path, placement: str) -> None:
+    stream = Stream(spark, tmp_path).put(rows(5, 130))
+    stream.run(IDLE)
+    (Path(stream.checkpoint) / "eventide" / "control" / "wake-1").touch()
+    stream.run(IDLE)
+    assert stream.metrics[-1].rows == 0 and stream.metrics[-1].commands == ()
