@@ -46,42 +46,46 @@ def wake_up(tmp_path: Path, clock: list[int]) -> WakeUp:
     return WakeUp(LocalStorage(tmp_path), CONTROL, clock=lambda: clock[0])
 
 
+def files(checkpoint: Path) -> list[str]:
+    return LocalStorage(checkpoint).list(CONTROL)
+
+
 def waiting() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "eventide-wake-up"]
 
 
 def test_a_deadline_that_has_passed_writes_one_empty_file(wake_up: WakeUp, tmp_path: Path) -> None:
     wake_up.set(999 * SECOND)
-    until(wake_up.files)
-    (name,) = wake_up.files()
+    until(lambda: files(tmp_path))
+    (name,) = files(tmp_path)
     assert is_wake_up(name) and (tmp_path / CONTROL / name).read_bytes() == b""
     wake_up.delete([name])
-    assert wake_up.files() == []
+    assert files(tmp_path) == []
     wake_up.close()
 
 
-def test_a_deadline_that_is_taken_back_writes_nothing(wake_up: WakeUp, clock: list[int]) -> None:
+def test_a_deadline_that_is_taken_back_writes_nothing(wake_up: WakeUp, clock: list[int], tmp_path: Path) -> None:
     wake_up.set(1001 * SECOND)
     wake_up.set(None)
     clock[0] = 2000 * SECOND
     wake_up.close()
     until(lambda: not waiting())
-    assert wake_up.files() == []
+    assert files(tmp_path) == []
 
 
-def test_a_query_that_has_ended_is_not_woken_and_has_no_thread(wake_up: WakeUp) -> None:
+def test_a_query_that_has_ended_is_not_woken_and_has_no_thread(wake_up: WakeUp, tmp_path: Path) -> None:
     wake_up.set(1001 * SECOND)
     wake_up.close()
     wake_up.set(999 * SECOND)
     until(lambda: not waiting())
-    assert wake_up.files() == []
+    assert files(tmp_path) == []
 
 
-def test_a_start_wakes_the_query_only_if_the_deadline_has_passed(wake_up: WakeUp) -> None:
+def test_a_start_wakes_the_query_only_if_the_deadline_has_passed(wake_up: WakeUp, tmp_path: Path) -> None:
     assert not wake_up.wake_if_due(None) and not wake_up.wake_if_due(1000 * SECOND + 1)
-    assert wake_up.files() == []
+    assert files(tmp_path) == []
     assert wake_up.wake_if_due(1000 * SECOND) and wake_up.wake_if_due(MIN)
-    assert len(wake_up.files()) == 2
+    assert len(files(tmp_path)) == 2
 
 
 def test_a_deadline_between_two_milliseconds_waits_for_the_second(wake_up: WakeUp, clock: list[int]) -> None:

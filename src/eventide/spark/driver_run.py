@@ -72,28 +72,28 @@ class DriverQuery:
         start = perf_counter()
         self._compute_seconds = 0.0
         self._wake_up.set(None)
-        wake_ups = self._wake_up.files()
+        files = self._storage.list(CONTROL)
         self._log.retain = int(batch.sparkSession.conf.get(_RETAIN, "100") or 100)
         try:
             delivery = self._state.begin(batch_id)
             if delivery is None:
-                delivery = self._compute(batch, self._log.offsets(batch_id))
+                delivery = self._compute(batch, self._log.offsets(batch_id), files)
             self._log.check_epoch()
             self._deliver(delivery, batch)
             self._state.finish(batch_id)
-            self._wake_up.delete(wake_ups)
+            self._wake_up.delete(files)
         except BaseException:
             self._wake_up.close()
             self._state.drop()
             raise
-        if self._timed:
-            self._wake_up.set(delivery.deadline)
         seconds = perf_counter() - start
         self._outputs.report(self._metrics(delivery, seconds))
         self._warn_of_growth(batch.sparkSession, seconds)
+        if self._timed:
+            self._wake_up.set(delivery.deadline)
 
-    def _compute(self, batch: DataFrame, offsets: BatchOffsets) -> Delivery:
-        commands = self._commands()
+    def _compute(self, batch: DataFrame, offsets: BatchOffsets, files: Sequence[str]) -> Delivery:
+        commands = self._commands(files)
         watermark = commands.states[0].watermark
         context = batch.sparkSession.sparkContext
         context.setLocalProperty(WATERMARK, str(watermark))
@@ -108,12 +108,12 @@ class DriverQuery:
         self._storage.delete(f"{CONTROL}/{name}" for name in commands.names)
         return delivery
 
-    def _commands(self) -> Commands:
+    def _commands(self, files: Sequence[str]) -> Commands:
         """Apply the commands that were sent since the last batch, in the order in which they were sent."""
         applied = set(self._state.applied_commands)
         commands = Commands(self._state.states)
         lines: list[str] = []
-        for name in self._storage.list(CONTROL):
+        for name in files:
             if name not in applied and not is_wake_up(name):
                 commands.names.append(name)
                 lines += self._storage.read(f"{CONTROL}/{name}").decode().splitlines()

@@ -51,13 +51,9 @@ class WakeUp:
             self._wake()
         return due
 
-    def files(self) -> list[str]:
-        """The wake-ups that are there, for ``delete``."""
-        return [name for name in self._storage.list(self._folder) if is_wake_up(name)]
-
     def delete(self, names: Iterable[str]) -> None:
-        """Delete wake-ups, once the batch that they started has been delivered."""
-        self._storage.delete(f"{self._folder}/{name}" for name in names)
+        """Delete the wake-ups among these files, once the batch that they started has been delivered."""
+        self._storage.delete(f"{self._folder}/{name}" for name in names if is_wake_up(name))
 
     def close(self) -> None:
         """End the thread: the query has ended."""
