@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from eventide.operators.bundle import Stamp
 from eventide.spark import page
 from eventide.spark.control import marks_of
-from eventide.spark.feeding import Feed
+from eventide.spark.feeding import Feed, One
 from eventide.spark.row_pieces import row_pieces, workers_have_eventide
 from eventide.spark.scan import Scan
 from eventide.spark.stage import Stage
@@ -69,6 +69,12 @@ def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
     if any(isinstance(feed.rows, Scan) for feed in feeds):
         return StampInput(stage, feeds)
     return RowInput(stage, feeds)
+
+
+def needs_workers(plan: Any, rows: Sequence[One]) -> bool:
+    """Return whether Python workers must have Eventide: to scan a source, or to read what writers have noted."""
+    noted = any(isinstance(edge.watermark.rule, Noted) for edge in plan.edges)
+    return noted or any(isinstance(source, Scan) for source in rows)
 
 
 class RowInput:

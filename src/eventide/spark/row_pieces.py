@@ -24,7 +24,7 @@ def workers_have_eventide(spark: SparkSession) -> bool:
         import pyarrow
 
         try:
-            import eventide.spark.page  # noqa: F401
+            import eventide.spark.stamping  # noqa: F401
 
             found = True
         except ImportError:

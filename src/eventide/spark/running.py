@@ -16,6 +16,7 @@ from eventide.spark.checkpoint_files import CheckpointFiles
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control, local_path
 from eventide.spark.drained import check_not_drained
+from eventide.spark.driver_input import needs_workers
 from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
@@ -86,13 +87,15 @@ def run(
     if not chain or not all(isinstance(one, Pipeline) for one in chain):
         raise errors.not_pipelines("run()", pipeline)
     reject_spark_connect(rows)
-    first = sources(chain[0].plan, rows)[0]
+    given = sources(chain[0].plan, rows)
+    first = given[0]
     if not first.isStreaming:
         raise errors.not_streaming()
     spark = first.sparkSession
     if state not in ("driver", "executors"):
         raise errors.unknown_placement(state)
-    check_session(spark, streaming=state == "executors")
+    on_executors = state == "executors"
+    check_session(spark, streaming=on_executors, workers=on_executors or needs_workers(chain[0].plan, given))
     if drain and "availableNow" not in _trigger(trigger):
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
