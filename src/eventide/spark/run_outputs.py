@@ -55,6 +55,7 @@ class RunOutputs:
         self._query = ""
         self._closed = False
         self._drained = False
+        self._when_closed: list[Callable[[], None]] = []
         self._late_warning = LateWarning()
         self._missing_files = dict(missing_files)  # by batch: source files that were deleted before it was repeated
         self.skipped_batches = frozenset(missing_files)
@@ -66,6 +67,15 @@ class RunOutputs:
                 files = sinks.files(f"{beside}/{output}" if depth == 0 else f"{beside}/{output}.{depth}")
                 sink = sinks.as_sink(chosen) if chosen is not None and depth == 0 else files
                 self._sinks.append((self._about(output, depth), depth, sink))
+
+    @property
+    def followed(self) -> bool:
+        """Whether the sink of the panes goes by the output watermark."""
+        return isinstance(self._sinks[0][2], Advancing)
+
+    def when_closed(self, function: Callable[[], None]) -> None:
+        """Call a function when the query has ended."""
+        self._when_closed.append(function)
 
     def open(self) -> None:
         """Reject what cannot work before the query starts."""
@@ -116,6 +126,8 @@ class RunOutputs:
         if not self._closed:
             self._closed = True
             self._control.show_stopped()
+            for function in self._when_closed:
+                function()
             for _, _, sink in self._sinks:
                 sink.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
+from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.checkpoint_files import CheckpointFiles
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control, local_path
 from eventide.spark.drained import check_not_drained
-from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
+from eventide.spark.driver_plan import DriverPlan, memory_limit, needs_workers, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
 from eventide.spark.hadoop import renaming_manager
@@ -28,12 +30,13 @@ from eventide.spark.run_outputs import OnBatch, RunOutputs
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
 from eventide.spark.storage import LocalStorage
-from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger("eventide")
 
 
 def run(
@@ -84,16 +87,16 @@ def run(
     if not chain or not all(isinstance(one, Pipeline) for one in chain):
         raise errors.not_pipelines("run()", pipeline)
     reject_spark_connect(rows)
-    first = sources(chain[0].plan, rows)[0]
+    given = sources(chain[0].plan, rows)
+    first = given[0]
     if not first.isStreaming:
         raise errors.not_streaming()
     spark = first.sparkSession
     if state not in ("driver", "executors"):
         raise errors.unknown_placement(state)
-    check_session(spark, streaming=state == "executors")
-    ticking = any(needs_ticks(one.plan) for one in chain)
-    spoken = _trigger(trigger, ticking)
-    if drain and "availableNow" not in spoken:
+    on_executors = state == "executors"
+    check_session(spark, streaming=on_executors, workers=on_executors or needs_workers(chain[0].plan, given))
+    if drain and "availableNow" not in _trigger(trigger):
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
     check_not_drained(checkpoint, spark)
@@ -138,12 +141,21 @@ def run(
     )
     outputs.open()
     files.write(RECORD_FILE, record.to_text())
-    writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+    placement = plan.facts(followed=outputs.followed)
+    explained = "\n".join([*(pipeline.explain() for pipeline in chain), aligned(placement)])
+    _log.info("Starting %s: %s", f"the query {name!r}" if name else "a query", _in_one_line(placement))
+    spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
+    ends = "availableNow" in spoken or "once" in spoken
+    writer = (
+        plan.dataframe(followed=outputs.followed)
+        .writeStream.outputMode("append")
+        .option("checkpointLocation", checkpoint)
+    )
     writer = writer.queryName(name) if name else writer
-    writer = writer.foreachBatch(plan.callback(outputs)).trigger(**spoken)
+    writer = writer.foreachBatch(plan.callback(outputs, ends=ends)).trigger(**spoken)
     settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
     with settings_of_a_query(spark, settings | (renaming_manager(spark) if local is not None else {})):
-        query = _started(writer, control, outputs)
+        query = _started(writer, control, outputs, explained)
     if "availableNow" not in spoken:
         if wait:
             query.await_termination()
@@ -152,7 +164,7 @@ def run(
         query.ended()
         if drain:
             control.drain()
-            query = _started(writer, control, outputs)
+            query = _started(writer, control, outputs, explained)
             query.ended()
     finally:
         outputs.close()
@@ -183,17 +195,23 @@ def _plan_on_executors(
     return ExecutorPlan(applied, local)
 
 
-def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs) -> Query:
+def _in_one_line(facts: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{fact}: {text}" for fact, text in facts)
+
+
+def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs, explained: str) -> Query:
     control.show_running()
     try:
-        return Query(writer.start(), control, outputs.history, outputs.close)
+        return Query(writer.start(), control, outputs.history, outputs.close, explained)
     except BaseException:
         control.show_stopped()
         raise
 
 
-def _trigger(given: str | timedelta | Mapping[str, Any] | None, ticking: bool) -> dict[str, Any]:
-    if given is None:  # as soon as there is data; ticks alone are no reason to run without a pause
+def _trigger(given: str | timedelta | Mapping[str, Any] | None, *, ticking: bool = False) -> dict[str, Any]:
+    if (
+        given is None
+    ):  # as soon as there is data, or a deadline has passed; ticks alone are no reason to run without a pause
         return {"processingTime": "1 second" if ticking else "0 seconds"}
     if isinstance(given, Mapping):
         return dict(given)

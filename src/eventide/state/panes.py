@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide.time import earliest
+
 HASH = "__hash"
 DUE = "__due"  # event time at which the pane must be looked at again
 CLOCK = "__clock"  # processing time at which it must; null: no such time
@@ -41,6 +43,20 @@ class Due:
         """The rows due in ``(after, until]``."""
         lo, hi = np.searchsorted(self.times, [after, until], "right")
         return self.rows[lo:hi]
+
+    def first(self, after: int, alive: npt.NDArray[np.bool_]) -> int | None:
+        """The earliest time behind ``after`` of a row that is ``alive``.
+
+        Most rows that were taken are behind ``after``. The others are passed over in pieces that grow, so the usual
+        cost does not follow the number of rows.
+        """
+        at, size = int(np.searchsorted(self.times, after, "right")), 64
+        while at < len(self.rows):
+            living = np.flatnonzero(alive[self.rows[at : at + size]])
+            if len(living):
+                return int(self.times[at + living[0]])
+            at, size = at + size, 4 * size
+        return None
 
 
 @dataclass(frozen=True)
@@ -138,6 +154,14 @@ class PaneTable:
             if panes.height:
                 taken.append(panes)
         return replace(self, runs=tuple(run for run in runs if run.living)), taken
+
+    def next_due(self, after: int) -> int | None:
+        """The first event time behind ``after`` at which a pane is due."""
+        return earliest(run.due.first(after, run.alive) for run in self.runs)
+
+    def next_clock(self, after: int) -> int | None:
+        """The first processing time behind ``after`` at which a pane is due."""
+        return earliest(run.clock.first(after, run.alive) for run in self.runs)
 
     def probe(self, hashes: npt.NDArray[np.uint64], *, at_once: int = 1 << 21) -> Iterator[Found]:
         """Find the panes that have one of the (sorted) hashes, and leave them: about ``at_once`` of them at a time."""

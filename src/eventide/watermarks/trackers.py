@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from eventide.errors import joins as errors
-from eventide.time import MIN
+from eventide.time import MIN, earliest
 from eventide.watermarks.coalescer import Coalescer, Marks
 from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
@@ -85,6 +85,10 @@ class Trackers:
     def idle(self) -> bool:
         """Whether all inputs are silent."""
         return self._all.all_idle()
+
+    def next_deadline(self) -> int | None:
+        """The earliest batch time at which silence of an input alone changes something."""
+        return earliest(tracker.next_deadline() for tracker in self._inputs)
 
     def retire(self, origin: object) -> bool:
         """Stop waiting for an origin: of one input (``left: 0``, as metrics name it), or of all that know it.
