@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eventide.spark.control import on_disk
+from eventide.spark.addresses import on_disk
 from eventide.spark.source_files import ReadText, files_of_batch
-from eventide.spark.storage import Storage
+from eventide.spark.storage import Storage, read_text
 
 _BYTES_PER_MESSAGE = 200  # of Kafka, in memory; a guess that errs on the large side
 
@@ -19,13 +20,7 @@ def logged_bytes(storage: Storage, batch: int) -> int | None:
 
     File sources log their files, Kafka its offsets. A source without new data adds nothing.
     """
-
-    def read(name: str) -> str | None:
-        try:
-            return storage.read(name).decode()
-        except FileNotFoundError:
-            return None
-
+    read = partial(read_text, storage)
     sizes = [_size(path) for path in files_of_batch(read, batch)]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     before = _offsets(read, batch - 1)

@@ -20,7 +20,7 @@ from eventide.spark.driver_run import DriverQuery
 from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.stage import Stage
-from eventide.spark.storage import LocalStorage
+from eventide.spark.storage import Storage
 from eventide.spark.ticks import needs_ticks
 from eventide.spark.types import polars_schema, spark_schema
 
@@ -37,7 +37,8 @@ class DriverPlan:
     stages: tuple[Stage, ...]
     input: DriverInput
     control: str  # the directory of the commands
-    checkpoint: Path
+    storage: Storage  # of the checkpoint
+    records: Storage  # of the commit records
     memory: int
 
     def dataframe(self) -> DataFrame:
@@ -60,11 +61,18 @@ class DriverPlan:
 
     def callback(self, outputs: RunOutputs) -> Callable[[DataFrame, int], None]:
         """Return what processes a batch of that DataFrame."""
-        return DriverQuery(self.stages, self.input, LocalStorage(self.checkpoint), outputs, memory=self.memory)
+        return DriverQuery(self.stages, self.input, self.storage, outputs, memory=self.memory, records=self.records)
 
 
 def plan_in_driver(
-    chain: Sequence[Pipeline], rows: Source, *, control: str, checkpoint: Path, memory: int, whole_rows: bool
+    chain: Sequence[Pipeline],
+    rows: Source,
+    *,
+    control: str,
+    storage: Storage,
+    records: Storage,
+    memory: int,
+    whole_rows: bool,
 ) -> DriverPlan:
     """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``)."""
     first = chain[0].plan
@@ -86,7 +94,7 @@ def plan_in_driver(
         panes = spark_schema(stages[-1].operator().output_schemas()["panes"])
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
-    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory)
+    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, storage, records, memory)
 
 
 def memory_limit(chosen: int | str | None) -> int:

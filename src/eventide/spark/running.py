@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
 from eventide.plan.pipeline import Pipeline
-from eventide.spark.checkpoint_files import CheckpointFiles
+from eventide.spark.addresses import local_path
+from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
-from eventide.spark.control import Control, local_path
+from eventide.spark.control import Control
 from eventide.spark.drained import check_not_drained
 from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
@@ -20,18 +21,24 @@ from eventide.spark.feeding import Source, sources
 from eventide.spark.host import apply, follow
 from eventide.spark.partitions import state_partitions
 from eventide.spark.query import Query
-from eventide.spark.query_record import FILE as RECORD_FILE
-from eventide.spark.query_record import Placement, QueryRecord, check_placement, check_record, read_record, record_of
+from eventide.spark.query_record import (
+    Placement,
+    QueryRecord,
+    check_placement,
+    check_record,
+    read_record,
+    record_of,
+    write_record,
+)
 from eventide.spark.repair import repaired_in
 from eventide.spark.run_outputs import OnBatch, RunOutputs
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
-from eventide.spark.storage import LocalStorage
+from eventide.spark.storage import check_exclusive
 from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
@@ -52,6 +59,8 @@ def run(
     state: Placement = "executors",
     state_memory: int | str | None = None,
     whole_rows: bool = False,
+    storage: Any = None,
+    single_writer: bool = False,
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
@@ -70,9 +79,12 @@ def run(
 
     ``state`` says where the query keeps its state. On the ``"executors"`` it is in Spark's state store, which needs a
     session as ``ev.session`` makes it. In the ``"driver"`` it is in this process, with a commit record per batch in the
-    checkpoint: batches cost less, any session will do, and the checkpoint must be on this machine.
+    checkpoint: batches cost less, and any session will do.
     ``state_memory`` (``"2g"``) limits what stays in memory there. Late rows and dead letters then have the columns that
     the pipeline reads, or all of the source's with ``whole_rows``.
+    Commit records are in the checkpoint, or in ``storage``: a store of obstore or a file system of fsspec. The store
+    must never overwrite a file that exists, which is tested at the start. With ``single_writer`` any store will do, as
+    long as only one driver at a time runs on the checkpoint.
 
     >>> import eventide as ev
     >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
@@ -95,31 +107,35 @@ def run(
     if drain and "availableNow" not in spoken:
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
-    check_not_drained(checkpoint, spark)
-    control = Control(checkpoint, spark)
-    control.open()
-    local = local_path(checkpoint, spark)
-    if state == "driver" and local is None:
-        raise errors.remote_driver_state(checkpoint)
-    files = CheckpointFiles(checkpoint, spark)
-    committed = CommitLog(LocalStorage(local)).batches() if state == "driver" and local is not None else ()
-    missing_files = check_source_files(files, on_missing_file, committed=committed)
+    files = storage_of(checkpoint, spark, single_writer=single_writer)
+    check_not_drained(files, checkpoint)
     before = read_record(files)
     if before is not None:
         check_placement(before, state, checkpoint)
-    plan: DriverPlan | ExecutorPlan
+    records = None
     if state == "driver":
-        assert local is not None
+        records = record_storage(files, storage, single_writer=single_writer)
+        if not single_writer:
+            check_exclusive(records)
+    elif storage is not None or single_writer:
+        raise errors.only_in_driver("storage" if storage is not None else "single_writer")
+    control = Control(checkpoint, spark)
+    control.open()
+    committed = () if records is None else CommitLog(files, records).batches()
+    missing_files = check_source_files(files, on_missing_file, spark=spark, committed=committed)
+    plan: DriverPlan | ExecutorPlan
+    if records is not None:
         plan = plan_in_driver(
             chain,
             rows,
             control=control.place,
-            checkpoint=local,
+            storage=files,
+            records=records,
             memory=memory_limit(state_memory),
             whole_rows=whole_rows,
         )
     else:
-        plan = _plan_on_executors(chain, rows, before, control=control, local=local, spark=spark)
+        plan = _plan_on_executors(chain, rows, before, control=control, local=local_path(checkpoint, spark))
     record = record_of(plan.stages, before, state)
     if before is not None:
         check_record(before, record, checkpoint)
@@ -136,7 +152,7 @@ def run(
         spark=spark,
     )
     outputs.open()
-    files.write(RECORD_FILE, record.to_text())
+    write_record(files, record)
     writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
     writer = writer.queryName(name) if name else writer
     writer = writer.foreachBatch(plan.callback(outputs)).trigger(**spoken)
@@ -164,7 +180,6 @@ def _plan_on_executors(
     *,
     control: Control,
     local: Path | None,
-    spark: SparkSession,
 ) -> ExecutorPlan:
     buckets = [before.buckets(depth) if before else None for depth in range(len(chain))]
     applied = apply(
@@ -173,7 +188,7 @@ def _plan_on_executors(
         everything=True,
         control=control.place,
         tasks_know_time=local is not None,
-        repaired_in=repaired_in(control.checkpoint, spark),
+        repaired_in=repaired_in(control.storage),
         buckets=buckets[0],
     )
     for following, count in zip(chain[1:], buckets[1:], strict=True):
