@@ -82,6 +82,7 @@ def test_a_file_is_replaced_as_a_whole(opened: Open) -> None:
     assert opened().read("a/plan.json") == b"two" and storage.list("a") == ["plan.json"]
 
 
+@pytest.mark.exclusive
 def test_one_of_many_writers_wins(opened: Open) -> None:
     writers, rounds = 4, 5
     barrier = Barrier(writers)
@@ -104,6 +105,7 @@ def test_one_of_many_writers_wins(opened: Open) -> None:
     assert sorted(opened().list("a")) == [str(turn) for turn in range(rounds)]
 
 
+@pytest.mark.exclusive
 def test_the_store_passes_the_test_at_the_start_of_a_query_and_nothing_is_left(opened: Open) -> None:
     storage = opened()
     check_exclusive(storage)

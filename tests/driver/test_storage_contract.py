@@ -148,7 +148,7 @@ def test_records_of_several_queries_share_a_store_and_are_found_again(tmp_path: 
 
 def test_a_query_that_is_started_without_its_store_is_rejected(tmp_path: Path) -> None:
     record_storage(LocalStorage(tmp_path), pytest.importorskip("obstore.store").MemoryStore())
-    with pytest.raises(ev.PlanError, match="are in another store, MemoryStore. Name it with storage="):
+    with pytest.raises(ev.PlanError, match=r"are in another store, MemoryStore\. Name it with storage="):
         record_storage(LocalStorage(tmp_path))
 
 

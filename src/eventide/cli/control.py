@@ -28,7 +28,8 @@ eventide control checkpoints/revenue drain --no-wait
 eventide control hdfs://names/checkpoints/revenue drain
 
 A command is a small file next to the checkpoint. The query applies it in its next batch, exactly once. A stopped query
-applies it when it starts again. For a checkpoint that is not on this machine, Spark is started. Exit codes: 0 applied or sent, 1 not applied within --timeout, 2 a mistake.
+applies it when it starts again. For a checkpoint that is not on this machine, Spark is started.
+Exit codes: 0 applied or sent, 1 not applied within --timeout, 2 a mistake.
 """
 
 

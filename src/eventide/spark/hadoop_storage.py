@@ -10,11 +10,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import storage as errors
 from eventide.spark.addresses import hadoop
-from eventide.spark.storage import HIDDEN
+from eventide.spark.storage import bounds, visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +24,8 @@ _CONDITIONAL = "fs.option.create.conditional.overwrite"  # an object is created 
 _ATOMIC_CREATE = frozenset({"gs"})  # the same with create(overwrite=false)
 _OBJECT_STORES = frozenset({"gs", "s3a", "s3", "s3n", "oss", "cosn", "obs", "swift"})  # a rename copies the object
 _ABORTABLE = "fs.capability.outputstream.abortable"
-_CHUNK = 16 << 20  # bytes per call of Java: they travel as one text
+_LARGE = 1 << 20  # bytes; more travel between Python and Java in a temporary file, not as the text of a call
+_BUFFER = 1 << 16
 
 _EXISTS = ("FileAlreadyExistsException", "RemoteFileChangedException")
 _MISSING = ("FileNotFoundException",)
@@ -77,12 +79,12 @@ class HadoopStorage:
             path = self._path(name)
             if offset < 0 or length is None:
                 size = self._files.getFileStatus(path).getLen()
-                offset = max(0, size + offset) if offset < 0 else offset
-                length = max(0, size - offset if length is None else min(length, size - offset))
+                offset, end = bounds(size, offset, length)
+                length = end - offset
             stream = self._files.open(path)
             try:
                 stream.seek(offset)
-                return b"".join(_chunks(stream, length))
+                return self._read(stream, length)
             except Exception as cause:
                 if _is_kind(cause, ("EOFException",)):  # the file is shorter than the offset
                     return b""
@@ -100,12 +102,13 @@ class HadoopStorage:
         try:
             with self._errors(folder):
                 entries = self._files.listStatus(self._path(folder))
-                paths = self._java.org.apache.hadoop.fs.FileUtil.stat2Paths(entries)
-                text = str(self._java.org.apache.commons.lang3.StringUtils.join(paths, "\n"))
         except FileNotFoundError:
             return []
-        names = [path.rpartition("/")[2] for path in text.split("\n")]
-        return [name for name in names if name and not name.startswith(HIDDEN)]
+        paths = self._java.org.apache.hadoop.fs.FileUtil.stat2Paths(entries)
+        if "," in self._location:
+            return visible(path.getName() for path in paths)
+        text = str(self._java.org.apache.commons.lang3.ArrayUtils.toString(paths))
+        return visible(text[1:-1].split(","))
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files."""
@@ -149,9 +152,10 @@ class HadoopStorage:
     def _write(self, stream: Any, pieces: Sequence[bytes]) -> None:
         """Write all pieces and close. After an error nothing is closed where that would create an object."""
         try:
-            body = memoryview(b"".join(pieces))
-            for start in range(0, len(body), _CHUNK):
-                stream.write(bytes(body[start : start + _CHUNK]))
+            if sum(map(len, pieces)) <= _LARGE:
+                stream.write(b"".join(pieces))
+            else:
+                self._write_large(stream, pieces)
             if stream.hasCapability("hsync"):
                 stream.hsync()
         except BaseException:
@@ -161,6 +165,27 @@ class HadoopStorage:
                 stream.abort()
             raise
         stream.close()
+
+    def _write_large(self, stream: Any, pieces: Sequence[bytes]) -> None:
+        with NamedTemporaryFile() as transfer:
+            transfer.writelines(pieces)
+            transfer.flush()
+            source = self._java.java.io.FileInputStream(transfer.name)
+            try:
+                self._java.org.apache.hadoop.io.IOUtils.copyBytes(source, stream, _BUFFER, False)
+            finally:
+                source.close()
+
+    def _read(self, stream: Any, length: int) -> bytes:
+        if length <= _LARGE:
+            return bytes(stream.readNBytes(max(0, length)))
+        with NamedTemporaryFile() as transfer:
+            target = self._java.java.io.FileOutputStream(transfer.name)
+            try:
+                self._java.org.apache.hadoop.io.IOUtils.copyBytes(stream, target, length, False)
+            finally:
+                target.close()
+            return transfer.read()
 
     def _rename(self, source: Any, target: Any) -> bool:
         """Rename a file unless the target exists."""
@@ -208,15 +233,6 @@ class HadoopStorage:
         except Py4JJavaError as cause:
             kind = FileNotFoundError if _is_kind(cause, _MISSING) else OSError
             raise kind(f"{self._location}/{name}: {cause.java_exception.toString()}") from cause
-
-
-def _chunks(stream: Any, length: int) -> Iterator[bytes]:
-    while length > 0:
-        chunk = bytes(stream.readNBytes(min(length, _CHUNK)))
-        if not chunk:
-            return
-        yield chunk
-        length -= len(chunk)
 
 
 def _is_kind(error: Exception, names: Sequence[str]) -> bool:

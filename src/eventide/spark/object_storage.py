@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eventide.errors import storage as errors
-from eventide.spark.storage import HIDDEN, Storage
+from eventide.spark.storage import Storage, bounds, visible
 
 
 def object_storage(store: Any, folder: str, *, single_writer: bool = False) -> Storage:
@@ -157,22 +157,6 @@ class FsspecStorage:
         except FileNotFoundError:  # a file system with folders
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             self._files.pipe_file(path, body, **options)
-
-
-def bounds(size: int, offset: int, length: int | None) -> tuple[int, int]:
-    """Return where a range starts and ends within a file.
-
-    >>> bounds(10, 2, 3), bounds(10, -4, 2), bounds(10, 8, None), bounds(10, 12, 5)
-    ((2, 5), (6, 8), (8, 10), (12, 10))
-    """
-    start = max(0, size + offset) if offset < 0 else offset
-    return start, size if length is None else min(size, start + length)
-
-
-def visible(paths: Iterable[str]) -> list[str]:
-    """Return the names at the ends of paths, without hidden names."""
-    names = [path.rstrip("/").rpartition("/")[2] for path in paths]
-    return [name for name in names if name and not name.startswith(HIDDEN)]
 
 
 def _name(store: Any) -> str:

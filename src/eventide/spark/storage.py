@@ -11,7 +11,9 @@ import errno
 import os
 import uuid
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Protocol
 
 from eventide.errors import storage as errors
@@ -19,9 +21,9 @@ from eventide.errors import storage as errors
 RECORDS = "eventide/commits"
 """The folder of the commit records."""
 
-HIDDEN = (".", "_")
-"""First characters of names that are not listed: files that are not complete, and markers."""
+_HIDDEN = (".", "_")  # first characters of names that are not listed: incomplete files, and markers
 
+_WRITERS = 4  # that create the same name, in the test of a store
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -107,7 +109,7 @@ class LocalStorage:
         """Read a range."""
         with (self._directory / name).open("rb") as file:
             if offset < 0:
-                offset = max(0, os.fstat(file.fileno()).st_size + offset)
+                offset, _ = bounds(os.fstat(file.fileno()).st_size, offset, length)
             file.seek(offset)
             return file.read() if length is None else file.read(length)
 
@@ -118,7 +120,7 @@ class LocalStorage:
     def list(self, folder: str) -> list[str]:
         """List a folder without hidden files."""
         try:
-            return [name for name in os.listdir(self._directory / folder) if not name.startswith(HIDDEN)]  # noqa: PTH208
+            return visible(os.listdir(self._directory / folder))  # noqa: PTH208
         except FileNotFoundError:
             return []
 
@@ -184,12 +186,38 @@ def read_text(storage: Storage, name: str) -> str | None:
         return None
 
 
+def bounds(size: int, offset: int, length: int | None) -> tuple[int, int]:
+    """Return where a range starts and ends within a file.
+
+    >>> bounds(10, 2, 3), bounds(10, -4, 2), bounds(10, 8, None), bounds(10, 12, 5)
+    ((2, 5), (6, 8), (8, 10), (12, 10))
+    """
+    start = max(0, size + offset) if offset < 0 else offset
+    return start, size if length is None else min(size, start + length)
+
+
+def visible(paths: Iterable[str]) -> list[str]:
+    """Return the names at the ends of paths, without hidden names."""
+    names = [path.rstrip("/").rpartition("/")[2] for path in paths]
+    return [name for name in names if name and not name.startswith(_HIDDEN)]
+
+
 def check_exclusive(storage: Storage) -> None:
-    """Reject a store that creates a name twice: it cannot tell two drivers of one checkpoint apart."""
-    name = f"eventide/_probe.{uuid.uuid4().hex}"
+    """Reject a store in which several writers create a name, at the same time or one after the other.
+
+    Two drivers of one checkpoint could both write a batch there. A store that looks before it writes is noticed only
+    if the writers meet, so this is a test and no proof.
+    """
+    name, barrier = f"eventide/_probe.{uuid.uuid4().hex}", Barrier(_WRITERS)
+
+    def write(number: int) -> bool:
+        barrier.wait()
+        return storage.create(name, [bytes([number])])
+
     try:
-        first, second = storage.create(name, [b"first"]), storage.create(name, [b"second"])
-        if not first or second or storage.read(name) != b"first":
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            winners = [number for number, created in enumerate(pool.map(write, range(_WRITERS))) if created]
+        if len(winners) != 1 or storage.create(name, [b"again"]) or storage.read(name) != bytes(winners):
             raise errors.not_exclusive(storage.location)
     finally:
         storage.delete([name])
