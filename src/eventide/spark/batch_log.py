@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eventide.spark.control import on_disk
+from eventide.spark.addresses import on_disk
 from eventide.spark.source_files import files_by_source
-from eventide.spark.storage import Storage
+from eventide.spark.storage import Storage, read_text
 
 _BYTES_PER_MESSAGE = 200  # of Kafka, in memory; a guess that errs on the large side
 
@@ -62,10 +62,7 @@ class BatchLog:
         return [json.loads(line) if line.startswith("{") else None if line == "-" else line for line in lines]
 
     def _read(self, name: str) -> str | None:
-        try:
-            return self._storage.read(name).decode()
-        except FileNotFoundError:
-            return None
+        return read_text(self._storage, name)
 
 
 def _is_file_offset(offset: Any) -> bool:

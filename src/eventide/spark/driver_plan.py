@@ -24,7 +24,7 @@ from eventide.spark.scan import Scan
 from eventide.spark.scan_input import ScanInput, reads_alone
 from eventide.spark.scanning import Files
 from eventide.spark.stage import Stage
-from eventide.spark.storage import LocalStorage
+from eventide.spark.storage import Storage
 from eventide.spark.ticks import needs_ticks
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.watermarks.rules import Noted
@@ -42,7 +42,8 @@ class DriverPlan:
     stages: tuple[Stage, ...]
     input: DriverInput
     control: str  # the directory of the commands
-    checkpoint: Path
+    storage: Storage  # of the checkpoint
+    records: Storage  # of the commit records
     memory: int
     columns: int  # of the sources
     whole_rows: bool
@@ -83,14 +84,21 @@ class DriverPlan:
 
     def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return what processes a batch of that DataFrame. ``ends``: the query ends with the data that is there."""
-        query = DriverQuery(self.stages, self.input, LocalStorage(self.checkpoint), outputs, memory=self.memory)
+        query = DriverQuery(self.stages, self.input, self.storage, outputs, memory=self.memory, records=self.records)
         if not self.ticks(followed=outputs.followed):
             query.schedule(timed=not ends)
         return query
 
 
 def plan_in_driver(
-    chain: Sequence[Pipeline], rows: Source, *, control: str, checkpoint: Path, memory: int, whole_rows: bool
+    chain: Sequence[Pipeline],
+    rows: Source,
+    *,
+    control: str,
+    storage: Storage,
+    records: Storage,
+    memory: int,
+    whole_rows: bool,
 ) -> DriverPlan:
     """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``)."""
     first = chain[0].plan
@@ -113,7 +121,8 @@ def plan_in_driver(
         panes = spark_schema(stages[-1].operator().output_schemas()["panes"])
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
-    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory, columns, whole_rows)
+    input = driver_input(stages[0], feeds)
+    return DriverPlan(tuple(stages), input, control, storage, records, memory, columns, whole_rows)
 
 
 def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:

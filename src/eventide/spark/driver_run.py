@@ -41,14 +41,21 @@ class DriverQuery:
     """The callback of ``foreachBatch``. It swallows no exception: a batch that fails stops the query."""
 
     def __init__(
-        self, stages: Sequence[Stage], input: DriverInput, storage: Storage, outputs: RunOutputs, *, memory: int
+        self,
+        stages: Sequence[Stage],
+        input: DriverInput,
+        storage: Storage,
+        outputs: RunOutputs,
+        *,
+        memory: int,
+        records: Storage | None = None,
     ) -> None:
         self._chain = Chain([operator_of(stage.plan, *stage.schemas) for stage in stages])
         self._stages = stages
         self._input = input
         self._storage = storage
         self._outputs = outputs
-        self._log = CommitLog(storage)
+        self._log = CommitLog(storage, records)
         self._memory = memory
         self._growth: Growth | None = None
         self._wake_up = WakeUp(storage, CONTROL)

@@ -18,9 +18,9 @@ from eventide.spark.control import Control
 from eventide.spark.drained import note_drained
 from eventide.spark.listening import publish
 from eventide.spark.metrics import BatchMetrics
-from eventide.spark.notes import read_line
 from eventide.spark.query_record import QueryRecord
 from eventide.spark.stage import Stage
+from eventide.spark.storage import read_text
 from eventide.time import MAX, MIN
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ class RunOutputs:
     ) -> None:
         self._stages = stages
         self._record = record
-        self._checkpoint = checkpoint
         self._control = control
         self._on_batch = on_batch
         self._spark = spark
@@ -106,7 +105,7 @@ class RunOutputs:
         self._control.report(metrics)
         if metrics and metrics[0].drained and not self._drained:
             self._drained = True
-            note_drained(self._checkpoint, metrics[0].batch, self._spark)
+            note_drained(self._control.storage, metrics[0].batch)
         self.history.extend(metrics)
         del self.history[:-1000]
         for operator in metrics:
@@ -117,8 +116,8 @@ class RunOutputs:
     def query_id(self) -> str:
         """Return Spark's id of the query, which a restart finds again in the checkpoint."""
         if not self._query:
-            line = read_line(f"{self._checkpoint.rstrip('/')}/metadata", self._spark)
-            self._query = json.loads(line)["id"] if line else ""
+            text = read_text(self._control.storage, "metadata")
+            self._query = json.loads(text)["id"] if text else ""
         return self._query
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
 from eventide.operators.bundle import Stamp
+from eventide.spark.addresses import on_disk
 from eventide.spark.batch_log import BatchLog
-from eventide.spark.control import on_disk
 from eventide.spark.driver_input import Collected, StampInput
 from eventide.spark.feeding import Feed
 from eventide.spark.scan import Scan, Unreadable
