@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide.state.compact import compact
+
 HASH = "__hash"
 DUE = "__due"  # event time at which the pane must be looked at again
 CLOCK = "__clock"  # processing time at which it must; null: no such time
@@ -63,7 +65,7 @@ class Run:
         """Index ``panes``."""
         panes = panes.rechunk()  # what was put together from parts is slow to reorder
         order = panes.select(pl.arg_sort_by(HASH, maintain_order=True)).to_series()
-        panes, ids = panes[order], ids[order.to_numpy()]
+        panes, ids = compact(panes[order]), ids[order.to_numpy()]
         alive = np.ones(panes.height, np.bool_)
         return Run(panes, ids, panes[HASH].to_numpy(), Due.of(panes[DUE]), Due.of(panes[CLOCK]), alive, panes.height)
 
