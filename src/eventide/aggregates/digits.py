@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide.aggregates.pairs import Pair
+
 Floats = npt.NDArray[np.float64]
 
 WIDTH = 28  # bits of a digit; 2**35 rows have room in the 64 bits of a sum
@@ -49,14 +51,13 @@ class Digits:
         array = (values.fill_null(0.0) if nulls is not None else values).to_numpy()
         size = np.abs(array)
         place = _common_place(size)
-        digits = None
         if place is None:
             places = _places(size)
             finite = places != BEYOND
             digits = self._cut(np.where(finite, array, 0.0), np.where(finite, places, 0), more)
-            digits[0] += array == np.inf
-            digits[1] += array == -np.inf
-            digits[2] += np.isnan(array)
+            if not finite.all():
+                counts = (array == np.inf, array == -np.inf, np.isnan(array))
+                digits[:3] = [digit + count for digit, count in zip(digits, counts, strict=False)]
         else:
             places = np.full(len(array), place, np.int16)
             if place != NOTHING and not size.all():
@@ -93,6 +94,25 @@ class Digits:
         moved = frame.select(*self.digits, down)
         columns = [_moved(self.digits, i).alias(name) for i, name in enumerate(self.digits)]
         return frame.with_columns(moved.select(columns).get_columns())
+
+    def pair(self, cells: pl.DataFrame) -> Pair:
+        """The sum as a high and a low float; NaN where it is not finite."""
+        whole, rest = pl.lit(0, pl.Int128), pl.lit(0, pl.Int128)
+        for name in self.digits[:3]:
+            whole = whole * int(_SCALE) + pl.col(name).cast(pl.Int128)
+        for name in self.digits[3:]:
+            rest = rest * int(_SCALE) + pl.col(name).cast(pl.Int128)
+        high = whole.cast(pl.Float64)
+        low = (whole - high.cast(pl.Int128)).cast(pl.Float64) + rest.cast(pl.Float64) * _SCALE ** (3 - self.count)
+        place = pl.col(self.place).cast(pl.Int32)
+        known = pl.when(place < BEYOND)
+        columns = cells.select(
+            high=known.then(high).otherwise(float("nan")),
+            low=known.then(low).otherwise(float("nan")),
+            exponent=pl.when(place.abs() < BEYOND).then((place - 2) * WIDTH - _SHIFT).otherwise(0),
+        )
+        exponent = columns["exponent"].to_numpy()
+        return Pair(np.ldexp(columns["high"].to_numpy(), exponent), np.ldexp(columns["low"].to_numpy(), exponent))
 
     @property
     def value(self) -> pl.Expr:
