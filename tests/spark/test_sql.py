@@ -14,6 +14,7 @@ import eventide as ev
 from eventide.spark.types import spark_schema
 from tests.spark.running import Stream
 from tests.spark.test_streaming import bundle
+from tests.sql import generated
 from tests.sql.expressions import EXPRESSIONS, VALUES, query, same
 
 SALES = [bundle(number, 60) for number in range(4)]
@@ -85,6 +86,25 @@ def test_expressions_have_the_values_that_they_have_in_process(spark: SparkSessi
     panes = pl.DataFrame(pl.from_arrow(ev.sql(query(*EXPRESSIONS), numbers=table).toArrow())).sort("row")
     found = {one: panes[f"v{number}"].to_list() for number, one in enumerate(EXPRESSIONS)}
     assert {one: values for one, values in found.items() if not same(values, EXPRESSIONS[one])} == {}
+
+
+def test_generated_expressions_and_queries_give_what_they_give_in_process(spark: SparkSession) -> None:
+    rows = generated.rows(60)
+    table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema)).coalesce(1)
+    drawn = [generated.Expressions(seed).any() for seed in range(40)]
+    chosen = ", ".join(f"LAST({one}) AS v{number}" for number, one in enumerate(drawn))
+    asked = [f"SELECT id, {chosen} FROM TUMBLE(rows, DESCRIPTOR(ts), INTERVAL '1' DAY) GROUP BY id"]
+    for one in [*asked, *(generated.query(seed)[0] for seed in (1, 2, 3))]:
+        asked_of_both = f"CREATE STREAM rows WATERMARK FOR ts AS ts - INTERVAL '1' HOUR; {one}"
+        told = pl.DataFrame(pl.from_arrow(ev.sql(asked_of_both, rows=table).toArrow()))
+        here = ev.sql(asked_of_both, rows=rows).panes
+        assert [*map(alike, in_order(told))] == [*map(alike, in_order(here))]
+        assert here.height > 0
+
+
+def alike(row: dict[str, Any]) -> dict[str, Any]:
+    """Doubles to twelve digits; a zero has no sign."""
+    return {name: float(f"{one:.11e}") + 0.0 if isinstance(one, float) else one for name, one in row.items()}
 
 
 def test_a_column_with_a_dot_can_be_a_key_and_the_time(spark: SparkSession) -> None:

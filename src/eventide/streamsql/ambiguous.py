@@ -17,6 +17,8 @@ from eventide.streamsql.rewriting import whole_number
 
 _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW", "HOUR", "MINUTE", "SECOND", "EPOCH")
 _OF_DAYS = (exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimestampAdd, exp.TimestampSub)
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_CHAINED = (*_COMPARED, exp.Between, exp.In, exp.Like, exp.ILike, exp.Not)
 _OF_CHANCE = (exp.Rand, exp.Randn, exp.Uuid)
 _NOW = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime)
 
@@ -72,6 +74,10 @@ def _fault(node: exp.Expr) -> PlanError | None:
         return errors.not_here(_said(node), "A step that is repeated after a fault must give the same.")
     if isinstance(node, exp.Bracket):
         return _of_index(node)
+    if isinstance(node, exp.BitwiseXor):
+        return errors.not_here("The operator ^", "It is a power here and an exclusive OR there. Write POWER(x, y).")
+    if isinstance(node, _COMPARED) and any(isinstance(one, _CHAINED) for one in node.iter_expressions()):
+        return expression_errors.chained_comparison(node.sql())
     return _of_instant(node) if is_instant(node) else None
 
 
