@@ -100,7 +100,7 @@ EXPRESSIONS: dict[str, list[Any]] = {
     "NOT i IS NULL AND b": [True, False, None, False],
     "i < 0 IS NOT DISTINCT FROM b": [True, True, False, False],
     "j + 1 IN (4, 6) OR b AND i > 0": [True, False, True, None],
-    "s LIKE '%!-b_' ESCAPE '!' AND NOT b": [False, True, False, False],
+    "s LIKE '%-b_' ESCAPE '!' AND NOT b": [False, True, False, False],
     "s NOT LIKE '%!_%' ESCAPE '!'": [True, True, True, None],
     "NULLIF('AB', COALESCE('', s))": ["AB"] * 4,
     # texts

@@ -54,6 +54,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed("shop, COUNT(*)"), "shop", "neither in GROUP BY nor inside an aggregate"),
     (windowed(rest="WHERE n = price = 1"), "n = price = 1", "Write (a = b) = c"),
     (windowed(rest="WHERE n < price IN (1)"), "n < price IN (1", "Write (a = b) = c"),
+    (windowed(rest="WHERE shop LIKE 'a!b' ESCAPE '!'"), "shop LIKE 'a!b' ESCAPE '!'", "'!' escapes %, _ and itself"),
     (windowed("SUM(n ^ 2) AS x"), "n ^ 2", "Write POWER(x, y)"),
     (windowed(rest="GROUP BY 3"), "3", "SELECT has 1 columns"),
     (windowed(rest="EMITT ON WINDOW CLOSE"), "ON", "cannot be read"),

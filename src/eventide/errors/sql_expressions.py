@@ -58,3 +58,8 @@ def chained_comparison(text: str) -> PlanError:
     return PlanError(
         f"{text}: databases order comparisons without brackets differently. Write (a = b) = c, or a = (b = c)."
     )
+
+
+def wrong_escape(sign: str) -> PlanError:
+    """An escape before a character that needs none."""
+    return PlanError(f"{sign!r} escapes %, _ and itself only. Leave it out before other characters, or write it twice.")

@@ -74,6 +74,8 @@ def _fault(node: exp.Expr) -> PlanError | None:
         return errors.not_here(_said(node), "A step that is repeated after a fault must give the same.")
     if isinstance(node, exp.Bracket):
         return _of_index(node)
+    if isinstance(node, exp.Escape):
+        return _of_escape(node)
     if isinstance(node, exp.BitwiseXor):
         return errors.not_here("The operator ^", "It is a power here and an exclusive OR there. Write POWER(x, y).")
     if isinstance(node, _COMPARED) and any(isinstance(one, _CHAINED) for one in node.iter_expressions()):
@@ -136,6 +138,16 @@ def _of_index(node: exp.Bracket) -> PlanError | None:
     if number is None or number < 0:
         return errors.not_here("This index", "Write a number from 0, the first: list[0].")
     return None
+
+
+def _of_escape(node: exp.Escape) -> PlanError | None:
+    """Spark rejects an escape before any other character; other databases ignore it, or do not."""
+    sign, pattern = node.expression, node.this.expression
+    if not (sign.is_string and len(sign.name) == 1 and pattern.is_string):
+        return errors.not_here("ESCAPE of anything but one character", "Write x LIKE '10!%' ESCAPE '!'.")
+    letters = iter(pattern.name)
+    wrong = any(letter == sign.name and next(letters, "") not in ("%", "_", sign.name) for letter in letters)
+    return expression_errors.wrong_escape(sign.name) if wrong else None
 
 
 def _of_instant(node: exp.Expr) -> PlanError | None:

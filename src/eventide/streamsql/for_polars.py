@@ -121,17 +121,11 @@ def _changed(node: exp.Expr, typed: Typed) -> exp.Expr:
         return divided(node)
     if isinstance(node, exp.Round):
         return _rounded(node.this, whole_number(node.args.get("decimals")) or 0, typed)
-    if isinstance(node, exp.Escape) and _is_pattern(node):
+    if isinstance(node, exp.Escape):
         return _matched(node.this, node.expression.name)
     if isinstance(node, exp.CurrentTimestamp):
         return _instant(datetime.now(UTC))
     return _cast(node, typed) if isinstance(node, exp.Cast) else node
-
-
-def _is_pattern(node: exp.Escape) -> bool:
-    """Whether a pattern and the character that escapes its signs are written out."""
-    like = node.this
-    return isinstance(like, exp.Like | exp.ILike) and like.expression.is_string and len(node.expression.name) == 1
 
 
 def _matched(like: exp.Expr, escape: str) -> exp.Expr:
