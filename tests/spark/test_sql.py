@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import eventide as ev
 from eventide.spark.types import spark_schema
@@ -174,3 +174,29 @@ def test_a_streaming_table_gives_a_streaming_result(spark: SparkSession, tmp_pat
     in_process = ev.sql(QUERIES["chained"], sales=SALES, drain=False).panes
     assert found[0] == found[1] == in_order(in_process)
     assert in_process.height > 0
+
+
+def test_a_query_that_filters_and_computes_reads_a_scan(spark: SparkSession, tmp_path: Path) -> None:
+    Stream(spark, tmp_path).put(*SALES)
+    kept: list[pl.DataFrame] = []
+
+    def keep(batch: DataFrame, batch_id: int) -> None:
+        kept.append(pl.DataFrame(pl.from_arrow(batch.toArrow())))
+
+    for state in ("driver", "executors"):
+        kept.clear()
+        scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=2, spark=spark)
+        ev.sql_pipeline(GROUPED).run(
+            tables={"sales": scan},
+            panes=keep,
+            checkpoint=tmp_path / f"scan.{state}",
+            trigger="available_now",
+            drain=True,
+            state=state,
+        )
+        panes = pl.concat(kept)
+        # The sink gets what is selected, also the start of the window, beside what it knows rows by.
+        selected = panes.select("shop", "window_start", "n", "doubled", "prices", "mean_price", "timing", "diff")
+        assert in_order(selected) == in_order(ev.sql(GROUPED, sales=SALES).panes)
+        assert panes["window_start"].to_list() == panes["window"].struct["start"].to_list()
+        assert panes.height > 0

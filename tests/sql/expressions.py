@@ -127,6 +127,7 @@ EXPRESSIONS: dict[str, list[Any]] = {
     "REGEXP_LIKE(s, '^\\w')": [True, False, False, None],
     "s LIKE 'h_l%'": [True, False, False, None],
     # lists
+    "l[0]": [1, None, None, 3],
     "l[1]": [2, None, None, None],
     "ARRAY_CONTAINS(l, 1)": [True, False, None, False],
     "ARRAY_LENGTH(l) - 2": [0, -2, None, -1],

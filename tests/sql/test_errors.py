@@ -55,6 +55,22 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed(rest="WHERE n = price = 1"), "n = price = 1", "Write (a = b) = c"),
     (windowed(rest="WHERE n < price IN (1)"), "n < price IN (1", "Write (a = b) = c"),
     (windowed(rest="WHERE shop LIKE 'a!b' ESCAPE '!'"), "shop LIKE 'a!b' ESCAPE '!'", "'!' escapes %, _ and itself"),
+    (
+        f"SELECT COUNT(*) AS n FROM ({windowed('shop, window_start, COUNT(*) AS n', 'GROUP BY 1, 2 HAVING COUNT(*) > 5')})"
+        " GROUP BY window_start",
+        windowed("shop, window_start, COUNT(*) AS n", "GROUP BY 1, 2 HAVING COUNT(*) > 5")[7:],
+        "without HAVING or WHERE of them",
+    ),
+    (
+        f"CREATE STREAM orders WATERMARK FOR ts AS ts IDLE AFTER -INTERVAL '5' SECOND; {windowed()}",
+        "WATERMARK",
+        "must not be negative",
+    ),
+    (
+        f"CREATE STREAM orders WATERMARK FOR ts AS ts GRACE -'5' SECOND; {windowed()}",
+        "-",
+        "a length behind GRACE is expected",
+    ),
     (windowed("SUM(n ^ 2) AS x"), "n ^ 2", "Write POWER(x, y)"),
     (windowed(rest="GROUP BY 3"), "3", "SELECT has 1 columns"),
     (windowed(rest="EMITT ON WINDOW CLOSE"), "ON", "cannot be read"),
@@ -306,7 +322,7 @@ def test_a_join_needs_to_know_whose_a_column_is() -> None:
 def test_a_chain_passes_on_what_the_first_query_computed() -> None:
     inner = windowed("window_start, COUNT(*) + 1 AS n", "GROUP BY window")
     said = message(f"SELECT window_start, MAX(n) FROM ({inner}) GROUP BY window_start")
-    assert "each under its own name" in said
+    assert "without HAVING or WHERE of them" in said
 
 
 AGAIN = "EMIT EARLY EACH ROW"

@@ -31,7 +31,7 @@ from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
@@ -136,11 +136,18 @@ def run(
         spark=spark,
     )
     outputs.open()
-    files.write(RECORD_FILE, record.to_text())
-    writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
-    writer = writer.queryName(name) if name else writer
-    writer = writer.foreachBatch(plan.callback(outputs)).trigger(**spoken)
-    with state_partitions(spark, max(stage.buckets for stage in plan.stages)):
+    write_batch = plan.callback(outputs)
+
+    def written(batch: DataFrame, batch_id: int) -> None:
+        with outputs.closed_on_failure():
+            write_batch(batch, batch_id)
+
+    with outputs.closed_on_failure():
+        files.write(RECORD_FILE, record.to_text())
+        writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+        writer = writer.queryName(name) if name else writer
+        writer = writer.foreachBatch(written).trigger(**spoken)
+    with outputs.closed_on_failure(), state_partitions(spark, max(stage.buckets for stage in plan.stages)):
         query = _started(writer, control, outputs)
     if "availableNow" not in spoken:
         if wait:

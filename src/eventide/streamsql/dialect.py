@@ -40,6 +40,7 @@ class Tokenizer(StandardTokenizer):
         **{word: kind for word, kind in StandardTokenizer.KEYWORDS.items() if word not in _PLAIN},
         "EMIT": _EMIT,
     }
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]  # the standard's quotes, and Spark's and Flink's
 
 
 class Parser(StreamGrammar, EmitGrammar):

@@ -39,7 +39,7 @@ def spark_rows(said: Statements, tables: Mapping[str, Table]) -> tuple[Compiled,
     """The query over the columns of its tables, and what the first pipeline reads, by the names of its inputs."""
     found, frames = _bound(said, tables)
     with pointing(said.text):
-        return found, {name: one.of_spark(frames[name], one.stream.name) for name, one in found.inputs.items()}
+        return found, {name: one.of_spark(frames[name]) for name, one in found.inputs.items()}
 
 
 def in_process(said: Statements, tables: Mapping[str, Table], clock: Clock | None, drain: bool) -> LocalResult:

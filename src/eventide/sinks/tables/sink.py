@@ -71,6 +71,8 @@ class TableSink:
     create: bool
     _opened: dict[Output, tuple[Shape, Store]] = field(default_factory=dict, repr=False)
 
+    flattens_windows = True
+
     def __repr__(self) -> str:
         chosen = {"name": self.name, "columns": self.columns and list(self.columns)}
         options = [f"{name}={value!r}" for name, value in chosen.items() if value is not None]
