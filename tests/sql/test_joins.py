@@ -191,8 +191,10 @@ def test_names_may_stand_in_the_quotes_of_spark() -> None:
         ev.sql(f"SELECT COUNT(`lot`) AS n FROM {windows}", bids=BIDS)
 
 
-STORED = """SELECT l.id, r.bid + 1 AS more FROM listed AS l LEFT JOIN (SELECT *, bid AS price, 'x' AS note FROM bids) AS r
-            ON l.id = r.auction AND r.at BETWEEN l.ts AND l.ts + INTERVAL '1' MINUTE AND r.price > 0 WHERE l.price < 6"""
+STORED = """
+    SELECT l.id, r.bid + 1 AS more FROM listed AS l LEFT JOIN (SELECT *, bid AS price, 'x' AS note FROM bids) AS r
+    ON l.id = r.auction AND r.at BETWEEN l.ts AND l.ts + INTERVAL '1' MINUTE AND r.price > 0 WHERE l.price < 6
+"""
 
 
 def test_a_join_stores_only_the_columns_that_the_query_reads() -> None:

@@ -311,7 +311,8 @@ def _without_difference(one: exp.Expr, other: exp.Expr) -> tuple[exp.Expr, exp.E
     """``a - b < length`` as ``a < b + length``, and the other way round; all else as it is."""
     for this, that, turned in ((one, other, False), (other, one, True)):
         this = this.unnest()
-        if isinstance(this, exp.Sub) and isinstance(that, exp.Interval) and not isinstance(this.expression, exp.Interval):
+        is_difference = isinstance(this, exp.Sub) and not isinstance(this.expression, exp.Interval)
+        if is_difference and isinstance(that, exp.Interval):
             moved = exp.Add(this=this.expression, expression=that)
             return (moved, this.this) if turned else (this.this, moved)
     return one, other

@@ -60,8 +60,8 @@ class Names:
         if fields and (self.columns is None or self.find(first.name) is None):
             raise At(node, errors.no_such_alias(first.name, [self.table, *sorted(self.aliases)]))
         made = in_place_of(column(self._named(node, first.name)), node)
-        for field in fields:
-            made = exp.Dot(this=made, expression=exp.to_identifier(field.name, quoted=True))
+        for inner in fields:
+            made = exp.Dot(this=made, expression=exp.to_identifier(inner.name, quoted=True))
         return made
 
     def _named(self, node: exp.Column, name: str) -> str:
