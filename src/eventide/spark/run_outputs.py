@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ class RunOutputs:
         self._spark = spark
         self._query = ""
         self._closed = False
+        self._opened: dict[int, Sink] = {}  # by identity
         self._drained = False
         self._when_closed: list[Callable[[], None]] = []
         self._late_warning = LateWarning()
@@ -77,11 +79,22 @@ class RunOutputs:
         self._when_closed.append(function)
 
     def open(self) -> None:
-        """Reject what cannot work before the query starts."""
-        for about, depth, sink in self._sinks:
-            schema = self._stages[depth].output_schema(about.output)
-            empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
-            sink.open(self._padded(empty, about.output, depth).schema, about)
+        """Reject what cannot work before the query starts. Sinks that were opened before a rejection are closed."""
+        with self.closed_on_failure():
+            for about, depth, sink in self._sinks:
+                schema = self._stages[depth].output_schema(about.output)
+                empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
+                self._opened[id(sink)] = sink
+                sink.open(self._padded(empty, about.output, depth).schema, about)
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """Close the sinks if something fails in here: the query has ended, and perhaps nobody waits for it."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
         """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
@@ -121,14 +134,15 @@ class RunOutputs:
         return self._query
 
     def close(self) -> None:
-        """Close the sinks, once."""
+        """Close each sink once, also one that has several outputs. One that fails does not keep others open."""
         if not self._closed:
             self._closed = True
             self._control.show_stopped()
             for function in self._when_closed:
                 function()
-            for _, _, sink in self._sinks:
-                sink.close()
+            with ExitStack() as stack:
+                for sink in reversed(self._opened.values()):
+                    stack.callback(sink.close)
 
     def _padded(self, batch: SinkBatch, output: str, depth: int) -> SinkBatch:
         """Late rows and dead letters with the columns that they have had since the first start."""

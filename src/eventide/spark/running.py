@@ -41,6 +41,7 @@ from eventide.spark.storage import check_exclusive
 from eventide.time import duration
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _log = logging.getLogger("eventide")
@@ -158,26 +159,27 @@ def run(
         spark=spark,
     )
     outputs.open()
-    write_record(files, record)
-    placement = plan.facts(followed=outputs.followed)
-    explained = "\n".join([*(pipeline.explain() for pipeline in chain), aligned(placement)])
-    _log.info("Starting %s: %s", f"the query {name!r}" if name else "a query", _in_one_line(placement))
-    spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
-    ends = "availableNow" in spoken or "once" in spoken
-    writer = (
-        plan.dataframe(followed=outputs.followed)
-        .writeStream.outputMode("append")
-        .option("checkpointLocation", checkpoint)
-    )
-    writer = writer.queryName(name) if name else writer
-    writer = writer.foreachBatch(plan.callback(outputs, ends=ends)).trigger(**spoken)
-    settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
-    if local is not None:
-        settings |= renaming_manager(spark)
+    with outputs.closed_on_failure():
+        write_record(files, record)
+        placement = plan.facts(followed=outputs.followed)
+        explained = "\n".join([*(pipeline.explain() for pipeline in chain), aligned(placement)])
+        _log.info("Starting %s: %s", f"the query {name!r}" if name else "a query", _in_one_line(placement))
+        spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
+        write_batch = plan.callback(outputs, ends="availableNow" in spoken or "once" in spoken)
+        rows_of_query = plan.dataframe(followed=outputs.followed)
+        writer = rows_of_query.writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+        writer = writer.queryName(name) if name else writer
+        settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
+        if local is not None:
+            settings |= renaming_manager(spark)
+
+    def written(batch: DataFrame, batch_id: int) -> None:
+        with outputs.closed_on_failure():
+            write_batch(batch, batch_id)
 
     def start() -> Query:
-        with settings_of_a_query(spark, settings):
-            return _started(writer, control, outputs, explained)
+        with outputs.closed_on_failure(), settings_of_a_query(spark, settings):
+            return _started(writer.foreachBatch(written).trigger(**spoken), control, outputs, explained)
 
     query = start()
     if "availableNow" not in spoken:
