@@ -145,6 +145,9 @@ class Trackers:
                 for gap in one.gaps
             ),
             slowest=_slowest(known),
+            renumbered_origins=tuple(
+                _within(name, origin) for name, one in known.items() for origin in one.renumbered_origins
+            ),
         )
 
     def snapshot(self) -> dict[str, Any]:
