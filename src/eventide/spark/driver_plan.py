@@ -17,6 +17,7 @@ from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.plan.stream_check import check_watermarks
 from eventide.spark.driver_input import DriverInput, driver_input
 from eventide.spark.driver_run import DriverQuery
+from eventide.spark.driver_tables import TableInputs
 from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.stage import Stage
@@ -36,6 +37,7 @@ class DriverPlan:
 
     stages: tuple[Stage, ...]
     input: DriverInput
+    tables: TableInputs
     control: str  # the directory of the commands
     checkpoint: Path
     memory: int
@@ -60,7 +62,8 @@ class DriverPlan:
 
     def callback(self, outputs: RunOutputs) -> Callable[[DataFrame, int], None]:
         """Return what processes a batch of that DataFrame."""
-        return DriverQuery(self.stages, self.input, LocalStorage(self.checkpoint), outputs, memory=self.memory)
+        storage = LocalStorage(self.checkpoint)
+        return DriverQuery(self.stages, self.input, self.tables, storage, outputs, memory=self.memory)
 
 
 def plan_in_driver(
@@ -70,7 +73,7 @@ def plan_in_driver(
     first = chain[0].plan
     check_watermarks(first)
     feeds = []
-    for edge, source in enumerate(sources(first, rows)):
+    for edge, source in enumerate(sources(first, rows, tables=True)):
         with join_errors.naming_input(first.edges[edge].name if first.inputs else None):
             feeds.append(feed(first.at(edge), source))
     operator = operator_of(first, *(one.schema for one in feeds))
@@ -86,7 +89,8 @@ def plan_in_driver(
         panes = spark_schema(stages[-1].operator().output_schemas()["panes"])
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
-    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory)
+    tables = TableInputs(stages[0], feeds)
+    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), tables, control, checkpoint, memory)
 
 
 def memory_limit(chosen: int | str | None) -> int:

@@ -19,6 +19,7 @@ from eventide.spark.command_effects import command_effect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.driver_input import DriverInput
 from eventide.spark.driver_state import Commands, Delivery, DriverState
+from eventide.spark.driver_tables import TableInputs
 from eventide.spark.metrics import BatchMetrics, metrics_of, summed
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.stage import Stage
@@ -37,11 +38,19 @@ class DriverQuery:
     """The callback of ``foreachBatch``. It swallows no exception: a batch that fails stops the query."""
 
     def __init__(
-        self, stages: Sequence[Stage], input: DriverInput, storage: Storage, outputs: RunOutputs, *, memory: int
+        self,
+        stages: Sequence[Stage],
+        input: DriverInput,
+        tables: TableInputs,
+        storage: Storage,
+        outputs: RunOutputs,
+        *,
+        memory: int,
     ) -> None:
         self._chain = Chain([operator_of(stage.plan, *stage.schemas) for stage in stages])
         self._stages = stages
         self._input = input
+        self._tables = tables
         self._storage = storage
         self._outputs = outputs
         self._log = CommitLog(storage)
@@ -71,9 +80,10 @@ class DriverQuery:
         context.setLocalProperty(BATCH_TIME, str(offsets.time))
         size = logged_bytes(self._storage, offsets.batch)
         collected = self._input.collect(batch, offsets.time, watermark, size)
-        for text in collected.notes:
+        tables = self._tables.collect(commands.states[0], offsets.time)
+        for text in (*collected.notes, *tables.notes):
             self._apply(json.loads(text), commands)
-        delivery = self._state.process(offsets, collected.stamps, commands)
+        delivery = self._state.process(offsets, [*tables.stamps, *collected.stamps], commands)
         self._storage.delete(f"{CONTROL}/{name}" for name in commands.names)
         return delivery
 

@@ -12,12 +12,12 @@ from typing import Any
 from pyspark.sql import Row
 
 from eventide.operators.bundle import Stamp, Step
-from eventide.operators.operator import StreamOperator, drained
+from eventide.operators.operator import StreamOperator, drained, ended, noted
 from eventide.operators.saving import State
 from eventide.operators.watermark_reset import reset_watermark
 from eventide.spark import page, standing
 from eventide.spark.bodies import table_to_bytes
-from eventide.spark.command_effects import CommandEffect, command_effects
+from eventide.spark.command_effects import CommandEffect, command_effects, is_known
 from eventide.spark.keeping import Keeper
 from eventide.spark.measures import measured, progress_detail
 from eventide.spark.settling import settle
@@ -88,13 +88,16 @@ def absorb(
 
 def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> tuple[State, Sequence[Note]]:
     """A command of the control stream, and the watermarks that it brings."""
-    key = operator.plan.watermark.options.watermark_key
+    if not is_known(command, state):
+        return state, []
     tracker = state.tracker.copy()
     match command["do"]:
         case "drain":
             return state, drained(operator.plan)
         case "note":
-            return state, [Watermark(command.get("key", key), command["watermark"])]
+            return state, [noted(operator.plan, command.get("to"), command["watermark"])]
+        case "end":
+            return state, [ended(operator.plan, command.get("input"))]
         case "cut":
             return state, [Cut(command["stream"], command["number"], command["time"], command["reached"])]
         case "lower_watermark":

@@ -154,6 +154,10 @@ class Tracker:
             return self._held or self._origins.find(name) is not None
         return self._origins.find(name) is not None or name in (expected or ())
 
+    def takes(self, to: int | str | None) -> bool:
+        """Return whether a watermark may be addressed to this: its key, or None."""
+        return to is None or to == self.key
+
     def at(self, edge: int) -> Tracker:
         """The tracker of one input: of the only one there is."""
         return self
@@ -413,4 +417,5 @@ def _saved(progress: Progress) -> dict[str, pl.DataFrame]:
 def _restore(progress: Progress, saved: dict[str, Any]) -> None:
     progress.runs = Runs(**{column.name: column.to_numpy() for column in saved["runs"]})
     progress.chunks = Chunks(**{column.name: column.to_numpy() for column in saved["chunks"]})
-    progress.lasts = LastChunks(**{column.name: column.to_numpy() for column in saved["lasts"]})
+    if "lasts" in saved:  # states of format 1 may lack it
+        progress.lasts = LastChunks(**{column.name: column.to_numpy() for column in saved["lasts"]})
