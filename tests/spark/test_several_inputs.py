@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import eventide as ev
 from eventide.errors import PlanError
 from eventide.operators.bundle import Counts
+from tests.operators.test_processing import WITH_TWO_TIMES, sides
 from tests.spark.running import Stream
 from tests.spark.test_query import at, micros
 from tests.spark.test_streaming import bundle
@@ -145,6 +146,16 @@ def test_inputs_are_noted_retired_and_ended_by_name(spark: SparkSession, tmp_pat
     control.end("b")
     streams.run(pipeline)
     assert metrics[-1].drained and streams.first.all("panes")["n"].to_list() == [2]
+
+
+def test_watermark_keys_pass_a_processor_that_does_not_use_them(spark: SparkSession, tmp_path: Path) -> None:
+    bundles = [sides(1, 2), sides(3)]
+    streams = Streams(spark, tmp_path, ["left", "right"])
+    streams.put([[bundle[name] for bundle in bundles] for name in ("left", "right")])
+    streams.first.run(list(WITH_TWO_TIMES), streams.rows)
+    windows = [one for one in streams.first.metrics if one.depth == 2]
+    assert windows[-1].watermark == 3 * 60_000_000
+    assert streams.first.all("panes")["n"].to_list() == [1, 1]
 
 
 def test_a_table_beside_a_stream_is_read_once_and_ends(spark: SparkSession, tmp_path: Path) -> None:

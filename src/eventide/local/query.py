@@ -119,6 +119,10 @@ class LocalQuery:
         notes = [] if watermark is None else [noted(self._pipeline.plan, key, _instant(watermark))]
         return self._push(rows, now, notes, polled)
 
+    def follow(self, before: Output, *, now: int | str | datetime | None = None, polled: bool = True) -> Output:
+        """Process the panes that the pipeline before has emitted in a bundle, with what it promises of them."""
+        return self._push(before.panes, now, before.notes_for(self.watermark_key), polled)
+
     def _push(
         self,
         rows: Frame | Mapping[str, Frame] | None,
@@ -285,7 +289,7 @@ def run_local(pipeline: Pipeline, rows: Rows | Mapping[str, Rows], *, clock: Clo
     if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
         query = LocalQuery(over_panes(pipeline))
         for at, step in zip(rows.clock, rows.steps, strict=True):
-            query.push(step.panes, now=at, watermark=step.promise_of(query.watermark_key))
+            query.follow(step, now=at)
         if drain and rows.steps and rows.steps[-1].promise < MAX:
             query.drain()
         return query.result

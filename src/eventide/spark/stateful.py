@@ -55,8 +55,8 @@ def in_order(pages: Iterable[Any]) -> list[Any]:
 
 
 def absorb(
-    stage: Stage, state: State, pages: Iterable[Any], promises: dict[int, int]
-) -> tuple[Step[State], dict[int, int]]:
+    stage: Stage, state: State, pages: Iterable[Any], promises: dict[str, int]
+) -> tuple[Step[State], dict[str, int]]:
     """A bundle: all pages of a batch for one bucket, in order."""
     operator = stage.operator()
     stamps: list[Stamp] = []
@@ -71,13 +71,15 @@ def absorb(
             case page.ROWS:
                 stamps.append(unstamped(stage, one["body"], one["now"], state.watermark))
             case page.PROMISE:
-                promises.update({int(bucket): time for bucket, time in dict(one["counts"] or {}).items()})
+                promises.update(one["counts"] or {})
             case page.CONTROL:
                 state, told_ = obeyed(operator, state, json.loads(one["detail"]))
                 notes += told_
     key = stage.plan.watermark.options.watermark_key
-    if stage.sources and len(promises) == stage.sources:
-        notes.append(Watermark(key, min(promises.values())))
+    by_key: dict[str, list[int]] = {}
+    for label, time in promises.items():
+        by_key.setdefault(label.partition("/")[2] or str(key), []).append(time)
+    notes += [Watermark(int(of), min(times)) for of, times in by_key.items() if len(times) == stage.sources]
     if not stage.streaming:
         notes += drained(stage.plan)
     now = max(now, state.now)

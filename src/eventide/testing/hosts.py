@@ -55,7 +55,7 @@ class LocalHost:
         reached, counts = step.watermark, step.counts
         late, dead = [step.late], [step.dead]
         for query in self._others:
-            step = query.push(step.panes, now=now, watermark=step.promise_of(query.watermark_key), polled=polled)
+            step = query.follow(step, now=now, polled=polled)
             late.append(step.late)
             dead.append(step.dead)
         return Came(step.panes, late, dead, reached, counts)
