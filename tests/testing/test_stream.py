@@ -264,10 +264,8 @@ def test_counts_are_of_all_bundles() -> None:
 
 SIDE = ev.stream(time="ts", key="user", watermark=ev.ascending())
 NEAR = ev.join(SIDE, SIDE, within="5 minutes", how="left")
-SCHEMAS = {
-    "left": {"ts": pl.Datetime("us", "UTC"), "user": pl.String},
-    "right": {"ts": pl.Datetime("us", "UTC"), "user": pl.String},
-}
+TYPES = {"ts": pl.Datetime("us", "UTC"), "user": pl.String}
+SCHEMAS = {"left": TYPES, "right": TYPES}
 
 
 def test_rows_of_several_inputs_are_added_by_name() -> None:
