@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("eventide")
 
 _LARGE = 64 << 20  # bytes on disk, or in memory where that is what is known, above which tasks stamp the rows
+_BYTES_PER_VALUE = 32  # of rows in memory; a guess that errs on the large side
 _EDGE = "edge"
 _NOTE = "note"
 
@@ -147,14 +148,16 @@ class RowInput:
                 )
         if self._workers_stamp:
             return self._collect_stamps(batch, now)
-        self._last = None
-        return self._stamped(row_pieces(batch), now, watermark)
+        return self._remembered(self._stamped(row_pieces(batch), now, watermark))
 
     def _collect_stamps(self, batch: DataFrame, now: int) -> Collected:
         pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
-        collected = collect_pages(pages)
-        self._last = None  # the next batch is not taken for small
-        return read_pages(self._stage, collected, now)
+        return self._remembered(read_pages(self._stage, collect_pages(pages), now))
+
+    def _remembered(self, collected: Collected) -> Collected:
+        """Remember how large a batch was, by its rows, for the next one whose size is not known."""
+        self._last = sum(stamp.rows for stamp in collected.stamps) * self.columns * _BYTES_PER_VALUE
+        return collected
 
 
 def split_inputs(
