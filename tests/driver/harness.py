@@ -53,14 +53,14 @@ class Driver:
         *,
         memory: int = 1 << 30,
         retain: int = 100,
-        storage: Callable[[Path], Storage] = LocalStorage,
+        records: Storage | None = None,
     ) -> None:
         operators = []
         for pipeline in pipelines:
             operators.append(operator_of(pipeline.plan, *schemas))
             schemas = (polars_schema(spark_schema(operators[-1].output_schemas()["panes"])),)
         self.chain = Chain(operators)
-        self.log = CommitLog(storage(checkpoint.directory), retain=retain)
+        self.log = CommitLog(LocalStorage(checkpoint.directory), records, retain=retain)
         self.state = DriverState(self.chain, self.log, memory=memory)
 
     def batch(

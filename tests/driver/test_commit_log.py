@@ -223,9 +223,3 @@ def test_epochs_are_taken_in_turn(tmp_path: Path) -> None:
     logs[2].check_epoch()
     with pytest.raises(DataError, match="epoch 2"):
         logs[0].check_epoch()
-
-
-def test_a_name_is_created_once(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path)
-    assert storage.create("a/1", [b"one", b"two"]) and not storage.create("a/1", [b"other"])
-    assert storage.read("a/1") == b"onetwo" and storage.read("a/1", -3, 3) == b"two" and storage.list("a") == ["1"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -11,9 +13,12 @@ import pytest
 import eventide as ev
 from eventide.operators.binding import operator_of
 from eventide.spark import driver_input
-from eventide.spark.driver_input import Collected, RowInput, needs_workers
+from eventide.spark.batch_log import BatchLog
+from eventide.spark.driver_input import Collected, RowInput
+from eventide.spark.driver_plan import needs_workers
 from eventide.spark.feeding import Feed
 from eventide.spark.stage import Stage
+from eventide.spark.storage import LocalStorage
 from eventide.time import MIN
 
 PLAN = ev.stream(time="t", watermark=ev.lag("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count()).plan
@@ -52,8 +57,8 @@ def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, asked
     operator = operator_of(PLAN, SCHEMA)
     checks: list[Any] = []
 
-    def stamped(stage: Stage, batch: Batch, now: int) -> Collected:
-        return Collected([operator.stamp(pl.DataFrame({"t": range(batch.rows)}, schema=SCHEMA), now, MIN)])
+    def stamped(batch: Batch) -> Collected:
+        return Collected([operator.stamp(pl.DataFrame({"t": range(batch.rows)}, schema=SCHEMA), 0, MIN)])
 
     def pieces(batch: Batch) -> list[pa.Table]:
         asked.append("pieces")
@@ -78,7 +83,8 @@ def rows_in() -> RowInput:
 
 
 def collect(rows_in: RowInput, batch: Batch, size: int | None = None) -> int:
-    return sum(stamp.rows for stamp in rows_in.collect(batch, 0, MIN, size).stamps)  # type: ignore[arg-type]
+    log = SimpleNamespace(time=0, size=size)
+    return sum(stamp.rows for stamp in rows_in.collect(batch, log, MIN).stamps)  # type: ignore[arg-type]
 
 
 def test_a_first_batch_of_unknown_size_is_taken_for_large_and_the_next_goes_by_it(
@@ -94,6 +100,25 @@ def test_a_batch_after_a_large_one_is_taken_for_large(
     monkeypatch.setattr(driver_input, "_LARGE", 1000)
     assert [collect(rows_in, Batch(rows, asked)) for rows in (50, 20, 20)] == [50, 20, 20]
     assert asked == [large, large, "rows"]
+
+
+def test_a_batch_without_rows_says_nothing_of_the_next(
+    rows_in: RowInput, large: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_input, "_LARGE", 1000)
+    sizes = [(50, None), (0, 0), (20, None)]
+    assert [collect(rows_in, Batch(rows, asked), size) for rows, size in sizes] == [50, 0, 20]
+    assert asked == [large, "rows", large]
+
+
+def test_files_that_only_start_batches_have_no_size(tmp_path: Path) -> None:
+    for name, text in {
+        "offsets/0": 'v1\n{"batchTimestampMs": 0}\n-\n{"logOffset": 0}',
+        "sources/1/0": 'v1\n{"path": "s3a://shop/checkpoint/eventide/control/wake-1", "timestamp": 0, "batchId": 0}',
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert BatchLog(LocalStorage(tmp_path), 0, 0).size == 0
 
 
 def test_a_known_size_decides(rows_in: RowInput, large: str, asked: list[str]) -> None:

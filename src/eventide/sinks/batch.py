@@ -22,7 +22,7 @@ class SinkBatch:
 
     def __init__(self, rows: pa.Table | DataFrame, spark: SparkSession) -> None:
         self._rows = rows
-        self._spark = spark
+        self.spark = spark
 
     @property
     def is_local(self) -> bool:
@@ -53,12 +53,12 @@ class SinkBatch:
     def dataframe(self) -> DataFrame:
         """The rows as a DataFrame."""
         if isinstance(self._rows, pa.Table):
-            return self._spark.createDataFrame(self._rows, schema=self.schema)
+            return self.spark.createDataFrame(self._rows, schema=self.schema)
         return self._rows
 
     def with_dataframe(self, rows: DataFrame) -> SinkBatch:
         """Return a batch of other rows in the same session."""
-        return SinkBatch(rows, self._spark)
+        return SinkBatch(rows, self.spark)
 
     def with_nulls(self, columns: Mapping[str, str]) -> SinkBatch:
         """Return the rows with nulls in those of ``columns`` (name and Spark type) that they lack."""
@@ -67,21 +67,21 @@ class SinkBatch:
         if not missing:
             return self
         if isinstance(self._rows, pa.Table):
-            return SinkBatch(_with_null_columns(self._rows, missing), self._spark)
+            return SinkBatch(_with_null_columns(self._rows, missing), self.spark)
         from pyspark.sql import functions as F  # noqa: N812
 
         nulls = [F.lit(None).cast(dtype).alias(name) for name, dtype in missing.items()]
-        return SinkBatch(self._rows.select("*", *nulls), self._spark)
+        return SinkBatch(self._rows.select("*", *nulls), self.spark)
 
     def select(self, *columns: str) -> SinkBatch:
         """Return some of the columns."""
         rows = self._rows.select(list(columns)) if isinstance(self._rows, pa.Table) else self._rows.select(*columns)
-        return SinkBatch(rows, self._spark)
+        return SinkBatch(rows, self.spark)
 
     def head(self, count: int) -> SinkBatch:
         """Return the first rows."""
         rows = self._rows.slice(0, count) if isinstance(self._rows, pa.Table) else self._rows.limit(count)
-        return SinkBatch(rows, self._spark)
+        return SinkBatch(rows, self.spark)
 
     def is_empty(self) -> bool:
         """Return whether there are no rows."""

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.spark import page
+from eventide.spark.addresses import local_path
+from eventide.spark.checkpoint_storage import storage_of
 from eventide.spark.control_status import RunningLock, is_running, read_applied, write_applied
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.stage import Stage
+from eventide.spark.storage import Storage
 from eventide.spark.ticks import for_all_buckets
 from eventide.time import instant
 from eventide.watermarks.rules import Noted
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
+
+
+FOLDER = "eventide/control"
+_MARKER = f"{FOLDER}/_open"  # where folders exist by their files only, this file is what makes the folder
 
 
 class Control:
@@ -41,9 +48,14 @@ class Control:
 
     def __init__(self, checkpoint: str | Path, spark: SparkSession | None = None) -> None:
         self.checkpoint = os.fspath(checkpoint)
-        self.place = f"{self.checkpoint.rstrip('/')}/eventide/control"
+        self.place = f"{self.checkpoint.rstrip('/')}/{FOLDER}"
         self._spark = spark
         self._lock: RunningLock | None = None
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The files of the checkpoint."""
+        return storage_of(self.checkpoint, self._spark)
 
     def drain(self) -> str:
         """End the stream: every open window fires and closes."""
@@ -63,9 +75,8 @@ class Control:
         return self._send(do="note", watermark=time_)
 
     def applied(self, command: str) -> BatchMetrics | None:
-        """Return the committed batch that applied a command; None: none has yet, or the checkpoint is elsewhere."""
-        local = self._local()
-        return None if local is None else read_applied(local.parent, command)
+        """Return the committed batch that applied a command; None: none has yet."""
+        return read_applied(self.storage, command)
 
     @property
     def is_running(self) -> bool | None:
@@ -87,8 +98,7 @@ class Control:
 
     def report(self, metrics: Iterable[BatchMetrics]) -> None:
         """Write down the commands that a batch has applied."""
-        if (local := self._local()) is not None:
-            write_applied(local.parent, metrics)
+        write_applied(self.storage, metrics)
 
     def lower_watermark(self, watermark: int | str | datetime) -> None:
         """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""
@@ -97,53 +107,23 @@ class Control:
 
     def open(self) -> None:
         """Create the directory, which the source needs when the query starts."""
-        if (local := self._local()) is not None:
-            local.mkdir(parents=True, exist_ok=True)
-        elif self._spark is not None:
-            self._spark.createDataFrame([], "value string").write.mode("append").text(self.place)
+        if not self.is_open:
+            self.storage.replace(_MARKER, b"")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a query has been started on the checkpoint."""
+        return self.storage.exists(FOLDER)
 
     def _send(self, **command: Any) -> str:
         # Commands of one batch are sorted as text: the time comes first, so that they are applied as they were sent.
         number = uuid.uuid4().hex
         line = json.dumps({"sent": time.time_ns(), "id": number, **command})
-        if (local := self._local()) is not None:
-            local.mkdir(parents=True, exist_ok=True)
-            unseen = local / f".{uuid.uuid4().hex}"
-            unseen.write_text(line + "\n", encoding="utf-8")
-            unseen.rename(local / f"{number}.json")
-        else:
-            from pyspark.sql import SparkSession
-
-            spark = self._spark or SparkSession.builder.getOrCreate()
-            spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(self.place)
+        self.storage.replace(f"{FOLDER}/{number}.json", f"{line}\n".encode())
         return number
 
     def _local(self) -> Path | None:
         return local_path(self.place, self._spark)
-
-
-def local_path(address: str, spark: SparkSession | None) -> Path | None:
-    """The path on this machine's disk, or None. A path without a scheme is on Spark's default file system."""
-    if on_disk(address) is None:
-        return None
-    if "://" not in address and not address.startswith("file:") and spark is not None:
-        java, context = spark.sparkContext._jvm, spark.sparkContext._jsc
-        assert java is not None
-        files = java.org.apache.hadoop.fs.FileSystem.getDefaultUri(context.hadoopConfiguration())
-        if files.getScheme() != "file":
-            return None
-    return Path(str(on_disk(address)))
-
-
-def on_disk(address: str) -> str | None:
-    """The path of a file of this machine; None for one that lies elsewhere. As Spark writes it: nothing is escaped.
-
-    >>> on_disk("file:///tmp/a%20b#c"), on_disk("/tmp/x"), on_disk("s3a://shop/x")
-    ('/tmp/a%20b#c', '/tmp/x', None)
-    """
-    if address.startswith("file:"):
-        return "/" + address.removeprefix("file:").lstrip("/")
-    return None if re.match(r"[A-Za-z][\w+.-]*://", address) else address
 
 
 def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from eventide.operators.bundle import Stamp
 from eventide.spark import page
+from eventide.spark.batch_log import BatchLog
 from eventide.spark.control import marks_of
-from eventide.spark.feeding import Feed, One
+from eventide.spark.feeding import Feed
 from eventide.spark.row_pieces import row_pieces, workers_have_eventide
-from eventide.spark.scan import Scan
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import StampBatches, as_batch, gathered, stamped_pages
 from eventide.spark.tasks import this_task
@@ -60,22 +60,9 @@ class DriverInput(Protocol):
         """Return the streaming DataFrame that the query reads."""
         ...
 
-    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
-        """Bring a batch of that DataFrame to the driver. ``size``: bytes that it reads, if that is known."""
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
+        """Bring a batch of that DataFrame to the driver."""
         ...
-
-
-def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
-    """Choose how rows travel: as rows, unless an input is a scan, whose tasks stamp what they read."""
-    if any(isinstance(feed.rows, Scan) for feed in feeds):
-        return StampInput(stage, feeds)
-    return RowInput(stage, feeds)
-
-
-def needs_workers(plan: Any, rows: Sequence[One]) -> bool:
-    """Return whether Python workers must have Eventide: to scan a source, or to read what writers have noted."""
-    noted = any(isinstance(edge.watermark.rule, Noted) for edge in plan.edges)
-    return noted or any(isinstance(source, Scan) for source in rows)
 
 
 class RowInput:
@@ -113,19 +100,19 @@ class RowInput:
             parts.append(marks.select(F.lit(-1).cast("byte").alias(_EDGE), F.col("detail").alias(_NOTE)))
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
 
-    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect rows and stamp them here, or let tasks stamp them."""
-        expected = size if size is not None else self._last
+        expected = log.size if log.size is not None else self._last
         if expected is None or expected > _LARGE:
-            return self._collect_large(batch, now, watermark)
+            return self._collect_large(batch, log.time, watermark)
         try:
             table = batch.toArrow()
         except Exception as failure:
             if "maxResultSize" not in str(failure):
                 raise
-            return self._collect_large(batch, now, watermark)  # larger than expected; nothing was processed yet
-        self._last = table.nbytes
-        return self._stamped([table], now, watermark)
+            return self._collect_large(batch, log.time, watermark)  # larger than expected; nothing was processed yet
+        self._last = table.nbytes if table.num_rows else self._last
+        return self._stamped([table], log.time, watermark)
 
     def _stamped(self, pieces: Iterable[pa.Table], now: int, watermark: int) -> Collected:
         """Stamp rows here. What a piece leaves behind is its stamp."""
@@ -152,11 +139,12 @@ class RowInput:
 
     def _collect_stamps(self, batch: DataFrame, now: int) -> Collected:
         pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
-        return self._remembered(read_pages(self._stage, collect_pages(pages), now))
+        return self._remembered(read_pages(collect_pages(pages)))
 
     def _remembered(self, collected: Collected) -> Collected:
         """Remember how large a batch was, by its rows, for the next one whose size is not known."""
-        self._last = sum(stamp.rows for stamp in collected.stamps) * self.columns * _BYTES_PER_VALUE
+        rows = sum(stamp.rows for stamp in collected.stamps)
+        self._last = rows * self.columns * _BYTES_PER_VALUE if rows else self._last
         return collected
 
 
@@ -199,7 +187,7 @@ def collect_pages(pages: DataFrame) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["sequence"])
 
 
-def read_pages(stage: Stage, pages: Sequence[Mapping[str, Any]], now: int) -> Collected:
+def read_pages(pages: Sequence[Mapping[str, Any]]) -> Collected:
     """Read stamps and messages from pages. Tasks know the watermark, so there are no rows without a stamp."""
     stamps = [page.stamp_from_bytes(row["body"]) for row in pages if row["kind"] == page.STAMP]
     return Collected(stamps, [row["detail"] for row in pages if row["kind"] == page.CONTROL])
@@ -225,6 +213,6 @@ class StampInput:
         pages += marks_of(self._feeds[0].spark, self._stage)
         return reduce(lambda left, right: left.union(right), pages)
 
-    def collect(self, batch: DataFrame, now: int, watermark: int, size: int | None) -> Collected:
+    def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect the pages."""
-        return read_pages(self._stage, collect_pages(batch), now)
+        return read_pages(collect_pages(batch))

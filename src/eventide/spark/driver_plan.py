@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventide.errors import joins as join_errors
 from eventide.errors import spark as errors
@@ -16,14 +16,18 @@ from eventide.operators.binding import operator_of
 from eventide.operators.chain import Chain
 from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.plan.stream_check import check_watermarks
-from eventide.spark.driver_input import DriverInput, driver_input
+from eventide.spark.driver_input import DriverInput, RowInput, StampInput
 from eventide.spark.driver_run import DriverQuery
-from eventide.spark.feeding import Source, feed, sources
+from eventide.spark.feeding import Feed, One, Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
+from eventide.spark.scan import Scan
+from eventide.spark.scan_input import ScanInput, reads_alone
+from eventide.spark.scanning import Files
 from eventide.spark.stage import Stage
-from eventide.spark.storage import LocalStorage
+from eventide.spark.storage import Storage
 from eventide.spark.ticks import needs_ticks
 from eventide.spark.types import polars_schema, spark_schema
+from eventide.watermarks.rules import Noted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +42,8 @@ class DriverPlan:
     stages: tuple[Stage, ...]
     input: DriverInput
     control: str  # the directory of the commands
-    checkpoint: Path
+    storage: Storage  # of the checkpoint
+    records: Storage  # of the commit records
     memory: int
     columns: int  # of the sources
     whole_rows: bool
@@ -79,14 +84,21 @@ class DriverPlan:
 
     def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return what processes a batch of that DataFrame. ``ends``: the query ends with the data that is there."""
-        query = DriverQuery(self.stages, self.input, LocalStorage(self.checkpoint), outputs, memory=self.memory)
+        query = DriverQuery(self.stages, self.input, self.storage, outputs, memory=self.memory, records=self.records)
         if not self.ticks(followed=outputs.followed):
             query.schedule(timed=not ends)
         return query
 
 
 def plan_in_driver(
-    chain: Sequence[Pipeline], rows: Source, *, control: str, checkpoint: Path, memory: int, whole_rows: bool
+    chain: Sequence[Pipeline],
+    rows: Source,
+    *,
+    control: str,
+    storage: Storage,
+    records: Storage,
+    memory: int,
+    whole_rows: bool,
 ) -> DriverPlan:
     """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``)."""
     first = chain[0].plan
@@ -109,7 +121,28 @@ def plan_in_driver(
         panes = spark_schema(stages[-1].operator().output_schemas()["panes"])
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
-    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory, columns, whole_rows)
+    input = driver_input(stages[0], feeds)
+    return DriverPlan(tuple(stages), input, control, storage, records, memory, columns, whole_rows)
+
+
+def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
+    """Choose how rows travel.
+
+    Rows of DataFrames travel as they are, or as the stamps of tasks if there are many. The driver reads the files of a
+    scan by itself. Inputs of both kinds, and scans of other sources, are stamped by tasks.
+    """
+    marked = any(isinstance(edge.watermark.rule, Noted) for edge in stage.plan.edges)
+    if all(isinstance(feed.rows, Files) for feed in feeds) and not marked:
+        return ScanInput(stage, feeds)
+    if any(isinstance(feed.rows, Scan) for feed in feeds):
+        return StampInput(stage, feeds)
+    return RowInput(stage, feeds)
+
+
+def needs_workers(plan: Any, rows: Sequence[One]) -> bool:
+    """Return whether Python workers must have Eventide: to scan a source, or to read what writers have noted."""
+    noted = any(isinstance(edge.watermark.rule, Noted) for edge in plan.edges)
+    return noted or any(isinstance(source, Scan) and not reads_alone(source) for source in rows)
 
 
 def memory_limit(chosen: int | str | None) -> int:

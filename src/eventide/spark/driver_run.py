@@ -15,10 +15,11 @@ from eventide.errors import DriverLimitWarning
 from eventide.operators.binding import operator_of
 from eventide.operators.chain import Chain
 from eventide.sinks.batch import SinkBatch
-from eventide.spark.batch_size import logged_bytes
+from eventide.spark.batch_log import BatchLog
 from eventide.spark.clock import BATCH_TIME
 from eventide.spark.command_effects import command_effect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
+from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.driver_input import DriverInput
 from eventide.spark.driver_state import Commands, Delivery, DriverState
 from eventide.spark.growth import Growth
@@ -33,7 +34,6 @@ from eventide.spark.wake_up import WakeUp, is_wake_up
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CONTROL = "eventide/control"
 _RETAIN = "spark.sql.streaming.minBatchesToRetain"
 
 
@@ -41,14 +41,21 @@ class DriverQuery:
     """The callback of ``foreachBatch``. It swallows no exception: a batch that fails stops the query."""
 
     def __init__(
-        self, stages: Sequence[Stage], input: DriverInput, storage: Storage, outputs: RunOutputs, *, memory: int
+        self,
+        stages: Sequence[Stage],
+        input: DriverInput,
+        storage: Storage,
+        outputs: RunOutputs,
+        *,
+        memory: int,
+        records: Storage | None = None,
     ) -> None:
         self._chain = Chain([operator_of(stage.plan, *stage.schemas) for stage in stages])
         self._stages = stages
         self._input = input
         self._storage = storage
         self._outputs = outputs
-        self._log = CommitLog(storage)
+        self._log = CommitLog(storage, records)
         self._memory = memory
         self._growth: Growth | None = None
         self._wake_up = WakeUp(storage, CONTROL)
@@ -98,8 +105,8 @@ class DriverQuery:
         context = batch.sparkSession.sparkContext
         context.setLocalProperty(WATERMARK, str(watermark))
         context.setLocalProperty(BATCH_TIME, str(offsets.time))
-        size = logged_bytes(self._storage, offsets.batch)
-        collected = self._input.collect(batch, offsets.time, watermark, size)
+        log = BatchLog(self._storage, offsets.batch, offsets.time)
+        collected = self._input.collect(batch, log, watermark)
         for text in collected.notes:
             self._apply(json.loads(text), commands)
         start = perf_counter()

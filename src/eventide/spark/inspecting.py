@@ -19,12 +19,11 @@ from eventide.operators.binding import operator_of
 from eventide.operators.saving import schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.process_plan import ProcessPlan
+from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
-from eventide.spark.control import on_disk
 from eventide.spark.processor import HEAD, PAGES
 from eventide.spark.processor_tables import processor_tables
 from eventide.spark.record_pages import RecordPages
-from eventide.spark.storage import LocalStorage
 from eventide.state import snapshot
 from eventide.state.heads import Head
 from eventide.state.panes import DUE
@@ -116,11 +115,13 @@ def inspect(
     *,
     pipeline: Pipeline | Sequence[Pipeline] | None = None,
     spark: SparkSession | None = None,
+    storage: Any = None,
 ) -> list[OperatorState]:
     """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
 
     With the ``pipeline`` (or the list of them) that it runs, open windows and the state of processors are shown, too.
-    State in the driver is read without Spark.
+    State in the driver is read without Spark if the checkpoint is on this machine. ``storage`` is the store that was
+    given to ``run``, if any.
 
     >>> import eventide as ev
     >>> for operator in ev.inspect("checkpoints/revenue", pipeline=revenue):  # doctest: +SKIP
@@ -128,8 +129,10 @@ def inspect(
     """
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
     checkpoint = os.fspath(checkpoint)
-    if (local := on_disk(checkpoint)) is not None and (record := CommitLog(LocalStorage(local)).newest()) is not None:
-        return _in_driver(CommitLog(LocalStorage(local)), record, chain)
+    files = storage_of(checkpoint, spark)
+    log = CommitLog(files, record_storage(files, storage))
+    if (record := log.newest()) is not None:
+        return _in_driver(log, record, chain)
     from pyspark.sql import SparkSession
 
     active = spark or SparkSession.getActiveSession()

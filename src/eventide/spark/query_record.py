@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from eventide.errors import state as errors
-from eventide.spark.checkpoint_files import CheckpointFiles
+from eventide.spark.storage import Storage, read_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -64,10 +64,15 @@ class QueryRecord:
         return cls(tuple(OperatorRecord(**operator) for operator in content["operators"]), content["state"])
 
 
-def read_record(files: CheckpointFiles) -> QueryRecord | None:
+def read_record(storage: Storage) -> QueryRecord | None:
     """The record of a checkpoint that has state; None before a batch was committed: anything may still change."""
-    text = files.read(FILE)
-    return QueryRecord.from_text(text) if text and files.names(_COMMITS) else None
+    text = read_text(storage, FILE)
+    return QueryRecord.from_text(text) if text and storage.list(_COMMITS) else None
+
+
+def write_record(storage: Storage, record: QueryRecord) -> None:
+    """Write the record of a query that is about to start."""
+    storage.replace(FILE, record.to_text().encode())
 
 
 def record_of(stages: Sequence[Stage], before: QueryRecord | None, state: Placement) -> QueryRecord:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,9 @@ from eventide.spark.control import Control
 from eventide.spark.drained import note_drained
 from eventide.spark.listening import publish
 from eventide.spark.metrics import BatchMetrics
-from eventide.spark.notes import read_line
 from eventide.spark.query_record import QueryRecord
 from eventide.spark.stage import Stage
+from eventide.spark.storage import read_text
 from eventide.time import MAX, MIN
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ class RunOutputs:
     ) -> None:
         self._stages = stages
         self._record = record
-        self._checkpoint = checkpoint
         self._control = control
         self._on_batch = on_batch
         self._spark = spark
         self._query = ""
         self._closed = False
+        self._opened: dict[int, Sink] = {}  # by identity
         self._drained = False
         self._when_closed: list[Callable[[], None]] = []
         self._late_warning = LateWarning()
@@ -78,11 +79,22 @@ class RunOutputs:
         self._when_closed.append(function)
 
     def open(self) -> None:
-        """Reject what cannot work before the query starts."""
-        for about, depth, sink in self._sinks:
-            schema = self._stages[depth].output_schema(about.output)
-            empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
-            sink.open(self._padded(empty, about.output, depth).schema, about)
+        """Reject what cannot work before the query starts. Sinks that were opened before a rejection are closed."""
+        with self.closed_on_failure():
+            for about, depth, sink in self._sinks:
+                schema = self._stages[depth].output_schema(about.output)
+                empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
+                self._opened[id(sink)] = sink
+                sink.open(self._padded(empty, about.output, depth).schema, about)
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """Close the sinks if something fails in here: the query has ended, and perhaps nobody waits for it."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
         """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
@@ -106,7 +118,7 @@ class RunOutputs:
         self._control.report(metrics)
         if metrics and metrics[0].drained and not self._drained:
             self._drained = True
-            note_drained(self._checkpoint, metrics[0].batch, self._spark)
+            note_drained(self._control.storage, metrics[0].batch)
         self.history.extend(metrics)
         del self.history[:-1000]
         for operator in metrics:
@@ -117,19 +129,20 @@ class RunOutputs:
     def query_id(self) -> str:
         """Return Spark's id of the query, which a restart finds again in the checkpoint."""
         if not self._query:
-            line = read_line(f"{self._checkpoint.rstrip('/')}/metadata", self._spark)
-            self._query = json.loads(line)["id"] if line else ""
+            text = read_text(self._control.storage, "metadata")
+            self._query = json.loads(text)["id"] if text else ""
         return self._query
 
     def close(self) -> None:
-        """Close the sinks, once."""
+        """Close each sink once, also one that has several outputs. One that fails does not keep others open."""
         if not self._closed:
             self._closed = True
             self._control.show_stopped()
             for function in self._when_closed:
                 function()
-            for _, _, sink in self._sinks:
-                sink.close()
+            with ExitStack() as stack:
+                for sink in reversed(self._opened.values()):
+                    stack.callback(sink.close)
 
     def _padded(self, batch: SinkBatch, output: str, depth: int) -> SinkBatch:
         """Late rows and dead letters with the columns that they have had since the first start."""

@@ -12,28 +12,36 @@ from typing import TYPE_CHECKING, Any
 from eventide.errors import spark as errors
 from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
-from eventide.spark.checkpoint_files import CheckpointFiles
+from eventide.spark.addresses import local_path
+from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
-from eventide.spark.control import Control, local_path
+from eventide.spark.control import Control
 from eventide.spark.drained import check_not_drained
-from eventide.spark.driver_input import needs_workers
-from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
+from eventide.spark.driver_plan import DriverPlan, memory_limit, needs_workers, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
+from eventide.spark.hadoop import renaming_manager
 from eventide.spark.host import apply, follow
-from eventide.spark.partitions import state_partitions
+from eventide.spark.partitions import PARTITIONS, settings_of_a_query
 from eventide.spark.query import Query
-from eventide.spark.query_record import FILE as RECORD_FILE
-from eventide.spark.query_record import Placement, QueryRecord, check_placement, check_record, read_record, record_of
+from eventide.spark.query_record import (
+    Placement,
+    QueryRecord,
+    check_placement,
+    check_record,
+    read_record,
+    record_of,
+    write_record,
+)
 from eventide.spark.repair import repaired_in
 from eventide.spark.run_outputs import OnBatch, RunOutputs
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
-from eventide.spark.storage import LocalStorage
+from eventide.spark.storage import check_exclusive
 from eventide.time import duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _log = logging.getLogger("eventide")
@@ -56,6 +64,8 @@ def run(
     state: Placement = "driver",
     state_memory: int | str | None = None,
     whole_rows: bool = False,
+    storage: Any = None,
+    single_writer: bool = False,
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
@@ -78,6 +88,10 @@ def run(
     ``whole_rows``. On the ``"executors"`` the state is in Spark's state store, for state and rates beyond one machine;
     that needs a session as ``ev.session`` makes it.
 
+    Commit records are in the checkpoint, or in ``storage``: a store of obstore or a file system of fsspec. The store
+    must never overwrite a file that exists, which is tested at the start. With ``single_writer`` any store will do, as
+    long as only one driver at a time runs on the checkpoint.
+
     >>> import eventide as ev
     >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
     >>> ev.run(per_minute, events, panes=ev.sinks.table("sqlite:///orders.db"), checkpoint="checkpoints/orders",
@@ -99,31 +113,36 @@ def run(
     if drain and "availableNow" not in _trigger(trigger):
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
-    check_not_drained(checkpoint, spark)
-    control = Control(checkpoint, spark)
-    control.open()
     local = local_path(checkpoint, spark)
-    if state == "driver" and local is None:
-        raise errors.remote_driver_state(checkpoint)
-    files = CheckpointFiles(checkpoint, spark)
-    committed = CommitLog(LocalStorage(local)).batches() if state == "driver" and local is not None else ()
-    missing_files = check_source_files(files, on_missing_file, committed=committed)
+    files = storage_of(checkpoint, spark, single_writer=single_writer)
+    check_not_drained(files, checkpoint)
     before = read_record(files)
     if before is not None:
         check_placement(before, state, checkpoint)
-    plan: DriverPlan | ExecutorPlan
+    records = None
     if state == "driver":
-        assert local is not None
+        records = record_storage(files, storage, single_writer=single_writer)
+        if not single_writer:
+            check_exclusive(records)
+    elif storage is not None or single_writer:
+        raise errors.only_in_driver("storage" if storage is not None else "single_writer")
+    control = Control(checkpoint, spark)
+    control.open()
+    committed = () if records is None else CommitLog(files, records).batches()
+    missing_files = check_source_files(files, on_missing_file, spark=spark, committed=committed)
+    plan: DriverPlan | ExecutorPlan
+    if records is not None:
         plan = plan_in_driver(
             chain,
             rows,
             control=control.place,
-            checkpoint=local,
+            storage=files,
+            records=records,
             memory=memory_limit(state_memory),
             whole_rows=whole_rows,
         )
     else:
-        plan = _plan_on_executors(chain, rows, before, control=control, local=local, spark=spark)
+        plan = _plan_on_executors(chain, rows, before, control=control, local=local)
     record = record_of(plan.stages, before, state)
     if before is not None:
         check_record(before, record, checkpoint)
@@ -140,21 +159,29 @@ def run(
         spark=spark,
     )
     outputs.open()
-    files.write(RECORD_FILE, record.to_text())
-    placement = plan.facts(followed=outputs.followed)
-    explained = "\n".join([*(pipeline.explain() for pipeline in chain), aligned(placement)])
-    _log.info("Starting %s: %s", f"the query {name!r}" if name else "a query", _in_one_line(placement))
-    spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
-    ends = "availableNow" in spoken or "once" in spoken
-    writer = (
-        plan.dataframe(followed=outputs.followed)
-        .writeStream.outputMode("append")
-        .option("checkpointLocation", checkpoint)
-    )
-    writer = writer.queryName(name) if name else writer
-    writer = writer.foreachBatch(plan.callback(outputs, ends=ends)).trigger(**spoken)
-    with state_partitions(spark, max(stage.buckets for stage in plan.stages)):
-        query = _started(writer, control, outputs, explained)
+    with outputs.closed_on_failure():
+        write_record(files, record)
+        placement = plan.facts(followed=outputs.followed)
+        explained = "\n".join([*(pipeline.explain() for pipeline in chain), aligned(placement)])
+        _log.info("Starting %s: %s", f"the query {name!r}" if name else "a query", _in_one_line(placement))
+        spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
+        write_batch = plan.callback(outputs, ends="availableNow" in spoken or "once" in spoken)
+        rows_of_query = plan.dataframe(followed=outputs.followed)
+        writer = rows_of_query.writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+        writer = writer.queryName(name) if name else writer
+        settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
+        if local is not None:
+            settings |= renaming_manager(spark)
+
+    def written(batch: DataFrame, batch_id: int) -> None:
+        with outputs.closed_on_failure():
+            write_batch(batch, batch_id)
+
+    def start() -> Query:
+        with outputs.closed_on_failure(), settings_of_a_query(spark, settings):
+            return _started(writer.foreachBatch(written).trigger(**spoken), control, outputs, explained)
+
+    query = start()
     if "availableNow" not in spoken:
         if wait:
             query.await_termination()
@@ -163,7 +190,7 @@ def run(
         query.ended()
         if drain:
             control.drain()
-            query = _started(writer, control, outputs, explained)
+            query = start()
             query.ended()
     finally:
         outputs.close()
@@ -177,7 +204,6 @@ def _plan_on_executors(
     *,
     control: Control,
     local: Path | None,
-    spark: SparkSession,
 ) -> ExecutorPlan:
     buckets = [before.buckets(depth) if before else None for depth in range(len(chain))]
     applied = apply(
@@ -186,7 +212,7 @@ def _plan_on_executors(
         everything=True,
         control=control.place,
         tasks_know_time=local is not None,
-        repaired_in=repaired_in(control.checkpoint, spark),
+        repaired_in=repaired_in(control.storage),
         buckets=buckets[0],
     )
     for following, count in zip(chain[1:], buckets[1:], strict=True):

@@ -15,11 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide.state.compact import compact
 from eventide.time import earliest
 
 HASH = "__hash"
 DUE = "__due"  # event time at which the pane must be looked at again
 CLOCK = "__clock"  # processing time at which it must; null: no such time
+
+_INDEX = (HASH, DUE, CLOCK)
 
 Positions = npt.NDArray[np.int64]
 
@@ -77,9 +80,9 @@ class Run:
     @staticmethod
     def of(panes: pl.DataFrame, ids: npt.NDArray[np.int64]) -> Run:
         """Index ``panes``."""
-        panes = panes.rechunk()  # what was put together from parts is slow to reorder
+        panes = _in_column_order(panes).rechunk()  # what was put together from parts is slow to reorder
         order = panes.select(pl.arg_sort_by(HASH, maintain_order=True)).to_series()
-        panes, ids = panes[order], ids[order.to_numpy()]
+        panes, ids = compact(panes[order]), ids[order.to_numpy()]
         alive = np.ones(panes.height, np.bool_)
         return Run(panes, ids, panes[HASH].to_numpy(), Due.of(panes[DUE]), Due.of(panes[CLOCK]), alive, panes.height)
 
@@ -219,8 +222,14 @@ def hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.Series:
 
 def with_hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Saved panes, to be found again; hashes are not saved, because another version of Polars computes others."""
-    own = [name for name in frame.columns if name not in (DUE, CLOCK)]
-    return frame.select(*own, hashes(frame, by).alias(HASH), DUE, CLOCK)
+    return _in_column_order(frame.with_columns(hashes(frame, by).alias(HASH)))
+
+
+def _in_column_order(panes: pl.DataFrame) -> pl.DataFrame:
+    """What finds a pane stands behind what it holds, in memory and after a restart, so that any two runs can merge."""
+    if panes.columns[-len(_INDEX) :] == list(_INDEX):
+        return panes
+    return panes.select(*(name for name in panes.columns if name not in _INDEX), *_INDEX)
 
 
 def _distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,0 +1,65 @@
+"""Which storage holds the files of a checkpoint, and which holds its commit records."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eventide.errors import spark as spark_errors
+from eventide.errors import storage as errors
+from eventide.spark.addresses import local_path
+from eventide.spark.hadoop_storage import HadoopStorage
+from eventide.spark.object_storage import object_storage
+from eventide.spark.storage import RECORDS, LocalStorage, Storage, read_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STORE = "eventide/storage.json"
+
+
+def storage_of(checkpoint: str | Path, spark: SparkSession | None = None, *, single_writer: bool = False) -> Storage:
+    """Return the storage of a checkpoint: this machine's disk, or where Hadoop finds it with the settings of Spark."""
+    address = os.fspath(checkpoint)
+    local = local_path(address, spark)
+    if local is not None:
+        return LocalStorage(local, single_writer=single_writer)
+    session = spark or _active_session()
+    if session is None:
+        raise spark_errors.no_session(f"The checkpoint {address!r}")
+    return HadoopStorage(address, session, single_writer=single_writer)
+
+
+def address_exists(address: str, spark: SparkSession | None = None) -> bool:
+    """Return whether there is a file at an absolute address, in which nothing is escaped."""
+    folder, _, name = address.rpartition("/")
+    return storage_of(folder or "/", spark).exists(name)
+
+
+def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: bool = False) -> Storage:
+    """Return the storage of the commit records: the checkpoint itself, or a folder of the store of the user.
+
+    The checkpoint notes an id of its own, which is the folder. So several queries can share a store, and a query that
+    is started without its store is rejected.
+    """
+    text = read_text(checkpoint, _STORE)
+    if store is None:
+        if text is not None:
+            raise errors.records_elsewhere(checkpoint.location, json.loads(text)["location"])
+        return checkpoint
+    if text is None:
+        if checkpoint.list(RECORDS):
+            raise errors.records_in_checkpoint(checkpoint.location, object_storage(store, "").location)
+        about = {"id": uuid.uuid4().hex, "location": object_storage(store, "").location}
+        checkpoint.create(_STORE, [json.dumps(about).encode()])
+        text = read_text(checkpoint, _STORE)
+    return object_storage(store, json.loads(text or "")["id"], single_writer=single_writer)
+
+
+def _active_session() -> SparkSession | None:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
