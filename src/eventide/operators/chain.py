@@ -12,7 +12,7 @@ from eventide.operators.deadlines import clock_lags
 from eventide.operators.operator import StreamOperator
 from eventide.operators.saving import State
 from eventide.time import MIN, earliest
-from eventide.watermarks import Note, Watermark
+from eventide.watermarks import Note
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class Chain:
             if outputs:
                 panes = _as_rows(outputs[-1].panes, operator)
                 stamps = [operator.stamp(panes, now, state.watermark)]
-                key = operator.plan.watermark.options.watermark_key
-                notes = [Watermark(key, outputs[-1].promise_of(key))]
+                notes = outputs[-1].notes_for(operator.plan.watermark.options.watermark_key)
             elif not stamps:
                 stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
             step = operator.absorb(state, stamps, now, notes=notes)

@@ -271,7 +271,10 @@ class IntervalJoin(Saved):
     def _watermark(self, reached: Sequence[int]) -> int:
         """What the left side has reached, and the right with it where their times mean the same."""
         left, right = (one.watermark.options.watermark_key for one in self.plan.edges)
-        return min(reached) if left == right else reached[LEFT]
+        if left == right:
+            return min(reached)
+        # The end of the left side alone does not end the stream; its time stays where it was.
+        return reached[LEFT] if reached[LEFT] < MAX or reached[RIGHT] == MAX else MIN
 
     def _promises(self, reached: Sequence[int]) -> dict[int, int]:
         """For each watermark key: no row will follow whose time, on a side with this key, is earlier."""

@@ -52,6 +52,7 @@ def _facts(plan: Plan | ProcessPlan) -> list[tuple[str, str]]:
 
 def _windowed(plan: Plan) -> list[tuple[str, str]]:
     return [
+        *_dropped_keys(plan),
         ("windows", plan.window.describe()),
         ("trigger", plan.trigger.describe()),
         ("lateness", _lateness(plan)),
@@ -62,6 +63,14 @@ def _windowed(plan: Plan) -> list[tuple[str, str]]:
         ("state", _LAYOUTS[plan.layout] + ("; rows come to it one by one" if plan.ships_rows else "")),
         *losses(_losses(plan)),
     ]
+
+
+def _dropped_keys(plan: Plan) -> list[tuple[str, str]]:
+    """What becomes of other watermark keys, where a plan has one that was chosen."""
+    own = plan.watermark.options.watermark_key
+    if not own and all(one.watermark.options.watermark_key == own for one in plan.edges):
+        return []
+    return [("keys", f"time goes by watermark key {own}; watermarks of other keys end at the windows")]
 
 
 def _calls(plan: Any) -> list[tuple[str, str]]:

@@ -92,6 +92,8 @@ class RowInput:
 
         parts = []
         for edge, feed in enumerate(self._feeds):
+            if not feed.streaming:  # a table is read by itself
+                continue
             quoted = [f"`{name.replace('`', '``')}`" for name in feed.schema]
             columns = [F.col(name).alias(f"e{edge}c{place}") for place, name in enumerate(quoted)]
             tag = [] if self._plain else [F.lit(edge).cast("byte").alias(_EDGE)]
@@ -209,7 +211,7 @@ class StampInput:
 
     def dataframe(self) -> DataFrame:
         """The stamps of all inputs as pages."""
-        pages = [feed.stamped(self._stage, edge) for edge, feed in enumerate(self._feeds)]
+        pages = [feed.stamped(self._stage, edge) for edge, feed in enumerate(self._feeds) if feed.streaming]
         pages += marks_of(self._feeds[0].spark, self._stage)
         return reduce(lambda left, right: left.union(right), pages)
 

@@ -18,6 +18,7 @@ from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.plan.stream_check import check_watermarks
 from eventide.spark.driver_input import DriverInput, RowInput, StampInput
 from eventide.spark.driver_run import DriverQuery
+from eventide.spark.driver_tables import TableInputs
 from eventide.spark.feeding import Feed, One, Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.scan import Scan
@@ -41,6 +42,7 @@ class DriverPlan:
 
     stages: tuple[Stage, ...]
     input: DriverInput
+    tables: TableInputs
     control: str  # the directory of the commands
     storage: Storage  # of the checkpoint
     records: Storage  # of the commit records
@@ -84,7 +86,9 @@ class DriverPlan:
 
     def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return what processes a batch of that DataFrame. ``ends``: the query ends with the data that is there."""
-        query = DriverQuery(self.stages, self.input, self.storage, outputs, memory=self.memory, records=self.records)
+        query = DriverQuery(
+            self.stages, self.input, self.tables, self.storage, outputs, memory=self.memory, records=self.records
+        )
         if not self.ticks(followed=outputs.followed):
             query.schedule(timed=not ends)
         return query
@@ -104,7 +108,7 @@ def plan_in_driver(
     first = chain[0].plan
     check_watermarks(first)
     feeds = []
-    for edge, source in enumerate(sources(first, rows)):
+    for edge, source in enumerate(sources(first, rows, tables=True)):
         with join_errors.naming_input(first.edges[edge].name if first.inputs else None):
             feeds.append(feed(first.at(edge), source))
     columns = sum(len(one.schema) for one in feeds)
@@ -122,7 +126,8 @@ def plan_in_driver(
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
     input = driver_input(stages[0], feeds)
-    return DriverPlan(tuple(stages), input, control, storage, records, memory, columns, whole_rows)
+    tables = TableInputs(stages[0], feeds)
+    return DriverPlan(tuple(stages), input, tables, control, storage, records, memory, columns, whole_rows)
 
 
 def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:

@@ -22,6 +22,7 @@ from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.driver_input import DriverInput
 from eventide.spark.driver_state import Commands, Delivery, DriverState
+from eventide.spark.driver_tables import TableInputs
 from eventide.spark.growth import Growth
 from eventide.spark.metrics import BatchMetrics, metrics_of, summed
 from eventide.spark.run_outputs import RunOutputs
@@ -44,6 +45,7 @@ class DriverQuery:
         self,
         stages: Sequence[Stage],
         input: DriverInput,
+        tables: TableInputs,
         storage: Storage,
         outputs: RunOutputs,
         *,
@@ -53,6 +55,7 @@ class DriverQuery:
         self._chain = Chain([operator_of(stage.plan, *stage.schemas) for stage in stages])
         self._stages = stages
         self._input = input
+        self._tables = tables
         self._storage = storage
         self._outputs = outputs
         self._log = CommitLog(storage, records)
@@ -107,10 +110,11 @@ class DriverQuery:
         context.setLocalProperty(BATCH_TIME, str(offsets.time))
         log = BatchLog(self._storage, offsets.batch, offsets.time)
         collected = self._input.collect(batch, log, watermark)
-        for text in collected.notes:
+        tables = self._tables.collect(commands.states[0], offsets.time)
+        for text in (*collected.notes, *tables.notes):
             self._apply(json.loads(text), commands)
         start = perf_counter()
-        delivery = self._state.process(offsets, collected.stamps, commands)
+        delivery = self._state.process(offsets, [*tables.stamps, *collected.stamps], commands)
         self._compute_seconds = perf_counter() - start
         self._storage.delete(f"{CONTROL}/{name}" for name in commands.names)
         return delivery

@@ -69,7 +69,8 @@ def run(
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
-    A pipeline with several inputs takes a DataFrame for each, as a list in their order or by their names.
+    A pipeline with several inputs takes a DataFrame for each, as a list in their order or by their names. With state in
+    the driver some of them may be tables: they are read in the first batch, and have ended after it.
 
     ``panes``, ``late`` and ``dead`` are sinks (see ``ev.sinks``) or functions ``(batch, batch_id)``. Late rows and dead
     letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently. Of a chain,
@@ -101,15 +102,15 @@ def run(
     if not chain or not all(isinstance(one, Pipeline) for one in chain):
         raise errors.not_pipelines("run()", pipeline)
     reject_spark_connect(rows)
-    given = sources(chain[0].plan, rows)
-    first = given[0]
-    if not first.isStreaming:
+    inputs = sources(chain[0].plan, rows, tables=state == "driver")
+    first = next((one for one in inputs if one.isStreaming), None)
+    if first is None:
         raise errors.not_streaming()
     spark = first.sparkSession
     if state not in ("driver", "executors"):
         raise errors.unknown_placement(state)
     on_executors = state == "executors"
-    check_session(spark, streaming=on_executors, workers=on_executors or needs_workers(chain[0].plan, given))
+    check_session(spark, streaming=on_executors, workers=on_executors or needs_workers(chain[0].plan, inputs))
     if drain and "availableNow" not in _trigger(trigger):
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
