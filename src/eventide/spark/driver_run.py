@@ -30,7 +30,7 @@ from eventide.spark.stage import Stage
 from eventide.spark.stateful import obeyed
 from eventide.spark.storage import Storage
 from eventide.spark.tasks import WATERMARK
-from eventide.spark.wake_up import WakeUp, is_wake_up
+from eventide.spark.wake_up import PAUSE, WakeUp, is_wake_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +100,7 @@ class DriverQuery:
         self._outputs.report(self._metrics(delivery, seconds))
         self._warn_of_growth(batch.sparkSession, seconds)
         if self._timed:
-            self._wake_up.set(delivery.deadline)
+            self._wake_up.set(delivery.deadline, pause=PAUSE)
 
     def _compute(self, batch: DataFrame, offsets: BatchOffsets, files: Sequence[str]) -> Delivery:
         commands = self._commands(files)
