@@ -129,7 +129,8 @@ class Control:
         """Write down the commands that a batch has applied; warn of those that name what is unknown."""
         for effect in (effect for batch in metrics for effect in batch.commands if not effect.known):
             warnings.warn(errors.ignored_command(effect.action, effect.origin), stacklevel=2)
-        write_applied(self.storage, metrics)
+        if applied := [operator for operator in metrics if operator.commands]:  # most batches apply none
+            write_applied(self.storage, applied)
 
     def lower_watermark(self, watermark: int | str | datetime) -> None:
         """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""

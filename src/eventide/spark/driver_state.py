@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventide.operators.bundle import Stamp
+from eventide.operators.bundle import Output, Stamp
 from eventide.operators.chain import Chain
 from eventide.operators.saving import State
 from eventide.spark.bodies import batches_of, table_to_bytes
@@ -115,12 +115,7 @@ class DriverState:
                     opened.enter_context(ledger.open(pages))
             step = self._chain.step(commands.states, stamps, offsets.time, notes=commands.notes)
             builder = RecordBuilder()
-            tables = {
-                (name, depth): _table(getattr(output, name))
-                for depth, output in enumerate(step.outputs)
-                for name in OUTPUTS
-                if getattr(output, name).height
-            }
+            tables = _delivered(step.outputs)
             outputs = self._write_outputs(offsets.batch, builder, tables)
             ledgers, stages, counts = self._write_state(offsets.batch, builder, step.states)
         for depth, output in enumerate(step.outputs):
@@ -256,6 +251,17 @@ class DriverState:
                 states = list(current.states)
                 states[depth] = slim
                 current.states = tuple(states)
+
+
+def _delivered(outputs: Sequence[Output]) -> dict[tuple[str, int], pa.Table]:
+    """Return what sinks receive. The panes of an operator that another one follows are its rows, not an output."""
+    last = len(outputs) - 1
+    return {
+        (name, depth): _table(getattr(output, name))
+        for depth, output in enumerate(outputs)
+        for name in OUTPUTS
+        if getattr(output, name).height and (depth == last or name != "panes")
+    }
 
 
 def _table(rows: Any) -> pa.Table:

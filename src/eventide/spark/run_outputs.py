@@ -13,7 +13,7 @@ from eventide import sinks
 from eventide.errors import LateRowsWarning
 from eventide.operators.late_warning import LateWarning
 from eventide.sinks import About, Sink
-from eventide.sinks.batch import SinkBatch
+from eventide.sinks.batch import SinkBatch, with_null_fields
 from eventide.sinks.sink import Advancing
 from eventide.spark.control import Control
 from eventide.spark.drained import note_drained
@@ -83,9 +83,9 @@ class RunOutputs:
         with self.closed_on_failure():
             for about, depth, sink in self._sinks:
                 schema = self._stages[depth].output_schema(about.output)
-                empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
+                columns = {} if about.output == "panes" else self._record.columns(about.output, depth)
                 self._opened[id(sink)] = sink
-                sink.open(self._padded(empty, about.output, depth).schema, about)
+                sink.open(with_null_fields(schema, columns), about)
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
