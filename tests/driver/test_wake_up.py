@@ -12,7 +12,7 @@ import pytest
 
 import eventide as ev
 from eventide.spark.storage import LocalStorage
-from eventide.spark.wake_up import WakeUp, is_wake_up
+from eventide.spark.wake_up import PAUSE, WakeUp, is_wake_up
 from eventide.time import MIN
 from tests.driver.harness import Checkpoint, Driver
 
@@ -71,6 +71,16 @@ def test_a_deadline_that_is_taken_back_writes_nothing(wake_up: WakeUp, clock: li
     wake_up.close()
     until(lambda: not waiting())
     assert files(tmp_path) == []
+
+
+def test_a_deadline_soon_after_a_batch_waits_for_a_pause(wake_up: WakeUp, clock: list[int], tmp_path: Path) -> None:
+    wake_up.set(1000 * SECOND, pause=PAUSE)
+    clock[0] += PAUSE - 1
+    wake_up.set(None)
+    assert files(tmp_path) == []
+    wake_up.set(999 * SECOND, pause=0)
+    until(lambda: files(tmp_path))
+    wake_up.close()
 
 
 def test_a_query_that_has_ended_is_not_woken_and_has_no_thread(wake_up: WakeUp, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eventide.spark.addresses import on_disk
+from eventide.spark.control import FOLDER
 from eventide.spark.source_files import files_by_source
 from eventide.spark.storage import Storage, read_text
 
@@ -40,9 +41,11 @@ class BatchLog:
     def size(self) -> int | None:
         """About how many bytes the batch reads, or None if a source does not tell.
 
-        File sources log their files, Kafka its offsets. A source without new data adds nothing.
+        File sources log their files, Kafka its offsets. A source without new data adds nothing, and neither do files of
+        the control directory: they only start batches.
         """
-        sizes = [self.size_of(path) for paths in self._files.values() for path in paths]
+        paths = [path for paths in self._files.values() for path in paths if f"/{FOLDER}/" not in path]
+        sizes = [self.size_of(path) for path in paths]
         total = None if None in sizes else sum(size or 0 for size in sizes)
         before = self._offsets(self.batch - 1)
         for number, offset in enumerate(self._offsets(self.batch)):

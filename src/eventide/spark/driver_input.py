@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("eventide")
 
 _LARGE = 64 << 20  # bytes on disk, or in memory where that is what is known, above which tasks stamp the rows
+_BYTES_PER_VALUE = 32  # of rows in memory; a guess that errs on the large side
 _EDGE = "edge"
 _NOTE = "note"
 
@@ -112,7 +113,7 @@ class RowInput:
             if "maxResultSize" not in str(failure):
                 raise
             return self._collect_large(batch, log.time, watermark)  # larger than expected; nothing was processed yet
-        self._last = table.nbytes
+        self._last = table.nbytes if table.num_rows else self._last
         return self._stamped([table], log.time, watermark)
 
     def _stamped(self, pieces: Iterable[pa.Table], now: int, watermark: int) -> Collected:
@@ -136,14 +137,17 @@ class RowInput:
                 )
         if self._workers_stamp:
             return self._collect_stamps(batch, now)
-        self._last = None
-        return self._stamped(row_pieces(batch), now, watermark)
+        return self._remembered(self._stamped(row_pieces(batch), now, watermark))
 
     def _collect_stamps(self, batch: DataFrame, now: int) -> Collected:
         pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
-        collected = collect_pages(pages)
-        self._last = None  # the next batch is not taken for small
-        return read_pages(collected)
+        return self._remembered(read_pages(collect_pages(pages)))
+
+    def _remembered(self, collected: Collected) -> Collected:
+        """Remember how large a batch was, by its rows, for the next one whose size is not known."""
+        rows = sum(stamp.rows for stamp in collected.stamps)
+        self._last = rows * self.columns * _BYTES_PER_VALUE if rows else self._last
+        return collected
 
 
 def split_inputs(

@@ -19,6 +19,7 @@ from eventide.spark.batch_log import BatchLog
 from eventide.spark.clock import BATCH_TIME
 from eventide.spark.command_effects import command_effect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
+from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.driver_input import DriverInput
 from eventide.spark.driver_state import Commands, Delivery, DriverState
 from eventide.spark.driver_tables import TableInputs
@@ -29,12 +30,11 @@ from eventide.spark.stage import Stage
 from eventide.spark.stateful import obeyed
 from eventide.spark.storage import Storage
 from eventide.spark.tasks import WATERMARK
-from eventide.spark.wake_up import WakeUp, is_wake_up
+from eventide.spark.wake_up import PAUSE, WakeUp, is_wake_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CONTROL = "eventide/control"
 _RETAIN = "spark.sql.streaming.minBatchesToRetain"
 
 
@@ -100,7 +100,7 @@ class DriverQuery:
         self._outputs.report(self._metrics(delivery, seconds))
         self._warn_of_growth(batch.sparkSession, seconds)
         if self._timed:
-            self._wake_up.set(delivery.deadline)
+            self._wake_up.set(delivery.deadline, pause=PAUSE)
 
     def _compute(self, batch: DataFrame, offsets: BatchOffsets, files: Sequence[str]) -> Delivery:
         commands = self._commands(files)

@@ -16,6 +16,10 @@ from eventide.spark.storage import Storage
 
 _log = logging.getLogger("eventide")
 
+PAUSE = 1_000_000
+"""Microseconds between a batch and a wake-up: deadlines that are close together share a batch, and while data brings
+batches more often than this, these do what is due."""
+
 PREFIX = "wake-"
 _LONGEST = 60.0  # seconds until the clock is read again: it may have been set, or the machine may have slept
 _IDLE = 10.0  # seconds after which a thread that has nothing to wait for ends
@@ -33,12 +37,15 @@ class WakeUp:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def set(self, deadline: int | None) -> None:
-        """Wake the query at a batch time (microseconds); None: not at all. It takes the place of the last deadline."""
+    def set(self, deadline: int | None, *, pause: int = 0) -> None:
+        """Wake the query at a batch time (microseconds); None: not at all. It takes the place of the last deadline.
+
+        ``pause`` is the least time until then.
+        """
         with self._changed:
             if self._closed:
                 return
-            self._deadline = None if deadline is None else _full_millisecond(deadline)
+            self._deadline = None if deadline is None else max(_full_millisecond(deadline), self._clock() + pause)
             self._changed.notify()
             if deadline is not None and self._thread is None:
                 self._thread = threading.Thread(target=self._wait, name="eventide-wake-up", daemon=True)
