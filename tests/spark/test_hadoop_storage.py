@@ -50,6 +50,13 @@ def test_a_path_without_a_scheme_is_on_the_default_file_system(spark: SparkSessi
         spark.conf.unset("fs.defaultFS")
 
 
+def test_a_file_system_that_spark_does_not_know_is_reported(spark: SparkSession) -> None:
+    with pytest.raises(
+        ev.PlanError, match="cannot open the file system of 'nofs:.*No FileSystem for scheme"
+    ):
+        storage_of("nofs://shop/x", spark)
+
+
 def test_an_error_of_hadoop_names_the_file(spark: SparkSession, view: str) -> None:
     storage = HadoopStorage(view, spark)
     storage.create("a", [b"a file"])
