@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import eventide as ev
-from eventide.spark.checkpoint_storage import record_storage, storage_of
+from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
 from eventide.spark.object_storage import FsspecStorage, ObstoreStorage, object_storage
-from eventide.spark.storage import LocalStorage, check_exclusive
+from eventide.spark.storage import LocalStorage
 from tests.driver.storage_contract import *  # noqa: F403
 from tests.driver.stores import opened
 

@@ -51,9 +51,7 @@ def test_a_path_without_a_scheme_is_on_the_default_file_system(spark: SparkSessi
 
 
 def test_a_file_system_that_spark_does_not_know_is_reported(spark: SparkSession) -> None:
-    with pytest.raises(
-        ev.PlanError, match="cannot open the file system of 'nofs:.*No FileSystem for scheme"
-    ):
+    with pytest.raises(ev.PlanError, match=r"cannot open the file system of 'nofs:.*No FileSystem for scheme"):
         storage_of("nofs://shop/x", spark)
 
 

@@ -1,11 +1,13 @@
-"""Which storage holds the files of a checkpoint, and which holds its commit records."""
+"""Which storage holds the files of a checkpoint, which holds its commit records, and whether it is fit for them."""
 
 from __future__ import annotations
 
 import json
 import os
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as spark_errors
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STORE = "eventide/storage.json"
+_WRITERS = 4  # that create the same name, in the test of a store
 
 
 def storage_of(checkpoint: str | Path, spark: SparkSession | None = None, *, single_writer: bool = False) -> Storage:
@@ -57,6 +60,27 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
         checkpoint.create(_STORE, [json.dumps(about).encode()])
         text = read_text(checkpoint, _STORE)
     return object_storage(store, json.loads(text or "")["id"], single_writer=single_writer)
+
+
+def check_exclusive(storage: Storage) -> None:
+    """Reject a store in which several writers create a name, at the same time or one after the other.
+
+    Two drivers of one checkpoint could both write a batch there. A store that looks before it writes is noticed only
+    if the writers meet, so this is a test and no proof.
+    """
+    name, barrier = f"eventide/_probe.{uuid.uuid4().hex}", Barrier(_WRITERS)
+
+    def write(number: int) -> bool:
+        barrier.wait()
+        return storage.create(name, [bytes([number])])
+
+    try:
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            winners = [number for number, created in enumerate(pool.map(write, range(_WRITERS))) if created]
+        if len(winners) != 1 or storage.create(name, [b"again"]) or storage.read(name) != bytes(winners):
+            raise errors.not_exclusive(storage.location)
+    finally:
+        storage.delete([name])
 
 
 def _active_session() -> SparkSession | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eventide.errors import spark as errors
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.addresses import local_path
-from eventide.spark.checkpoint_storage import record_storage, storage_of
+from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control
 from eventide.spark.drained import check_not_drained
@@ -34,7 +34,6 @@ from eventide.spark.repair import repaired_in
 from eventide.spark.run_outputs import OnBatch, RunOutputs
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
-from eventide.spark.storage import check_exclusive
 from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
