@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
+from eventide.errors import PlanError
 from eventide.errors import spark as spark_errors
 from eventide.errors import storage as errors
 from eventide.spark.addresses import local_path
@@ -56,8 +57,11 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
     if text is None:
         if checkpoint.list(RECORDS):
             raise errors.records_in_checkpoint(checkpoint.location, object_storage(store, "").location)
-        about = {"id": uuid.uuid4().hex, "location": object_storage(store, "").location}
-        checkpoint.create(_STORE, [json.dumps(about).encode()])
+        about = json.dumps({"id": uuid.uuid4().hex, "location": object_storage(store, "").location}).encode()
+        try:
+            checkpoint.create(_STORE, [about])
+        except PlanError:  # the store of the checkpoint overwrites files, which is why another store was named
+            checkpoint.replace(_STORE, about)
         text = read_text(checkpoint, _STORE)
     return object_storage(store, json.loads(text or "")["id"], single_writer=single_writer)
 
