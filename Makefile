@@ -34,7 +34,7 @@ examples: $(READY) ## Run the five example jobs
 test: $(READY) ## Run the tests that a change needs (at most 8 minutes on two cores)
 	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m 'not long' --ignore=$(SPARK_TESTS)
 	@echo "Tests on Spark, which needs both cores:"
-	@$(RUN) -m pytest -rs -m 'not long' $(SPARK_TESTS)
+	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m 'not long' $(SPARK_TESTS)
 
 test-all: test ## Run all tests: also long histories, faults, clusters, examples and Kafka
 	@echo "Long tests:"

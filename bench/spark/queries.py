@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.spark.data import rows_in
 from bench.spark.machine import cpu_seconds
 from bench.spark.settings import CORES, MEMORY, cache
+from eventide.spark.java import use_java
 from eventide.spark.session import session
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -41,6 +42,14 @@ def start_session() -> SparkSession:
             f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
         },
     )
+
+
+def plain_session() -> SparkSession:
+    """A session in which nothing is configured but what a laptop's default would be: cores, memory, and quiet logs."""
+    use_java()
+    spark = SparkSession.builder.master(f"local[{CORES}]").config("spark.driver.memory", MEMORY).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 @contextmanager

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from eventide.errors import (
         DataError,
+        DriverLimitWarning,
         EventideError,
         LateRowsWarning,
         PlanError,
@@ -117,6 +118,7 @@ __all__ = [
     "Aggregate",
     "BatchMetrics",
     "DataError",
+    "DriverLimitWarning",
     "EventideError",
     "JoinWindow",
     "LateRowsWarning",

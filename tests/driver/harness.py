@@ -14,7 +14,7 @@ import pyarrow as pa
 from eventide.operators.binding import operator_of
 from eventide.operators.bundle import Counts
 from eventide.operators.chain import Chain
-from eventide.operators.operator import drained
+from eventide.operators.operator import drained, ended, noted
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import page
 from eventide.spark.commit_log import CommitLog
@@ -24,7 +24,7 @@ from eventide.spark.storage import LocalStorage, Storage
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.testing.hosts import Came
 from eventide.time import MAX
-from eventide.watermarks import Note, Watermark
+from eventide.watermarks import Note
 
 Schema = Mapping[str, pl.DataType]
 
@@ -122,15 +122,22 @@ class DriverHost:
         self._batch = 0
 
     def bundle(
-        self, rows: pl.DataFrame | Sequence[pl.DataFrame], *, now: int, watermark: int | None, polled: bool = True
+        self,
+        rows: pl.DataFrame | Sequence[pl.DataFrame],
+        *,
+        now: int,
+        watermark: int | None,
+        polled: bool = True,
+        key: int | str | None = None,
     ) -> Came:
         """Process a bundle."""
         frames = [rows] if isinstance(rows, pl.DataFrame) else list(rows)
         plan = self._driver.chain.operators[0].plan
-        key = plan.watermark.options.watermark_key
         notes: Sequence[Note] = ()
-        if watermark is not None:
-            notes = drained(plan) if watermark == MAX else [Watermark(key, watermark)]
+        if watermark == MAX:
+            notes = drained(plan) if key is None else [ended(plan, str(key))]
+        elif watermark is not None:
+            notes = [noted(plan, key, watermark)]
         self._checkpoint.log_offsets(self._batch, now)
         fate = self._fate()
         if fate == "restart":

@@ -186,6 +186,15 @@ def test_large_outputs_are_files_next_to_the_record_until_the_next_batch(
     assert [path.name for path in sorted(folder.iterdir())] == ["0", "1"]
 
 
+def test_panes_between_two_operators_are_not_stored_in_the_record(checkpoint: Checkpoint) -> None:
+    overall = ev.stream(time="pane.time").window(ev.inherit()).retracting().agg(keys=ev.count(), most=ev.max("total"))
+    checkpoint.log_offsets(0, 0)
+    delivery = Driver(checkpoint, [PIPELINE, overall], [SCHEMA]).batch(0, [pl.concat([rows(1, 5), rows(130, 7)])])
+    assert list(delivery.tables) == [("panes", 1)]
+    again = Driver(checkpoint, [PIPELINE, overall], [SCHEMA]).batch(0, [])
+    assert again.restored and list(again.tables) == [("panes", 1)]
+
+
 def test_a_damaged_large_output_is_named(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eventide.spark.driver_state._EMBEDDED", 10)
     run(driver(checkpoint), checkpoint, 0, rows(1, 5))

@@ -7,6 +7,7 @@ stamping in several tasks, buckets, pages and state on pages change a result is 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +79,13 @@ class PagesHost:
             schemas = (dict(pl.DataFrame(pl.from_arrow(arrow_schema(panes).empty_table())).schema),)
 
     def bundle(
-        self, rows: pl.DataFrame | Sequence[pl.DataFrame], *, now: int, watermark: int | None, polled: bool
+        self,
+        rows: pl.DataFrame | Sequence[pl.DataFrame],
+        *,
+        now: int,
+        watermark: int | None,
+        polled: bool,
+        key: int | str | None = None,
     ) -> Came:
         first = self._operators[0]
         inputs = [rows] if isinstance(rows, pl.DataFrame) else rows
@@ -87,7 +94,10 @@ class PagesHost:
         for task, (edge, part) in enumerate(parts):
             pages += stamped_pages(first.stage, part, now, page.sequence(task, 0), self._was(first), edge)
         if watermark is not None:
-            detail = '{"do": "drain"}' if watermark == MAX else f'{{"do": "note", "watermark": {watermark}}}'
+            command: dict[str, Any] = {"do": "note", "watermark": watermark, "to": key}
+            if watermark == MAX:
+                command = {"do": "drain"} if key is None else {"do": "end", "input": key}
+            detail = json.dumps(command)
             pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in labels(first.stage.buckets)]
         pages += [page.Page(b, page.TICK, -1, now) for b in labels(first.stage.buckets)]
         given = first.step(pages)

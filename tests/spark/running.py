@@ -17,7 +17,7 @@ from eventide.spark.types import spark_schema
 
 _FIRST = 1_760_000_000
 
-STATE = "executors"  # the fixture ``placement`` runs a test with either
+STATE = "driver"  # the fixture ``placement`` runs a test with either
 
 
 class Stream:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from eventide.spark import driver_input
+from eventide.spark import driver_input, scan_input
 from eventide.time import instant
 from tests.spark.running import Stream, told
 
@@ -55,6 +55,33 @@ def test_results_do_not_depend_on_how_rows_travel(
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     stream.run(WINDOWS, drain=True, state="driver")
     assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+
+
+@pytest.mark.parametrize("how", ["driver", "parts", "tasks"])
+def test_results_do_not_depend_on_who_reads_a_scan(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "parts":
+        monkeypatch.setattr(scan_input, "_PART", 100)
+        monkeypatch.setattr(scan_input, "machine_cores", lambda: 3)
+    if how == "tasks":
+        monkeypatch.setattr(scan_input.ScanInput, "_reads", lambda *_: False)
+    stream = Stream(spark, tmp_path).put(*BUNDLES)
+    scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, spark=spark)
+    stream.run(WINDOWS, scan, drain=True)
+    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+
+
+def test_each_input_of_a_join_reads_its_own_files(spark: SparkSession, tmp_path: Path) -> None:
+    orders = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    visits = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    pairs = ev.join(orders, visits, within="0 seconds")
+    stream = Stream(spark, tmp_path).put(rows(1, 2, 3))
+    other = Stream(spark, tmp_path / "visits").put(rows(2, 3, 4), rows(200))
+    scans = [ev.scan_parquet(str(place / "in"), files_per_batch=1, spark=spark) for place in (tmp_path, other.place)]
+    stream.run(pairs, scans, drain=True)
+    assert sorted(stream.all("panes")["price"].to_list()) == [2, 3]
+    assert sum(metrics.rows for metrics in stream.metrics) == 7
 
 
 def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
@@ -154,3 +181,15 @@ def test_a_session_with_nothing_configured_will_do(spark: SparkSession, tmp_path
     assert done.returncode == 0, done.stderr[-3000:]
     panes = pl.read_parquet(tmp_path / "out" / "**" / "*.parquet", hive_partitioning=False)
     assert panes.select((pl.col("n") * pl.col("diff")).sum()).item() == 40
+
+
+def test_a_flipped_byte_in_a_log_of_spark_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(*BUNDLES)
+    stream.run(WINDOWS)
+    newest = max((tmp_path / "checkpoint/offsets").glob("[0-9]"))
+    content = bytearray(newest.read_bytes())
+    content[-3] ^= 1
+    newest.write_bytes(content)
+    stream.put(rows(300))
+    with pytest.raises(Exception, match="Checksum error"):
+        stream.run(WINDOWS)

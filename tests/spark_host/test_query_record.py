@@ -12,7 +12,8 @@ from eventide.spark.storage import LocalStorage
 
 
 def record(*windows: str) -> QueryRecord:
-    return QueryRecord(tuple(OperatorRecord({"window": window}, 2, {"ts": "timestamp"}, {}) for window in windows))
+    operators = (OperatorRecord({"window": window}, 2, {"ts": "timestamp"}, {}) for window in windows)
+    return QueryRecord(tuple(operators), "driver")
 
 
 def test_a_record_is_read_once_a_batch_was_committed(tmp_path: Path) -> None:

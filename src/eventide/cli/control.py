@@ -23,6 +23,10 @@ eventide control checkpoints/revenue skip till-west --up-to 41
 
 eventide control checkpoints/revenue note 2026-03-01T12:00:00Z --timeout 5m
 
+eventide control checkpoints/revenue note 2026-03-01T12:00:00Z --key clicks
+
+eventide control checkpoints/revenue end returns
+
 eventide control checkpoints/revenue drain --no-wait
 
 eventide control hdfs://names/checkpoints/revenue drain
@@ -40,6 +44,7 @@ class Action(StrEnum):
     skip = "skip"
     retire = "retire"
     note = "note"
+    end = "end"
 
 
 def control(
@@ -48,15 +53,20 @@ def control(
         Action,
         typer.Argument(
             help="drain: end the stream. skip: do not wait for missing sequence numbers of an origin. retire: do not "
-            "wait for an origin. note: raise the watermark."
+            "wait for an origin or an input. note: raise the watermark. end: no rows follow on an input."
         ),
     ],
     value: Annotated[
         str | None,
-        typer.Argument(help="The origin (for skip none, if the watermark has no origins), or for note the watermark."),
+        typer.Argument(
+            help="The origin (for skip none, if the watermark has no origins); for note the time; for end the input."
+        ),
     ] = None,
     up_to: Annotated[
         int | None, typer.Option(help="For skip: the last number to skip. Default: the first gap.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="For note: the input, or the watermark key, that the watermark is for.")
     ] = None,
     wait: Annotated[
         bool,
@@ -76,7 +86,7 @@ def control(
         target = Control(checkpoint, spark)
         if not target.is_open:
             raise errors.no_checkpoint(checkpoint)
-        command = send(target, action, value, up_to)
+        command = send(target, action, value, up_to, key)
         if wait:
             report_effect(target, command, patience)
         else:
@@ -91,7 +101,7 @@ def _session(checkpoint: str, conf: list[str] | None) -> AbstractContextManager[
     return nullcontext() if on_disk(checkpoint) is not None else started("control", conf=conf)
 
 
-def send(target: object, action: Action, value: str | None, up_to: int | None) -> str:
+def send(target: object, action: Action, value: str | None, up_to: int | None = None, key: str | None = None) -> str:
     """Send a command, and return its id. A command that cannot be meant is rejected."""
     from eventide.errors import cli as errors
     from eventide.spark.control import Control
@@ -99,14 +109,21 @@ def send(target: object, action: Action, value: str | None, up_to: int | None) -
 
     assert isinstance(target, Control)
     if up_to is not None and action is not Action.skip:
-        raise errors.only_for_skip(action.value)
+        raise errors.only_for(action.value, "--up-to", "skip")
+    if key is not None and action is not Action.note:
+        raise errors.only_for(action.value, "--key", "note")
     if action is Action.drain:
         if value is not None:
             raise errors.takes_nothing(action.value, value)
         return target.drain()
     if action is Action.skip:
         return target.skip_gap(value, up_to=up_to)
+    if action is Action.end:
+        return target.end(value)
     if value is None:
         needed = ("an origin", "till-west") if action is Action.retire else ("a time", "2026-03-01T12:00Z")
         raise errors.needs_value(action.value, *needed)
-    return target.retire(value) if action is Action.retire else target.note(instant(value, what="note"))
+    if action is Action.retire:
+        return target.retire(value)
+    to = int(key) if key is not None and key.isdecimal() else key
+    return target.note(instant(value, what="note"), key=to)

@@ -46,7 +46,7 @@ class Order:
     drain: bool = False
     json: bool = False
     trace: Path | None = None
-    state: str = "executors"  # where state is kept
+    state: str = "driver"  # where state is kept
 
 
 def check(order: Order) -> None:

@@ -195,3 +195,11 @@ def only_in_driver(option: str) -> PlanError:
 def not_a_size(name: str, value: str) -> PlanError:
     """A size that cannot be read."""
     return PlanError(f"run({name}={value!r}) is not a size. Write '2g', '512m', or a number of bytes.")
+
+
+def ignored_command(action: str, name: str | None) -> str:
+    """The warning of a command that names an origin, an input or a watermark key that the query does not have."""
+    return (
+        f"The command {action} {name} was ignored: the query knows no such origin, input or watermark key. "
+        "The metrics of its batches show the names."
+    )

@@ -82,7 +82,14 @@ class Firing:
         self._fires = (self._trigger.fires() & ~pl.col(FINISHED) & _NEWS).alias(_FIRES)
         new = pl.col(INDEX).is_null()
         self._begun = [
-            *(pl.when(new).then(column.start).otherwise(column.name).alias(column.name) for column in self._columns),
+            # A new pane may have a deadline already: that of the pieces of a session that it replaces.
+            *(
+                pl.when(new & pl.col(column.name).is_null())
+                .then(column.start)
+                .otherwise(column.name)
+                .alias(column.name)
+                for column in self._columns
+            ),
             pl.col(PENDING).fill_null(0),
             pl.col(INDEX).fill_null(0),
             pl.col(NONSPECULATIVE).fill_null(0),

@@ -20,6 +20,7 @@ from eventide.errors import plan as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
+from eventide.operators.deadlines import clock_lags, deadline
 from eventide.operators.inputs import Sided, advanced, blank_letter, fresh_tracker, restored_tracker
 from eventide.operators.meeting import Matcher, Meetings, in_order
 from eventide.operators.messages import MET, NUMBERS, Messages
@@ -48,6 +49,7 @@ class IntervalJoin(Saved):
     """A join bound to the columns of its sides."""
 
     judges_when_stamping = False
+    hears_time = False
 
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
@@ -136,6 +138,18 @@ class IntervalJoin(Saved):
         state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
         aside = self._late(late, was, now), self._dead(stamps, was, now)
         return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows."""
+        lags = lags | clock_lags(self.plan)
+        reached = _reached(state.tracker)
+        tables = zip(self._sides, state.store, strict=True) if lags else ()
+        return deadline(state, lags, dues=[table.next_due(reached[side.kept.by]) for side, table in tables])
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """Joined rows are promised as far behind the clock as rows of a side wait for partners."""
+        lengths = [0, *(side.kept.length for side in self._sides if side.kept.length is not None)]
+        return frozenset(lag + length for lag in before | clock_lags(self.plan) for length in lengths)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """The rows that are kept, of the left side and of the right."""
@@ -257,7 +271,10 @@ class IntervalJoin(Saved):
     def _watermark(self, reached: Sequence[int]) -> int:
         """What the left side has reached, and the right with it where their times mean the same."""
         left, right = (one.watermark.options.watermark_key for one in self.plan.edges)
-        return min(reached) if left == right else reached[LEFT]
+        if left == right:
+            return min(reached)
+        # The end of the left side alone does not end the stream; its time stays where it was.
+        return reached[LEFT] if reached[LEFT] < MAX or reached[RIGHT] == MAX else MIN
 
     def _promises(self, reached: Sequence[int]) -> dict[int, int]:
         """For each watermark key: no row will follow whose time, on a side with this key, is earlier."""

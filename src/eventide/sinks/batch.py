@@ -62,8 +62,7 @@ class SinkBatch:
 
     def with_nulls(self, columns: Mapping[str, str]) -> SinkBatch:
         """Return the rows with nulls in those of ``columns`` (name and Spark type) that they lack."""
-        present = {name.lower() for name in self.schema.names}
-        missing = {name: dtype for name, dtype in columns.items() if name.lower() not in present}
+        missing = _missing(self.schema, columns)
         if not missing:
             return self
         if isinstance(self._rows, pa.Table):
@@ -86,6 +85,19 @@ class SinkBatch:
     def is_empty(self) -> bool:
         """Return whether there are no rows."""
         return not self._rows.num_rows if isinstance(self._rows, pa.Table) else self._rows.isEmpty()
+
+
+def with_null_fields(schema: StructType, columns: Mapping[str, str]) -> StructType:
+    """Return the schema that ``SinkBatch.with_nulls`` gives to rows."""
+    from pyspark.sql.types import DataType, StructField, StructType
+
+    missing = _missing(schema, columns)
+    return StructType([*schema.fields, *(StructField(name, DataType.fromDDL(text)) for name, text in missing.items())])
+
+
+def _missing(schema: StructType, columns: Mapping[str, str]) -> dict[str, str]:
+    present = {name.lower() for name in schema.names}
+    return {name: dtype for name, dtype in columns.items() if name.lower() not in present}
 
 
 def _with_null_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:

@@ -75,6 +75,11 @@ class FilesSink:
     def __repr__(self) -> str:
         return _call("files", self.path, {"format": self.format} | self.options)
 
+    @property
+    def flattens_windows(self) -> bool:
+        """Whether the bounds of a window become columns."""
+        return self.format.lower() in _FLAT
+
     def open(self, schema: StructType, about: About) -> None:
         """Refuse a second output, and rows that have a ``batch`` already."""
         if self._output not in (None, about.output):
@@ -115,6 +120,11 @@ class FormatSink:
     def __repr__(self) -> str:
         hidden = {name: "…" if "password" in name.lower() else value for name, value in self.options.items()}
         return _call("spark_format", self.name, {"mode": self.mode} | hidden)
+
+    @property
+    def flattens_windows(self) -> bool:
+        """Whether the bounds of a window become columns."""
+        return self.name.lower() in _FLAT
 
     def open(self, schema: StructType, about: About) -> None:
         """The writer itself looks at its options, with the first batch."""

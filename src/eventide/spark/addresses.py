@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +28,16 @@ def local_path(address: str, spark: SparkSession | None) -> Path | None:
     local = on_disk(address)
     if local is None:
         return None
-    if not address.startswith("file:") and spark is not None:
-        java, settings = hadoop(spark)
-        if java.org.apache.hadoop.fs.FileSystem.getDefaultUri(settings).getScheme() != "file":
-            return None
+    if not address.startswith("file:") and spark is not None and _default_scheme(spark) != "file":
+        return None
     return Path(local)
+
+
+@lru_cache(maxsize=4)  # the start of a query asks several times, and each time costs a dozen calls of the JVM
+def _default_scheme(spark: SparkSession) -> str:
+    """Return the scheme of Spark's default file system."""
+    java, settings = hadoop(spark)
+    return str(java.org.apache.hadoop.fs.FileSystem.getDefaultUri(settings).getScheme())
 
 
 def hadoop(spark: SparkSession) -> tuple[Any, Any]:

@@ -10,11 +10,14 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterable
+import warnings
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eventide.errors import cli as cli_errors
+from eventide.errors import spark as errors
 from eventide.spark import page
 from eventide.spark.addresses import local_path
 from eventide.spark.checkpoint_storage import storage_of
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 FOLDER = "eventide/control"
 _MARKER = f"{FOLDER}/_open"  # where folders exist by their files only, this file is what makes the folder
+_INTERVAL = 0.1  # seconds between two looks whether a command was applied
+_REMOTE_INTERVAL = 1.0  # where each look is a request to a store
 
 
 class Control:
@@ -65,18 +70,42 @@ class Control:
         """Do not wait any longer for sequence numbers of an origin that are missing (all up to ``up_to``)."""
         return self._send(do="skip", origin=_name(origin), up_to=up_to)
 
+    def end(self, input: str | None = None) -> str:
+        """End an input, by its name among several: nobody waits for it, and a row that follows on it is an error."""
+        return self._send(do="end", input=input)
+
     def retire(self, origin: object) -> str:
-        """Do not wait any longer for an origin that will not return."""
+        """Do not wait any longer for an origin that will not return, or for an input, by the name that metrics show."""
         return self._send(do="retire", origin=_name(origin))
 
-    def note(self, watermark: int | str | datetime) -> str:
-        """Raise the watermark: no event before it is expected any more."""
+    def note(self, watermark: int | str | datetime, *, key: int | str | None = None) -> str:
+        """Raise the watermark: no event before it is expected any more.
+
+        ``key`` says whose: an input by its name, or a watermark key (default: the key that time goes by).
+        """
         time_ = watermark if isinstance(watermark, int) else instant(watermark)
-        return self._send(do="note", watermark=time_)
+        return self._send(do="note", watermark=time_, to=key)
 
     def applied(self, command: str) -> BatchMetrics | None:
         """Return the committed batch that applied a command; None: none has yet."""
         return read_applied(self.storage, command)
+
+    def wait(self, command: str, timeout: float = 60.0) -> BatchMetrics | None:
+        """Wait for the batch that applies a command, and return it. A command that names what is unknown is an error.
+
+        None: the query does not run, or the time (in seconds) is over. Of a checkpoint that is not on this machine,
+        nobody knows whether its query runs.
+        """
+        until = time.monotonic() + timeout
+        while True:
+            running = self.is_running  # asked first: a query may apply the command and end
+            batch = self.applied(command)
+            if batch is not None:
+                check_known(command, batch)
+            if batch is not None or running is False or time.monotonic() >= until:
+                return batch
+            interval = _REMOTE_INTERVAL if running is None else _INTERVAL
+            time.sleep(min(interval, max(until - time.monotonic(), 0)))
 
     @property
     def is_running(self) -> bool | None:
@@ -96,9 +125,12 @@ class Control:
         if self._lock is not None:
             self._lock.release()
 
-    def report(self, metrics: Iterable[BatchMetrics]) -> None:
-        """Write down the commands that a batch has applied."""
-        write_applied(self.storage, metrics)
+    def report(self, metrics: Sequence[BatchMetrics]) -> None:
+        """Write down the commands that a batch has applied; warn of those that name what is unknown."""
+        for effect in (effect for batch in metrics for effect in batch.commands if not effect.known):
+            warnings.warn(errors.ignored_command(effect.action, effect.origin), stacklevel=2)
+        if applied := [operator for operator in metrics if operator.commands]:  # most batches apply none
+            write_applied(self.storage, applied)
 
     def lower_watermark(self, watermark: int | str | datetime) -> None:
         """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""
@@ -124,6 +156,14 @@ class Control:
 
     def _local(self) -> Path | None:
         return local_path(self.place, self._spark)
+
+
+def check_known(command: str, batch: BatchMetrics) -> None:
+    """Reject a command whose batch did not know what it names."""
+    effect = next(effect for effect in batch.commands if effect.id == command)
+    if not effect.known:
+        names = [str(name) for name, _ in batch.slowest]
+        raise cli_errors.unknown_origin(effect.action, effect.origin, names, more=batch.origins - len(names))
 
 
 def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:

@@ -40,7 +40,7 @@ class QueryRecord:
     """What a query was started with."""
 
     operators: tuple[OperatorRecord, ...]
-    state: Placement = "executors"
+    state: Placement
 
     def buckets(self, depth: int) -> int | None:
         """The number of buckets of an operator; None if there was none at that depth."""

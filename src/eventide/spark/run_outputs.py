@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from eventide import sinks
 from eventide.errors import LateRowsWarning
 from eventide.operators.late_warning import LateWarning
 from eventide.sinks import About, Sink
-from eventide.sinks.batch import SinkBatch
+from eventide.sinks.batch import SinkBatch, with_null_fields
 from eventide.sinks.sink import Advancing
 from eventide.spark.control import Control
 from eventide.spark.drained import note_drained
@@ -53,7 +54,9 @@ class RunOutputs:
         self._spark = spark
         self._query = ""
         self._closed = False
+        self._opened: dict[int, Sink] = {}  # by identity
         self._drained = False
+        self._when_closed: list[Callable[[], None]] = []
         self._late_warning = LateWarning()
         self._missing_files = dict(missing_files)  # by batch: source files that were deleted before it was repeated
         self.skipped_batches = frozenset(missing_files)
@@ -66,12 +69,32 @@ class RunOutputs:
                 sink = sinks.as_sink(chosen) if chosen is not None and depth == 0 else files
                 self._sinks.append((self._about(output, depth), depth, sink))
 
+    @property
+    def followed(self) -> bool:
+        """Whether the sink of the panes goes by the output watermark."""
+        return isinstance(self._sinks[0][2], Advancing)
+
+    def when_closed(self, function: Callable[[], None]) -> None:
+        """Call a function when the query has ended."""
+        self._when_closed.append(function)
+
     def open(self) -> None:
-        """Reject what cannot work before the query starts."""
-        for about, depth, sink in self._sinks:
-            schema = self._stages[depth].output_schema(about.output)
-            empty = SinkBatch(self._spark.createDataFrame([], schema), self._spark)
-            sink.open(self._padded(empty, about.output, depth).schema, about)
+        """Reject what cannot work before the query starts. Sinks that were opened before a rejection are closed."""
+        with self.closed_on_failure():
+            for about, depth, sink in self._sinks:
+                schema = self._stages[depth].output_schema(about.output)
+                columns = {} if about.output == "panes" else self._record.columns(about.output, depth)
+                self._opened[id(sink)] = sink
+                sink.open(with_null_fields(schema, columns), about)
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """Close the sinks if something fails in here: the query has ended, and perhaps nobody waits for it."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
         """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
@@ -111,12 +134,15 @@ class RunOutputs:
         return self._query
 
     def close(self) -> None:
-        """Close the sinks, once."""
+        """Close each sink once, also one that has several outputs. One that fails does not keep others open."""
         if not self._closed:
             self._closed = True
             self._control.show_stopped()
-            for _, _, sink in self._sinks:
-                sink.close()
+            for function in self._when_closed:
+                function()
+            with ExitStack() as stack:
+                for sink in reversed(self._opened.values()):
+                    stack.callback(sink.close)
 
     def _padded(self, batch: SinkBatch, output: str, depth: int) -> SinkBatch:
         """Late rows and dead letters with the columns that they have had since the first start."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -9,17 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
+from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.addresses import local_path
 from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control
 from eventide.spark.drained import check_not_drained
-from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
+from eventide.spark.driver_plan import DriverPlan, memory_limit, needs_workers, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
+from eventide.spark.hadoop import renaming_manager
 from eventide.spark.host import apply, follow
-from eventide.spark.partitions import state_partitions
+from eventide.spark.partitions import PARTITIONS, settings_of_a_query
 from eventide.spark.query import Query
 from eventide.spark.query_record import (
     Placement,
@@ -34,11 +37,13 @@ from eventide.spark.repair import repaired_in
 from eventide.spark.run_outputs import OnBatch, RunOutputs
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
-from eventide.spark.ticks import needs_ticks
 from eventide.time import duration
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger("eventide")
 
 
 def run(
@@ -55,7 +60,7 @@ def run(
     on_batch: OnBatch | None = None,
     wait: bool = False,
     on_missing_file: OnMissingFile = "fail",
-    state: Placement = "executors",
+    state: Placement = "driver",
     state_memory: int | str | None = None,
     whole_rows: bool = False,
     storage: Any = None,
@@ -63,7 +68,8 @@ def run(
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
-    A pipeline with several inputs takes a DataFrame for each, as a list in their order or by their names.
+    A pipeline with several inputs takes a DataFrame for each, as a list in their order or by their names. With state in
+    the driver some of them may be tables: they are read in the first batch, and have ended after it.
 
     ``panes``, ``late`` and ``dead`` are sinks (see ``ev.sinks``) or functions ``(batch, batch_id)``. Late rows and dead
     letters for which no sink is named are kept as files beside the checkpoint: nothing is lost silently. Of a chain,
@@ -76,11 +82,12 @@ def run(
     Spark repeats the batch that a crash interrupted. If a source file of that batch was deleted meanwhile, ``run``
     fails and names it; with ``on_missing_file="skip"`` the query goes on without it, and the metrics count it.
 
-    ``state`` says where the query keeps its state. On the ``"executors"`` it is in Spark's state store, which needs a
-    session as ``ev.session`` makes it. In the ``"driver"`` it is in this process, with a commit record per batch in the
-    checkpoint: batches cost less, and any session will do.
-    ``state_memory`` (``"2g"``) limits what stays in memory there. Late rows and dead letters then have the columns that
-    the pipeline reads, or all of the source's with ``whole_rows``.
+    ``state`` says where the query keeps its state. In the ``"driver"`` it is in this process, with a commit record per
+    batch in the checkpoint: batches cost less, and any session will do. ``state_memory`` (``"2g"``) limits what stays
+    in memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the source's with
+    ``whole_rows``. On the ``"executors"`` the state is in Spark's state store, for state and rates beyond one machine;
+    that needs a session as ``ev.session`` makes it.
+
     Commit records are in the checkpoint, or in ``storage``: a store of obstore or a file system of fsspec. The store
     must never overwrite a file that exists, which is tested at the start. With ``single_writer`` any store will do, as
     long as only one driver at a time runs on the checkpoint.
@@ -94,18 +101,19 @@ def run(
     if not chain or not all(isinstance(one, Pipeline) for one in chain):
         raise errors.not_pipelines("run()", pipeline)
     reject_spark_connect(rows)
-    first = sources(chain[0].plan, rows)[0]
-    if not first.isStreaming:
+    inputs = sources(chain[0].plan, rows, tables=state == "driver")
+    first = next((one for one in inputs if one.isStreaming), None)
+    if first is None:
         raise errors.not_streaming()
     spark = first.sparkSession
     if state not in ("driver", "executors"):
         raise errors.unknown_placement(state)
-    check_session(spark, streaming=state == "executors")
-    ticking = any(needs_ticks(one.plan) for one in chain)
-    spoken = _trigger(trigger, ticking)
-    if drain and "availableNow" not in spoken:
+    on_executors = state == "executors"
+    check_session(spark, streaming=on_executors, workers=on_executors or needs_workers(chain[0].plan, inputs))
+    if drain and "availableNow" not in _trigger(trigger):
         raise errors.drain_without_end()
     checkpoint = os.fspath(checkpoint)
+    local = local_path(checkpoint, spark)
     files = storage_of(checkpoint, spark, single_writer=single_writer)
     check_not_drained(files, checkpoint)
     before = read_record(files)
@@ -134,7 +142,7 @@ def run(
             whole_rows=whole_rows,
         )
     else:
-        plan = _plan_on_executors(chain, rows, before, control=control, local=local_path(checkpoint, spark))
+        plan = _plan_on_executors(chain, rows, before, control=control, local=local)
     record = record_of(plan.stages, before, state)
     if before is not None:
         check_record(before, record, checkpoint)
@@ -151,12 +159,29 @@ def run(
         spark=spark,
     )
     outputs.open()
-    write_record(files, record)
-    writer = plan.dataframe().writeStream.outputMode("append").option("checkpointLocation", checkpoint)
-    writer = writer.queryName(name) if name else writer
-    writer = writer.foreachBatch(plan.callback(outputs)).trigger(**spoken)
-    with state_partitions(spark, max(stage.buckets for stage in plan.stages)):
-        query = _started(writer, control, outputs)
+    with outputs.closed_on_failure():
+        write_record(files, record)
+        placement = plan.facts(followed=outputs.followed)
+        explained = "\n".join([*(pipeline.explain() for pipeline in chain), aligned(placement)])
+        _log.info("Starting %s: %s", f"the query {name!r}" if name else "a query", _in_one_line(placement))
+        spoken = _trigger(trigger, ticking=plan.ticks(followed=outputs.followed))
+        write_batch = plan.callback(outputs, ends="availableNow" in spoken or "once" in spoken)
+        rows_of_query = plan.dataframe(followed=outputs.followed)
+        writer = rows_of_query.writeStream.outputMode("append").option("checkpointLocation", checkpoint)
+        writer = writer.queryName(name) if name else writer
+        settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
+        if local is not None:
+            settings |= renaming_manager(spark)
+
+    def written(batch: DataFrame, batch_id: int) -> None:
+        with outputs.closed_on_failure():
+            write_batch(batch, batch_id)
+
+    def start() -> Query:
+        with outputs.closed_on_failure(), settings_of_a_query(spark, settings):
+            return _started(writer.foreachBatch(written).trigger(**spoken), control, outputs, explained)
+
+    query = start()
     if "availableNow" not in spoken:
         if wait:
             query.await_termination()
@@ -165,7 +190,7 @@ def run(
         query.ended()
         if drain:
             control.drain()
-            query = _started(writer, control, outputs)
+            query = start()
             query.ended()
     finally:
         outputs.close()
@@ -195,17 +220,23 @@ def _plan_on_executors(
     return ExecutorPlan(applied, local)
 
 
-def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs) -> Query:
+def _in_one_line(facts: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{fact}: {text}" for fact, text in facts)
+
+
+def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs, explained: str) -> Query:
     control.show_running()
     try:
-        return Query(writer.start(), control, outputs.history, outputs.close)
+        return Query(writer.start(), control, outputs.history, outputs.close, explained)
     except BaseException:
         control.show_stopped()
         raise
 
 
-def _trigger(given: str | timedelta | Mapping[str, Any] | None, ticking: bool) -> dict[str, Any]:
-    if given is None:  # as soon as there is data; ticks alone are no reason to run without a pause
+def _trigger(given: str | timedelta | Mapping[str, Any] | None, *, ticking: bool = False) -> dict[str, Any]:
+    if (
+        given is None
+    ):  # as soon as there is data, or a deadline has passed; ticks alone are no reason to run without a pause
         return {"processingTime": "1 second" if ticking else "0 seconds"}
     if isinstance(given, Mapping):
         return dict(given)

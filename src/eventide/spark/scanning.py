@@ -62,9 +62,9 @@ class Files(Scan):
         every = self.spark.range(0, self.parts, 1, numPartitions=self.parts).select(F.col("id").alias("part"))
         return names.hint("shuffle_replicate_nl").crossJoin(every)
 
-    def reading(self) -> Read:
-        """Reads a part of a file."""
-        parts = self.parts
+    def reading(self, parts: int | None = None) -> Read:
+        """Reads a part of a file. ``parts`` is how many a file has, if not as many as it has for tasks."""
+        parts = parts or self.parts
 
         def read(piece: dict[str, Any], schema: Mapping[str, pl.DataType]) -> Iterator[pl.DataFrame | Unreadable]:
             return _read(_path(piece["path"]), schema, piece["part"], parts)

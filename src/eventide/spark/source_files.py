@@ -55,18 +55,20 @@ def interrupted_files(storage: Storage) -> dict[int, list[str]]:
     """The source files of each batch that was planned and not committed."""
     planned, committed = (_numbers(storage.list(folder)) for folder in ("offsets", "commits"))
     pending = [batch for batch in planned if batch > max(committed, default=-1)]
-    return {batch: files_of_batch(partial(read_text, storage), batch) for batch in pending}
+    read = partial(read_text, storage)
+    by_source = {batch: files_by_source(read, batch).values() for batch in pending}
+    return {batch: [path for paths in found for path in paths] for batch, found in by_source.items()}
 
 
-def files_of_batch(read: ReadText, batch: int) -> list[str]:
-    """The source files of a batch, from Spark's logs. ``read`` returns the text of a file of the checkpoint."""
+def files_by_source(read: ReadText, batch: int) -> dict[int, list[str]]:
+    """The files of a batch by the number of their source, from Spark's logs. ``read`` returns a file's text."""
     ends, starts = (_file_offsets(read(f"offsets/{number}")) for number in (batch, batch - 1))
-    return [
-        path
+    return {
+        source: [
+            path for offset in range(starts.get(source, -1) + 1, end + 1) for path in _files_at(read, source, offset)
+        ]
         for source, end in ends.items()
-        for offset in range(starts.get(source, -1) + 1, end + 1)
-        for path in _files_at(read, source, offset)
-    ]
+    }
 
 
 def _file_offsets(text: str | None) -> dict[int, int]:

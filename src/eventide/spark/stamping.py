@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide.operators.bundle import Stamp
+from eventide.operators.operator import StreamOperator
 from eventide.plan.plan import IngestionTime, Input
 from eventide.spark import page, standing
 from eventide.spark.bodies import batches_of
@@ -86,15 +87,20 @@ def passed_on(stage: Stage, pages: list[dict[str, Any]], task: int, was: int | N
             continue
         yield _passing(stage, one, sequence)
         if one["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
-            promise = {str(one["bucket"]): promised(one["counts"], key)}
+            promise = promises_for(key, str(one["bucket"]), one["counts"])
             for label in labels(stage.buckets):
                 yield page.Page(label, page.PROMISE, sequence, one["now"], counts=promise)
 
 
-def promised(counts: Mapping[str, int], key: int) -> int:
-    """As ``Output.promise_of`` has it."""
-    several = any(name.startswith("promise.") for name in counts)
-    return counts.get(f"promise.{key}", MIN) if several else counts["promise"]
+def promises_for(key: int, bucket: str, counts: Mapping[str, int]) -> dict[str, int]:
+    """As ``Output.notes_for`` has it: what a bucket promises of a watermark key, and under ``bucket/key`` of others.
+
+    >>> promises_for(1, "0", {"promise": 5, "promise.0": 5, "promise.1": 7})
+    {'0': 7, '0/0': 5}
+    """
+    several = {name.partition(".")[2]: time for name, time in counts.items() if name.startswith("promise.")}
+    own = several.pop(str(key), MIN) if several else counts["promise"]
+    return {bucket: own} | {f"{bucket}/{other}": time for other, time in several.items()}
 
 
 def least_promise(counts: Mapping[str, int]) -> int:
@@ -126,13 +132,17 @@ def stamped_pages(
 
 
 def letter_pages(stage: Stage, detail: str, now: int, sequence: int, edge: int = 0) -> Iterator[page.Page]:
-    """The pages of a piece that cannot be read: one dead letter, which counts as a row."""
-    operator = stage.operator()
-    letter = operator.letter("bad_row", detail, edge)
-    stamp = replace(operator.stamp(operator.no_rows(edge), now, MIN, edge), rows=letter.height, dead=[letter])
+    """The pages of a piece that cannot be read."""
+    stamp = unreadable_stamp(stage.operator(), detail, now, edge)
     split = split_stamp(stamp, stage.plan.key, stage.buckets, sequence % stage.buckets)
     for label, part in zip(labels(stage.buckets), split, strict=True):
         yield page.Page(label, page.STAMP, sequence, now, page.stamp_to_bytes(part))
+
+
+def unreadable_stamp(operator: StreamOperator, detail: str, now: int, edge: int = 0) -> Stamp:
+    """The stamp of a piece that cannot be read: one dead letter, which counts as a row."""
+    letter = operator.letter("bad_row", detail, edge)
+    return replace(operator.stamp(operator.no_rows(edge), now, MIN, edge), rows=letter.height, dead=[letter])
 
 
 def unstamped(stage: Stage, body: bytes, now: int, watermark: int) -> Stamp:

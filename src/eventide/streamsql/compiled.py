@@ -11,7 +11,7 @@ from sqlglot import exp
 from eventide.plan import Pipeline
 from eventide.streamsql.expressions import column, text_of
 from eventide.streamsql.places import said_at
-from eventide.streamsql.projecting import DIFF, OF_PANES, Projection
+from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 
 
@@ -39,11 +39,21 @@ class Compiled:
 
     @property
     def plain(self) -> bool:
-        """Whether the panes are what the last pipeline gave: nothing renamed, computed or filtered."""
+        """Whether the panes are what the last pipeline gave: nothing computed or filtered, only renamed."""
         if self.projection.where is not None:
             return False
         chosen = self.projection.columns or {}
-        return all(isinstance(one, exp.Column) and one.name == OF_PANES.get(name, name) for name, one in chosen.items())
+        bounds = {name: one for name, one in chosen.items() if name in OF_PANES}
+        others = [one for name, one in chosen.items() if name not in OF_PANES]
+        return all(isinstance(one, exp.Column) and one.name == OF_PANES[name] for name, one in bounds.items()) and all(
+            isinstance(one, exp.Column) and one.name not in INSIDE for one in others
+        )
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Columns that the query calls differently than the panes, and what those call them."""
+        chosen = (self.projection.columns or {}).items()
+        return {name: one.name for name, one in chosen if isinstance(one, exp.Column) and name not in OF_PANES}
 
     @property
     def selectable(self) -> dict[str, exp.Expr] | None:

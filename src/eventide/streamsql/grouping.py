@@ -111,7 +111,8 @@ def _windows(
         return window_of(windowed, names), names.name(given) if isinstance(time, str) else time
     if isinstance(source, Compiled):
         if not source.windowed or not grouping.by_window:
-            raise At(select.args.get("group") or select, errors.windows_not_grouped("The subquery"))
+            at = select.args.get("group") or select
+            raise At(at, errors.windows_not_grouped("The subquery") if source.windowed else join_errors.no_windows())
         return windows.inherit(), "pane.time"
     return windows.global_window(), _only_time(source, table_of(select))
 

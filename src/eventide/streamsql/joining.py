@@ -21,6 +21,7 @@ from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.pairs import SUFFIX, Pairs, is_of_panes
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.projecting import Projection
+from eventide.streamsql.read_columns import narrowed
 from eventide.streamsql.reading import length, number
 from eventide.streamsql.relations import relation
 from eventide.streamsql.rows import Rows
@@ -45,8 +46,9 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
     if not met.equal:
         raise At(join_, join_errors.no_condition(f"{left.called}.id = {right.called}.id"))
     sides = sides.joined_on(met.equal)
-    pushed, behind = _filters(select, sides, how)
     times = _times(select, sides, met)
+    sides = narrowed(sides, select, times)
+    pushed, behind = _filters(select, sides, how)
     pipeline = (_of_windows if left.windowed else _of_rows)(select, join_, sides, met, times, how)
     pairs = Pairs(sides, left.windowed, times, how)
     projection = Projection(pairs.columns(select), together(pairs.placed(one) for one in behind))

@@ -1,0 +1,58 @@
+"""Whole queries into Parquet files, a directory for each batch: the same sink on both sides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+import eventide as ev
+from bench.spark.data import rows_in
+from bench.spark.machine import cpu_seconds
+from bench.spark.queries import Run
+
+AVAILABLE_NOW = "available_now"
+
+
+def run_in_driver(
+    pipeline: ev.Pipeline | Sequence[ev.Pipeline], rows: Any, place: Path, *, trigger: str = AVAILABLE_NOW
+) -> ev.Query:
+    """Run Eventide with state in the driver: panes go to ``out``, the state to ``checkpoint``."""
+    return ev.run(
+        pipeline,
+        rows,
+        panes=ev.sinks.files(place / "out"),
+        checkpoint=place / "checkpoint",
+        trigger=trigger,
+        state="driver",
+    )
+
+
+def run_in_spark(
+    result: DataFrame, place: Path, *, mode: str = "append", trigger: str = AVAILABLE_NOW
+) -> StreamingQuery:
+    """Run Spark's own operators, with ``foreachBatch`` into the same places."""
+
+    def write(batch: DataFrame, number: int) -> None:
+        batch.write.mode("overwrite").parquet(str(place / "out" / f"batch={number}"))
+
+    writer = result.writeStream.foreachBatch(write).outputMode(mode)
+    writer = writer.option("checkpointLocation", str(place / "checkpoint"))
+    if trigger != AVAILABLE_NOW:
+        return writer.trigger(processingTime=trigger).start()
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def timed(run: Callable[[], StreamingQuery], place: Path) -> Run:
+    """Run a query to its end, from its start on the clock."""
+    begin, used = time.perf_counter(), cpu_seconds()
+    query = run()
+    seconds, used = time.perf_counter() - begin, cpu_seconds() - used
+    batches = [one["durationMs"]["triggerExecution"] / 1000 for one in query.recentProgress if one["numInputRows"]]
+    return Run(seconds, used, tuple(batches), rows_in(place / "out"))
