@@ -7,7 +7,8 @@ from threading import Barrier, Thread
 
 import pytest
 
-from eventide.spark.storage import Storage, check_exclusive, read_text
+from eventide.spark.checkpoint_storage import check_exclusive
+from eventide.spark.storage import Storage, read_text
 
 Open = Callable[[], Storage]
 

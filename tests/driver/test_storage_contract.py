@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import eventide as ev
-from eventide.spark.checkpoint_storage import record_storage, storage_of
+from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
 from eventide.spark.object_storage import FsspecStorage, ObstoreStorage, object_storage
-from eventide.spark.storage import LocalStorage, check_exclusive
+from eventide.spark.storage import LocalStorage
 from tests.driver.storage_contract import *  # noqa: F403
 from tests.driver.stores import opened
 
@@ -103,13 +103,14 @@ def test_a_put_whose_answer_was_lost_has_created_the_object() -> None:
     assert not ObstoreStorage(store).create("a/1", [b"other"])
 
 
+def _no_links(source: object, target: object) -> None:
+    raise OSError(errno.EPERM, "Operation not permitted")
+
+
 def test_a_disk_without_hard_links_is_rejected_or_needs_a_single_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_links(source: object, target: object) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "link", _no_links)
     with pytest.raises(ev.PlanError, match=r"run\(single_writer=True\)"):
         check_exclusive(LocalStorage(tmp_path))
     storage = LocalStorage(tmp_path, single_writer=True)
@@ -144,6 +145,15 @@ def test_records_of_several_queries_share_a_store_and_are_found_again(tmp_path: 
     first, second = (record_storage(LocalStorage(tmp_path / name), store) for name in "ab")
     assert first.create("eventide/commits/0", [b"first"]) and second.create("eventide/commits/0", [b"second"])
     assert record_storage(LocalStorage(tmp_path / "a"), store).read("eventide/commits/0") == b"first"
+
+
+def test_a_checkpoint_whose_own_store_overwrites_can_have_its_records_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", _no_links)
+    store = pytest.importorskip("obstore.store").MemoryStore()
+    assert record_storage(LocalStorage(tmp_path), store).create("eventide/commits/0", [b"first"])
+    assert record_storage(LocalStorage(tmp_path), store).read("eventide/commits/0") == b"first"
 
 
 def test_a_query_that_is_started_without_its_store_is_rejected(tmp_path: Path) -> None:

@@ -19,9 +19,10 @@ def viewfs(spark: SparkSession, place: Path) -> Iterator[str]:
     """Give the address of a directory under another scheme: Hadoop has a file system that is a view of others."""
     name = f"view{uuid.uuid4().hex}"
     setting = f"fs.viewfs.mounttable.{name}.link./data"
-    spark.conf.set(setting, place.as_uri())
+    settings = spark.sparkContext._jsc.hadoopConfiguration()  # those of all sessions
+    settings.set(setting, place.as_uri())
     yield f"viewfs://{name}/data"
-    spark.conf.unset(setting)
+    settings.unset(setting)
 
 
 @pytest.fixture(scope="session")

@@ -85,7 +85,7 @@ def test_a_command_is_applied_and_its_effect_is_reported(stream: Stream, spark: 
 
 def test_the_command_line_speaks_to_a_query_elsewhere(stream: Stream, spark: SparkSession) -> None:
     missing = typed("control", stream.checkpoint, "drain")
-    assert missing.exit_code == 2 and "is not the checkpoint" in missing.stderr
+    assert missing.exit_code == 2 and "is not the checkpoint" in missing.stderr, missing.output
     stream.put(rows(10, 20)).run(WINDOWS)
     sent = typed("control", stream.checkpoint, "drain", "--no-wait")
     assert sent.exit_code == 0, sent.output

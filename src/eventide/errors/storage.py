@@ -15,6 +15,11 @@ def not_exclusive(location: str) -> PlanError:
     )
 
 
+def unreachable(address: str, reason: str) -> PlanError:
+    """A file system that Spark cannot open."""
+    return PlanError(f"Spark cannot open the file system of {address!r}: {reason}")
+
+
 def unknown_store(store: object) -> PlanError:
     """Something that is not a store."""
     return PlanError(

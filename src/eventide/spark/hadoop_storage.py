@@ -35,10 +35,14 @@ class HadoopStorage:
     """A directory of a Hadoop file system, with the settings and credentials of a session."""
 
     def __init__(self, address: str, spark: SparkSession, *, single_writer: bool = False) -> None:
+        from py4j.protocol import Py4JJavaError
+
         self._java, settings = hadoop(spark)
-        fs = self._java.org.apache.hadoop.fs
-        root = fs.Path(address)
-        self._files = root.getFileSystem(settings)
+        root = self._java.org.apache.hadoop.fs.Path(address)
+        try:
+            self._files = root.getFileSystem(settings)
+        except Py4JJavaError as cause:
+            raise errors.unreachable(address, cause.java_exception.toString()) from cause
         self._location = str(self._files.makeQualified(root).toString()).rstrip("/")
         scheme = self._files.getUri().getScheme()
         self._conditional = bool(self._files.hasPathCapability(root, _CONDITIONAL))

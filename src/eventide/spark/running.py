@@ -13,7 +13,7 @@ from eventide.errors import spark as errors
 from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
 from eventide.spark.addresses import local_path
-from eventide.spark.checkpoint_storage import record_storage, storage_of
+from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control
 from eventide.spark.drained import check_not_drained
@@ -37,7 +37,6 @@ from eventide.spark.repair import repaired_in
 from eventide.spark.run_outputs import OnBatch, RunOutputs
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
-from eventide.spark.storage import check_exclusive
 from eventide.time import duration
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ import errno
 import os
 import uuid
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Protocol
 
 from eventide.errors import storage as errors
@@ -23,7 +21,6 @@ RECORDS = "eventide/commits"
 
 _HIDDEN = (".", "_")  # first characters of names that are not listed: incomplete files, and markers
 
-_WRITERS = 4  # that create the same name, in the test of a store
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
@@ -200,27 +197,6 @@ def visible(paths: Iterable[str]) -> list[str]:
     """Return the names at the ends of paths, without hidden names."""
     names = [path.rstrip("/").rpartition("/")[2] for path in paths]
     return [name for name in names if name and not name.startswith(_HIDDEN)]
-
-
-def check_exclusive(storage: Storage) -> None:
-    """Reject a store in which several writers create a name, at the same time or one after the other.
-
-    Two drivers of one checkpoint could both write a batch there. A store that looks before it writes is noticed only
-    if the writers meet, so this is a test and no proof.
-    """
-    name, barrier = f"eventide/_probe.{uuid.uuid4().hex}", Barrier(_WRITERS)
-
-    def write(number: int) -> bool:
-        barrier.wait()
-        return storage.create(name, [bytes([number])])
-
-    try:
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            winners = [number for number, created in enumerate(pool.map(write, range(_WRITERS))) if created]
-        if len(winners) != 1 or storage.create(name, [b"again"]) or storage.read(name) != bytes(winners):
-            raise errors.not_exclusive(storage.location)
-    finally:
-        storage.delete([name])
 
 
 def _joined(pieces: Sequence[bytes], limit: int = 1 << 20) -> Iterable[bytes]:

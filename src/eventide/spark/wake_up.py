@@ -94,7 +94,7 @@ class WakeUp:
         return self._closed or self._deadline is not None
 
     def _wake(self) -> None:
-        self._storage.create(f"{self._folder}/{PREFIX}{uuid.uuid4().hex}", [b""])  # Spark reads a name only once
+        self._storage.replace(f"{self._folder}/{PREFIX}{uuid.uuid4().hex}", b"")  # Spark reads a name only once
 
 
 def is_wake_up(name: str) -> bool:
