@@ -95,13 +95,14 @@ def _in_a_process(who: str, name: str) -> dict[str, Any]:
 
 def _measure(who: str, name: str) -> dict[str, Any]:
     from bench.spark.queries import in_memory_state, plain_session, scratch, start_session, stream
+    from bench.spark.sinks import batch_seconds
 
     size = SIZES[name]
     spark = plain_session() if size.plain else start_session()
     files = data.batches(size.rows, 1_000, size.batches)
     with scratch("batch-cost") as place, in_memory_state(spark) if who == "spark_in_memory" else nullcontext():
         query = (_run_eventide if who == "eventide" else _run_spark)(stream(spark, files), place)
-        times = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]]
+        times = [1000 * seconds for seconds in batch_seconds(query)]
         late = list((place / "checkpoint/eventide/late").glob("*/*.parquet"))
         return {
             "median": statistics.median(times[size.warm_up :]),

@@ -157,7 +157,9 @@ def _answer(place: str, act: str) -> dict[str, Any]:
     if act == "start":
         _queries[place] = _start(Path(place))
     else:
-        _queries.pop(place).stop()
+        query = _queries.pop(place)
+        query.processAllAvailable()  # Spark fills the log with errors if it stops within a batch
+        query.stop()
     return {}
 
 
@@ -175,7 +177,7 @@ def _start(place: Path) -> Any:
     if sys.argv[1] == "eventide":
         windows = ev.stream(time="ts", key="key", watermark=ev.lag(f"{LAG * 1000:.0f} milliseconds"))
         pipeline = windows.window(ev.tumbling(f"{WINDOW} second")).agg(n=ev.count())
-        return run_in_driver(pipeline, rows, place, trigger="0 seconds")
+        return run_in_driver(pipeline, rows, place, trigger="0 seconds").spark
     windowed = rows.withWatermark("ts", f"{LAG * 1000:.0f} milliseconds")
     groups = windowed.groupBy(F.window("ts", f"{WINDOW} second").alias("window"), "key")
     with in_memory_state(spark) if sys.argv[1] == "spark_in_memory" else nullcontext():

@@ -19,10 +19,11 @@ from bench.nexmark.events import BATCH, BATCHES, relation
 from bench.nexmark.queries import LAG, QUERIES, RANKS, Query
 from bench.spark import data, settings
 from bench.spark.contestant import Answer, ContestantProcess, answer_requests
-from bench.spark.machine import Watch
+from bench.spark.machine import Watch, cpu_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 ROUNDS = min(settings.ROUNDS, 4)
 # Spark keeps its state in RocksDB or in the JVM's heap; the faster of the two is the peer.
@@ -48,6 +49,7 @@ def _line(name: str, contestants: dict[str, ContestantProcess]) -> Line:
                 print(f"{name}, {who}, round {number}: {runs[who][-1]}", file=sys.stderr, flush=True)
     best = {who: min(run["seconds"] for run in answers[1:]) for who, answers in runs.items()}
     peer = min(CONTESTANTS[1:], key=lambda who: best[who])
+    cpu = {who: min(run["cpu"] for run in answers[1:]) for who, answers in runs.items()}
     return Line(
         name,
         round(best["eventide"], 2),
@@ -60,6 +62,9 @@ def _line(name: str, contestants: dict[str, ContestantProcess]) -> Line:
         {
             "peer_rocksdb": round(best["spark"], 2),
             "peer_in_memory": round(best["spark_in_memory"], 2),
+            "cpu_s": cpu["eventide"],
+            "peer_cpu_s": cpu[peer],
+            "cpu_ratio": round(cpu[peer] / cpu["eventide"], 3),
             "median_batch": round(min(run["median_batch"] for run in runs["eventide"][1:]), 3),
             "peer_median_batch": round(min(run["median_batch"] for run in runs[peer][1:]), 3),
             "rows_compared": runs["eventide"][0]["rows"],
@@ -84,17 +89,19 @@ def wanted(name: str) -> pl.DataFrame:
 
 def _run(who: str, name: str) -> Answer:
     from bench.spark.queries import in_memory_state, scratch, start_session
+    from bench.spark.sinks import batch_seconds
 
     spark, query = start_session(), QUERIES[name]
     with scratch("nexmark") as place, in_memory_state(spark) if who == "spark_in_memory" else nullcontext():
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), cpu_seconds()
         tables = {relation: _stream(spark, relation) for relation in query.inputs}
-        progress = (_run_eventide if who == "eventide" else _run_spark)(name, tables, place)
-        seconds = time.perf_counter() - begin
+        query_run = (_run_eventide if who == "eventide" else _run_spark)(name, tables, place)
+        seconds, used = time.perf_counter() - begin, cpu_seconds() - used
         compared = _compared(name, place / "out")
-    batches = [one["durationMs"]["triggerExecution"] / 1000 for one in progress if one["numInputRows"]]
+    batches = batch_seconds(query_run)
     return {
         "seconds": round(seconds, 3),
+        "cpu": round(used, 2),
         "median_batch": statistics.median(batches[1:]),
         "equal": compared.equal,
         "rows": compared.rows,
@@ -112,7 +119,7 @@ def _stream(spark: SparkSession, name: str) -> DataFrame:
     return reader.parquet(str(files(name)))
 
 
-def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> Sequence[Any]:
+def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> StreamingQuery:
     from pyspark.sql import functions as F  # noqa: N812
 
     from bench.spark.sinks import run_in_driver
@@ -123,20 +130,20 @@ def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> Seque
     if query.columns_read:
         rows = [table.select(*columns) for table, columns in zip(rows, query.columns_read, strict=True)]
     running = run_in_driver(query.pipelines, rows if len(rows) > 1 else rows[0], place)
-    return list(running.spark.recentProgress)
+    return running.spark
 
 
-def _run_spark(name: str, tables: dict[str, DataFrame], place: Path) -> Sequence[Any]:
+def _run_spark(name: str, tables: dict[str, DataFrame], place: Path) -> StreamingQuery:
     from bench.spark.sinks import run_in_spark
 
     watched = {name: table.withWatermark("dateTime", LAG) for name, table in tables.items()}
     result = _SPARK[name](watched)
     if QUERIES[name].updates:  # Spark's file sink takes none
-        return list(run_in_spark(result, place, mode="update").recentProgress)
+        return run_in_spark(result, place, mode="update")
     writer = result.writeStream.format("parquet").option("path", str(place / "out")).trigger(availableNow=True)
     running = writer.option("checkpointLocation", str(place / "checkpoint")).start()
     running.awaitTermination()
-    return list(running.recentProgress)
+    return running
 
 
 def _q5(tables: dict[str, DataFrame]) -> DataFrame:

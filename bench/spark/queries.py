@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -47,6 +49,7 @@ def start_session() -> SparkSession:
 def plain_session() -> SparkSession:
     """A session in which nothing is configured but what a laptop's default would be: cores, memory, and quiet logs."""
     use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
     spark = SparkSession.builder.master(f"local[{CORES}]").config("spark.driver.memory", MEMORY).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark

@@ -54,5 +54,11 @@ def timed(run: Callable[[], StreamingQuery], place: Path) -> Run:
     begin, used = time.perf_counter(), cpu_seconds()
     query = run()
     seconds, used = time.perf_counter() - begin, cpu_seconds() - used
-    batches = [one["durationMs"]["triggerExecution"] / 1000 for one in query.recentProgress if one["numInputRows"]]
-    return Run(seconds, used, tuple(batches), rows_in(place / "out"))
+    return Run(seconds, used, tuple(batch_seconds(query)), rows_in(place / "out"))
+
+
+def batch_seconds(query: StreamingQuery) -> list[float]:
+    """Return the seconds of each batch with rows. Where the driver reads files by itself, Spark counts no rows."""
+    batches = [one for one in query.recentProgress if "addBatch" in one["durationMs"]]
+    with_rows = [one for one in batches if one["numInputRows"]] or batches
+    return [one["durationMs"]["triggerExecution"] / 1000 for one in with_rows]

@@ -54,15 +54,14 @@ def small_batches() -> Line:
 def _run(keys: int) -> Answer:
     import eventide as ev
     from bench.spark.queries import scratch, start_session, stream
-    from bench.spark.sinks import run_in_driver
+    from bench.spark.sinks import batch_seconds, run_in_driver
 
     windows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.tumbling("1 hour"))
     early = windows.trigger(ev.after_watermark(early=ev.each(), late=ev.each())).retracting()
     files = data.open_keys(scaled(keys), BATCHES, BATCH)
     with scratch("small-batches") as place:
         query = run_in_driver(early.agg(n=ev.count()), stream(start_session(), files), place)
-        times = [one["durationMs"]["triggerExecution"] for one in query.spark.recentProgress if one["numInputRows"]]
-        small = times[-COUNTED:]
+        small = [1000 * seconds for seconds in batch_seconds(query.spark)[-COUNTED:]]
         # A mean as well: what a batch leaves to a later one must be paid for, too.
         return {
             "mean": statistics.mean(small),
