@@ -156,9 +156,7 @@ class Digits:
         two = pl.lit(2.0)
         number = whole.cast(pl.Float64) * two.pow(half) * two.pow(exponent - half)
         high, low, nan = (pl.col(name) > 0 for name in self.digits[:3])
-        infinite = (
-            pl.when(nan | (high & low)).then(float("nan")).when(high).then(float("inf")).otherwise(float("-inf"))
-        )
+        infinite = pl.when(nan | (high & low)).then(float("nan")).when(high).then(float("inf")).otherwise(float("-inf"))
         return (
             pl.when(place == BEYOND)
             .then(infinite)
@@ -208,4 +206,3 @@ def _places(size: Floats) -> npt.NDArray[np.int16]:
     places = (exponents + _SHIFT) // WIDTH
     places = np.where(size == 0, NOTHING, places)
     return np.where(np.isfinite(size), places, BEYOND).astype(np.int16)
-
