@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ _SHIFT = 10  # places begin at 2**-10, so that values around 1 lie in one place
 NOTHING = -1000  # the place of zero, which is in no place
 BEYOND = 1000  # the place of infinities and NaN: its digits count +inf, -inf and NaN
 _SCALE = 2.0**WIDTH
+_BLOCK = 16_384  # rows that are cut together
 
 
 @dataclass(frozen=True)
@@ -45,43 +45,73 @@ class Digits:
         """The columns of digits."""
         return [f"{self.name}.{i}" for i in range(self.count)]
 
-    def of(self, values: pl.Series, *more: Floats) -> dict[str, pl.Series]:
+    def of(self, values: pl.Series, more: Floats | None = None) -> dict[str, pl.Series]:
         """The columns of single values; ``more`` are small parts to be added to them, in the same places."""
-        nulls = values.is_null() if values.null_count() else None
-        array = (values.fill_null(0.0) if nulls is not None else values).to_numpy()
-        size = np.abs(array)
-        place = _common_place(size)
-        if place is None:
-            places = _places(size)
-            finite = places != BEYOND
-            digits = self._cut(np.where(finite, array, 0.0), np.where(finite, places, 0), more)
-            if not finite.all():
-                counts = (array == np.inf, array == -np.inf, np.isnan(array))
-                digits[:3] = [digit + count for digit, count in zip(digits, counts, strict=False)]
+        nulls = values.null_count() > 0
+        array = (values.fill_null(0.0) if nulls else values).to_numpy()
+        place = _highest_place(values)
+        digits = None if place is None else self._cut(array, 0 if place == NOTHING else place, more)
+        if place is not None and digits is not None and place != NOTHING:
+            filled = np.count_nonzero(array)
+            # A value that lies below the place has no highest digit.
+            if digits[0] is None or np.count_nonzero(digits[0]) != filled:
+                digits = None
+        if place is None or digits is None:
+            places = _places(np.abs(array))
+            digits = self._cut_apart(array, places, more)
+            column = pl.Series(self.place, places)
+        elif place != NOTHING and filled < len(array):
+            column = pl.Series(self.place, np.where(array != 0, np.int16(place), np.int16(NOTHING)))
         else:
-            places = np.full(len(array), place, np.int16)
-            if place != NOTHING and not size.all():
-                places[size == 0] = NOTHING
-            digits = self._cut(array, place if place != NOTHING else 0, more)
-        column = pl.Series(self.place, places, dtype=pl.Int16)
-        if nulls is not None:
-            column = column.to_frame().select(pl.when(~nulls).then(self.place)).to_series()
+            column = pl.repeat(place, len(array), dtype=pl.Int16, eager=True).alias(self.place)
+        if nulls:
+            column = pl.select(pl.when(values.is_not_null()).then(column).alias(self.place)).to_series()
         return {self.place: column} | {
-            name: pl.Series(name, digit) for name, digit in zip(self.digits, digits, strict=True)
+            name: pl.zeros(len(array), pl.Int8, eager=True).alias(name) if digit is None else pl.Series(name, digit)
+            for name, digit in zip(self.digits, digits, strict=True)
         }
 
-    def _cut(self, values: Floats, places: Any, more: Sequence[Floats]) -> list[Floats]:
-        """The digits of values from given places down. They are whole numbers, as floats: faster to add."""
-        found = []
-        rests = [_scaled(part, _SHIFT - WIDTH * places) for part in (values, *more)]
+    def _cut(self, values: Floats, place: int, more: Floats | None) -> list[Floats | None]:
+        """The digits of values from one place down: whole numbers in floats, None where all are zero.
+
+        Block by block, so that what is in between stays in the processor's cache.
+        """
+        exponent = _SHIFT - WIDTH * place
+        found: list[Floats | None] = [None] * self.count
+        rests, whole = np.empty((2, _BLOCK)), np.empty(_BLOCK)
+        parts = [values] if more is None else [values, more]
+        for first in range(0, len(values), _BLOCK):
+            for part, rest in zip(parts, rests, strict=False):
+                block = part[first : first + _BLOCK]
+                rest, cut = rest[: len(block)], whole[: len(block)]
+                _scale(block, exponent, rest)
+                for i in range(self.count):
+                    np.trunc(rest, out=cut)
+                    if (digit := found[i]) is None and cut.any():
+                        digit = found[i] = np.zeros(len(values))
+                    if digit is not None:
+                        digit[first : first + _BLOCK] += cut
+                    np.subtract(rest, cut, out=rest)
+                    if not rest.any():
+                        break
+                    np.multiply(rest, _SCALE, out=rest)
+        return found
+
+    def _cut_apart(self, values: Floats, places: npt.NDArray[np.int16], more: Floats | None) -> list[Floats | None]:
+        """The digits of values from the place of each down."""
+        finite = places != BEYOND
+        exponents = _SHIFT - WIDTH * np.where(finite & (places != NOTHING), places, 0).astype(np.int32)
+        parts = [values] if more is None else [values, more]
+        rests = [np.ldexp(np.where(finite, part, 0.0), exponents) for part in parts]
+        found: list[Floats | None] = []
         for _ in range(self.count):
             wholes = [np.trunc(rest) for rest in rests]
-            found.append(wholes[0] if len(wholes) == 1 else np.sum(wholes, axis=0))
-            if len(rests) == 1 and np.array_equal(wholes[0], rests[0]):
-                break
             rests = [(rest - whole) * _SCALE for rest, whole in zip(rests, wholes, strict=True)]
-        zeros = np.zeros(len(values))
-        return [*found, *[zeros] * (self.count - len(found))]
+            found.append(np.sum(wholes, axis=0))
+        if not finite.all():
+            counts = (values == np.inf, values == -np.inf, np.isnan(values))
+            found[:3] = [digit + count for digit, count in zip(found, counts, strict=False)]
+        return found
 
     def spread(self, frame: pl.DataFrame) -> bool:
         """Whether rows have different places, so that digits must be aligned before they are added up."""
@@ -140,11 +170,10 @@ class Digits:
 def common_place(places: pl.Series) -> int | None:
     """The place of all that is not zero, if there is one: nothing needs to be aligned then."""
     low, high = places.min(), places.max()
-    if low == NOTHING != high:
-        low = places.filter(places != NOTHING).min()
     if low is None:
         return NOTHING
-    return int(low) if low == high else None  # type: ignore[arg-type]
+    one = low == high or (low == NOTHING and not ((places != low) & (places != high)).any())
+    return int(high) if one else None  # type: ignore[arg-type]
 
 
 def _moved(digits: Sequence[str], i: int) -> pl.Expr:
@@ -155,27 +184,21 @@ def _moved(digits: Sequence[str], i: int) -> pl.Expr:
     return moved.otherwise(0)
 
 
-def _scaled(values: Floats, exponent: Any) -> Floats:
-    if isinstance(exponent, int) and abs(exponent) < 1000:
-        return values * 2.0**exponent  # exact, and faster
-    scaled: Floats = np.ldexp(values, exponent)
-    return scaled
+def _scale(values: Floats, exponent: int, out: Floats) -> None:
+    if abs(exponent) < 1000:
+        np.multiply(values, 2.0**exponent, out=out)  # exact, and faster
+    else:
+        np.ldexp(values, exponent, out=out)
 
 
-def _common_place(size: Floats) -> int | None:
-    """The place of all values, if they are finite and have one; zeros have any."""
-    if not len(size):
+def _highest_place(values: pl.Series) -> int | None:
+    """The place of the largest value, if all are finite."""
+    low, high = values.min(), values.nan_max()
+    if low is None:
         return NOTHING
-    high = float(size.max())
-    if not np.isfinite(high):
+    if not np.isfinite(low) or not np.isfinite(high):  # type: ignore[arg-type]
         return None
-    if high == 0:
-        return NOTHING
-    low = float(size.min())
-    if low == 0:
-        low = float(np.min(size, where=size > 0, initial=high))
-    first, last = (int(place) for place in _places(np.array([low, high])))
-    return first if first == last else None
+    return int(_places(np.array([max(-float(low), float(high))]))[0])  # type: ignore[arg-type]
 
 
 def _places(size: Floats) -> npt.NDArray[np.int16]:
