@@ -43,6 +43,7 @@ from eventide.state.keys import as_grouped
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Note
 from eventide.windows import Inherit, Sessions
+from eventide.windows.lifetime import is_late
 
 _BEYOND = "out_of_retention", "its window is full, or was closed to make room"
 _OUTLIVED = "out_of_retention", "its window was kept for as long as .retain(time=…) says"
@@ -223,11 +224,11 @@ class WindowedAggregate(Saved):
         rows = rows.with_columns(pl.col(c.TIME).alias(c.AT))
         if c.HELD not in self.bound.columns:
             return rows
-        return rows.with_columns(pl.when(pl.col(c.TIME) >= was).then(pl.col(c.TIME)).alias(c.HOLD))
+        return rows.with_columns(pl.when(~is_late(pl.col(c.TIME), was)).then(pl.col(c.TIME)).alias(c.HOLD))
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> tuple[Stamped, int]:
         """Rows as cells on the axis of time, and how many of them are behind the watermark."""
-        behind = int((rows[c.TIME] < was).sum()) if earliest is not None and earliest < was else 0
+        behind = int(is_late(rows[c.TIME], was).sum()) if earliest is not None and earliest < was else 0
         return self._inner.stamp(self._placed(rows, was), earliest, was), behind
 
     def _by_offset(self, rows: pl.DataFrame, moment: Moment) -> tuple[Stamped, int]:
@@ -300,7 +301,7 @@ class WindowedAggregate(Saved):
     def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
         if self._by_row and self.plan.offset is None:
             return 0
-        late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
+        late = is_late(pl.col(c.TIME), was) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.WAS))
         elsewhere = (outcome.late, outcome.outside, outcome.failed, outcome.beyond)
         return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 

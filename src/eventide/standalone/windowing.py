@@ -15,6 +15,7 @@ from eventide.standalone.policies import FIRES, MOVED, Policies
 from eventide.standalone.progress import Progress
 from eventide.standalone.stores.windows import NAME
 from eventide.triggers.trigger import ADDED
+from eventide.windows.lifetime import is_complete
 
 ADDED_ = ADDED.meta.output_name()
 _TELLING, _EXPIRED, _SAME = "__telling", "__expired", "__same"
@@ -110,7 +111,7 @@ class Windowing:
         windows = pl.concat([entered, self.untouched(others).select(entered.columns)]) if others.height else entered
         windows = after.beside(before.beside(windows, s.WAS_FRONT).drop(s.FLOOR))
         end, expired = pl.col(c.END), pl.col(c.END) <= pl.col(s.FLOOR)
-        filled = (end > pl.col(s.WAS_FRONT)) & (end <= pl.col(s.FRONT))
+        filled = ~is_complete(end, pl.col(s.WAS_FRONT)) & is_complete(end, pl.col(s.FRONT))
         windows = windows.filter((pl.col(ADDED_) > 0) | filled | expired | self._policies.wakes(now))
         telling = ((pl.col(FIRES) | expired) & (pl.col(s.PENDING) > 0)).alias(_TELLING)
         windows = self._policies.evaluated(windows, now).with_columns(telling, expired.alias(_EXPIRED))
