@@ -54,6 +54,19 @@ class TestPolicies:
             ("9:05:00", "9:00:00", "LATE", 2),
         ]
 
+    def test_the_panes_of_a_join_are_numbered_in_each_window(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        for offset, time in enumerate(["9:00:10", "9:00:20", "9:01:30", "9:00:30", "9:01:40"]):
+            orders.add_message(message(offset, time), now=at("9:05:00"))
+        panes = orders.get_result().unnest("pane").select("offset", "timing", "index")
+        assert panes.rows() == [
+            (0, "EARLY", 0),
+            (1, "EARLY", 1),
+            (2, "EARLY", 0),
+            (3, "LATE", 2),
+            (4, "EARLY", 1),
+        ]
+
     def test_several_messages_are_one_step(self, place: Place) -> None:
         orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
         orders.add_message([message(2, "9:00:10"), message(1, "9:00:20")], now=at("9:05:00"))
