@@ -61,6 +61,7 @@ class WindowedAggregate(Saved):
         self.schemas = self._inputs.schemas
         self.schema = schema = self._inputs.schema
         self._floats = [name for name in plan.key if schema[name].is_float()]
+        self._reached: dict[str, pl.Expr] = {}
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
@@ -196,11 +197,27 @@ class WindowedAggregate(Saved):
         if isinstance(plan.window, Inherit) and "diff" in self.schema:
             diff, schema[c.DIFF] = c.DIFF, pl.Int64()
             hidden["__net"] = Net()
+        schema |= self._reach_into_sides(schema)
         if plan.window.axis == "rows":
             hidden[c.HELD] = Held("latest")
         elif plan.output_time != "end":
             hidden[c.HELD] = Held(plan.output_time)
         return bind({**plan.aggregates, **hidden}, schema, time=c.TIME, diff=diff)
+
+    def _reach_into_sides(self, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """Columns of inputs that aggregates over all of them read, as ``input.column``."""
+        if self.plan.sides is None or not self.plan.sides.merged:
+            return {}
+        dotted = {
+            f"{one.name}.{name}": (pl.col(one.name).struct.field(name), dtype)
+            for one, own in zip(self.plan.edges, self.schemas, strict=True)
+            for name, dtype in own.items()
+        }
+        types = {name: dtype for name, (_, dtype) in dotted.items()}
+        columnar = {name: one for name, one in self.plan.aggregates.items() if not one.python}
+        reads = bind(columnar, {**schema, **types}, time=c.TIME).reads if columnar else frozenset()
+        self._reached = {name: reach for name, (reach, _) in dotted.items() if name in reads}
+        return {name: types[name] for name in self._reached}
 
     def _make_inner(self) -> Inner:
         plan = self.plan
@@ -216,7 +233,9 @@ class WindowedAggregate(Saved):
         return FireOften(plan, plan.window, self.bound, self.results)
 
     def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Keys as Spark groups them."""
+        """Keys as Spark groups them, and beside them what aggregates read of their input."""
+        if self._reached:
+            rows = rows.with_columns(reach.alias(name) for name, reach in self._reached.items())
         return as_grouped(rows, self._floats) if self._floats else rows
 
     def _placed(self, rows: pl.DataFrame, was: int) -> pl.DataFrame:
