@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eventide.aggregates import (
         Accumulator,
         Aggregate,
+        MergeAggregate,
         Parts,
         approx_distinct,
         approx_quantile,
@@ -122,6 +123,7 @@ __all__ = [
     "EventideError",
     "JoinWindow",
     "LateRowsWarning",
+    "MergeAggregate",
     "Parts",
     "Pipeline",
     "PlanError",

@@ -29,7 +29,7 @@ def test_a_greatest_length_does_not_starve_early_panes() -> None:
     for seconds in (7, 20, 25, 59):
         panes = early_panes(cut, seconds)
         assert panes == early_panes(plain, seconds)
-        assert len(panes) >= 5
+        assert len(panes) >= 3
 
 
 def test_a_piece_that_is_cut_elsewhere_keeps_the_earliest_deadline() -> None:

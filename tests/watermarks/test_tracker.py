@@ -406,6 +406,17 @@ def test_an_idle_origin_whose_gap_is_skipped_stays_idle():
     assert stream.tracker.metrics().idle_origins == ("a",)
 
 
+def test_rows_without_a_punctuation_keep_their_origin_awake():
+    stream = Stream(punctuated("wm", origin="o", idle_after=us(10)))
+    columns = ("o", "ts", "wm")
+    assert stream.batch(0, [("a", 1, 1), ("b", 1, 100)], columns=columns).time == 1
+    assert stream.batch(8, [("a", 5, None)], columns=columns).time == 1
+    assert stream.batch(12, [("b", 150, 200)], columns=columns).time == 1, "a sent a row four microseconds ago"
+    assert stream.tracker.metrics().idle_origins == ()
+    assert stream.batch(18, [("b", 250, 300)], columns=columns).time == 300
+    assert stream.tracker.metrics().idle_origins == ("a",)
+
+
 def test_with_sequences_declared_watermarks_may_come_out_of_order():
     stream = Stream(punctuated("mark", origin="o", sequence="n"))
     columns = (*SEEN, "mark")

@@ -13,6 +13,7 @@ from eventide.aggregates.extremes import max, max_by, min, min_by
 from eventide.aggregates.functions import fold, reduce
 from eventide.aggregates.histogram import approx_quantile
 from eventide.aggregates.lists import collect, collect_set, sort, top_n, top_n_by_key
+from eventide.aggregates.merge_inputs import MergeAggregate
 from eventide.aggregates.quantiles import median, mode, quantile
 from eventide.aggregates.sketches import approx_distinct
 from eventide.aggregates.spread import std, var
@@ -24,6 +25,7 @@ __all__ = [
     "Aggregate",
     "Bound",
     "Description",
+    "MergeAggregate",
     "OwnPass",
     "Parts",
     "Source",

@@ -347,8 +347,8 @@ def _bundles(rows: Mapping[str, Any]) -> Iterator[dict[str, pl.DataFrame]]:
     inputs = {name: list(_frames(frames)) for name, frames in rows.items()}
     if len({len(frames) for frames in inputs.values()}) > 1:
         raise join_errors.unequal_lengths([len(frames) for frames in inputs.values()])
-    for i in range(max((len(frames) for frames in inputs.values()), default=0)):
-        yield {name: frames[i] for name, frames in inputs.items()}
+    for frames in zip(*inputs.values(), strict=True):
+        yield dict(zip(inputs, frames, strict=True))
 
 
 def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:

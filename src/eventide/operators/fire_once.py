@@ -80,11 +80,12 @@ class FireOnce:
             return store, []
         windows = windows_of(self._kind, pl.Series(slices))
         # A late row's slice can also belong to windows that fired before.
-        due = windows.filter((pl.col(c.END) <= moment.watermark) & (pl.col(c.END) > moment.was))
+        complete = self._plan.lifetime.complete(pl.col(c.END), moment.watermark)
+        due = windows.filter(complete & ~self._plan.lifetime.complete(pl.col(c.END), moment.was))
         if due.is_empty():
             return store, []
         panes = self._merged(store.read(np.unique(due[c.SLICE].to_numpy())), due)
-        needed = windows.filter(pl.col(c.END) > moment.watermark)[c.SLICE].to_numpy()
+        needed = windows.filter(~complete)[c.SLICE].to_numpy()
         return store.drop(np.setdiff1d(slices, needed)), [self._told(panes)]
 
     def _merged(self, parts: list[pl.DataFrame], windows: pl.DataFrame) -> pl.DataFrame:

@@ -153,7 +153,7 @@ class Firing:
         """Whether windows are complete, were so before, and have expired, on whatever axis they lie."""
         end, life = pl.col(c.END), self._lifetime
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
-            complete = (end <= pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
+            complete = life.complete(end, pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
             return panes, complete, pl.lit(False), complete
         if moment.reach is not None:
             panes, was, now = moment.reach.beside(panes), pl.col(c.WAS), pl.col(c.REACHED)

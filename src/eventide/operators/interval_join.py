@@ -36,6 +36,7 @@ from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Note, Trackers
+from eventide.windows.lifetime import is_late
 
 Store = tuple[PaneTable, PaneTable]  # the rows that are kept of each side
 Places = Mapping[int, Positions]  # of rows in a table, by the number of their run
@@ -179,7 +180,7 @@ class IntervalJoin(Saved):
         """The rows of one side, and those of them that are late."""
         parts = [stamp.stamped.rows for stamp in stamps if stamp.edge == edge and stamp.stamped.rows.height]
         rows = pl.concat(parts) if parts else self._sides[edge].nothing
-        late = rows[c.TIME] < was
+        late = is_late(rows[c.TIME], was)
         return (rows.filter(~late), rows.filter(late)) if late.any() else (rows, rows.clear())
 
     def _met(

@@ -42,6 +42,7 @@ from eventide.state.panes import EMPTY, PaneTable
 from eventide.state.small import SmallForm
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import AnyTracker, Note, Trackers, Watermark
+from eventide.windows.lifetime import is_late
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,8 @@ class Processing(Saved):
         rows = [self._rows_of(edge, stamps) for edge in range(len(self.schemas))]
         late = self._none.select(self._own)
         if self.plan.late == "divert":
-            late = pl.concat([frame.filter(pl.col(c.TIME) < was) for frame in rows])
-            rows = [frame.filter(pl.col(c.TIME) >= was) for frame in rows]
+            late = pl.concat([frame.filter(is_late(pl.col(c.TIME), was)) for frame in rows])
+            rows = [frame.filter(~is_late(pl.col(c.TIME), was)) for frame in rows]
         context = self._context(state, tracker, watermark, now)
         passing = self._passing(state.store, notes)
         sent = self._run(context, state, tracker, rows, was, passing)
@@ -241,7 +242,7 @@ class Processing(Saved):
             own = [pl.col(self.plan.edges[edge].name).struct.unnest()]
             own += [pl.col(name) for name in self.plan.key if name not in self.schemas[edge]]
         time = pl.col(c.TIME)
-        return rows.select(*own, time.cast(INSTANT).alias(Processor.TIME), (time < was).alias(Processor.LATE))
+        return rows.select(*own, time.cast(INSTANT).alias(Processor.TIME), is_late(time, was).alias(Processor.LATE))
 
     def _check_keys(self) -> None:
         """A processor finds the key of any input under one name."""
@@ -271,7 +272,7 @@ class Processing(Saved):
         dead = [letters for stamp in stamps for letters in stamp.dead] + rejected
         letters = pl.concat([self._none, *(d.select(*self._own, c.REASON, c.DETAIL) for d in dead)])
         failed = sum(frame.height for frame in rejected)
-        behind = sum(int((frame[c.TIME] < was).sum()) for frame in rows)
+        behind = sum(int(is_late(frame[c.TIME], was).sum()) for frame in rows)
         sent = dict(state.store.sent)
         emitted = pl.concat([pl.DataFrame(schema=dict(plan.output)), *context.emitted])
         return Output(
@@ -286,7 +287,7 @@ class Processing(Saved):
                 late=late.height,
                 dead=dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()),
                 panes={rows_out.ON_TIME: emitted.height} if emitted.height else {},
-                refined=behind - sum(int((frame[c.TIME] < was).sum()) for frame in rejected),
+                refined=behind - sum(int(is_late(frame[c.TIME], was).sum()) for frame in rejected),
             ),
             open_panes=state.store.keyed.height + state.store.timers.height,
             promises=sent,

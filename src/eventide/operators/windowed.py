@@ -44,6 +44,7 @@ from eventide.state.keys import as_grouped
 from eventide.time import MAX, MIN, earliest, format_instant
 from eventide.watermarks import Note
 from eventide.windows import Inherit, Sessions
+from eventide.windows.lifetime import is_late
 
 _BEYOND = "out_of_retention", "its window is full, or was closed to make room"
 _OUTLIVED = "out_of_retention", "its window was kept for as long as .retain(time=…) says"
@@ -61,6 +62,7 @@ class WindowedAggregate(Saved):
         self.schemas = self._inputs.schemas
         self.schema = schema = self._inputs.schema
         self._floats = [name for name in plan.key if schema[name].is_float()]
+        self._reached: dict[str, pl.Expr] = {}
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
@@ -221,11 +223,27 @@ class WindowedAggregate(Saved):
         if isinstance(plan.window, Inherit) and "diff" in self.schema:
             diff, schema[c.DIFF] = c.DIFF, pl.Int64()
             hidden["__net"] = Net()
+        schema |= self._reach_into_sides(schema)
         if plan.window.axis == "rows":
             hidden[c.HELD] = Held("latest")
         elif plan.output_time != "end":
             hidden[c.HELD] = Held(plan.output_time)
         return bind({**plan.aggregates, **hidden}, schema, time=c.TIME, diff=diff)
+
+    def _reach_into_sides(self, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """Columns of inputs that aggregates over all of them read, as ``input.column``."""
+        if self.plan.sides is None or not self.plan.sides.merged:
+            return {}
+        dotted = {
+            f"{one.name}.{name}": (pl.col(one.name).struct.field(name), dtype)
+            for one, own in zip(self.plan.edges, self.schemas, strict=True)
+            for name, dtype in own.items()
+        }
+        types = {name: dtype for name, (_, dtype) in dotted.items()}
+        columnar = {name: one for name, one in self.plan.aggregates.items() if not one.python}
+        reads = bind(columnar, {**schema, **types}, time=c.TIME).reads if columnar else frozenset()
+        self._reached = {name: reach for name, (reach, _) in dotted.items() if name in reads}
+        return {name: types[name] for name in self._reached}
 
     def _make_inner(self) -> Inner:
         plan = self.plan
@@ -241,7 +259,9 @@ class WindowedAggregate(Saved):
         return FireOften(plan, plan.window, self.bound, self.results)
 
     def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Keys as Spark groups them."""
+        """Keys as Spark groups them, and beside them what aggregates read of their input."""
+        if self._reached:
+            rows = rows.with_columns(reach.alias(name) for name, reach in self._reached.items())
         return as_grouped(rows, self._floats) if self._floats else rows
 
     def _placed(self, rows: pl.DataFrame, was: int) -> pl.DataFrame:
@@ -249,11 +269,11 @@ class WindowedAggregate(Saved):
         rows = rows.with_columns(pl.col(c.TIME).alias(c.AT))
         if c.HELD not in self.bound.columns:
             return rows
-        return rows.with_columns(pl.when(pl.col(c.TIME) >= was).then(pl.col(c.TIME)).alias(c.HOLD))
+        return rows.with_columns(pl.when(~is_late(pl.col(c.TIME), was)).then(pl.col(c.TIME)).alias(c.HOLD))
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> tuple[Stamped, int]:
         """Rows as cells on the axis of time, and how many of them are behind the watermark."""
-        behind = int((rows[c.TIME] < was).sum()) if earliest is not None and earliest < was else 0
+        behind = int(is_late(rows[c.TIME], was).sum()) if earliest is not None and earliest < was else 0
         return self._inner.stamp(self._placed(rows, was), earliest, was), behind
 
     def _by_offset(self, rows: pl.DataFrame, moment: Moment) -> tuple[Stamped, int]:
@@ -326,7 +346,7 @@ class WindowedAggregate(Saved):
     def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
         if self._by_row and self.plan.offset is None:
             return 0
-        late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
+        late = is_late(pl.col(c.TIME), was) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.WAS))
         elsewhere = (outcome.late, outcome.outside, outcome.failed, outcome.beyond)
         return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 

@@ -59,7 +59,8 @@ def _windowed(plan: Plan) -> list[tuple[str, str]]:
         *([] if plan.retention is None else [("retention", plan.retention.describe())]),
         ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
-        *(_aggregates(plan) if plan.sides is None else [("gives", plan.sides.describe())]),
+        *([] if plan.sides is None else [("gives", plan.sides.describe())]),
+        *(_aggregates(plan) if plan.sides is None or plan.sides.merged else []),
         ("state", _LAYOUTS[plan.layout] + ("; rows come to it one by one" if plan.ships_rows else "")),
         *losses(_losses(plan)),
     ]

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from eventide.aggregates.merge_inputs import SIDE
 from eventide.errors import testing as errors
 from eventide.local.query import Frame, as_frame
-from eventide.plan.combining import SIDE
 from eventide.testing.day import Day
 from eventide.testing.rows import RowReader
 from eventide.testing.shapes import Row, Shape
