@@ -218,10 +218,8 @@ def test_a_column_keeps_its_name_when_the_one_that_it_would_hide_is_not_read() -
 
 
 def test_a_query_of_a_join_says_which_columns_a_star_means() -> None:
-    inner = (
-        "SELECT * FROM listed JOIN (SELECT *, bid AS price, 'x' AS note FROM bids) AS r ON id = auction AND at - ts < "
-    )
-    inner += "INTERVAL '1' MINUTE AND at >= ts"
+    bids = "(SELECT *, bid AS price, 'x' AS note FROM bids) AS r"
+    inner = f"SELECT * FROM {MET.replace('JOIN bids', f'JOIN {bids}')}"
     query = f"SELECT auction, MAX(bid) AS best FROM TUMBLE(({inner}), DESCRIPTOR(ts), '1' MINUTE) GROUP BY auction"
     found = compiled(statements(f"{BOTH} {query}"), {"listed": tuple(LISTED.columns), "bids": tuple(BIDS.columns)})
     left, right = (found.inputs[name].of_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))

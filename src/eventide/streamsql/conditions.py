@@ -92,13 +92,10 @@ class Sides:
     def filtered(self, where: Sequence[Sequence[exp.Expr]], at: exp.Expr | None) -> Sides:
         """With the rows of each side for which its conditions hold."""
         left, right = (
-            replace(s, rows=s.rows.filtered(together(w), at)) for s, w in zip(self._both, where, strict=True)
+            replace(side, rows=side.rows.filtered(together(conditions), at))
+            for side, conditions in zip((self.left, self.right), where, strict=True)
         )
         return replace(self, left=left, right=right)
-
-    @property
-    def _both(self) -> tuple[Side, Side]:
-        return self.left, self.right
 
     def find(self, node: exp.Column) -> tuple[int, str]:
         """The side and the name of a column."""
