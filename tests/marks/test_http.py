@@ -126,7 +126,7 @@ def test_marks_leases_and_groups_travel(store: RemoteStore) -> None:
     lease = store.acquire("orders", "here", 2_000_000)
     assert lease is not None
     assert store.leases() == [lease]
-    mark = Mark(1, 5, 7, {0: 0, 1: 0}, 1_000_000)
+    mark = Mark(1, -5, 7, {0: 0, 1: 0}, 1_000_000)
     store.put_mark(lease, mark, forget=[("till", 5)])
     assert store.last_mark("orders") == mark
     assert store.marks("orders", limit=5) == [mark]

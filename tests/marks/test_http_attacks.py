@@ -287,13 +287,13 @@ def test_events_of_a_transaction_lie_in_the_key_space(store: RemoteStore, point:
     assert sum(store.commit(seat, transaction.id).values()) == 1
 
 
-def test_negative_times_and_empty_names_are_rejected(store: RemoteStore) -> None:
+def test_times_that_are_none_and_empty_names_are_rejected(store: RemoteStore) -> None:
     seat = seated(store)
     lease = store.acquire("orders", "here", store.now() + 60_000_000)
     assert lease is not None
     for call, said in (
-        (lambda: store.append(seat, 1, [], note=-1), "note"),
-        (lambda: store.note(seat, -1, {}), "time"),
+        (lambda: store.append(seat, 1, [], note=-(2**63)), "not an instant"),
+        (lambda: store.note(seat, -(2**63), {}), "not an instant"),
         (lambda: store.begin(seat, timeout=-1), "timeout"),
         (lambda: store.beat("here", -1), "until"),
         (lambda: store.create_stream("", CONFIG), "name"),
@@ -303,7 +303,7 @@ def test_negative_times_and_empty_names_are_rejected(store: RemoteStore) -> None
         (lambda: store.put_group("orders", "", 0, b""), "name"),
         (lambda: store.append(seat._replace(writer=""), 1, []), "seat"),
         (lambda: store.put_mark(lease, Mark(1, 7, 5, {0: 0}, 1)), "is no mark"),
-        (lambda: store.put_mark(lease, Mark(1, -7, 5, {0: 0}, 1)), "is no mark"),
+        (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: 0}, -1)), "is no mark"),
         (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: -1}, 1)), "is no mark"),
     ):
         with pytest.raises(PlanError, match=said):

@@ -200,7 +200,7 @@ STORED = """
 def test_a_join_stores_only_the_columns_that_the_query_reads() -> None:
     found = compiled(statements(f"{BOTH} {STORED}"), {"listed": tuple(LISTED.columns), "bids": tuple(BIDS.columns)})
     left, right = (found.inputs[name].of_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
-    assert sorted(left.columns) == ["id", "price", "ts"]
+    assert sorted(left.columns) == ["id", "ts"]  # the price is compared before the join
     assert sorted(right.columns) == ["at", "auction", "bid", "price"]
     assert sorted(sold(STORED).drop("diff").rows()) == [(1, 8), (1, 9)]
 
@@ -215,3 +215,16 @@ def test_a_column_keeps_its_name_when_the_one_that_it_would_hide_is_not_read() -
         (1, 5, 80),
         (2, 6, 90),
     ]
+
+
+def test_a_query_of_a_join_says_which_columns_a_star_means() -> None:
+    bids = "(SELECT *, bid AS price, 'x' AS note FROM bids) AS r"
+    inner = f"SELECT * FROM {MET.replace('JOIN bids', f'JOIN {bids}')}"
+    query = f"SELECT auction, MAX(bid) AS best FROM TUMBLE(({inner}), DESCRIPTOR(ts), '1' MINUTE) GROUP BY auction"
+    found = compiled(statements(f"{BOTH} {query}"), {"listed": tuple(LISTED.columns), "bids": tuple(BIDS.columns)})
+    left, right = (found.inputs[name].of_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
+    assert sorted(left.columns) == ["id", "price", "ts"]  # the price stays: it decides the name of the other one
+    assert sorted(right.columns) == ["at", "auction", "bid", "price"]
+    assert sorted(sold(query).drop("diff").rows()) == [(1, 8), (2, 9)]
+    both = query.replace("MAX(bid) AS best", "MAX(price_right) AS best, MIN(price) AS asked")
+    assert sorted(sold(both).drop("diff").rows()) == [(1, 8, 5), (2, 9, 6)]

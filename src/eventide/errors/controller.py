@@ -165,7 +165,7 @@ def not_events(stream: str, cause: object) -> PlanError:
 
 def impossible_mark(mark: object) -> PlanError:
     """A mark that ends before it begins."""
-    return PlanError(f"{mark} is no mark: number is from 1, times and offsets from 0, upper not below lower.")
+    return PlanError(f"{mark} is no mark: upper is not below lower, and its clock and its offsets are from 0.")
 
 
 def certificate_without_key() -> PlanError:

@@ -78,7 +78,8 @@ class PageWriter:
             def rows(output: str, depth: int) -> SinkBatch | None:
                 if page.at_depth(output, self._applied.stages[depth].depth) not in kinds:
                     return None
-                return SinkBatch(self._applied.rows(output, pages, depth), pages.sparkSession)
+                # A page exists only for rows, so a sink needs no job to find out whether there are some.
+                return SinkBatch(self._applied.rows(output, pages, depth), pages.sparkSession, has_rows=True)
 
             self._outputs.write(batch_id, rows)
             self._advance(headers)

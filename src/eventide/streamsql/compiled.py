@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -14,13 +15,16 @@ from eventide.streamsql.places import said_at
 from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
 from eventide.streamsql.rows import Rows
 
+if TYPE_CHECKING:
+    from eventide.streamsql.read_columns import ReadColumns
+
 
 @dataclass(frozen=True)
 class Compiled:
     """``inputs`` are those of the first pipeline, by their names. ``notes`` are for EXPLAIN.
 
     ``columns`` are those of the last pipeline's result that have a name of their own, where they are known. ``united``
-    is the place of the UNION ALL whose parts are the inputs.
+    is the place of the UNION ALL whose parts are the inputs. ``read`` are the columns that a join reads.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -30,6 +34,11 @@ class Compiled:
     windowed: bool
     notes: tuple[str, ...] = ()
     united: exp.Expr | None = None
+    read: ReadColumns | None = None
+
+    def reading(self, names: set[str]) -> Compiled:
+        """The same for a query that reads only some columns of the result: a join then stores fewer columns."""
+        return self if self.read is None else replace(self, inputs=self.read.inputs(names))
 
     @contextmanager
     def blaming_the_union(self) -> Iterator[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +12,7 @@ from sqlglot import exp
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
 from eventide.streamsql.expressions import column
-from eventide.streamsql.names import Names, conjuncts
+from eventide.streamsql.names import Names, conjuncts, together
 from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.projecting import OF_PANES
@@ -42,7 +44,7 @@ class Side:
         """What the query calls it."""
         return self.node.alias or self.rows.stream.name
 
-    def narrowed(self, read: set[str]) -> Side:
+    def narrowed(self, read: AbstractSet[str]) -> Side:
         """With the columns that are read, and those that the watermark reads."""
         columns = self.names.columns or ()
         if read >= set(columns):
@@ -86,6 +88,14 @@ class Sides:
     def joined_on(self, equal: Any) -> Sides:
         """With the columns that are the key."""
         return replace(self, equal=tuple(equal))
+
+    def filtered(self, where: Sequence[Sequence[exp.Expr]], at: exp.Expr | None) -> Sides:
+        """With the rows of each side for which its conditions hold."""
+        left, right = (
+            replace(side, rows=side.rows.filtered(together(conditions), at))
+            for side, conditions in zip((self.left, self.right), where, strict=True)
+        )
+        return replace(self, left=left, right=right)
 
     def find(self, node: exp.Column) -> tuple[int, str]:
         """The side and the name of a column."""

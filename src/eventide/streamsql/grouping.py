@@ -42,6 +42,8 @@ def grouped(select: exp.Select, scope: Scope) -> Compiled:
     if untold is not None and said.mode == "retracting":
         raise At(select.args["having"], errors.not_repeated(untold))
     if isinstance(source, Compiled):
+        asked = {names.stored_as(one.name) or one.name for one in select.find_all(exp.Column)}
+        source = source.reading(asked | ({time} if isinstance(time, str) else set()))
         return _over_panes(select, source, grouping, where, said, kind, time)
     parts = {"rows": source} if isinstance(source, Rows) else dict(source.parts)
     key = tuple(grouping.keys)

@@ -14,7 +14,7 @@ from eventide.errors import marks
 from eventide.marks import events
 from eventide.marks.stores.store import Store
 
-_TIMES = ("note", "time", "until", "timeout")
+_OF_CLOCKS = ("until", "timeout")  # event times may lie before 1970; stores check that they are instants
 _DURATIONS = ("writer_timeout", "mark_every", "writer_lease")
 
 
@@ -22,7 +22,7 @@ def check(store: Store, call: str, given: Mapping[str, Any]) -> None:
     """Reject arguments that their types allow, and no store should hold."""
     for name, value in given.items():
         _check_names(name, value)
-    for name in _TIMES:
+    for name in _OF_CLOCKS:
         if (given.get(name) or 0) < 0:
             raise errors.wrong_type(name, given[name], "a whole number, 0 or more")
     if call == "create_stream":
@@ -60,7 +60,7 @@ def _check_config(config: Any) -> None:
 
 
 def _check_mark(mark: Any) -> None:
-    if mark.upper < mark.lower or mark.lower < 0 or mark.number < 1 or min(mark.cut.values(), default=0) < 0:
+    if mark.upper < mark.lower or mark.at < 0 or min(mark.cut.values(), default=0) < 0:
         raise errors.impossible_mark(mark)
 
 

@@ -1,4 +1,4 @@
-"""Sinks are closed exactly once, however a query ends."""
+"""Sinks of a query: closed exactly once, however it ends, and written without further jobs."""
 
 from __future__ import annotations
 
@@ -92,3 +92,15 @@ def test_a_sink_that_fails_to_close_does_not_keep_others_open(stream: Stream) ->
     with pytest.raises(OSError, match="not flushed"):
         stream.run(PER_MINUTE, panes=panes, late=late)
     assert (panes.closed, late.closed) == (1, 1)
+
+
+def test_files_start_no_job_to_find_out_whether_a_batch_has_rows(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: Any) -> Any:
+        raise AssertionError("a second job for the same batch")
+
+    monkeypatch.setattr("pyspark.sql.classic.dataframe.DataFrame.isEmpty", failing)
+    monkeypatch.setattr("pyspark.sql.classic.dataframe.DataFrame.count", failing)
+    stream.run(PER_MINUTE, panes=ev.sinks.files(tmp_path / "panes"), late=None, dead=None, drain=True)
+    assert stream.spark.read.parquet(str(tmp_path / "panes")).toArrow()["n"].to_pylist() == [1, 1]
