@@ -7,18 +7,21 @@ stamping in several tasks, buckets, pages and state on pages change a result is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from eventide.operators.bundle import Counts
+from eventide.operators.redistribution import BucketState, redistribute
 from eventide.operators.windowed import State
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import page
 from eventide.spark.bodies import batches_of
 from eventide.spark.buckets import labels
+from eventide.spark.splitting import split_rows
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import passed_on, stamped_pages
 from eventide.spark.stateful import absorb, in_order, results
@@ -37,6 +40,7 @@ class Buckets:
     states: dict[int, State] = field(default_factory=dict)
     promises: dict[int, dict[int, int]] = field(default_factory=dict)
     watermark: int | None = None  # as the stamps know it; None: they do not
+    opened: ExitStack = field(default_factory=ExitStack)
 
     def step(self, pages: Sequence[page.Page]) -> list[page.Page]:
         """A batch: every bucket takes its pages and gives its own."""
@@ -52,9 +56,28 @@ class Buckets:
             given += [page.Page(**row) for row in own if "." in row["kind"]]
         return given
 
+    def moved(self, count: int, sources: int) -> Buckets:
+        """The same state in another number of buckets."""
+        operator = self.stage.operator()
+        written = []
+        for state in self.states.values():
+            pages = BucketState()
+            head, _ = operator.write(state, pages, None)
+            written.append((head, pages))
+        parts = redistribute(written, count, split_rows)
+        stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
+        moved = Buckets(stage, watermark=self.watermark)
+        for label, part in zip(labels(len(parts)), parts, strict=True):
+            moved.states[label], ledger = stage.operator().read(part.head, part)
+            moved.opened.enter_context(ledger.open(part))  # cells stay in their pages until they are read
+        return moved
+
 
 class PagesHost:
-    """Pipelines over pages, as on Spark. ``knows=False``: stamps never know the watermark that stood."""
+    """Pipelines over pages, as on Spark. ``knows=False``: stamps never know the watermark that stood.
+
+    ``moves`` is called before each bundle. State moves into as many buckets as it returns; None: it stays.
+    """
 
     def __init__(
         self,
@@ -64,8 +87,9 @@ class PagesHost:
         buckets: int = 3,
         tasks: int = 2,
         knows: bool = True,
+        moves: Callable[[], int | None] | None = None,
     ) -> None:
-        self._tasks, self._knows = tasks, knows
+        self._tasks, self._knows, self._moves = tasks, knows, moves
         self._operators: list[Buckets] = []
         schemas = (schema,) if isinstance(schema, Mapping) else tuple(schema)
         for depth, pipeline in enumerate(pipelines):
@@ -80,6 +104,8 @@ class PagesHost:
     def bundle(
         self, rows: pl.DataFrame | Sequence[pl.DataFrame], *, now: int, watermark: int | None, polled: bool
     ) -> Came:
+        if self._moves:
+            self._move(self._moves())
         first = self._operators[0]
         inputs = [rows] if isinstance(rows, pl.DataFrame) else rows
         parts = [(edge, part) for edge, frame in enumerate(inputs) for part in _parts(frame, self._tasks)]
@@ -95,6 +121,13 @@ class PagesHost:
             taken = [one.row() for one in given]
             given = operator.step(list(passed_on(operator.stage, taken, 0, self._was(operator))))
         return self._came(given)
+
+    def _move(self, buckets: int | None) -> None:
+        if buckets is None or not all(operator.states for operator in self._operators):
+            return
+        for depth, operator in enumerate(self._operators):
+            sources = self._operators[depth - 1].stage.buckets if depth else 0
+            self._operators[depth] = operator.moved(buckets, sources)
 
     def _was(self, operator: Buckets) -> int | None:
         states = list(operator.states.values())
