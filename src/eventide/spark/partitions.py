@@ -61,6 +61,12 @@ def state_partitions(spark: SparkSession, buckets: int) -> Iterator[None]:
         spark.conf.unset(PARTITIONS)
 
 
+def check_bucket_count(count: int) -> None:
+    """Reject a number of buckets that no state can have."""
+    if not 1 <= count <= _MOST:
+        raise errors.bad_bucket_count("buckets", str(count), _MOST)
+
+
 def _as_count(setting: str) -> int:
     count = int(setting) if setting.strip().isdecimal() else 0
     if not 1 <= count <= _MOST:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,12 @@ from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
 from eventide.spark.host import apply, follow
 from eventide.spark.partitions import state_partitions
+from eventide.spark.pending_outputs import deliver_pending
 from eventide.spark.query import Query
 from eventide.spark.query_record import FILE as RECORD_FILE
 from eventide.spark.query_record import Placement, QueryRecord, check_placement, check_record, read_record, record_of
 from eventide.spark.repair import repaired_in
-from eventide.spark.run_outputs import OnBatch, RunOutputs
+from eventide.spark.run_outputs import OnBatch, RunOutputs, chosen_sinks, query_id
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
 from eventide.spark.storage import LocalStorage
@@ -104,7 +106,7 @@ def run(
     files = CheckpointFiles(checkpoint, spark)
     committed = CommitLog(LocalStorage(local)).batches() if state == "driver" and local is not None else ()
     missing_files = check_source_files(files, on_missing_file, committed=committed)
-    before = read_record(files)
+    before = read_record(files, has_state=bool(committed))
     if before is not None:
         check_placement(before, state, checkpoint)
     plan: DriverPlan | ExecutorPlan
@@ -122,7 +124,8 @@ def run(
         plan = _plan_on_executors(chain, rows, before, control=control, local=local, spark=spark)
     record = record_of(plan.stages, before, state)
     if before is not None:
-        check_record(before, record, checkpoint)
+        deliver = partial(_deliver_pending, before, checkpoint, spark, panes=panes, late=late, dead=dead)
+        check_record(before, record, checkpoint, deliver)
     outputs = RunOutputs(
         plan.stages,
         record,
@@ -179,6 +182,19 @@ def _plan_on_executors(
     for following, count in zip(chain[1:], buckets[1:], strict=True):
         applied = follow(following, applied, buckets=count)
     return ExecutorPlan(applied, local)
+
+
+def _deliver_pending(before: QueryRecord, checkpoint: str, spark: SparkSession, **outputs: Any) -> int | None:
+    """Deliver the outputs of a batch that the pipelines of before have computed, if they are pending."""
+    local = local_path(checkpoint, spark)
+    if before.state != "driver" or local is None:
+        return None
+    chosen = chosen_sinks(len(before.operators), checkpoint, **outputs)
+    try:
+        return deliver_pending(LocalStorage(local), before, chosen, query=query_id(checkpoint, spark), spark=spark)
+    finally:
+        for _, _, sink in chosen:
+            sink.close()
 
 
 def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs) -> Query:
