@@ -112,6 +112,27 @@ def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_fil
     assert sorted(stream.all("panes")["total"].to_list()) == [10, 20]
 
 
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
+    spark: SparkSession, tmp_path: Path, batch: int
+) -> None:
+    stream = Stream(spark, tmp_path)
+    if batch:
+        stream.put(rows(10)).run(WINDOWS, state="driver")
+
+    def fail(batch: Any, batch_id: int) -> None:
+        raise OSError("the sink is away")
+
+    with pytest.raises(Exception, match="the sink is away"):
+        stream.put(rows(40)).run(WINDOWS, panes=fail, state="driver")
+    changed = ev.stream(time="ts", key="note").window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
+    with pytest.raises(ev.PlanError) as rejection:
+        stream.run(changed, state="driver")
+    assert "the window changed from tumbling 1m to tumbling 5m" in str(rejection.value)
+    assert f"The outputs of batch {batch}, which were pending, were delivered." in str(rejection.value)
+    assert stream.panes[batch][0].filter(pl.col("diff") == 1)["total"].to_list() == [40 + 10 * batch]
+
+
 def test_a_checkpoint_stays_with_its_placement(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(rows(10, 20))
     stream.run(WINDOWS, state="driver")
