@@ -92,6 +92,28 @@ def test_late_rows_have_the_columns_that_the_plan_reads_or_all(spark: SparkSessi
     assert columns == [{"ts", "shop", "price"}, {"ts", "shop", "price", "note"}]
 
 
+def test_late_rows_tell_where_the_source_has_them(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(0, 200), rows(201, 1, 2))
+    stream.run(WINDOWS, stream.rows.where("price < 1000"), state="driver", source_position=True)
+    late = stream.all("late").sort("price").select("price", "source_file", "source_row").rows()
+    assert [(price, Path(file).name, row) for price, file, row in late] == [
+        (1, "00001.parquet", 1),
+        (2, "00001.parquet", 2),
+    ]
+
+
+def test_a_source_without_positions_and_taken_names_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(0, 200), rows(1))
+    both = stream.rows.union(stream.rows.where("false"))
+    stream.run(WINDOWS, both, state="driver", source_position=True)
+    assert not {"source_file", "source_row"} & set(stream.all("late").columns)
+    named = Stream(spark, tmp_path / "named").put(
+        rows(0, 200).with_columns(source_row=pl.lit("mine")), rows(1).with_columns(source_row=pl.lit("mine"))
+    )
+    named.run(WINDOWS, state="driver", source_position=True, whole_rows=True)
+    assert named.all("late").select("source_row", "source_row_").rows() == [("mine", 0)]
+
+
 @pytest.mark.parametrize("gone", [False, True], ids=["changed", "deleted"])
 def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_file(
     spark: SparkSession, tmp_path: Path, gone: bool

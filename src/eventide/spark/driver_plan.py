@@ -19,6 +19,7 @@ from eventide.spark.driver_input import DriverInput, driver_input
 from eventide.spark.driver_run import DriverQuery
 from eventide.spark.feeding import Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
+from eventide.spark.source_position import with_source_position
 from eventide.spark.stage import Stage
 from eventide.spark.storage import LocalStorage
 from eventide.spark.ticks import needs_ticks
@@ -64,9 +65,19 @@ class DriverPlan:
 
 
 def plan_in_driver(
-    chain: Sequence[Pipeline], rows: Source, *, control: str, checkpoint: Path, memory: int, whole_rows: bool
+    chain: Sequence[Pipeline],
+    rows: Source,
+    *,
+    control: str,
+    checkpoint: Path,
+    memory: int,
+    whole_rows: bool,
+    source_position: bool = False,
 ) -> DriverPlan:
-    """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``)."""
+    """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``).
+
+    With ``source_position`` they also tell where the source has them.
+    """
     first = chain[0].plan
     check_watermarks(first)
     feeds = []
@@ -76,6 +87,8 @@ def plan_in_driver(
     operator = operator_of(first, *(one.schema for one in feeds))
     if not whole_rows:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]
+    if source_position:
+        feeds = [with_source_position(one, operator) for one in feeds]
     schemas = tuple(one.schema for one in feeds)
     derived = () if first.inputs else tuple(name for name in feeds[0].derived if name in schemas[0])
     stages = [Stage(uuid.uuid4().hex, first, schemas, 1, derived=derived)]

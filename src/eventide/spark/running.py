@@ -54,6 +54,7 @@ def run(
     state: Placement = "executors",
     state_memory: int | str | None = None,
     whole_rows: bool = False,
+    source_position: bool = False,
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
@@ -119,6 +120,7 @@ def run(
             checkpoint=local,
             memory=memory_limit(state_memory),
             whole_rows=whole_rows,
+            source_position=source_position,
         )
     else:
         plan = _plan_on_executors(chain, rows, before, control=control, local=local, spark=spark)
