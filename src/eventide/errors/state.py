@@ -154,8 +154,7 @@ def move_running(checkpoint: str) -> PlanError:
 def remote_move(checkpoint: str) -> PlanError:
     """A move of a checkpoint that is on another file system."""
     return PlanError(
-        f"The checkpoint {checkpoint!r} is not on this machine's disk. State is moved in a local checkpoint only: "
-        "copy the checkpoint to a disk, move its state, and copy it back."
+        f"The checkpoint {checkpoint!r} is not on this machine's disk. State is moved only within a checkpoint on disk."
     )
 
 
