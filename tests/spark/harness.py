@@ -56,21 +56,23 @@ class Buckets:
             given += [page.Page(**row) for row in own if "." in row["kind"]]
         return given
 
-    def moved(self, count: int, sources: int) -> Buckets:
-        """The same state in another number of buckets."""
-        operator = self.stage.operator()
+    def stored(self) -> list[tuple[bytes, BucketState]]:
+        """The state of each bucket, written anew."""
         written = []
         for state in self.states.values():
             pages = BucketState()
-            head, _ = operator.write(state, pages, None)
+            head, _ = self.stage.operator().write(state, pages, None)
             written.append((head, pages))
-        parts = redistribute(written, count, split_rows)
+        return written
+
+    def restored(self, parts: Sequence[BucketState], sources: int) -> Buckets:
+        """The same operator with the state of other buckets."""
         stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
-        moved = Buckets(stage, watermark=self.watermark)
+        restored = Buckets(stage)
         for label, part in zip(labels(len(parts)), parts, strict=True):
-            moved.states[label], ledger = stage.operator().read(part.head, part)
-            moved.opened.enter_context(ledger.open(part))  # cells stay in their pages until they are read
-        return moved
+            restored.states[label], ledger = stage.operator().read(part.head, part)
+            restored.opened.enter_context(ledger.open(part))  # cells stay in their pages until they are read
+        return restored
 
 
 class PagesHost:
@@ -105,7 +107,7 @@ class PagesHost:
         self, rows: pl.DataFrame | Sequence[pl.DataFrame], *, now: int, watermark: int | None, polled: bool
     ) -> Came:
         if self._moves:
-            self._move(self._moves())
+            self.move(self._moves())
         first = self._operators[0]
         inputs = [rows] if isinstance(rows, pl.DataFrame) else rows
         parts = [(edge, part) for edge, frame in enumerate(inputs) for part in _parts(frame, self._tasks)]
@@ -122,12 +124,20 @@ class PagesHost:
             given = operator.step(list(passed_on(operator.stage, taken, 0, self._was(operator))))
         return self._came(given)
 
-    def _move(self, buckets: int | None) -> None:
-        if buckets is None or not all(operator.states for operator in self._operators):
-            return
-        for depth, operator in enumerate(self._operators):
+    def move(self, buckets: int | None) -> None:
+        """Move the state into another number of buckets, once there is some."""
+        if buckets is not None and all(operator.states for operator in self._operators):
+            self.restore(self.stored(buckets))
+
+    def stored(self, buckets: int) -> list[list[BucketState]]:
+        """The state of each operator in so many buckets."""
+        return [redistribute(operator.stored(), buckets, split_rows) for operator in self._operators]
+
+    def restore(self, operators: Sequence[Sequence[BucketState]]) -> None:
+        """Go on from the state of another host."""
+        for depth, parts in enumerate(operators):
             sources = self._operators[depth - 1].stage.buckets if depth else 0
-            self._operators[depth] = operator.moved(buckets, sources)
+            self._operators[depth] = self._operators[depth].restored(parts, sources)
 
     def _was(self, operator: Buckets) -> int | None:
         states = list(operator.states.values())

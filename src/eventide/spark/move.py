@@ -117,7 +117,7 @@ def _to_executors(opened: _Checkpoint, buckets: int, spark: SparkSession) -> Mov
     newest = log.newest()
     if newest is None or newest.footer["batch"] > opened.batch:
         raise errors.pending_batch(str(opened.path), opened.batch + 1)
-    operators = _redistributed(read_driver_state(log, newest), buckets)
+    operators = redistributed(read_driver_state(log, newest), buckets)
     imported = import_state(spark, operators, opened.batch, work=opened.path / _WORK, checkpoint=opened.path)
     imported.directory.rename(opened.path / _STATE)
     for offsets in opened.offsets():
@@ -135,29 +135,35 @@ def _to_driver(opened: _Checkpoint, spark: SparkSession) -> Moved:
     stored = read_executor_state(spark, str(opened.path), opened.batch)
     if not stored:
         raise spark_errors.no_state(str(opened.path))
-    operators = _redistributed(stored, 1)
+    operators = redistributed(stored, 1)
     first, *_ = logged = opened.offsets()
     commands = first.commands_read(opened.path, ticks=opened.ticks("executors"))
     for offsets in logged:
         offsets.rewrite({}, before=opened.ticks("executors"), after=opened.ticks("driver"))
     log = opened.log
-    builder = RecordBuilder()
-    stages = []
-    for (bucket,) in operators:
-        pages = RecordPages(log)
-        pages.start(opened.batch, builder)
-        for number, body in bucket.bodies.items():
-            pages.put(number, body)
-        stages.append({"head": builder.add(bucket.head).to_list(), "manifest": builder.add(pages.manifest()).to_list()})
-    about = log.offsets(opened.batch)
-    footer = {"offsets": about.digest, "at": about.time, "stages": stages, "outputs": [], "operators": []}
-    log.take_epoch()
-    log.commit(opened.batch, builder, footer | {"output_watermark": MIN, "commands": []})
+    write_record(log, opened.batch, [bucket for (bucket,) in operators])
     _check_written(operators, read_driver_state(log, log.read(opened.batch)), str(opened.path))
     _delete_commands(opened, commands)  # the driver applies all that it finds
     moved = _switch(opened, "driver", operators)
     opened.delete(_STATE)
     return moved
+
+
+def write_record(log: CommitLog, batch: int, operators: Sequence[BucketState]) -> None:
+    """Write the commit record of a batch whose outputs were delivered elsewhere: it holds the state after it."""
+    builder = RecordBuilder()
+    stages = []
+    for operator in operators:
+        pages = RecordPages(log)
+        pages.start(batch, builder)
+        for number, body in operator.bodies.items():
+            pages.put(number, body)
+        head, manifest = builder.add(operator.head), builder.add(pages.manifest())
+        stages.append({"head": head.to_list(), "manifest": manifest.to_list()})
+    about = log.offsets(batch)
+    footer = {"offsets": about.digest, "at": about.time, "stages": stages, "outputs": [], "operators": []}
+    log.take_epoch()
+    log.commit(batch, builder, footer | {"output_watermark": MIN, "commands": []})
 
 
 def _opened(address: str, spark: SparkSession) -> _Checkpoint:
@@ -173,7 +179,8 @@ def _opened(address: str, spark: SparkSession) -> _Checkpoint:
     return _Checkpoint(local, QueryRecord.from_text(plan.read_text(encoding="utf-8")), max(commits))
 
 
-def _redistributed(stored: Sequence[StoredOperator], buckets: int) -> list[list[BucketState]]:
+def redistributed(stored: Sequence[StoredOperator], buckets: int) -> list[list[BucketState]]:
+    """Return the state of each operator in so many buckets; in one where its plan has no key."""
     from eventide.spark.splitting import split_rows
 
     parts = [
