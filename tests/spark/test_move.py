@@ -18,7 +18,9 @@ from eventide.spark.query_record import placement_of
 from tests.spark.running import Stream, told
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
-PER_HOUR = ev.stream(key="shop").window(ev.tumbling("1 hour")).agg(windows=ev.count(), total=ev.sum("total"))
+PER_HOUR = (
+    ev.stream(time="pane.time", key="shop").window(ev.tumbling("1 hour")).agg(windows=ev.count(), total=ev.sum("total"))
+)
 CHAIN = [
     ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
     .window(ev.tumbling("1 minute"))
