@@ -67,7 +67,8 @@ class IntervalJoin(Saved):
         self._matcher = Matcher(plan, self._sides)
         reads = [self.reads(edge) for edge in range(len(self.schemas))]
         tables = _Tables(self._sides)
-        self._saving = Saving(fingerprint(plan), self.schemas, reads, partial(restored_tracker, plan), tables)
+        tracker = partial(restored_tracker, plan)
+        self._saving = Saving(fingerprint(plan), self.schemas, reads, tracker, tables, plan.key)
         none = pl.DataFrame(
             schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )

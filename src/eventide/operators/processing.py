@@ -72,7 +72,8 @@ class Processing(Saved):
         kept = _Kept(self._keys)
         # The rows themselves are not stored, so state depends on the types of keys only.
         columns = [set(stream.key) for stream in plan.edges]
-        self._saving = Saving(fingerprint(plan), self.schemas, columns, partial(restored_tracker, plan), kept)
+        tracker = partial(restored_tracker, plan)
+        self._saving = Saving(fingerprint(plan), self.schemas, columns, tracker, kept, plan.key)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )

@@ -68,7 +68,8 @@ class WindowedAggregate(Saved):
         self._inner = self._make_inner()
         facts = self._facts() | {f"stored {name}": str(dtype) for name, dtype in self.bound.schema.items()}
         columns = [self.reads(edge) for edge in range(len(self.schemas))]
-        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner)
+        key = () if plan.counts_all_keys else plan.key
+        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner, key)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )

@@ -24,6 +24,7 @@ from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.scan import Scan
 from eventide.spark.scan_input import ScanInput, reads_alone
 from eventide.spark.scanning import Files
+from eventide.spark.source_position import with_source_position
 from eventide.spark.stage import Stage
 from eventide.spark.storage import Storage
 from eventide.spark.ticks import needs_ticks
@@ -103,8 +104,12 @@ def plan_in_driver(
     records: Storage,
     memory: int,
     whole_rows: bool,
+    source_position: bool = False,
 ) -> DriverPlan:
-    """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``)."""
+    """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``).
+
+    With ``source_position`` they also tell where the source has them.
+    """
     first = chain[0].plan
     check_watermarks(first)
     feeds = []
@@ -115,6 +120,8 @@ def plan_in_driver(
     operator = operator_of(first, *(one.schema for one in feeds))
     if not whole_rows:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]
+    if source_position:
+        feeds = [with_source_position(one, operator) for one in feeds]
     schemas = tuple(one.schema for one in feeds)
     derived = () if first.inputs else tuple(name for name in feeds[0].derived if name in schemas[0])
     stages = [Stage(uuid.uuid4().hex, first, schemas, 1, derived=derived)]

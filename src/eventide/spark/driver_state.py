@@ -12,10 +12,11 @@ import pyarrow as pa
 from eventide.operators.bundle import Output, Stamp
 from eventide.operators.chain import Chain
 from eventide.operators.saving import State
-from eventide.spark.bodies import batches_of, table_to_bytes
+from eventide.spark.bodies import table_to_bytes
 from eventide.spark.command_effects import CommandEffect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.measures import measured, progress_detail
+from eventide.spark.pending_outputs import recorded_tables
 from eventide.spark.record_pages import RecordPages
 from eventide.spark.types import arrow_schema, to_spark
 from eventide.state.paging import Ledger
@@ -225,15 +226,7 @@ class DriverState:
         return _Open(batch, tuple(states), list(ledgers), logs, list(record.footer["commands"]))
 
     def _delivery(self, record: Record) -> Delivery:
-        tables = {}
-        for output in record.footer["outputs"]:
-            span = Span(*output["span"])
-            if "file" in output:
-                body = span.verified(self._log.read_beside(output["file"]), output["file"])
-            else:
-                body = record.part(span)
-            tables[output["output"], output["depth"]] = pa.Table.from_batches(batches_of(body))
-        footer = record.footer
+        tables, footer = recorded_tables(self._log, record), record.footer
         return Delivery(
             footer["batch"], tables, footer["operators"], footer["output_watermark"], footer["deadline"], restored=True
         )

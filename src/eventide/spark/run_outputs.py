@@ -21,7 +21,7 @@ from eventide.spark.listening import publish
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.query_record import QueryRecord
 from eventide.spark.stage import Stage
-from eventide.spark.storage import read_text
+from eventide.spark.storage import Storage, read_text
 from eventide.time import MAX, MIN
 
 if TYPE_CHECKING:
@@ -61,13 +61,10 @@ class RunOutputs:
         self._missing_files = dict(missing_files)  # by batch: source files that were deleted before it was repeated
         self.skipped_batches = frozenset(missing_files)
         self.history: list[BatchMetrics] = []
-        beside = f"{checkpoint.rstrip('/')}/eventide"
-        self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
-        for depth in range(len(stages)):
-            for output, chosen in (("late", late), ("dead", dead)):
-                files = sinks.files(f"{beside}/{output}" if depth == 0 else f"{beside}/{output}.{depth}")
-                sink = sinks.as_sink(chosen) if chosen is not None and depth == 0 else files
-                self._sinks.append((self._about(output, depth), depth, sink))
+        chosen = chosen_sinks(len(stages), checkpoint, panes=panes, late=late, dead=dead)
+        self._sinks: list[tuple[About, int, Sink]] = [
+            (self._about(output, depth), depth, sink) for output, depth, sink in chosen
+        ]
 
     @property
     def followed(self) -> bool:
@@ -99,7 +96,7 @@ class RunOutputs:
     def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
         """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
         for about, depth, sink in self._sinks:
-            batch = rows(about.output, depth % len(self._stages))
+            batch = rows(about.output, depth)
             if batch is not None:
                 about = replace(about, query=self.query_id())
                 sink.write(self._padded(batch, about.output, depth), batch_id, about)
@@ -128,9 +125,7 @@ class RunOutputs:
 
     def query_id(self) -> str:
         """Return Spark's id of the query, which a restart finds again in the checkpoint."""
-        if not self._query:
-            text = read_text(self._control.storage, "metadata")
-            self._query = json.loads(text)["id"] if text else ""
+        self._query = self._query or query_id(self._control.storage)
         return self._query
 
     def close(self) -> None:
@@ -172,6 +167,27 @@ class RunOutputs:
             return metrics
         count = sum(self._missing_files.pop(batch) for batch in skipped)
         return [replace(metrics[0], missing_files=count), *metrics[1:]]
+
+
+def query_id(storage: Storage) -> str:
+    """Return Spark's id of the query of a checkpoint; empty before it has started."""
+    text = read_text(storage, "metadata")
+    return str(json.loads(text)["id"]) if text else ""
+
+
+def chosen_sinks(depths: int, checkpoint: str, *, panes: Any, late: Any, dead: Any) -> list[tuple[str, int, Sink]]:
+    """Return the sink of each output: its name, the depth of its operator, the sink. The panes are those of the last.
+
+    Late rows and dead letters for which no sink is named go into files beside the checkpoint.
+    """
+    beside = f"{checkpoint.rstrip('/')}/eventide"
+    chosen: list[tuple[str, int, Sink]] = [("panes", depths - 1, sinks.as_sink(panes))]
+    for depth in range(depths):
+        for output, named in (("late", late), ("dead", dead)):
+            files = sinks.files(f"{beside}/{output}" if depth == 0 else f"{beside}/{output}.{depth}")
+            sink = sinks.as_sink(named) if named is not None and depth == 0 else files
+            chosen.append((output, depth, sink))
+    return chosen
 
 
 def after_corrections(watermark: int, lateness: int) -> int:

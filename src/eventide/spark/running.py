@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
 from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
+from eventide.sinks import Sink, as_sink
+from eventide.sinks.sink import Advancing
 from eventide.spark.addresses import local_path
 from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
@@ -23,6 +26,7 @@ from eventide.spark.feeding import Source, sources
 from eventide.spark.hadoop import renaming_manager
 from eventide.spark.host import apply, follow
 from eventide.spark.partitions import PARTITIONS, settings_of_a_query
+from eventide.spark.pending_outputs import deliver_pending
 from eventide.spark.query import Query
 from eventide.spark.query_record import (
     Placement,
@@ -34,13 +38,14 @@ from eventide.spark.query_record import (
     write_record,
 )
 from eventide.spark.repair import repaired_in
-from eventide.spark.run_outputs import OnBatch, RunOutputs
+from eventide.spark.run_outputs import OnBatch, RunOutputs, chosen_sinks, query_id
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.source_files import OnMissingFile, check_source_files
+from eventide.spark.storage import Storage
 from eventide.time import duration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _log = logging.getLogger("eventide")
@@ -65,6 +70,7 @@ def run(
     whole_rows: bool = False,
     storage: Any = None,
     single_writer: bool = False,
+    source_position: bool = False,
 ) -> Query:
     """Run a pipeline, or a chain of them, over a streaming DataFrame, with all outputs in one query.
 
@@ -128,7 +134,8 @@ def run(
         raise errors.only_in_driver("storage" if storage is not None else "single_writer")
     control = Control(checkpoint, spark)
     control.open()
-    committed = () if records is None else CommitLog(files, records).batches()
+    committed = set() if records is None else CommitLog(files, records).batches()
+    before = before or read_record(files, has_state=bool(committed))
     missing_files = check_source_files(files, on_missing_file, spark=spark, committed=committed)
     plan: DriverPlan | ExecutorPlan
     if records is not None:
@@ -140,12 +147,14 @@ def run(
             records=records,
             memory=memory_limit(state_memory),
             whole_rows=whole_rows,
+            source_position=source_position,
         )
     else:
         plan = _plan_on_executors(chain, rows, before, control=control, local=local)
-    record = record_of(plan.stages, before, state)
+    record = record_of(plan.stages, before, state, followed=isinstance(as_sink(panes), Advancing))
     if before is not None:
-        check_record(before, record, checkpoint)
+        chosen = partial(chosen_sinks, len(before.operators), checkpoint, panes=panes, late=late, dead=dead)
+        check_record(before, record, checkpoint, partial(_deliver_pending, before, files, records, chosen, spark))
     outputs = RunOutputs(
         plan.stages,
         record,
@@ -222,6 +231,24 @@ def _plan_on_executors(
 
 def _in_one_line(facts: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{fact}: {text}" for fact, text in facts)
+
+
+def _deliver_pending(
+    before: QueryRecord,
+    files: Storage,
+    records: Storage | None,
+    chosen: Callable[[], list[tuple[str, int, Sink]]],
+    spark: SparkSession,
+) -> int | None:
+    """Deliver the outputs of a batch that the pipelines of before have computed, if they are pending."""
+    if records is None:
+        return None
+    sinks = chosen()
+    try:
+        return deliver_pending(files, records, before, sinks, query=query_id(files), spark=spark)
+    finally:
+        for _, _, sink in sinks:
+            sink.close()
 
 
 def _started(writer: DataStreamWriter, control: Control, outputs: RunOutputs, explained: str) -> Query:
