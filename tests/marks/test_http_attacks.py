@@ -209,6 +209,29 @@ def test_many_incomplete_requests_do_not_keep_others_out(behind: MemoryStore) ->
             connection.close()
 
 
+ANSWERED = b"POST /v1/streams HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def test_a_request_without_the_token_does_not_keep_its_connection(url: str) -> None:
+    with connected(url, ANSWERED) as connection:
+        answer = b""
+        while part := connection.recv(1 << 16):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 401") and b"\r\nconnection: close\r\n" in answer.lower()
+
+
+def test_many_idle_connections_do_not_keep_others_out(behind: MemoryStore) -> None:
+    health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving(behind, limits=Limits(connections=40, per_peer=20)) as url:
+        idle = [connected(url, health) for _ in range(60)]
+        assert sum(b"200 OK" in connection.recv(1 << 16) for connection in idle[-10:]) == 10
+        store = RemoteStore(url, token=TOKEN, patience=5)
+        assert store.streams() == ["orders"]
+        store.close()
+        for connection in idle:
+            connection.close()
+
+
 def test_a_process_with_few_files_survives_more_connections_than_it_may_have(own_place: Path) -> None:
     """300 incomplete requests to a controller with 256 file descriptors."""
     program = [sys.executable, "-m", "eventide.marks.controller", "--store", f"sqlite:///{own_place}/marks.db"]
