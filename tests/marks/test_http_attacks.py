@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -38,19 +37,6 @@ def behind() -> MemoryStore:
     store = MemoryStore()
     store.create_stream("orders", CONFIG)
     return store
-
-
-@pytest.fixture
-def url(behind: MemoryStore) -> Iterator[str]:
-    with serving(behind) as url:
-        yield url
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[RemoteStore]:
-    found = RemoteStore(url, token=TOKEN, patience=0)
-    yield found
-    found.close()
 
 
 DELETE = b'{"name":"orders"}'
