@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,19 +50,6 @@ def clock() -> Clock:
 @pytest.fixture
 def behind(clock: Clock) -> MemoryStore:
     return MemoryStore(clock)
-
-
-@pytest.fixture
-def url(behind: MemoryStore) -> Iterator[str]:
-    with serving(behind) as url:
-        yield url
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[RemoteStore]:
-    found = RemoteStore(url, token=TOKEN, patience=0)
-    yield found
-    found.close()
 
 
 def post(url: str, path: str, body: bytes, **headers: str | None) -> tuple[int, Any]:

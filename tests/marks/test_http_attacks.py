@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -38,19 +37,6 @@ def behind() -> MemoryStore:
     store = MemoryStore()
     store.create_stream("orders", CONFIG)
     return store
-
-
-@pytest.fixture
-def url(behind: MemoryStore) -> Iterator[str]:
-    with serving(behind) as url:
-        yield url
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[RemoteStore]:
-    found = RemoteStore(url, token=TOKEN, patience=0)
-    yield found
-    found.close()
 
 
 DELETE = b'{"name":"orders"}'
@@ -206,6 +192,29 @@ def test_many_incomplete_requests_do_not_keep_others_out(behind: MemoryStore) ->
         assert all(store.streams() == ["orders"] for _ in range(5))
         store.close()
         for connection in rude:
+            connection.close()
+
+
+ANSWERED = b"POST /v1/streams HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def test_a_request_without_the_token_does_not_keep_its_connection(url: str) -> None:
+    with connected(url, ANSWERED) as connection:
+        answer = b""
+        while part := connection.recv(1 << 16):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 401") and b"\r\nconnection: close\r\n" in answer.lower()
+
+
+def test_many_idle_connections_do_not_keep_others_out(behind: MemoryStore) -> None:
+    health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving(behind, limits=Limits(connections=40, per_peer=20)) as url:
+        idle = [connected(url, health) for _ in range(60)]
+        assert sum(b"200 OK" in connection.recv(1 << 16) for connection in idle[-10:]) == 10
+        store = RemoteStore(url, token=TOKEN, patience=5)
+        assert store.streams() == ["orders"]
+        store.close()
+        for connection in idle:
             connection.close()
 
 

@@ -6,7 +6,6 @@ import http.client
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,12 +32,6 @@ def body_of(*numbers: int) -> bytes:
 @pytest.fixture
 def behind() -> MemoryStore:
     return MemoryStore()
-
-
-@pytest.fixture
-def url(behind: MemoryStore) -> Iterator[str]:
-    with serving(behind) as url:
-        yield url
 
 
 def test_a_client_that_goes_in_the_middle_of_a_request_harms_nobody(

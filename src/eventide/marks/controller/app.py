@@ -63,7 +63,7 @@ class _Face:
     async def status(self, request: Request) -> Response:
         refused = self._guard.refused(request)
         if refused is not None:
-            return _refusal(*refused)
+            return _refusal(*refused, close=True)
         if self._status is None:
             return _refusal("unknown_call", 404, errors.unknown_call("status", wire.CALLS))
         return JSONResponse(asdict(await run_in_threadpool(self._status)))
@@ -76,7 +76,7 @@ class _Face:
         except ClientDisconnect:
             return Response(status_code=400)  # to nobody
         if refused is not None:
-            return _refusal(*refused)
+            return _refusal(*refused, close=True)
         if call not in wire.CALLS:
             return _refusal("unknown_call", 404, errors.unknown_call(call, wire.CALLS))
         if body is None:
@@ -107,5 +107,7 @@ class _Face:
         return bytes(kept) if size <= self._max_body else None
 
 
-def _refusal(code: str, status: int, error: EventideError) -> Response:
-    return JSONResponse({"code": code, "message": str(error)}, status_code=status)
+def _refusal(code: str, status: int, error: EventideError, *, close: bool = False) -> Response:
+    """Why a call was not done. Who may not call at all does not keep the connection."""
+    headers = {"Connection": "close"} if close else None
+    return JSONResponse({"code": code, "message": str(error)}, status_code=status, headers=headers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,47 +16,41 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 class Limits:
     """How long a request may take to arrive, and how many connections there may be, in all and of one peer.
 
-    Where there are as many already, the one that has waited longest for the rest of its request is closed.
+    Where there are as many already, one is closed: the oldest that waits for the rest of a request, or else the oldest
+    that waits for a next request. A client then opens another one.
     """
 
     header_seconds: float = 10.0
     body_seconds: float = 120.0
     connections: int = field(default_factory=lambda: _most_connections())
     per_peer: int = 256
-    _open: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    _waiting: dict[LimitedProtocol, str] = field(default_factory=dict)  # the oldest first
+    _open: dict[LimitedProtocol, str] = field(default_factory=dict)  # the oldest first
+    _of_peer: Counter[str] = field(default_factory=Counter)
 
-    def admit(self, peer: str) -> bool:
-        """Whether one more connection of a peer is allowed, after an incomplete one was closed if need be."""
-        if self._open[peer] >= self.per_peer:
-            return self._closed_oldest(peer)
-        return sum(self._open.values()) < self.connections or self._closed_oldest(None)
+    def admit(self, connection: LimitedProtocol, peer: str) -> bool:
+        """Count one more connection of a peer, if it is allowed."""
+        if self._of_peer[peer] >= self.per_peer:
+            room = self._close_one([one for one, of in self._open.items() if of == peer])
+        else:
+            room = len(self._open) < self.connections or self._close_one(list(self._open))
+        if room:
+            self._open[connection] = peer
+            self._of_peer[peer] += 1
+        return room
 
-    def opened(self, peer: str) -> None:
-        """Count a connection."""
-        self._open[peer] += 1
-
-    def gone(self, connection: LimitedProtocol, peer: str) -> None:
+    def gone(self, connection: LimitedProtocol) -> None:
         """Forget a connection."""
-        self._waiting.pop(connection, None)
-        self._open[peer] -= 1
-        if not self._open[peer]:
-            del self._open[peer]
+        peer = self._open.pop(connection, None)
+        if peer is not None:
+            self._of_peer[peer] -= 1
 
-    def waits(self, connection: LimitedProtocol, peer: str) -> None:
-        """Note that a connection has not sent all of its request."""
-        self._waiting.setdefault(connection, peer)
-
-    def complete(self, connection: LimitedProtocol) -> None:
-        """Note that a connection has sent its request."""
-        self._waiting.pop(connection, None)
-
-    def _closed_oldest(self, peer: str | None) -> bool:
-        oldest = next((one for one, of in self._waiting.items() if peer is None or of == peer), None)
-        if oldest is not None:
-            self._waiting.pop(oldest)
-            oldest.drop()
-        return oldest is not None
+    def _close_one(self, among: list[LimitedProtocol]) -> bool:
+        waiting = next((one for one in among if one.is_waiting), None)
+        chosen = waiting or next((one for one in among if one.is_idle), None)
+        if chosen is not None:
+            self.gone(chosen)
+            chosen.drop()
+        return chosen is not None
 
 
 class LimitedProtocol(H11Protocol):
@@ -65,35 +59,37 @@ class LimitedProtocol(H11Protocol):
     def __init__(self, *args: Any, limits: Limits, **options: Any) -> None:
         super().__init__(*args, **options)
         self._limits = limits
-        self._peer: str | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._in_body = False
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request has begun, or the first one is due, and is not complete."""
+        return self._timer is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all requests so far are answered."""
+        return self.cycle is None or self.cycle.response_complete
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, or close it at once."""
-        peer = str((transport.get_extra_info("peername") or ("",))[0])
-        admitted = self._limits.admit(peer)
         super().connection_made(transport)
-        if not admitted:
+        peer = str((transport.get_extra_info("peername") or ("",))[0])
+        if self._limits.admit(self, peer):
+            self._wait(self._limits.header_seconds)
+        else:
             self.drop()
-            return
-        self._peer = peer
-        self._limits.opened(peer)
-        self._wait(self._limits.header_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free the place of a connection."""
         self._rest()
-        if self._peer is not None:
-            self._limits.gone(self, self._peer)
-            self._peer = None
+        self._limits.gone(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request, and note whether it is complete."""
         super().data_received(data)
-        if self._peer is None:
-            return
         state = self.conn.their_state
         in_body = state is h11.SEND_BODY
         if not in_body and not (state is h11.IDLE and self.conn.trailing_data[0]):
@@ -108,12 +104,9 @@ class LimitedProtocol(H11Protocol):
         self.transport.abort()
 
     def _wait(self, seconds: float) -> None:
-        assert self._peer is not None
-        self._limits.waits(self, self._peer)
         self._timer = self.loop.call_later(seconds, self.drop)
 
     def _rest(self) -> None:
-        self._limits.complete(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
