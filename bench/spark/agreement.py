@@ -9,6 +9,7 @@ therefore no difference; but nearly all windows must have been emitted by both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,12 +43,15 @@ def compare(ours: pl.DataFrame, theirs: pl.DataFrame, *, windows: int, again: bo
     return Agreement(both.height, windows, again and unique and both.filter(differs).is_empty())
 
 
-def final_table(files: Path) -> pl.DataFrame:
+def final_table(files: Path, values: Sequence[str] = ("n", "total")) -> pl.DataFrame:
     """What a query has written to Parquet files: a row for each window; where there are diffs, what they sum to."""
-    rows = pl.read_parquet(files / "*.parquet")
-    rows = rows.unnest("window")
-    if "diff" in rows.columns:
-        values = [name for name in rows.columns if name != "diff"]
-        rows = rows.group_by(values).agg(pl.col("diff").cast(pl.Int64).sum()).filter(pl.col("diff") != 0)
-        assert (rows["diff"] == 1).all(), "a pane was taken back that is not there, or told twice"
+    rows = pl.read_parquet(str(files / "**/*.parquet"), hive_partitioning=False).unnest("window")
+    bounds = [pl.col("start"), pl.col("end")]
+    if rows.schema["start"].is_temporal():  # Spark writes nanoseconds without a zone
+        bounds = [bound.dt.timestamp("us") for bound in bounds]
+    diff = [pl.col("diff").cast(pl.Int64)] if "diff" in rows.columns else []
+    rows = rows.select(*bounds, KEY, *values, *diff)
+    if diff:
+        rows = rows.group_by(pl.exclude("diff")).agg(pl.col("diff").sum()).filter(pl.col("diff") != 0)
+        assert (rows["diff"] == 1).all(), "a pane was retracted that was not emitted, or emitted twice"
     return rows.drop("diff", strict=False)

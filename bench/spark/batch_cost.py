@@ -6,26 +6,49 @@ has one late row: Spark drops it, Eventide writes it to the late output.
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from bench.measure import Line
-from bench.spark import data
+from bench.spark import data, settings
+from bench.spark.contestant import ContestantProcess, answer_requests
 from bench.spark.machine import Watch
-from bench.spark.settings import CORES, KEY, MEMORY
+from bench.spark.settings import KEY
 
-BATCHES, PLAIN_BATCHES = 40, 6
-WARM_UP = 15  # batches that are not counted: the JVM compiles
-ROUNDS = 3
-SIZES = {"batch_cost_1k": 1_000, "batch_cost_10k": 10_000, "batch_cost_100k": 100_000}
-PLAIN = "batch_cost_plain_session"
+ROUNDS = min(settings.ROUNDS, 3)
+
+
+@dataclass(frozen=True)
+class _Size:
+    """A benchmark: rows per batch, how many batches there are, and how many of them the JVM compiles in."""
+
+    rows: int
+    batches: int = 40
+    warm_up: int = 15
+    plain: bool = False  # a session in which nothing is configured
+
+    @property
+    def minutes(self) -> int:
+        """Minutes of event time whose windows both sides close; a batch has 20 seconds."""
+        return self.batches // 4
+
+
+SIZES = {
+    "batch_cost_1k": _Size(1_000),
+    "batch_cost_10k": _Size(10_000),
+    "batch_cost_100k": _Size(100_000),
+    "batch_cost_1m": _Size(1_000_000, 20, 8),
+    "batch_cost_plain_session_1k": _Size(1_000, 6, 1, plain=True),
+    "batch_cost_plain_session": _Size(100_000, 6, 1, plain=True),
+    "batch_cost_plain_session_1m": _Size(1_000_000, 6, 1, plain=True),
+}
 
 
 def batch_cost(names: Sequence[str]) -> list[Line]:
@@ -34,91 +57,76 @@ def batch_cost(names: Sequence[str]) -> list[Line]:
 
 
 def _line(name: str) -> Line:
-    plain = name == PLAIN
-    rows = 100_000 if plain else SIZES[name]
-    runs: dict[str, list[dict[str, Any]]] = {"spark": [], "eventide": []}
+    # In a session that is prepared, Spark's state may be in RocksDB or in the heap; the faster of the two is the peer.
+    peers = ("spark",) if SIZES[name].plain else ("spark", "spark_in_memory")
+    runs: dict[str, list[dict[str, Any]]] = {who: [] for who in (*peers, "eventide")}
     with Watch() as watch:
-        for _ in range(1 if plain else ROUNDS):
+        for _ in range(1 if SIZES[name].plain else ROUNDS):
             for who, done in runs.items():
-                done.append(_in_a_process(who, rows, plain=plain))
+                done.append(_in_a_process(who, name))
                 print(f"{name}, {who}: {done[-1]['median']:.0f} ms, first {done[-1]['first']:.0f} ms", file=sys.stderr)
-    ours, theirs = (min(run["median"] for run in runs[who]) for who in ("eventide", "spark"))
+    best = {who: min(run["median"] for run in done) for who, done in runs.items()}
+    peer = min(peers, key=lambda who: best[who])
     equal = len({run["digest"] for done in runs.values() for run in done}) == 1
     details = {
         "first_batch": min(run["first"] for run in runs["eventide"]),
-        "peer_first_batch": min(run["first"] for run in runs["spark"]),
+        "peer_first_batch": min(run["first"] for run in runs[peer]),
+        **{f"peer_{who}": best[who] for who in peers},
         "late_rows": runs["eventide"][0]["late"],
         "load_before": watch.load_before,
     }
-    ratio = round(ours / theirs, 3)
     return Line(
-        name, round(ours, 1), round(theirs, 1), "Spark's own", ratio, "ms/batch", watch.total_mb, equal, details
+        name,
+        round(best["eventide"], 1),
+        round(best[peer], 1),
+        "Spark's own" if peer == "spark" else "Spark's own, state in the heap",
+        round(best["eventide"] / best[peer], 3),
+        "ms/batch",
+        watch.total_mb,
+        equal,
+        details,
     )
 
 
-def _in_a_process(who: str, rows: int, *, plain: bool) -> dict[str, Any]:
-    command = [sys.executable, "-m", "bench.spark.batch_cost", who, str(rows), "plain" if plain else "prepared"]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+def _in_a_process(who: str, name: str) -> dict[str, Any]:
+    with ContestantProcess("bench.spark.batch_cost", who) as process:
+        return process.ask(name=name)
 
 
-def _measure(who: str, rows: int, *, plain: bool) -> dict[str, Any]:
-    from pyspark.sql import SparkSession
+def _measure(who: str, name: str) -> dict[str, Any]:
+    from bench.spark.queries import in_memory_state, plain_session, scratch, start_session, stream
+    from bench.spark.sinks import batch_seconds
 
-    from bench.spark.queries import scratch, start_session, stream
-
-    if plain:
-        from eventide.spark.java import use_java
-
-        use_java()
-        # Nothing but what a laptop's default would be: the number of cores, and quiet logs.
-        spark = SparkSession.builder.master(f"local[{CORES}]").config("spark.driver.memory", MEMORY).getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
-    else:
-        spark = start_session()
-    files = data.batches(rows, 1_000, PLAIN_BATCHES if plain else BATCHES)
-    with scratch("batch-cost") as place:
+    size = SIZES[name]
+    spark = plain_session() if size.plain else start_session()
+    files = data.batches(size.rows, 1_000, size.batches)
+    with scratch("batch-cost") as place, in_memory_state(spark) if who == "spark_in_memory" else nullcontext():
         query = (_run_eventide if who == "eventide" else _run_spark)(stream(spark, files), place)
-        times = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]]
+        times = [1000 * seconds for seconds in batch_seconds(query)]
         late = list((place / "checkpoint/eventide/late").glob("*/*.parquet"))
-        counted = times[1:] if plain else times[WARM_UP:]
         return {
-            "median": statistics.median(counted),
+            "median": statistics.median(times[size.warm_up :]),
             "first": times[0],
             "late": sum(pl.read_parquet(file).height for file in late),
-            "digest": _digest(place / "out", 1 if plain else 10),
+            "digest": _digest(place / "out", size.minutes),
         }
 
 
 def _run_eventide(rows: Any, place: Path) -> Any:
     import eventide as ev
+    from bench.spark.sinks import run_in_driver
 
     windows = ev.stream(time="ts", key=KEY, watermark=ev.lag("10 seconds")).window(ev.tumbling("1 minute"))
-    pipeline = windows.agg(n=ev.count(), total=ev.sum("value"))
-    query = ev.run(
-        pipeline,
-        rows,
-        panes=ev.sinks.files(place / "out"),
-        checkpoint=place / "checkpoint",
-        trigger="available_now",
-        state="driver",
-    )
-    return query.spark
+    return run_in_driver(windows.agg(n=ev.count(), total=ev.sum("value")), rows, place).spark
 
 
 def _run_spark(rows: Any, place: Path) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
+    from bench.spark.sinks import run_in_spark
+
     windows = rows.withWatermark("ts", "10 seconds").groupBy(F.window("ts", "1 minute").alias("window"), KEY)
-    result = windows.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
-
-    def write(batch: Any, number: int) -> None:
-        batch.write.mode("overwrite").parquet(str(place / "out" / f"batch={number}"))
-
-    writer = result.writeStream.foreachBatch(write).outputMode("append").trigger(availableNow=True)
-    query = writer.option("checkpointLocation", str(place / "checkpoint")).start()
-    query.awaitTermination()
-    return query
+    return run_in_spark(windows.agg(F.count("*").alias("n"), F.sum("value").alias("total")), place)
 
 
 def _digest(place: Path, minutes: int) -> str:
@@ -133,4 +141,4 @@ def _digest(place: Path, minutes: int) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measure(sys.argv[1], int(sys.argv[2]), plain=sys.argv[3] == "plain")))
+    answer_requests(lambda name: _measure(sys.argv[1], name))

@@ -1,56 +1,61 @@
-"""Runs contestants in turn on the same files, checks that they agree, and tells the ratio of their rates."""
+"""Runs contestants in turn on the same files into the same sink, checks that they agree, and reports their rates."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.measure import Line
 from bench.spark import data
-from bench.spark.agreement import Agreement, compare, final_table
+from bench.spark.agreement import compare, final_table
 from bench.spark.machine import Watch
-from bench.spark.queries import Run, in_memory_state, run, scratch, start_session
+from bench.spark.queries import Run, scratch, start_session
 from bench.spark.settings import ENOUGH_SECONDS, ROUNDS
 
-Query = Callable[[SparkSession, Path], DataFrame]
+Query = Callable[[SparkSession, Path, Path], Run]  # of files, into Parquet files below a folder
 Table = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
-class Variant:
-    """Another way to say or to run what a peer does. It gives the results to compare; its rate is told besides."""
-
-    name: str
-    query: Query
-    in_memory: bool = False
-
-
-@dataclass(frozen=True)
 class Peer:
-    """Whom Eventide is compared with.
+    """Whom Eventide is compared with: a query that may be run in several ways, of which the fastest counts.
 
     A slow peer may take only the first ``files``; then rates are compared, and results on those files.
     """
 
     name: str
-    query: Query
-    variant: Variant
+    ways: Mapping[str, Query]
     files: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Contestant:
     """A query, the files that it takes, and the runs that were timed."""
 
     query: Query
     files: Path
-    runs: list[Run]
+    runs: list[Run] = field(default_factory=list)
+    result: pl.DataFrame = field(default_factory=pl.DataFrame)  # of the run that warms up
+    emitted: int = 0  # rows of that run
+
+    def warm_up(self, spark: SparkSession) -> Run:
+        """Run once without counting the time, and keep the result."""
+        with scratch("results") as place:
+            run = self.query(spark, self.files, place)
+            self.result, self.emitted = final_table(place / "out"), run.emitted
+        return run
+
+    def race(self, spark: SparkSession) -> Run:
+        """Run once more, timed."""
+        with scratch("results") as place:
+            self.runs.append(self.query(spark, self.files, place))
+        return self.runs[-1]
 
     @property
     def rows(self) -> int:
@@ -72,9 +77,10 @@ class Contestant:
         """Processor seconds for a million rows; hardly depends on what else the machine does."""
         return min(run.cpu for run in self.runs) / self.rows * 1_000_000
 
-    def repeats(self, run: Run, files: Path) -> bool:
-        """Whether a run with results has emitted as much as those that were timed, as far as that can be said."""
-        return files != self.files or {run.emitted} == {timed.emitted for timed in self.runs}
+    @property
+    def steady_result(self) -> bool:
+        """Whether all runs have emitted the same number of rows."""
+        return {run.emitted for run in self.runs} == {self.emitted}
 
 
 def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table) -> list[Line]:
@@ -83,80 +89,68 @@ def contest(files: Path, ours: Mapping[str, Query], peer: Peer, *, table: Table)
     ``table`` gives all windows of rows that do not stream: how many there are to compare.
     """
     shared = files if peer.files is None else data.head(files, peer.files)
-    eventide = {name: Contestant(query, files, []) for name, query in ours.items()}
-    other = Contestant(peer.query, shared, [])
+    eventide = {name: Contestant(query, files) for name, query in ours.items()}
+    others = {name: Contestant(query, shared) for name, query in peer.ways.items()}
     with Watch() as watch:
         spark = start_session()
-        _race(spark, {**eventide, peer.name: other})
-        agreements, variant = _check(spark, eventide, peer, other, table)
-    return [
-        Line(
-            name,
-            round(one.rate),
-            round(other.rate),
-            peer.name,
-            round(one.rate / other.rate, 3),
-            "rows/s",
-            watch.total_mb,
-            agreements[name].equal,
-            {
-                "steady": round(one.steady_rate),
-                "peer_steady": round(other.steady_rate),
-                "steady_ratio": round(one.steady_rate / other.steady_rate, 3),
-                "cpu_s_per_million": round(one.cpu, 2),
-                "peer_cpu_s_per_million": round(other.cpu, 2),
-                "cpu_ratio": round(other.cpu / one.cpu, 3),
-                **variant,
-                "windows_compared": agreements[name].compared,
-                "windows": agreements[name].windows,
-                "rounds": len(one.runs),
-                "python_peak_rss_mb": watch.python_mb,
-                "load_before": watch.load_before,
-            },
-        )
-        for name, one in eventide.items()
-    ]
+        _race(spark, {**eventide, **others})
+        if shared != files:  # results are compared on the files that both take
+            for contestant in eventide.values():
+                contestant.files = shared
+                contestant.warm_up(spark)
+                contestant.files = files
+        windows = table(spark.read.parquet(str(shared))).count()
+    fastest = max(others.values(), key=lambda contestant: contestant.rate)
+    ways = {f"peer_{way}": round(contestant.rate) for way, contestant in others.items()}
+    return [_line(name, contestant, peer, fastest, windows, watch, ways) for name, contestant in eventide.items()]
+
+
+def _line(
+    name: str, ours: Contestant, peer: Peer, other: Contestant, windows: int, watch: Watch, ways: Mapping[str, float]
+) -> Line:
+    again = other.steady_result and (ours.files != other.files or ours.steady_result)
+    agreement = compare(ours.result, other.result, windows=windows, again=again)
+    return Line(
+        name,
+        round(ours.rate),
+        round(other.rate),
+        peer.name,
+        round(ours.rate / other.rate, 3),
+        "rows/s",
+        watch.total_mb,
+        agreement.equal,
+        {
+            "steady": round(ours.steady_rate),
+            "peer_steady": round(other.steady_rate),
+            "steady_ratio": round(ours.steady_rate / other.steady_rate, 3),
+            "cpu_s_per_million": round(ours.cpu, 2),
+            "peer_cpu_s_per_million": round(other.cpu, 2),
+            "cpu_ratio": round(other.cpu / ours.cpu, 3),
+            **ways,
+            "windows_compared": agreement.compared,
+            "windows": agreement.windows,
+            "rounds": len(ours.runs),
+            "python_peak_rss_mb": watch.python_mb,
+            "load_before": watch.load_before,
+        },
+    )
 
 
 def _race(spark: SparkSession, contestants: Mapping[str, Contestant]) -> None:
     """All in turn, so that a busy machine hurts all alike; first each once, so that the JVM has compiled all."""
-    for name, one in contestants.items():
-        say(f"{name}, warm-up", run(one.query(spark, one.files)))
+    for name, contestant in contestants.items():
+        say(f"{name}, warm-up", contestant.warm_up(spark))
     begin = time.perf_counter()
-    for i in range(ROUNDS):
-        for name, one in contestants.items():
-            one.runs.append(run(one.query(spark, one.files)))
-            say(f"{name}, round {i + 1}", one.runs[-1])
+    for number in range(ROUNDS):
+        for name, contestant in contestants.items():
+            say(f"{name}, round {number + 1}", contestant.race(spark))
         if time.perf_counter() - begin > ENOUGH_SECONDS:
             return
 
 
-def _check(
-    spark: SparkSession, eventide: Mapping[str, Contestant], peer: Peer, other: Contestant, table: Table
-) -> tuple[dict[str, Agreement], dict[str, float]]:
-    """All once more, with results kept; of the peer its variant, which so tells what it gives."""
-    windows = table(spark.read.parquet(str(other.files))).count()
-    with scratch("results") as results:
-        to = results / "peer"
-        with in_memory_state(spark) if peer.variant.in_memory else nullcontext():
-            told = run(peer.variant.query(spark, other.files), to=to)
-        say(f"{peer.variant.name}, with results", told)
-        theirs = final_table(to)
-        agreements = {}
-        for name, one in eventide.items():
-            kept = run(one.query(spark, other.files), to=results / name)
-            say(f"{name}, with results", kept)
-            again = one.repeats(kept, other.files) and other.repeats(told, other.files)
-            agreements[name] = compare(final_table(results / name), theirs, windows=windows, again=again)
-    return agreements, {
-        peer.variant.name: round(other.rows / told.seconds),
-        f"{peer.variant.name}_cpu_s_per_million": round(told.cpu / other.rows * 1_000_000, 2),
-    }
-
-
 def say(what: str, ended: Run) -> None:
     """To stderr: only results go to stdout."""
-    slow = ", ".join(f"{seconds:.1f}" for seconds in ended.batches)
+    slow = ", ".join(f"{seconds:.2f}" for seconds in ended.batches)
     print(
         f"{what}: {ended.seconds:.1f} s, {ended.cpu:.1f} s of processors, {ended.emitted:,} emitted, batches {slow}",
         file=sys.stderr,

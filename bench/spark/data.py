@@ -28,7 +28,7 @@ def events(keys: int) -> Path:
 
     The very last row lies two minutes after all others, so that the watermark closes every window but its own.
     """
-    return _kept(f"events-{ROWS}-{keys}", _events(keys))
+    return kept(f"events-{ROWS}-{keys}", _events(keys))
 
 
 def head(files: Path, number: int) -> Path:
@@ -43,28 +43,30 @@ def head(files: Path, number: int) -> Path:
 
 def open_keys(keys: int, batches: int, batch: int) -> Path:
     """Files that open each key once, up to a million in each, then small ones that touch some of them again."""
-    return _kept(f"open-{keys}-{batches}-{batch}", _open_keys(keys, batches, batch))
+    return kept(f"open-{keys}-{batches}-{batch}", _open_keys(keys, batches, batch))
 
 
 def few(rows: int, keys: int) -> Path:
     """One small file of ten minutes, in order; its last row closes all windows but its own, too."""
     times = np.arange(rows, dtype=np.int64) * SPAN // rows
     times[-1] = SPAN + 2 * MINUTE
-    return _kept(f"few-{rows}-{keys}", iter([_frame(times, np.random.default_rng([7, keys]), keys)]))
+    return kept(f"few-{rows}-{keys}", iter([_frame(times, np.random.default_rng([7, keys]), keys)]))
 
 
 def batches(rows: int, keys: int, count: int) -> Path:
     """Small files whose times advance by 20 seconds each; one row of each is an hour too late."""
-    return _kept(f"batches-{rows}-{keys}-{count}", _batches(rows, keys, count))
+    return kept(f"batches-{rows}-{keys}-{count}", _batches(rows, keys, count))
 
 
 def side(name: str, rows: int, keys: int, *, files: int = FILES) -> Path:
     """One side of a join: files whose times advance over ten minutes, with some disorder; uniform keys."""
-    return _kept(f"{name}-{rows}-{keys}-{files}", _side(name, rows, keys, files))
+    return kept(f"{name}-{rows}-{keys}-{files}", _side(name, rows, keys, files))
 
 
 def rows_in(files: Path) -> int:
-    return int(pl.scan_parquet(files / "*.parquet").select(pl.len()).collect().item())
+    """Rows of all Parquet files in a folder and below it."""
+    files_below = pl.scan_parquet(str(files / "**/*.parquet"), hive_partitioning=False)
+    return int(files_below.select(pl.len()).collect().item())
 
 
 def _events(keys: int) -> Iterator[pl.DataFrame]:
@@ -116,7 +118,8 @@ def _frame(times: np.ndarray, rng: np.random.Generator, keys: int, ids: np.ndarr
     )
 
 
-def _kept(name: str, frames: Iterator[pl.DataFrame]) -> Path:
+def kept(name: str, frames: Iterator[pl.DataFrame]) -> Path:
+    """Return the folder with a file for each frame, written if it is not there yet."""
     folder = cache() / "data" / f"{name}-v{VERSION}"
     if folder.exists():
         return folder

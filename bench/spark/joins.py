@@ -96,6 +96,7 @@ def long_join() -> Line:
             checkpoint=str(checkpoint),
             trigger="available_now",
             drain=True,
+            state="driver",
         )
         batches = [one for one in query.history if one.rows]
     expected = _pairs(left, right, 10_000)

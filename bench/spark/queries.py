@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.spark.data import rows_in
 from bench.spark.machine import cpu_seconds
 from bench.spark.settings import CORES, MEMORY, cache
+from eventide.spark.java import use_java
 from eventide.spark.session import session
 
 _STATE = "spark.sql.streaming.stateStore"
@@ -41,6 +44,15 @@ def start_session() -> SparkSession:
             f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
         },
     )
+
+
+def plain_session() -> SparkSession:
+    """A session in which nothing is configured but what a laptop's default would be: cores, memory, and quiet logs."""
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # as in an environment that is activated
+    spark = SparkSession.builder.master(f"local[{CORES}]").config("spark.driver.memory", MEMORY).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 @contextmanager

@@ -15,11 +15,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 import eventide as ev
 from bench.measure import Line
 from bench.spark import data
-from bench.spark.contest import Peer, Variant, contest
+from bench.spark.contest import Peer, contest
 from bench.spark.queries import stream
 from bench.spark.settings import KEY
 from bench.spark.triggers import PEER_FILES
-from bench.spark.windows import queries_of
+from bench.spark.windows import in_spark, queries_of
 
 SIZE = 5
 COLUMNS = ("key", "start", "end", "n", "total")
@@ -29,10 +29,9 @@ def row_windows(names: Sequence[str], keys: int) -> list[Line]:
     """Five rows each. What is summed is the same in all rows of a key: the rows of a batch have no order."""
     rows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.rows(SIZE))
     pipeline = rows.agg(n=ev.count(), total=ev.sum("key"))
-    again = Variant("peer_again", by_frames)
     # A batch costs the peer so much for each key: with many keys one is enough to wait for.
     files = PEER_FILES if keys <= 10_000 else 1
-    peer = Peer("per-key transformWithStateInPandas", by_frames, again, files=files)
+    peer = Peer("per-key transformWithStateInPandas", {"by_frames": in_spark(by_frames)}, files=files)
     return contest(data.events(keys), queries_of(names, pipeline), peer, table=_full)
 
 

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F  # noqa: N812
 import eventide as ev
 from bench.measure import Line
 from bench.spark import data, per_key
-from bench.spark.contest import Peer, Variant, contest
+from bench.spark.contest import Peer, contest
 from bench.spark.queries import stream
 from bench.spark.settings import KEY
-from bench.spark.windows import own, queries_of
+from bench.spark.windows import in_spark, own, queries_of
 
 # The peer needs a minute for one or two batches; it takes the same batches as Eventide, but only the first of them.
 PEER_FILES = 2
@@ -25,8 +25,8 @@ def triggers(names: Sequence[str], keys: int) -> list[Line]:
     rows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.tumbling("1 minute"))
     early = rows.trigger(ev.after_watermark(early=ev.each(), late=ev.each())).retracting()
     pipeline = early.agg(n=ev.count(), total=ev.sum("value"))
-    rows_api = Variant("peer_by_rows", by_rows)
-    peer = Peer("per-key transformWithStateInPandas", by_frames, rows_api, files=PEER_FILES)
+    ways = {"by_frames": in_spark(by_frames), "by_rows": in_spark(by_rows)}
+    peer = Peer("per-key transformWithState", ways, files=PEER_FILES)
     windows = own(lambda: F.window("ts", "1 minute"))
     return contest(data.events(keys), queries_of(names, pipeline), peer, table=windows)
 

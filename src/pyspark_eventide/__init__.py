@@ -1,7 +1,7 @@
-"""What Spark itself looks for by name: the data source ``eventide``, and the process that forks Python workers.
+"""The data source ``eventide``, which Spark finds by the name of this package.
 
-Spark finds data sources in packages whose names begin with ``pyspark_``, and imports those in every session. So nothing
-here imports Eventide before it is needed; the process that forks workers must not import Polars at all.
+Spark imports packages whose names begin with ``pyspark_`` in every session. So nothing here imports Eventide before it
+is needed.
 """
 
 from __future__ import annotations

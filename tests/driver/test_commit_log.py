@@ -105,7 +105,7 @@ def test_a_flipped_byte_is_detected_and_the_file_is_named(checkpoint: Checkpoint
     path = record(checkpoint, 0)
     intact = path.read_bytes()
     detected = 0
-    for place in range(0, len(intact), 97):
+    for place in [*range(0, len(intact), 97), *range(len(intact) - 20, len(intact))]:  # the end has the footer's length
         path.write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
         try:
             delivery = run(driver(checkpoint), checkpoint, 1, rows(2, 7))
@@ -186,6 +186,15 @@ def test_large_outputs_are_files_next_to_the_record_until_the_next_batch(
     assert [path.name for path in sorted(folder.iterdir())] == ["0", "1"]
 
 
+def test_panes_between_two_operators_are_not_stored_in_the_record(checkpoint: Checkpoint) -> None:
+    overall = ev.stream(time="pane.time").window(ev.inherit()).retracting().agg(keys=ev.count(), most=ev.max("total"))
+    checkpoint.log_offsets(0, 0)
+    delivery = Driver(checkpoint, [PIPELINE, overall], [SCHEMA]).batch(0, [pl.concat([rows(1, 5), rows(130, 7)])])
+    assert list(delivery.tables) == [("panes", 1)]
+    again = Driver(checkpoint, [PIPELINE, overall], [SCHEMA]).batch(0, [])
+    assert again.restored and list(again.tables) == [("panes", 1)]
+
+
 def test_a_damaged_large_output_is_named(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("eventide.spark.driver_state._EMBEDDED", 10)
     run(driver(checkpoint), checkpoint, 0, rows(1, 5))
@@ -223,9 +232,3 @@ def test_epochs_are_taken_in_turn(tmp_path: Path) -> None:
     logs[2].check_epoch()
     with pytest.raises(DataError, match="epoch 2"):
         logs[0].check_epoch()
-
-
-def test_a_name_is_created_once(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path)
-    assert storage.create("a/1", [b"one", b"two"]) and not storage.create("a/1", [b"other"])
-    assert storage.read("a/1") == b"onetwo" and storage.read("a/1", -3, 3) == b"two" and storage.list("a") == ["1"]

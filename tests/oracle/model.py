@@ -150,7 +150,7 @@ def shown(key: Any) -> Any:
 
 def aggregate(rows: Iterable[Row]) -> tuple[Any, ...]:
     """count, sum, min, max, first, last, collect and sort of ``value``."""
-    timed = sorted(rows, key=lambda row: (row.time, row.id))
+    timed = sorted(rows, key=lambda row: (row.time, row.value is None, row.value))  # among equals by value, nulls last
     values = [row.value for row in timed if row.value is not None]
     ends = (timed[0].value, timed[-1].value) if timed else (None, None)
     if not values:

@@ -97,7 +97,7 @@ def found(place: Path) -> list[tuple[object, ...]]:
 
 
 def start(
-    place: Path, *, master: str = "local[2]", die: str = "", plan: str = "windows", state: str = "executors"
+    place: Path, *, master: str = "local[2]", die: str = "", plan: str = "windows", state: str = "driver"
 ) -> subprocess.Popen[str]:
     """The job, in a group of processes of its own. What it logs goes to the file ``log``."""
     return subprocess.Popen(

@@ -53,7 +53,7 @@ def main(place: Path, master: str, plan: str) -> None:
         checkpoint=str(place / "checkpoint"),
         trigger="available_now",
         drain=True,
-        state=os.environ.get("EVENTIDE_STATE", "executors"),  # type: ignore[arg-type]
+        state=os.environ.get("EVENTIDE_STATE", "driver"),  # type: ignore[arg-type]
         on_batch=lambda one: print("batch", one.batch, flush=True),
     )
     print("done", flush=True)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from eventide.spark import driver_input
+from eventide.spark import driver_input, scan_input
 from eventide.time import instant
 from tests.spark.running import Stream, told
 
@@ -57,6 +57,33 @@ def test_results_do_not_depend_on_how_rows_travel(
     assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
 
 
+@pytest.mark.parametrize("how", ["driver", "parts", "tasks"])
+def test_results_do_not_depend_on_who_reads_a_scan(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "parts":
+        monkeypatch.setattr(scan_input, "_PART", 100)
+        monkeypatch.setattr(scan_input, "machine_cores", lambda: 3)
+    if how == "tasks":
+        monkeypatch.setattr(scan_input.ScanInput, "_reads", lambda *_: False)
+    stream = Stream(spark, tmp_path).put(*BUNDLES)
+    scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, spark=spark)
+    stream.run(WINDOWS, scan, drain=True)
+    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+
+
+def test_each_input_of_a_join_reads_its_own_files(spark: SparkSession, tmp_path: Path) -> None:
+    orders = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    visits = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    pairs = ev.join(orders, visits, within="0 seconds")
+    stream = Stream(spark, tmp_path).put(rows(1, 2, 3))
+    other = Stream(spark, tmp_path / "visits").put(rows(2, 3, 4), rows(200))
+    scans = [ev.scan_parquet(str(place / "in"), files_per_batch=1, spark=spark) for place in (tmp_path, other.place)]
+    stream.run(pairs, scans, drain=True)
+    assert sorted(stream.all("panes")["price"].to_list()) == [2, 3]
+    assert sum(metrics.rows for metrics in stream.metrics) == 7
+
+
 def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     tasks: list[str] = []
@@ -92,6 +119,28 @@ def test_late_rows_have_the_columns_that_the_plan_reads_or_all(spark: SparkSessi
     assert columns == [{"ts", "shop", "price"}, {"ts", "shop", "price", "note"}]
 
 
+def test_late_rows_tell_where_the_source_has_them(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(0, 200), rows(201, 1, 2))
+    stream.run(WINDOWS, stream.rows.where("price < 1000"), state="driver", source_position=True)
+    late = stream.all("late").sort("price").select("price", "source_file", "source_row").rows()
+    assert [(price, Path(file).name, row) for price, file, row in late] == [
+        (1, "00001.parquet", 1),
+        (2, "00001.parquet", 2),
+    ]
+
+
+def test_a_source_without_positions_and_taken_names_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(0, 200), rows(1))
+    both = stream.rows.union(stream.rows.where("false"))
+    stream.run(WINDOWS, both, state="driver", source_position=True)
+    assert not {"source_file", "source_row"} & set(stream.all("late").columns)
+    named = Stream(spark, tmp_path / "named").put(
+        rows(0, 200).with_columns(source_row=pl.lit("mine")), rows(1).with_columns(source_row=pl.lit("mine"))
+    )
+    named.run(WINDOWS, state="driver", source_position=True, whole_rows=True)
+    assert named.all("late").select("source_row", "source_row_").rows() == [("mine", 0)]
+
+
 @pytest.mark.parametrize("gone", [False, True], ids=["changed", "deleted"])
 def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_file(
     spark: SparkSession, tmp_path: Path, gone: bool
@@ -110,6 +159,27 @@ def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_fil
         rows(10, 20, 30, 40).write_parquet(file)
     stream.run(WINDOWS, state="driver")
     assert sorted(stream.all("panes")["total"].to_list()) == [10, 20]
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
+    spark: SparkSession, tmp_path: Path, batch: int
+) -> None:
+    stream = Stream(spark, tmp_path)
+    if batch:
+        stream.put(rows(10)).run(WINDOWS, state="driver")
+
+    def fail(batch: Any, batch_id: int) -> None:
+        raise OSError("the sink is away")
+
+    with pytest.raises(Exception, match="the sink is away"):
+        stream.put(rows(40)).run(WINDOWS, panes=fail, state="driver")
+    changed = ev.stream(time="ts", key="note").window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
+    with pytest.raises(ev.PlanError) as rejection:
+        stream.run(changed, state="driver")
+    assert "the window changed from tumbling 1m to tumbling 5m" in str(rejection.value)
+    assert f"The outputs of batch {batch}, which were pending, were delivered." in str(rejection.value)
+    assert stream.panes[batch][0].filter(pl.col("diff") == 1)["total"].to_list() == [40 + 10 * batch]
 
 
 def test_a_checkpoint_stays_with_its_placement(spark: SparkSession, tmp_path: Path) -> None:
@@ -154,3 +224,15 @@ def test_a_session_with_nothing_configured_will_do(spark: SparkSession, tmp_path
     assert done.returncode == 0, done.stderr[-3000:]
     panes = pl.read_parquet(tmp_path / "out" / "**" / "*.parquet", hive_partitioning=False)
     assert panes.select((pl.col("n") * pl.col("diff")).sum()).item() == 40
+
+
+def test_a_flipped_byte_in_a_log_of_spark_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(*BUNDLES)
+    stream.run(WINDOWS)
+    newest = max((tmp_path / "checkpoint/offsets").glob("[0-9]"))
+    content = bytearray(newest.read_bytes())
+    content[-3] ^= 1
+    newest.write_bytes(content)
+    stream.put(rows(300))
+    with pytest.raises(Exception, match="Checksum error"):
+        stream.run(WINDOWS)

@@ -75,7 +75,7 @@ def _killed_somewhere(job: subprocess.Popen[str], *, after: int, delay: float) -
 
 def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> None:
     prepare(tmp_path, 8)
-    job = start(tmp_path, master="local[2,8]")  # eight tries for a task
+    job = start(tmp_path, master="local[2,8]", state="executors")  # eight tries for a task
     assert job.stdout is not None
     killed = 0
     while line := job.stdout.readline():
@@ -84,7 +84,7 @@ def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> Non
     job.communicate()
     assert killed
     if job.returncode:  # Spark gives a worker ten seconds to come back; after that the query is started again
-        (again := start(tmp_path)).communicate()
+        (again := start(tmp_path, state="executors")).communicate()
         assert again.returncode == 0, _log(tmp_path)
     assert found(tmp_path) == expected(8)
 
@@ -92,7 +92,7 @@ def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> Non
 def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> None:
     prepare(tmp_path, 5)
     with standalone(tmp_path / "cluster", workers=2) as cluster:
-        job = start(tmp_path, master=cluster.url)
+        job = start(tmp_path, master=cluster.url, state="executors")
         assert job.stdout is not None
         killed = 0
         while line := job.stdout.readline():
@@ -102,7 +102,7 @@ def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> 
         job.communicate()
         assert killed
         if job.returncode:  # a busy machine may not start Python workers in the ten seconds that Spark gives them
-            (again := start(tmp_path, master=cluster.url)).communicate()
+            (again := start(tmp_path, master=cluster.url, state="executors")).communicate()
             assert again.returncode == 0, _log(tmp_path)
     assert found(tmp_path) == expected(5)
 
@@ -111,9 +111,9 @@ _EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 def _kill_workers(group: int) -> int:
-    """Kill one of the workers of this job: forked from a daemon, which is forked from the zygote."""
-    forked = {pid: parent for pid, command, parent in _processes(group) if b"zygote" in command}
-    workers = (pid for pid, parent in forked.items() if forked.get(parent) in forked)
+    """Kill one of the workers of this job, which Spark's daemon has forked."""
+    forked = {pid: parent for pid, command, parent in _processes(group) if b"pyspark.daemon" in command}
+    workers = (pid for pid, parent in forked.items() if parent in forked)
     return sum(_kill(pid) for pid in itertools.islice(workers, 1))
 
 

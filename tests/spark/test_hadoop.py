@@ -1,8 +1,7 @@
-"""A session's local files, which start no program and have no file of checksums beside them, and its settings."""
+"""A session's local files, which start no program."""
 
 from __future__ import annotations
 
-import os
 import stat
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +33,6 @@ def test_permissions_are_those_that_were_asked_for(spark: SparkSession, tmp_path
     assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
 
 
-def test_a_file_has_nothing_beside_it(spark: SparkSession, tmp_path: Path) -> None:
-    files = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
-    local(spark).create(files.Path(str(tmp_path / "a" / "b")), True).close()
-    assert [name for _, _, names in os.walk(tmp_path) for name in names] == ["b"]
-
-
 def test_files_that_the_user_named_stay(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = spark.sparkContext._jsc.hadoopConfiguration()
     monkeypatch.setattr(hadoop, "_replace", lambda *_: pytest.fail("replaced"))
@@ -65,9 +58,3 @@ def test_where_it_cannot_be_compiled_all_stays_as_it_was(
     before = local(spark).hashCode()
     hadoop.use_cheap_files(spark)
     assert local(spark).hashCode() == before
-
-
-def test_settings_are_as_they_were_and_do_not_say_where_they_stood(spark: SparkSession) -> None:
-    settings = spark.sparkContext._jsc.hadoopConfiguration()
-    assert settings.size() > 500 and settings.get("io.file.buffer.size") == "65536"
-    assert settings.getPropertySources("io.file.buffer.size") is None

@@ -16,7 +16,7 @@ from tests.spark.running import Stream
 from tests.spark.test_several_inputs import counted
 from tests.spark.test_streaming import START
 
-pytestmark = pytest.mark.usefixtures("each_placement")
+pytestmark = pytest.mark.usefixtures("placement")
 
 NUMBERED = ev.lag("10 seconds", origin="till", sequence="offset")
 

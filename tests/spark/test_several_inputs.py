@@ -18,7 +18,7 @@ from tests.spark.running import Stream
 from tests.spark.test_query import at, micros
 from tests.spark.test_streaming import bundle
 
-pytestmark = pytest.mark.usefixtures("each_placement")
+pytestmark = pytest.mark.usefixtures("placement")
 
 SALES = [bundle(number, 60) for number in range(6)]
 VISITS = [bundle(number + 100, 40).rename({"price": "spent"}) for number in range(6)]

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import eventide as ev
 from tests.spark.running import Stream, told
 
-pytestmark = pytest.mark.usefixtures("each_placement")
+pytestmark = pytest.mark.usefixtures("placement")
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Float64(), "till": pl.Int32()}

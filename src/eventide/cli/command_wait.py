@@ -14,20 +14,16 @@ if TYPE_CHECKING:
     from eventide.spark.control import Control
     from eventide.spark.metrics import BatchMetrics
 
-_ELSEWHERE = "Sent. The query applies the command in its next batch; its effect is only known on the driver's machine."
 _STOPPED = "Sent. The query is not running: it applies the command when it starts again."
 
 
 def report_effect(control: Control, command: str, timeout: float) -> None:
     """Print the effect of a command once a batch has applied it; wait at most ``timeout`` seconds."""
-    if control.is_running is None:
-        typer.echo(_ELSEWHERE, err=True)
-        return
     batch = control.wait(command, timeout)
     if batch is not None:
         effect = next(effect for effect in batch.commands if effect.id == command)
         typer.echo(effect_text(effect, batch), err=True)
-    elif control.is_running:
+    elif control.is_running is not False:
         typer.echo(
             f"Sent, but no batch has applied the command within {timeout:g} s. The query applies it in its next batch.",
             err=True,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from eventide.cli.sessions import Conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 EXAMPLES = """Examples:
 
@@ -24,8 +29,11 @@ eventide control checkpoints/revenue end returns
 
 eventide control checkpoints/revenue drain --no-wait
 
+eventide control hdfs://names/checkpoints/revenue drain
+
 A command is a small file next to the checkpoint. The query applies it in its next batch, exactly once. A stopped query
-applies it when it starts again. Exit codes: 0 applied or sent, 1 not applied within --timeout, 2 a mistake.
+applies it when it starts again. For a checkpoint that is not on this machine, Spark is started.
+Exit codes: 0 applied or sent, 1 not applied within --timeout, 2 a mistake.
 """
 
 
@@ -65,23 +73,32 @@ def control(
         typer.Option("--wait/--no-wait", help="Wait for the batch that applies the command; report its effect."),
     ] = True,
     timeout: Annotated[str, typer.Option(help="How long to wait.")] = "1 minute",
+    conf: Conf = None,
 ) -> None:
     """Tell a query to drain, to stop waiting for something, or to raise its watermark; report the effect."""
     from eventide.cli.command_wait import report_effect
     from eventide.errors import cli as errors
-    from eventide.spark.control import Control, on_disk
+    from eventide.spark.control import Control
     from eventide.time import duration
 
-    local = on_disk(checkpoint)
-    if local is not None and not (Path(local) / "eventide" / "control").is_dir():
-        raise errors.no_checkpoint(checkpoint)
     patience = duration(timeout, what="--timeout", zero=True) / 1e6
-    target = Control(checkpoint)
-    command = send(target, action, value, up_to, key)
-    if not wait:
-        typer.echo("Sent. The query applies the command in its next batch.", err=True)
-        return
-    report_effect(target, command, patience)
+    with _session(checkpoint, conf) as spark:
+        target = Control(checkpoint, spark)
+        if not target.is_open:
+            raise errors.no_checkpoint(checkpoint)
+        command = send(target, action, value, up_to, key)
+        if wait:
+            report_effect(target, command, patience)
+        else:
+            typer.echo("Sent. The query applies the command in its next batch.", err=True)
+
+
+def _session(checkpoint: str, conf: list[str] | None) -> AbstractContextManager[SparkSession | None]:
+    """Return the session that reaches a checkpoint; a checkpoint on this machine needs none."""
+    from eventide.cli.sessions import started
+    from eventide.spark.addresses import on_disk
+
+    return nullcontext() if on_disk(checkpoint) is not None else started("control", conf=conf)
 
 
 def send(target: object, action: Action, value: str | None, up_to: int | None = None, key: str | None = None) -> str:

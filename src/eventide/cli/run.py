@@ -41,8 +41,8 @@ Source = Annotated[
 class State(StrEnum):
     """Where a query keeps its state."""
 
-    executors = "executors"
     driver = "driver"
+    executors = "executors"
 
 
 def run(
@@ -61,8 +61,8 @@ def run(
     ] = None,
     state: Annotated[
         State,
-        typer.Option(help="Who keeps state: Spark's executors, or the driver (cheaper batches)."),
-    ] = State.executors,
+        typer.Option(help="Where state is kept: in the driver, or on the executors (state beyond one machine)."),
+    ] = State.driver,
     trigger: Annotated[
         str | None,
         typer.Option(help="available_now (read what is there, then end), or a length of time between batches."),

@@ -206,6 +206,11 @@ def no_trace(path: str, why: str) -> PlanError:
     return PlanError(f"--trace {path!r} cannot be written: {why}. Name a file, such as revenue.jsonl.")
 
 
+def discard_without_export() -> PlanError:
+    """Outputs would be lost."""
+    return PlanError("--discard needs --export DIR: outputs are discarded only after they were written to files.")
+
+
 def no_checkpoint(path: str) -> PlanError:
     """A checkpoint that is not there."""
     return PlanError(

@@ -310,3 +310,12 @@ def replaced_query(writer: str, stream: str) -> DataError:
     return DataError(
         f"Another query has written to stream {stream!r} as {writer!r} since. Give each query a writer_id of its own."
     )
+
+
+def damaged_events(stream: str, segment: int, offset: int, rows: int, cause: str) -> DataError:
+    """Stored bytes that are no events."""
+    behind = f"{{{segment}: {offset + max(rows, 1)}}}"
+    return DataError(
+        f"Stream {stream!r}, segment {segment}, offset {offset}: {rows} events cannot be read: {cause}. "
+        f"Restore the store from a copy, or go on behind them: ReaderGroup.reset with {behind} among its offsets."
+    )

@@ -187,12 +187,9 @@ def unknown_placement(state: object) -> PlanError:
     return PlanError(f"run(state={state!r}): state is kept in the 'driver' or on the 'executors'.")
 
 
-def remote_driver_state(checkpoint: str) -> PlanError:
-    """State in the driver is stored on this machine only."""
-    return PlanError(
-        f"run(state='driver'): the checkpoint {checkpoint!r} is not on this machine's disk, where the driver keeps its "
-        "state. Use a local checkpoint, or state='executors'."
-    )
+def only_in_driver(option: str) -> PlanError:
+    """An option of commit records without commit records."""
+    return PlanError(f"run({option}=) is for commit records, which only state='driver' has. Leave it out.")
 
 
 def not_a_size(name: str, value: str) -> PlanError:

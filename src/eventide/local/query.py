@@ -34,11 +34,21 @@ _LAST = 2**62  # of the clock, as of event time
 
 @dataclass
 class LocalResult:
-    """All that a run gave. Iterate over ``steps`` for what each bundle gave."""
+    """All that a run gave. Iterate over ``steps`` for what each bundle gave.
+
+    ``operators`` are the results of all pipelines of a chain, the first one first. Each has its late rows, dead letters
+    and metrics.
+    """
 
     steps: list[Output] = field(default_factory=list)
     clock: list[int] = field(default_factory=list)
     tracker: AnyTracker | None = None
+    _chain: Sequence[LocalResult] = field(default=(), repr=False, compare=False)
+
+    @property
+    def operators(self) -> Sequence[LocalResult]:
+        """The result of each pipeline of a chain; of one pipeline, only this one."""
+        return self._chain or (self,)
 
     @property
     def panes(self) -> pl.DataFrame:
@@ -292,6 +302,7 @@ def run_local(pipeline: Pipeline, rows: Rows | Mapping[str, Rows], *, clock: Clo
             query.follow(step, now=at)
         if drain and rows.steps and rows.steps[-1].promise < MAX:
             query.drain()
+        query.result._chain = (*rows.operators, query.result)
         return query.result
     query = LocalQuery(pipeline)
     bundles = _bundles(rows) if isinstance(rows, Mapping) else _frames(rows)

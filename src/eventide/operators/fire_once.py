@@ -58,6 +58,13 @@ class FireOnce:
         """The cells that rest in state."""
         return [run.cells for run in store.runs]
 
+    def next_end(self, store: Cells, watermark: int) -> int | None:
+        """The first end of a window that the watermark has not reached. The cost follows the slices, not the cells."""
+        slices = store.slices(MAX)
+        ends = windows_of(self._kind, pl.Series(slices))[c.END] if len(slices) else None
+        end = None if ends is None else ends.filter(ends > watermark).min()
+        return None if end is None else int(end)  # type: ignore[arg-type]
+
     def tables(self, store: Cells) -> tuple[dict[str, Any], int]:
         """The cells; no clock is needed."""
         return {"cells": store}, MIN

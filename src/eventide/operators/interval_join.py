@@ -20,6 +20,7 @@ from eventide.errors import plan as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
+from eventide.operators.deadlines import clock_lags, deadline
 from eventide.operators.inputs import Sided, advanced, blank_letter, fresh_tracker, restored_tracker
 from eventide.operators.meeting import Matcher, Meetings, in_order
 from eventide.operators.messages import MET, NUMBERS, Messages
@@ -49,6 +50,7 @@ class IntervalJoin(Saved):
     """A join bound to the columns of its sides."""
 
     judges_when_stamping = False
+    hears_time = False
 
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
@@ -65,7 +67,8 @@ class IntervalJoin(Saved):
         self._matcher = Matcher(plan, self._sides)
         reads = [self.reads(edge) for edge in range(len(self.schemas))]
         tables = _Tables(self._sides)
-        self._saving = Saving(fingerprint(plan), self.schemas, reads, partial(restored_tracker, plan), tables)
+        tracker = partial(restored_tracker, plan)
+        self._saving = Saving(fingerprint(plan), self.schemas, reads, tracker, tables, plan.key)
         none = pl.DataFrame(
             schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -137,6 +140,18 @@ class IntervalJoin(Saved):
         state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
         aside = self._late(late, was, now), self._dead(stamps, was, now)
         return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows."""
+        lags = lags | clock_lags(self.plan)
+        reached = _reached(state.tracker)
+        tables = zip(self._sides, state.store, strict=True) if lags else ()
+        return deadline(state, lags, dues=[table.next_due(reached[side.kept.by]) for side, table in tables])
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """Joined rows are promised as far behind the clock as rows of a side wait for partners."""
+        lengths = [0, *(side.kept.length for side in self._sides if side.kept.length is not None)]
+        return frozenset(lag + length for lag in before | clock_lags(self.plan) for length in lengths)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """The rows that are kept, of the left side and of the right."""

@@ -75,6 +75,23 @@ class StreamOperator(Protocol):
         """A bundle's stamps, in order."""
         ...
 
+    @property
+    def hears_time(self) -> bool:
+        """Whether every move of a watermark matters to it, not only one that reaches a time it waits for."""
+        ...
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows; None: nothing can.
+
+        MIN: the first batch starts the clocks. ``lags`` are the distances at which the operator before this one lets
+        its promises follow the clock.
+        """
+        ...
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """The distances at which the operator's own promises follow the clock."""
+        ...
+
     def save(self, state: State) -> bytes:
         """The state as bytes."""
         ...

@@ -20,6 +20,7 @@ from eventide.errors import plan as plan_errors
 from eventide.errors import processing as errors
 from eventide.operators import columns as c
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
+from eventide.operators.deadlines import CLOCK_STEP, clock_lags, deadline
 from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
@@ -71,7 +72,8 @@ class Processing(Saved):
         kept = _Kept(self._keys)
         # The rows themselves are not stored, so state depends on the types of keys only.
         columns = [set(stream.key) for stream in plan.edges]
-        self._saving = Saving(fingerprint(plan), self.schemas, columns, partial(restored_tracker, plan), kept)
+        tracker = partial(restored_tracker, plan)
+        self._saving = Saving(fingerprint(plan), self.schemas, columns, tracker, kept, plan.key)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -140,6 +142,27 @@ class Processing(Saved):
         store = Store(keyed, timers, tuple(sorted(sent.items())), tuple(sorted(passing.items())))
         after = State(tracker, watermark, now, store)
         return Step(after, self._output(after, stamps, context, rows, late, was))
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows.
+
+        A processor that is told of watermarks may do anything when one moves. One that follows the clock moves in
+        steps for it.
+        """
+        lags, timers = lags | clock_lags(self.plan), state.store.timers
+        step = state.now + CLOCK_STEP if lags and self.hears_time and state.now > MIN else None
+        dues = [timers.next_due(state.watermark)] if lags else []
+        return deadline(state, lags, clocks=[step, timers.next_clock(state.now)], dues=dues)
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """Where the processor decides what to send on, each step of the clock brings a batch."""
+        return frozenset() if self.hears_time else before | clock_lags(self.plan)
+
+    @property
+    def hears_time(self) -> bool:
+        """Whether the processor is told of watermarks: it may do anything when one moves."""
+        kind = type(self.plan.processor)
+        return (kind.on_watermark, kind.on_edge_watermark) != (Processor.on_watermark, Processor.on_edge_watermark)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """The state and the timers of keys, for inspection."""

@@ -51,7 +51,8 @@ class Saving:
     """Saves the states of one operator.
 
     ``facts`` and ``columns`` are what the states depend on: the parts of the plan in words, and for each input the
-    names of the columns that the plan reads. Other columns of ``schemas`` may differ between two starts.
+    names of the columns that the plan reads. Other columns of ``schemas`` may differ between two starts. ``key`` names
+    the columns by which a state can be divided; without any it cannot.
     """
 
     def __init__(
@@ -61,12 +62,14 @@ class Saving:
         columns: Sequence[AbstractSet[str]],
         tracker: Callable[[dict[str, Any]], AnyTracker],
         inner: Kept,
+        key: Sequence[str] = (),
     ) -> None:
         self._facts = dict(facts)
         empty = [pl.DataFrame(schema=schema) for schema in schemas]
         self._rows = empty[0] if len(empty) == 1 else empty
         self._tracker = tracker
         self._inner = inner
+        self._key = list(key)
         self._plan = self._facts | _column_types(schemas, columns)
         words = json.dumps(self._plan, sort_keys=True).encode()
         self._print = hashlib.blake2b(words, digest_size=16).hexdigest()
@@ -93,7 +96,7 @@ class Saving:
         """Put what is new since ``ledger``, drop what is gone."""
         ledger = ledger or Ledger()
         writer = Writer(pages, ledger.next)
-        plan = ledger.plan or writer.put({"plan": self._plan, "rows": self._rows})
+        plan = ledger.plan or writer.put({"plan": self._plan, "rows": self._rows, "key": self._key})
         tables, clock = self._inner.tables(state.store)
         heads, known = {}, {}
         with ledger.open(pages):

@@ -8,7 +8,7 @@ triggers are evaluated once. The same operator runs in every host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from eventide.operators import columns as c
 from eventide.operators.admission import check_gap, check_offset, check_window, dead_letters, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
+from eventide.operators.deadlines import CLOCK_STEP, clock_lags, deadline, next_clock
 from eventide.operators.fire_often import FireOften
 from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
@@ -40,7 +41,7 @@ from eventide.operators.saving import Saving, State
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.plan import IngestionTime, OneInput, Plan
 from eventide.state.keys import as_grouped
-from eventide.time import MAX, MIN, format_instant
+from eventide.time import MAX, MIN, earliest, format_instant
 from eventide.watermarks import Note
 from eventide.windows import Inherit, Sessions
 from eventide.windows.lifetime import is_late
@@ -67,7 +68,8 @@ class WindowedAggregate(Saved):
         self._inner = self._make_inner()
         facts = self._facts() | {f"stored {name}": str(dtype) for name, dtype in self.bound.schema.items()}
         columns = [self.reads(edge) for edge in range(len(self.schemas))]
-        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner)
+        key = () if plan.counts_all_keys else plan.key
+        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner, key)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -161,6 +163,31 @@ class WindowedAggregate(Saved):
         outcome = self._inner.absorb(state.store, stamped, moment)
         state = State(tracker, watermark, now, outcome.store, position)
         return Step(state, self._output(state, stamps, dead, outcome, was, behind))
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows."""
+        tables = self._inner.tables(state.store)[0].values()
+        lags = self.lags(lags)
+        dues = [self._next_due(state, tables)] if lags else []
+        return deadline(state, lags, clocks=[next_clock(tables, state)], dues=dues)
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """Panes that hold the promise back end by a deadline, so it follows the clock as the watermark does."""
+        return before | clock_lags(self.plan)
+
+    @property
+    def hears_time(self) -> bool:
+        """Whether windows that are counted in rows are closed by their age."""
+        retention = self.plan.retention
+        return self._by_row and retention is not None and retention.time is not None
+
+    def _next_due(self, state: State, tables: Iterable[Any]) -> int | None:
+        """The first event time at which a window is due; windows counted in rows do not end by time."""
+        if self._by_row:
+            return state.watermark + CLOCK_STEP if self.hears_time and self._inner.open(state.store) else None
+        if isinstance(self._inner, FireOnce):
+            return self._inner.next_end(state.store, state.watermark)
+        return earliest(table.next_due(state.watermark) for table in tables)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eventide.plan.explain_join import join_facts
@@ -26,7 +26,11 @@ _LAYOUTS = {
 
 def explain(plan: Plan | JoinPlan | ProcessPlan) -> str:
     """Aligned lines, one fact each."""
-    told = facts(plan)
+    return aligned(facts(plan))
+
+
+def aligned(told: Sequence[tuple[str, str]]) -> str:
+    """Names and lines below each other. Without a name, a line belongs to the one above."""
     width = max(len(name) for name, _ in told)
     return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in told) + "\n"
 

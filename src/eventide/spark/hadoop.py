@@ -1,4 +1,9 @@
-"""What Hadoop costs each batch of a session on this machine, made small: local files, and settings that are sent."""
+"""Cheaper files of checkpoints on this machine's disk.
+
+Spark writes each file of a checkpoint under another name and renames it. Its default file manager starts three programs
+for each file (``chmod``, twice ``readlink``), some 40 ms per batch and log. Spark's file manager that renames through
+Hadoop's ``FileSystem`` starts ``chmod`` only, and ``LocalFiles.java`` does without that one too.
+"""
 
 from __future__ import annotations
 
@@ -16,41 +21,29 @@ _LOCAL_FILES = "fs.file.impl"
 _POSIX = os.name == "posix"  # elsewhere Java has other permissions
 
 
-def use_cheap_files(spark: SparkSession) -> None:
-    """All local files of this JVM get their permissions from Java itself, and no ``.crc`` beside them.
+def renaming_manager(spark: SparkSession) -> dict[str, str]:
+    """Return the setting that makes Spark rename the files of a local checkpoint, if Spark has that class."""
+    from py4j.protocol import Py4JError
 
-    Spark writes a checkpoint's file under another name and renames it. Its usual way starts three programs for each
-    (chmod, twice readlink), 30 ms for a file of a line; plain renaming still starts one, and a batch writes seven
-    files. Plain renaming is as safe, but for the ``.crc``: that is a second file, renamed a moment later, and a crash
-    in between would leave one that does not fit.
-    """
+    java, _ = _both(spark)
+    try:
+        java.Class.forName(BY_RENAMING, False, java.Thread.currentThread().getContextClassLoader())
+    except Py4JError:
+        return {}
+    return {FILE_MANAGER: BY_RENAMING}
+
+
+def use_cheap_files(spark: SparkSession) -> None:
+    """Let Java itself set the permissions of all local files of this JVM, unless the user named a class for them."""
     java, settings = _both(spark)
     if _POSIX and settings.get(_LOCAL_FILES) is None:
         _replace(java, settings)
-    java.org.apache.hadoop.fs.FileSystem.getLocal(settings).setWriteChecksum(False)
-
-
-def forget_where_settings_came_from(spark: SparkSession) -> None:
-    """Hadoop's settings without a note beside each, in which file it stood.
-
-    Spark sends them with each batch, twice: some 1,100, and each note is compressed on its own, which takes 4 of 5 ms.
-    Nothing but a listing of settings reads the notes. Where Hadoop has none under that name, all stays as it was.
-    """
-    from py4j.protocol import Py4JError
-
-    java, settings = _both(spark)
-    try:
-        notes = java.Class.forName("org.apache.hadoop.conf.Configuration").getDeclaredField("updatingResource")
-        notes.setAccessible(True)
-        notes.get(settings).clear()
-    except Py4JError:
-        return
 
 
 def _replace(java: Any, settings: Any) -> None:
-    """Put ours where Hadoop keeps the one object for local files that all of a JVM share.
+    """Replace the one object for local files that all of a JVM share.
 
-    The compiler is the one that Spark has for its queries, so this needs no JDK. Where it cannot, all stays as it was.
+    The compiler is the one that Spark has for its queries, so this needs no JDK. If it fails, nothing changes.
     """
     from py4j.protocol import Py4JError
 
@@ -63,7 +56,7 @@ def _replace(java: Any, settings: Any) -> None:
         ours.set(_LOCAL_FILES, "eventide.LocalFiles")
         here = java.java.net.URI("file:///")
         shared = java.org.apache.hadoop.fs.FileSystem
-        shared.get(here, ours).close()  # who holds it may go on with it, but the next to ask gets another
+        shared.get(here, ours).close()  # users of the closed object may go on; the next caller gets another
         shared.get(here, ours)
     except Py4JError:
         return

@@ -6,7 +6,7 @@ default of 200, a batch of a thousand rows would commit 200 states.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -46,19 +46,27 @@ def query_cores(spark: SparkSession) -> int:
 
 
 @contextmanager
-def state_partitions(spark: SparkSession, buckets: int) -> Iterator[None]:
-    """Start a query in here: its state has as many partitions as buckets, unless the session names another number.
+def settings_of_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Start a query in here: it has these settings, except for those that the session names itself.
 
-    Spark reads the number when a query starts for the first time, and keeps it in the checkpoint.
+    A query keeps the settings that its session has when it starts. Spark keeps the number of state partitions
+    (``PARTITIONS``) in the checkpoint.
     """
-    if PARTITIONS in spark.conf.getAll:
-        yield
-        return
-    spark.conf.set(PARTITIONS, str(buckets))
+    named = spark.conf.getAll
+    chosen = {name: value for name, value in settings.items() if name not in named}
+    for name, value in chosen.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.unset(PARTITIONS)
+        for name in chosen:
+            spark.conf.unset(name)
+
+
+def check_bucket_count(count: int) -> None:
+    """Reject a number of buckets that no state can have."""
+    if not 1 <= count <= _MOST:
+        raise errors.bad_bucket_count("buckets", str(count), _MOST)
 
 
 def _as_count(setting: str) -> int:

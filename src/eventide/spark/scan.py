@@ -39,6 +39,11 @@ class Unreadable:
     what: str
     why: str
 
+    @property
+    def message(self) -> str:
+        """What the dead letter says."""
+        return f"{self.what} cannot be read: {self.why}"
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -84,8 +89,7 @@ def stamp_pieces(stage: Stage, edge: int, read: Read, *, keeps_unreadable: bool 
                 if not isinstance(rows, Unreadable):
                     yield as_batch(stamped_pages(stage, rows, piece[NOW], sequence, was, edge))
                 elif keeps_unreadable:
-                    detail = f"{rows.what} cannot be read: {rows.why}"
-                    yield as_batch(letter_pages(stage, detail, piece[NOW], sequence, edge))
+                    yield as_batch(letter_pages(stage, rows.message, piece[NOW], sequence, edge))
                 else:
                     raise errors.bad_file(rows.what, task.batch, rows.why)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import polars as pl
 
 from eventide.errors import spark as errors
+from eventide.spark.addresses import on_disk
 from eventide.spark.clock import batch_time
-from eventide.spark.control import on_disk
 from eventide.spark.partitions import query_cores
 from eventide.spark.scan import Scan, Unreadable
 from eventide.spark.session import reject_spark_connect
@@ -62,9 +62,9 @@ class Files(Scan):
         every = self.spark.range(0, self.parts, 1, numPartitions=self.parts).select(F.col("id").alias("part"))
         return names.hint("shuffle_replicate_nl").crossJoin(every)
 
-    def reading(self) -> Read:
-        """Reads a part of a file."""
-        parts = self.parts
+    def reading(self, parts: int | None = None) -> Read:
+        """Reads a part of a file. ``parts`` is how many a file has, if not as many as it has for tasks."""
+        parts = parts or self.parts
 
         def read(piece: dict[str, Any], schema: Mapping[str, pl.DataType]) -> Iterator[pl.DataFrame | Unreadable]:
             return _read(_path(piece["path"]), schema, piece["part"], parts)

@@ -20,7 +20,6 @@ from eventide.spark import hadoop
 from eventide.spark.java import use_java
 from eventide.spark.partitions import BUCKETS, PARTITIONS
 from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
-from eventide.spark.zygote import start_zygote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,9 +34,6 @@ _FIRST_COME = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
 
 _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
 _JOINED = {_JAVA_OPTIONS: " ", _PYTHON_PATH: os.pathsep}  # lists: the user's part and ours go together
-
-# Java's Arrow asks for each value whether its buffer is open and long enough, a tenth of the time that reading takes.
-_UNCHECKED = "-Darrow.enable_unsafe_memory_access=true"
 
 # Package, least version, first version that is too new, needed by streaming queries only.
 PACKAGES = (
@@ -107,8 +103,6 @@ def session(
         spark = builder.getOrCreate()
     if cheap_files:
         hadoop.use_cheap_files(spark)
-    if local and running is None:
-        hadoop.forget_where_settings_came_from(spark)
     return spark
 
 
@@ -134,8 +128,6 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
         profile |= _local_profile()
         # Without it workers run on the first python3 of the PATH, which may lack every package of this one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        if not _java_runs():
-            start_zygote(profile.get(_PYTHON_PATH, ""))  # first of all: it imports while Java starts
     if not _java_runs():
         use_java()
     for name, value in profile.items():
@@ -181,28 +173,23 @@ def _local_profile() -> dict[str, str]:
     if sockets is not None:
         profile["spark.python.unix.domain.socket.enabled"] = "true"
         profile["spark.python.unix.domain.socket.dir"] = str(sockets)
-    options = [_UNCHECKED]
     if not any((conf_directory() / f"log4j2.{kind}").exists() for kind in ("properties", "xml", "yaml", "json")):
         quiet = Path(__file__).with_name("log4j2.properties")
-        options.append(f"-Dlog4j2.configurationFile={quiet.as_uri()}")
-    profile[_JAVA_OPTIONS] = " ".join(options)
-    paths = []
-    if os.name == "posix":
-        paths.append(str(Path(__file__).with_name("workers")))
-        profile["spark.python.daemon.module"] = "pyspark_eventide.daemon"
+        profile[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={quiet.as_uri()}"
     home = str(Path(__file__).parents[2])
     if home not in {*site.getsitepackages(), site.getusersitepackages()}:  # a checkout: workers must find it as well
-        paths.append(home)
-    if paths:
-        profile[_PYTHON_PATH] = os.pathsep.join(paths)
+        profile[_PYTHON_PATH] = home
     return profile
 
 
-def check_session(spark: SparkSession, *, streaming: bool = True, buckets: int | None = None) -> None:
+def check_session(
+    spark: SparkSession, *, streaming: bool = True, buckets: int | None = None, workers: bool = True
+) -> None:
     """Reject a session in which a query of Eventide cannot run, with all that is missing and how to fix it.
 
     It asks for settings, installed packages and the Python of local workers; no task runs. ``buckets`` is for a query
-    that the user starts: its number of state partitions is the session's, and must have been chosen.
+    that the user starts: its number of state partitions is the session's, and must have been chosen. ``workers``: the
+    query cannot do without Python workers that have Eventide.
     """
     reject_spark_connect(spark)
     lacks = []
@@ -220,7 +207,7 @@ def check_session(spark: SparkSession, *, streaming: bool = True, buckets: int |
             partitions = spark.conf.get(PARTITIONS)
             why = f"each of the {partitions} state partitions would commit in every batch, where {buckets} are enough"
             lacks.append(errors.wrong_setting(PARTITIONS, None, str(buckets), why))
-    worker = worker_python(spark)
+    worker = worker_python(spark) if workers else None
     if worker is not None and not imports_eventide(worker):
         lacks.append(errors.wrong_python(worker, sys.executable))
     if lacks:

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide.operators.bundle import Stamp
+from eventide.operators.operator import StreamOperator
 from eventide.plan.plan import IngestionTime, Input
 from eventide.spark import page, standing
 from eventide.spark.bodies import batches_of
@@ -131,13 +132,17 @@ def stamped_pages(
 
 
 def letter_pages(stage: Stage, detail: str, now: int, sequence: int, edge: int = 0) -> Iterator[page.Page]:
-    """The pages of a piece that cannot be read: one dead letter, which counts as a row."""
-    operator = stage.operator()
-    letter = operator.letter("bad_row", detail, edge)
-    stamp = replace(operator.stamp(operator.no_rows(edge), now, MIN, edge), rows=letter.height, dead=[letter])
+    """The pages of a piece that cannot be read."""
+    stamp = unreadable_stamp(stage.operator(), detail, now, edge)
     split = split_stamp(stamp, stage.plan.key, stage.buckets, sequence % stage.buckets)
     for label, part in zip(labels(stage.buckets), split, strict=True):
         yield page.Page(label, page.STAMP, sequence, now, page.stamp_to_bytes(part))
+
+
+def unreadable_stamp(operator: StreamOperator, detail: str, now: int, edge: int = 0) -> Stamp:
+    """The stamp of a piece that cannot be read: one dead letter, which counts as a row."""
+    letter = operator.letter("bad_row", detail, edge)
+    return replace(operator.stamp(operator.no_rows(edge), now, MIN, edge), rows=letter.height, dead=[letter])
 
 
 def unstamped(stage: Stage, body: bytes, now: int, watermark: int) -> Stamp:

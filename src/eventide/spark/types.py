@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -42,8 +43,15 @@ def spark_schema(schema: Mapping[str, pl.DataType]) -> StructType:
 
 def arrow_schema(schema: Mapping[str, pl.DataType]) -> pa.Schema:
     """Columns of ours as they cross into Spark: only types that Spark has."""
-    empty = pl.DataFrame(schema={name: _spark_dtype(dtype) for name, dtype in schema.items()})
-    fields = [pa.field(name, _narrow(field.type)) for name, field in zip(schema, _arrow(empty).schema, strict=True)]
+    return _arrow_schema(tuple(schema.items()))
+
+
+@lru_cache(maxsize=256)  # every batch asks for the types of its outputs, and they do not change
+def _arrow_schema(columns: tuple[tuple[str, pl.DataType], ...]) -> pa.Schema:
+    empty = pl.DataFrame(schema={name: _spark_dtype(dtype) for name, dtype in columns})
+    fields = [
+        pa.field(name, _narrow(field.type)) for (name, _), field in zip(columns, _arrow(empty).schema, strict=True)
+    ]
     return pa.schema(fields)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import polars as pl
@@ -213,7 +213,7 @@ class Sizes:
 
     def __add__(self, other: Sizes) -> Sizes:
         """Both together."""
-        mine, theirs = asdict(self), asdict(other)
+        mine, theirs = vars(self), vars(other)
         return Sizes(**{name: mine[name] + theirs[name] for name in mine})
 
 

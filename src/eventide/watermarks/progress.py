@@ -162,6 +162,20 @@ class Progress:
         gaps = self._gaps()
         self.observe(take(gaps, gaps.since <= before))
 
+    def oldest_gap(self) -> int | None:
+        """Since when the oldest gap is known; None: there is none.
+
+        A gap is as old as the oldest sight of anything to its right, and the first gap of an origin has all of its
+        runs and chunks to its right, but for the run that begins with the first number.
+
+        >>> progress = Progress()
+        >>> progress.observe(runs_of(origin=0, sequences=[1, 3, 5], watermarks=[0, 0, 0], since=7))
+        >>> progress.oldest_gap()
+        7
+        """
+        since = np.append(self.runs.since[self.runs.start != FIRST], self.chunks.since)
+        return int(since.min()) if len(since) else None
+
     def _gaps(self) -> Runs:
         """The gaps as runs, so that filling them is observing them."""
         runs, chunks = self.runs, self.chunks

@@ -15,7 +15,7 @@ import polars as pl
 from eventide.errors import watermarks as errors
 from eventide.time import MIN
 from eventide.watermarks.clock import PolledClock
-from eventide.watermarks.coalescer import ABSENT, IDLE, Coalescer, Marks, OnBack
+from eventide.watermarks.coalescer import ABSENT, ACTIVE, IDLE, Coalescer, Marks, OnBack
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints
 from eventide.watermarks.last_chunks import LastChunks
 from eventide.watermarks.origins import SOURCE, Origins
@@ -101,6 +101,32 @@ class Tracker:
     def idle(self) -> bool:
         """Whether all origins are silent, so that others need not wait for this stream."""
         return not self._held and self._coalescer.all_idle()
+
+    def next_deadline(self) -> int | None:
+        """The earliest batch time at which silence alone changes something; MIN: the clock waits for its first batch.
+
+        That is when an origin becomes idle, when a gap is given up, and when the grace for expected origins ends. The
+        source is taken to be polled until then.
+
+        >>> from eventide.watermarks.strategies import ascending
+        >>> tracker = Tracker(ascending(idle_after="10 seconds"))
+        >>> _ = tracker.advance(tracker.strategy.summarise(pl.DataFrame({"ts": [0]}), "ts", now=5), now=5)
+        >>> tracker.next_deadline()
+        10000005
+        """
+        options = self.strategy.options
+        if self._clock is None:
+            return None if options.idle_after is None and options.grace is None else MIN
+        waits = []
+        if options.idle_after is not None:
+            active = self._active_at[self._coalescer.standing()[: len(self._active_at)] == ACTIVE]
+            active = active[active > self._clock.time - options.idle_after]
+            waits += [int(active.min()) + options.idle_after] if len(active) else []
+        if options.gap_timeout is not None and (since := self._progress.oldest_gap()) is not None:
+            waits.append(since + options.gap_timeout)
+        if self._held and options.grace is not None:
+            waits.append(self._started + options.grace)
+        return min(waits) + self._clock.unpolled if waits else None
 
     def retire(self, origin: object) -> bool:
         """Stop waiting for an origin, from the next batch on. False: it is not known.

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from eventide.errors import joins as errors
-from eventide.time import MAX, MIN
+from eventide.time import MAX, MIN, earliest
 from eventide.watermarks.coalescer import ABSENT, DONE, Coalescer, Marks
 from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
@@ -91,6 +91,10 @@ class Trackers:
     def idle(self) -> bool:
         """Whether all inputs are silent."""
         return self._all.all_idle()
+
+    def next_deadline(self) -> int | None:
+        """The earliest batch time at which silence of an input alone changes something."""
+        return earliest(tracker.next_deadline() for tracker in self._inputs)
 
     @property
     def ended(self) -> tuple[str, ...]:
