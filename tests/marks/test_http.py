@@ -275,3 +275,14 @@ def test_health_needs_no_token_and_the_status_does(behind: MemoryStore, clock: C
         status = json.loads(connection.getresponse().read())
         assert (status["controller"], status["streams"][0]["stream"]) == ("here", "orders")
         connection.close()
+
+
+def test_a_mark_whose_bounds_are_crossed_is_rejected_by_the_server(store: RemoteStore, behind: MemoryStore) -> None:
+    store.create_stream("orders", CONFIG)
+    lease = store.acquire("orders", "one", 1_500_000)
+    assert lease is not None
+    mark = Mark(1, 5, 5, {0: 0, 1: 0}, 0)
+    object.__setattr__(mark, "upper", 4)  # what a client of another kind could send
+    with pytest.raises(PlanError, match="below its lower time 5"):
+        store.put_mark(lease, mark)
+    assert behind.last_mark("orders") is None
