@@ -75,7 +75,8 @@ def run(
     session as ``ev.session`` makes it. In the ``"driver"`` it is in this process, with a commit record per batch in the
     checkpoint: batches cost less, any session will do, and the checkpoint must be on this machine.
     ``state_memory`` (``"2g"``) limits what stays in memory there. Late rows and dead letters then have the columns that
-    the pipeline reads, or all of the source's with ``whole_rows``.
+    the pipeline reads, or all of the source's with ``whole_rows``. With ``source_position`` they also have the file and
+    the row in it (or the topic, partition and offset), where the source tells them.
 
     >>> import eventide as ev
     >>> per_minute = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(orders=ev.count())
