@@ -174,7 +174,8 @@ def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
 
     with pytest.raises(Exception, match="the sink is away"):
         stream.put(rows(40)).run(WINDOWS, panes=fail, state="driver")
-    changed = ev.stream(time="ts", key="note").window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
+    stream_by_note = ev.stream(time="ts", key="note", watermark=ev.lag("10 seconds"))
+    changed = stream_by_note.window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
     with pytest.raises(ev.PlanError) as rejection:
         stream.run(changed, state="driver")
     assert "the window changed from tumbling 1m to tumbling 5m" in str(rejection.value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import eventide as ev
 from eventide.spark import move as moves
 from eventide.spark.control import Control
+from eventide.spark.partitions import BUCKETS
 from eventide.spark.query_record import placement_of
 from tests.spark.running import Stream, told
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
@@ -28,6 +29,15 @@ CHAIN = [
     PER_HOUR,
 ]
 MOVES = [("executors", 2), ("driver", None), ("executors", 3)]
+
+
+@pytest.fixture(autouse=True)
+def any_number_of_buckets(spark: SparkSession) -> Iterator[None]:
+    """A session that names no number of buckets: the checkpoint does."""
+    buckets = spark.conf.get(BUCKETS)
+    spark.conf.unset(BUCKETS)
+    yield
+    spark.conf.set(BUCKETS, str(buckets))
 
 
 def run_and_move(stream: Stream, pipeline: Any, bundles: Sequence[pl.DataFrame], **options: Any) -> None:
