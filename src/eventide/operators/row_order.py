@@ -1,4 +1,4 @@
-"""The order of the rows of a batch, where a source gives none: by input, by event time, then by content.
+"""The order of the rows of a batch, where a source gives none: by input, event time and values.
 
 Spark divides the rows of a batch among tasks, and a repeated batch in another way: with other cores, another size of
 splits. What depends on the order of rows (windows counted in rows, row by row bounds, processors, joins with the last
@@ -14,9 +14,6 @@ import polars as pl
 
 from eventide.operators import columns as c
 from eventide.operators.bundle import Stamp
-from eventide.state.hashing import hashed
-
-_CONTENT = "__content"
 
 
 def in_row_order(stamps: Sequence[Stamp]) -> list[Stamp]:
@@ -34,7 +31,7 @@ def in_row_order(stamps: Sequence[Stamp]) -> list[Stamp]:
 
 
 def ordered_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows by event time and content.
+    """Rows by event time, then by the values of their columns, one after the other.
 
     >>> rows = pl.DataFrame({"name": ["b", "a", "b"], "__time": [2, 1, 1]})
     >>> ordered_rows(rows).equals(ordered_rows(rows.reverse()))
@@ -43,22 +40,18 @@ def ordered_rows(rows: pl.DataFrame) -> pl.DataFrame:
     if rows.height < 2:
         return rows
     times = [name for name in (c.TIME, c.AT) if name in rows.columns][:1]
-    plain = rows.select(_hashable(name, dtype) for name, dtype in rows.schema.items())
-    content = pl.Series(_CONTENT, hashed(plain, plain.columns))
-    return rows.with_columns(content).sort(*times, _CONTENT, maintain_order=True).drop(_CONTENT)
-
-
-def _hashable(name: str, dtype: pl.DataType) -> pl.Expr:
-    plain = _plain(dtype)
-    return pl.col(name) if plain == dtype else pl.col(name).cast(plain)
+    # Columns of operators follow from those of users, except where there are no others.
+    names = [name for name in rows.columns if not name.startswith("__")] or rows.columns
+    content = (pl.col(name).cast(_plain(rows.schema[name])) for name in names)
+    return rows.sort(*times, *content, nulls_last=True, maintain_order=True)
 
 
 def _plain(dtype: pl.DataType) -> pl.DataType:
-    """The type with texts for categories and lists for arrays, also inside of others."""
+    """The type with texts for categories, which have an order of their own, and lists for arrays."""
     if isinstance(dtype, (pl.Categorical, pl.Enum)):
         return pl.String()
     if isinstance(dtype, (pl.List, pl.Array)):
         return pl.List(_plain(dtype.inner))  # type: ignore[arg-type]
     if isinstance(dtype, pl.Struct):
         return pl.Struct({field.name: _plain(field.dtype) for field in dtype.fields})  # type: ignore[arg-type]
-    return pl.String() if dtype in (pl.Int128, pl.UInt128) else dtype
+    return dtype

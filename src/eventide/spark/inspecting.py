@@ -26,7 +26,9 @@ from eventide.spark.processor_tables import processor_tables
 from eventide.spark.record_pages import RecordPages
 from eventide.spark.storage import LocalStorage
 from eventide.state import snapshot
+from eventide.state.blocks import read_blocks
 from eventide.state.heads import Head
+from eventide.state.paging import Shelf
 from eventide.state.panes import DUE
 from eventide.state.record import FORMAT as RECORD_FORMAT
 from eventide.state.record import Record, Span
@@ -181,7 +183,7 @@ def _operator_state(
 ) -> OperatorState:
     """What an operator holds, from the heads and the pages of its buckets."""
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
-    tracker = first["tracker"]
+    tracker = _tracker_of(first, pages[bucket])
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     plan = _plan_of(first, pages[bucket])
     own = chain[depth] if depth < len(chain) else None
@@ -223,6 +225,13 @@ def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> I
 def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
     number = head["plan"][1]
     return snapshot.load(pages[number]) if number in pages else {"plan": {}, "rows": pl.DataFrame()}
+
+
+def _tracker_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
+    shelf = Shelf()
+    with shelf.lend(_Read(pages)):
+        tracker: dict[str, Any] = read_blocks(head["tracker"], shelf)[0]
+    return tracker
 
 
 def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:
