@@ -9,6 +9,7 @@ import polars as pl
 
 from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
 from eventide.aggregates.entries import present, tie, timed_values
+from eventide.aggregates.ranked import Ranks, fits
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,14 @@ def _end(aggregate: Aggregate, column: str, ignore_nulls: bool, source: Source) 
             there = there.list.eval(each.filter(each.struct.field("value").is_not_null()))
         end = 0 if word == "first" else -1
         return Parts([kept], there.list.get(end, null_on_oob=True).struct.field("value"))
-    # Without the value's time a merge could not tell which of two cells holds the end.
     known = f"known {column}" if ignore_nulls else column
-    name, at = f"{word}({known})", f"{word}_time({known if ignore_nulls else '*'})"
+    name = f"{word}({known})"
+    if fits(dtype):
+        ranks = Ranks(name, column, source.time, dtype, ignore_nulls)
+        chosen = _end_of(word, pl.col(name))
+        return Parts([Accumulator(name, pl.Int128(), chosen, chosen, ordered=False, prepared=ranks)], ranks.values)
+    # Without the value's time a merge could not tell which of two cells holds the end.
+    at = f"{word}_time({known if ignore_nulls else '*'})"
     time = pl.col(source.time)
     if ignore_nulls:
         time = pl.when(pl.col(column).is_not_null()).then(time)
