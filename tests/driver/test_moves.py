@@ -13,7 +13,7 @@ from eventide.plan.pipeline import Pipeline
 from eventide.testing.hosts import Came, LocalHost
 from tests.driver.harness import DriverHost
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
-from tests.pages.test_histories import seen
+from tests.pages.test_histories import as_ordered, seen
 from tests.spark.harness import PagesHost
 
 HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
@@ -50,7 +50,7 @@ def difference(history: History, rng: Random, place: Path) -> str | None:
     pipeline = pipeline_of(history.spec, history.source)
     local, moved = LocalHost([pipeline], SCHEMA), MovedHost(place, pipeline, rng)
     for number, push in enumerate(history.pushes):
-        rows = frame_of(push.rows)
+        rows = as_ordered(frame_of(push.rows))
         expected, actual = (
             seen(host.bundle(rows, now=push.now, watermark=push.note, polled=True)) for host in (local, moved)
         )

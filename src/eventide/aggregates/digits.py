@@ -178,10 +178,10 @@ def common_place(places: pl.Series) -> int | None:
 
 def _moved(digits: Sequence[str], i: int) -> pl.Expr:
     """Digit ``i`` after a move down by some places: what stood higher by as many."""
-    moved = pl.when(pl.col("__down") == 0).then(pl.col(digits[i]))
-    for down in range(1, i + 1):
-        moved = moved.when(pl.col("__down") == down).then(pl.col(digits[i - down]))
-    return moved.otherwise(0)
+    moved: pl.Expr = pl.lit(0)
+    for down in range(i + 1):
+        moved = pl.when(pl.col("__down") == down).then(pl.col(digits[i - down])).otherwise(moved)
+    return moved
 
 
 def _scale(values: Floats, exponent: int, out: Floats) -> None:

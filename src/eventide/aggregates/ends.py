@@ -9,6 +9,7 @@ import polars as pl
 
 from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
 from eventide.aggregates.entries import present, tie, timed_values
+from eventide.aggregates.ranked import Ranks, fits
 
 
 @dataclass(frozen=True)
@@ -73,23 +74,31 @@ def _end(aggregate: Aggregate, column: str, ignore_nulls: bool, source: Source) 
             there = there.list.eval(each.filter(each.struct.field("value").is_not_null()))
         end = 0 if word == "first" else -1
         return Parts([kept], there.list.get(end, null_on_oob=True).struct.field("value"))
-    # Without the value's time a merge could not tell which of two cells holds the end.
     known = f"known {column}" if ignore_nulls else column
-    name, at = f"{word}({known})", f"{word}_time({known if ignore_nulls else '*'})"
+    name = f"{word}({known})"
+    if fits(dtype):
+        ranks = Ranks(name, column, source.time, dtype, ignore_nulls)
+        chosen = _end_of(word, pl.col(name))
+        return Parts([Accumulator(name, pl.Int128(), chosen, chosen, ordered=False, prepared=ranks)], ranks.values)
+    # Without the value's time a merge could not tell which of two cells holds the end.
+    at = f"{word}_time({known if ignore_nulls else '*'})"
     time = pl.col(source.time)
     if ignore_nulls:
         time = pl.when(pl.col(column).is_not_null()).then(time)
-    end = pl.Expr.min if word == "first" else pl.Expr.max
-    chosen = [tie(word, value.filter(when == end(when)), dtype) for value, when in _places(column, time, name, at)]
+    start, merge = (_at_end(word, pl.col(column), time, dtype), _at_end(word, pl.col(name), pl.col(at), dtype))
+    reach = _end_of(word, time), _end_of(word, pl.col(at))
     return Parts(
         [
-            Accumulator(name, dtype, *chosen, ordered=False),
-            Accumulator(at, pl.Int64(), end(time), end(pl.col(at)), ordered=False),
+            Accumulator(name, dtype, start, merge, ordered=False),
+            Accumulator(at, pl.Int64(), reach[0], reach[1], ordered=False),
         ],
         pl.col(name),
     )
 
 
-def _places(column: str, time: pl.Expr, name: str, at: str) -> tuple[tuple[pl.Expr, pl.Expr], ...]:
-    """Values with their times, of rows and of cells."""
-    return (pl.col(column), time), (pl.col(name), pl.col(at))
+def _at_end(word: str, value: pl.Expr, time: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    return tie(word, value.filter(time == _end_of(word, time)), dtype)
+
+
+def _end_of(word: str, time: pl.Expr) -> pl.Expr:
+    return time.min() if word == "first" else time.max()

@@ -144,13 +144,18 @@ def _companion(aggregate: Aggregate, value: str, by: str, source: Source) -> Par
         return Parts([kept], present(kept).list.get(0, null_on_oob=True).struct.field("value"))
     limit = extreme(word.removesuffix("_by"), by, by_dtype)
     at = f"{word}_time({by})"
-    values, times = [], []
+    values: list[pl.Expr] = []
+    times: list[pl.Expr] = []
     for each, when, order in ((value, source.time, by), (name, at, limit.name)):
         best = pl.col(order) == _reduced(limit.name[:3], pl.col(order), by_dtype)
         earliest = pl.col(when).filter(best).min()
         times.append(earliest)
         values.append(tie("first", pl.col(each).filter(best & (pl.col(when) == earliest)), dtype))
     return Parts(
-        [Accumulator(name, dtype, *values, ordered=False), limit, Accumulator(at, pl.Int64(), *times, ordered=False)],
+        [
+            Accumulator(name, dtype, values[0], values[1], ordered=False),
+            limit,
+            Accumulator(at, pl.Int64(), times[0], times[1], ordered=False),
+        ],
         pl.col(name),
     )

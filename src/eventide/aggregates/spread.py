@@ -124,4 +124,5 @@ class _Sums:
         count = np.maximum(cells[self.count.name].to_numpy().astype(np.float64), 2)
         with np.errstate(invalid="ignore", over="ignore"):
             distances = subtract(self._squares.pair(cells), divide(square(self._sum.pair(cells)), count))
-            return np.where(distances < 0, 0.0, distances) / (count - 1)
+            variance: npt.NDArray[np.float64] = np.where(distances < 0, 0.0, distances) / (count - 1)
+        return variance

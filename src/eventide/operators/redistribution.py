@@ -15,6 +15,7 @@ import polars as pl
 
 from eventide.errors import state as errors
 from eventide.state import snapshot
+from eventide.state.blocks import read_blocks, write_blocks
 from eventide.state.cell_pages import CellForm
 from eventide.state.paging import Form, Page, Pages, Shelf, Writer
 from eventide.state.pane_pages import PaneForm
@@ -80,20 +81,24 @@ def _merged(buckets: Sequence[tuple[bytes, Pages]]) -> _Whole:
     forms = {name: _form_of(table) for name, table in heads[0]["store"].items()}
     tables: dict[str, list[Any]] = {name: [] for name in forms}
     plan: dict[str, Any] = {}
+    trackers = []
     for head, (_, pages) in zip(heads, buckets, strict=True):
         shelf = Shelf()
         with shelf.lend(pages):
             plan = plan or shelf.fetch(Page(*head["plan"][1:]))
+            trackers.append(read_blocks(head["tracker"], shelf)[0])
             for name, form in forms.items():
                 tables[name].append(form.save(form.read(head["store"][name], shelf)[0]))
     # Every bucket sees the summary of all rows, so their trackers agree. Should one have seen less, time waits for it.
-    slowest = min(heads, key=lambda head: head["watermark"])
+    slowest = min(range(len(heads)), key=lambda bucket: heads[bucket]["watermark"])
     common = {
+        "tracker": trackers[slowest],
         "now": max(head["now"] for head in heads),
         "position": max(head["position"] for head in heads),
         "clock": min(head["clock"] for head in heads),
     }
-    return _Whole(slowest | common, plan, forms, {name: _as_one(forms[name], parts) for name, parts in tables.items()})
+    whole = {name: _as_one(forms[name], parts) for name, parts in tables.items()}
+    return _Whole(heads[slowest] | common, plan, forms, whole)
 
 
 def _form_of(head: Mapping[str, Any]) -> Form:
@@ -123,7 +128,14 @@ def _written(whole: _Whole, tables: _Tables) -> BucketState:
     writer, shelf = Writer(state, 1), Shelf()
     plan = writer.put(whole.plan)
     store = {name: form.write(form.load(tables[name]), None, writer, shelf)[0] for name, form in whole.forms.items()}
+    tracker, _ = write_blocks(whole.head["tracker"], None, writer)
     writer.finish()
-    content = {**whole.head, "plan": [whole.head["plan"][0], *vars(plan).values()], "next": writer.next, "store": store}
+    content = {
+        **whole.head,
+        "plan": [whole.head["plan"][0], *vars(plan).values()],
+        "tracker": tracker,
+        "next": writer.next,
+        "store": store,
+    }
     state.head = snapshot.dump(content, compression="lz4")
     return state

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from eventide.errors import DriverLimitWarning
 from eventide.operators.binding import operator_of
 from eventide.operators.chain import Chain
+from eventide.operators.row_order import in_row_order
 from eventide.sinks.batch import SinkBatch
 from eventide.spark.batch_log import BatchLog
 from eventide.spark.clock import BATCH_TIME
@@ -114,7 +115,10 @@ class DriverQuery:
         for text in (*collected.notes, *tables.notes):
             self._apply(json.loads(text), commands)
         start = perf_counter()
-        delivery = self._state.process(offsets, [*tables.stamps, *collected.stamps], commands)
+        stamps = [*tables.stamps, *collected.stamps]
+        if stamps and not self._chain.operators[0].judges_when_stamping:
+            stamps = in_row_order(stamps)  # as on the executors
+        delivery = self._state.process(offsets, stamps, commands)
         self._compute_seconds = perf_counter() - start
         self._storage.delete(f"{CONTROL}/{name}" for name in commands.names)
         return delivery

@@ -24,6 +24,8 @@ from eventide.spark.processor_tables import processor_tables
 from eventide.spark.query_record import placement_of
 from eventide.spark.stored_state import StoredOperator, read_driver_state, read_executor_state
 from eventide.state import snapshot
+from eventide.state.blocks import read_blocks
+from eventide.state.paging import Shelf
 from eventide.state.panes import DUE
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
@@ -144,7 +146,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
     """What an operator holds, from the heads and the pages of its buckets."""
     depth, bodies, pages = stored.depth, stored.heads, stored.pages
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
-    tracker = first["tracker"]
+    tracker = _tracker_of(first, pages[bucket])
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     plan = _plan_of(first, pages[bucket])
     own = chain[depth] if depth < len(chain) else None
@@ -172,6 +174,13 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
 def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
     number = head["plan"][1]
     return snapshot.load(pages[number]) if number in pages else {"plan": {}, "rows": pl.DataFrame()}
+
+
+def _tracker_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
+    shelf = Shelf()
+    with shelf.lend(_Read(pages)):
+        tracker: dict[str, Any] = read_blocks(head["tracker"], shelf)[0]
+    return tracker
 
 
 def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:

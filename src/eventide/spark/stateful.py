@@ -13,6 +13,7 @@ from pyspark.sql import Row
 
 from eventide.operators.bundle import Stamp, Step
 from eventide.operators.operator import StreamOperator, drained, ended, noted
+from eventide.operators.row_order import in_row_order
 from eventide.operators.saving import State
 from eventide.operators.watermark_reset import reset_watermark
 from eventide.spark import page, standing
@@ -85,6 +86,8 @@ def absorb(
     now = max(now, state.now)
     if not stamps:
         stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
+    if not operator.judges_when_stamping:
+        stamps = in_row_order(stamps)
     return operator.absorb(state, stamps, now, notes=notes), promises
 
 
