@@ -4,6 +4,7 @@
 PYTHON ?= python3
 EVENTIDE_HISTORIES ?= 100000
 EVENTIDE_KILLS ?= 40
+EVENTIDE_DRIVER_KILLS ?= 200
 EVENTIDE_MARK_KILLS ?= 50
 
 VENV := .venv
@@ -58,6 +59,7 @@ soak: $(READY) ## Run the oracle over many random histories
 
 chaos: $(READY) ## Kill drivers, workers, writers and readers many times, and compare the sink
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
+	@EVENTIDE_DRIVER_KILLS=$(EVENTIDE_DRIVER_KILLS) $(RUN) -m pytest tests/driver/test_killed.py
 	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_killed.py
 
 docs: $(READY) ## Build the documentation into site/

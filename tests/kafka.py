@@ -133,7 +133,7 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
         return place
     maven = shutil.which("mvn")
     if maven is None:
-        raise UnavailableError("Kafka's jars are fetched by Maven, and there is no mvn: apt-get install maven")
+        raise UnavailableError("The jars are fetched by Maven, and there is no mvn: apt-get install maven")
     JARS.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=JARS))
     try:
@@ -154,11 +154,11 @@ def _maven(command: Sequence[str], name: str) -> None:
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH)
         except subprocess.TimeoutExpired:
-            raise UnavailableError(f"Maven did not fetch Kafka's {name} in {_FETCH} seconds") from None
+            raise UnavailableError(f"Maven did not fetch the jars of {name} in {_FETCH} seconds") from None
         if not done.returncode:
             return
     said = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr)
-    raise UnavailableError(f"Maven did not fetch Kafka's {name}: {said[:500]}")
+    raise UnavailableError(f"Maven did not fetch the jars of {name}: {said[:500]}")
 
 
 def _fetched(name: str) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eventide.aggregates import (
         Accumulator,
         Aggregate,
+        MergeAggregate,
         Parts,
         approx_distinct,
         approx_quantile,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     )
     from eventide.errors import (
         DataError,
+        DriverLimitWarning,
         EventideError,
         LateRowsWarning,
         PlanError,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from eventide.spark.inspecting import inspect
     from eventide.spark.listening import PrometheusMetrics, listen
     from eventide.spark.metrics import BatchMetrics
+    from eventide.spark.move import move
     from eventide.spark.outputs import QueryOutputs, outputs
     from eventide.spark.query import Query
     from eventide.spark.running import run
@@ -117,9 +120,11 @@ __all__ = [
     "Aggregate",
     "BatchMetrics",
     "DataError",
+    "DriverLimitWarning",
     "EventideError",
     "JoinWindow",
     "LateRowsWarning",
+    "MergeAggregate",
     "Parts",
     "Pipeline",
     "PlanError",
@@ -174,6 +179,7 @@ __all__ = [
     "min",
     "min_by",
     "mode",
+    "move",
     "never",
     "none",
     "noted",
@@ -229,6 +235,7 @@ _ON_SPARK = {
     "configure": "session",
     "inspect": "inspecting",
     "listen": "listening",
+    "move": "move",
     "QueryOutputs": "outputs",
     "outputs": "outputs",
     "run": "running",

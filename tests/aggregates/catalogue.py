@@ -36,8 +36,6 @@ class Case:
     aggregate: ev.Aggregate
     model: Callable[[Rows], Any]
     dtype: pl.DataType
-    taken_back: Callable[[Rows], Any] | None = None
-    """The model where rows can be taken back, if arrival order cannot decide ties there."""
     retracts: bool = True
     close: Callable[[Any, Any], bool] | None = None
     """When a result is good enough; by default it must be equal."""
@@ -86,18 +84,10 @@ greatest = or_null(lambda values: max(values, key=spark_order))
 
 
 def first(rows: Rows) -> Any:
-    return min(rows, key=lambda r: r["at"])["n"] if rows else None
-
-
-def last(rows: Rows) -> Any:
-    return max(reversed(rows), key=lambda r: r["at"])["n"] if rows else None
-
-
-def first_by_value(rows: Rows) -> Any:
     return min(rows, key=lambda r: (r["at"], spark_order(r["n"])))["n"] if rows else None
 
 
-def last_by_value(rows: Rows) -> Any:
+def last(rows: Rows) -> Any:
     return max(rows, key=lambda r: (r["at"], spark_order(r["n"])))["n"] if rows else None
 
 
@@ -106,11 +96,11 @@ def with_known(column: str, model: Callable[[Rows], Any]) -> Callable[[Rows], An
 
 
 def min_by(rows: Rows) -> Any:
-    return min(rows, key=lambda r: spark_order(r["wild"]))["s"] if rows else None
+    return min(in_time(rows), key=lambda r: spark_order(r["wild"]))["s"] if rows else None
 
 
 def max_by(rows: Rows) -> Any:
-    return max(rows, key=lambda r: spark_order(r["wild"]))["s"] if rows else None
+    return max(in_time(rows), key=lambda r: spark_order(r["wild"]))["s"] if rows else None
 
 
 def in_time(rows: Rows) -> Rows:
@@ -118,12 +108,12 @@ def in_time(rows: Rows) -> Rows:
 
 
 def collect(rows: Rows) -> list[Any]:
-    return known(sorted(rows, key=lambda r: r["at"]), "s")
+    return known(in_time(rows), "s")
 
 
 def top_by_key(rows: Rows) -> list[Any]:
     latest: dict[str, tuple[int, int]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda r: (r["at"], spark_order(r["n"]))):
         if row["s"] is not None and row["n"] is not None and row["at"] >= latest.get(row["s"], (-99, 0))[0]:
             latest[row["s"]] = (row["at"], row["n"])
     ranked = sorted(latest.items(), key=lambda item: (-item[1][1], item[0]))
@@ -221,7 +211,12 @@ def xor(one: int, other: int) -> int:
 
 
 def spelled(rows: Rows) -> str:
-    return "".join(str(row["s"]) for row in sorted(rows, key=lambda r: r["at"]))
+    return "".join(str(row["s"]) for row in sorted(rows, key=_in_order))
+
+
+def _in_order(row: dict[str, Any]) -> Any:
+    """By event time, then by content: column by column, nulls first, as Polars sorts structs."""
+    return row["at"], [(row[name] is not None, spark_order(row[name])) for name in SCHEMA]
 
 
 def low_and_all(rows: Rows) -> dict[str, Any]:
@@ -245,23 +240,21 @@ CASES = [
     Case("min_of_text", ev.min("s"), on("s", least), TEXT),
     Case("var", ev.var("q"), on("q", lambda v: statistics.variance(v) if len(v) > 1 else None), FLOAT, close=nearly),
     Case("std", ev.std("n"), on("n", lambda v: statistics.stdev(v) if len(v) > 1 else None), FLOAT, close=nearly),
-    Case("first", ev.first("n"), first, INT, first_by_value),
-    Case("last", ev.last("n"), last, INT, last_by_value),
-    Case("first_known", ev.first("n", ignore_nulls=True), with_known("n", first), INT, with_known("n", first_by_value)),
-    Case("last_known", ev.last("n", ignore_nulls=True), with_known("n", last), INT, with_known("n", last_by_value)),
+    Case("first", ev.first("n"), first, INT),
+    Case("last", ev.last("n"), last, INT),
+    Case("first_known", ev.first("n", ignore_nulls=True), with_known("n", first), INT),
+    Case("last_known", ev.last("n", ignore_nulls=True), with_known("n", last), INT),
     Case(
         "min_by",
         ev.min_by("s", "wild"),
         with_known("wild", min_by),
         TEXT,
-        with_known("wild", lambda r: min_by(in_time(r))),
     ),
     Case(
         "max_by",
         ev.max_by("s", "wild"),
         with_known("wild", max_by),
         TEXT,
-        with_known("wild", lambda r: max_by(in_time(r))),
     ),
     Case(
         "top_n", ev.top_n("wild", 2), on("wild", lambda v: sorted(v, key=spark_order, reverse=True)[:2]), pl.List(FLOAT)
@@ -271,9 +264,8 @@ CASES = [
         ev.top_n_by_key("n", "s", 2),
         top_by_key,
         pl.List(pl.Struct({"key": TEXT, "value": INT})),
-        lambda rows: top_by_key(sorted(rows, key=lambda r: (r["at"], spark_order(r["n"])))),
     ),
-    Case("collect", ev.collect("s"), collect, pl.List(TEXT), lambda rows: collect(in_time(rows))),
+    Case("collect", ev.collect("s"), collect, pl.List(TEXT)),
     Case("collect_set", ev.collect_set("s"), on("s", lambda v: sorted(set(v))), pl.List(TEXT)),
     Case("sort", ev.sort("wild"), on("wild", lambda v: sorted(v, key=spark_order)), pl.List(FLOAT)),
     Case("sort_down", ev.sort("n", descending=True), on("n", lambda v: sorted(v, reverse=True)), pl.List(INT)),
@@ -300,7 +292,6 @@ CASES = [
         Spelled(),
         lambda rows: "".join(collect(rows)),
         TEXT,
-        lambda rows: "".join(collect(in_time(rows))),
     ),
     Case(
         "composite",

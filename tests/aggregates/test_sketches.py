@@ -15,11 +15,11 @@ from eventide.errors import PlanError
 N = 20_000
 
 
-def states(aggregate: ev.Aggregate, values: list[float], parts: int) -> tuple[bytes, float]:
+def states(aggregate: ev.Aggregate, values: list[float], parts: int) -> tuple[str, float]:
     bound = ev.bind({"x": aggregate}, {"v": pl.Float64()}, time="at")
     frames = [pl.DataFrame({"v": part, "at": 0}) for part in np.array_split(np.array(values), parts)]
     merged = bound.merge(pl.concat([bound.start(part, []).cells for part in frames]), [])
-    return merged[bound.columns[0]].item(), bound.results(merged)["x"].item()
+    return repr(merged[bound.columns[0]].to_list()), bound.results(merged)["x"].item()
 
 
 @pytest.mark.parametrize("precision", [8, 12])
@@ -45,12 +45,14 @@ def test_quantiles_are_as_near_as_documented(accuracy: float, order: str) -> Non
     for q in (0.01, 0.25, 0.5, 0.9, 0.99):
         for parts in (1, 11):
             _, found = states(ev.approx_quantile("v", q, accuracy=accuracy), values, parts)
-            assert abs(found / N - q) <= accuracy
+            assert abs(found / (q * N) - 1) <= accuracy + 1 / (q * N)
 
 
-def test_a_quantile_sketch_is_reproducible() -> None:
-    values = random.Random(1).sample(range(N), N)
-    assert len({states(ev.approx_quantile("v", 0.5), values, 5)[0] for _ in range(4)}) == 1
+def test_a_quantile_does_not_depend_on_the_order_or_the_division_of_values() -> None:
+    values = [float(value) for value in range(-N // 2, N // 2)]
+    shuffled = random.Random(1).sample(values, N)
+    found = {states(ev.approx_quantile("v", 0.3), v, parts) for v in (values, shuffled) for parts in (1, 2, 9)}
+    assert len(found) == 1
 
 
 def test_a_quantile_passes_over_what_is_not_finite() -> None:
@@ -63,8 +65,7 @@ def test_empty_texts_and_zeros_are_values_like_any_other() -> None:
     assert ev.try_out({"v": [0.0, -0.0, float("nan"), -float("nan")]}, n=ev.approx_distinct("v")) == {"n": 2}
 
 
-@pytest.mark.parametrize("aggregate", [ev.approx_distinct("v"), ev.approx_quantile("v", 0.5)])
-def test_a_missing_package_is_named_with_the_command(aggregate: ev.Aggregate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
     with pytest.raises(PlanError, match=r"pip install 'pyspark-eventide\[sketches\]'"):
-        ev.bind({"x": aggregate}, {"v": pl.Int64()}, time="at")
+        ev.bind({"x": ev.approx_distinct("v")}, {"v": pl.Int64()}, time="at")

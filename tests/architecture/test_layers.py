@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,14 @@ def test_importing_the_package_does_not_import_spark() -> None:
 
     code = "import sys, eventide; sys.exit(any(m.split('.')[0] in ('pyspark', 'pandas') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+LIFETIME_RULES = re.compile(
+    r"\bc?\.?(END|TIME)[\])]+ *(<|>)=? *(moment\.|was\b|watermark\b)|\bend *<= *(moment\.|was\b|watermark\b)"
+)
+
+
+@pytest.mark.parametrize("path", CORE_FILES, ids=name_of)
+def test_the_rules_of_lateness_are_in_one_place(path: Path) -> None:
+    found = LIFETIME_RULES.findall(path.read_text(encoding="utf-8"))
+    assert not found or path.name == "lifetime.py", "use is_late, is_complete or Lifetime of windows/lifetime.py"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from eventide.cli import command_wait
+from eventide.errors import PlanError
+from eventide.spark import control as control_module
 from eventide.spark.command_effects import CommandEffect
 from eventide.spark.control import Control
 from eventide.spark.metrics import BatchMetrics
@@ -36,7 +37,11 @@ def sent(checkpoint: Path) -> list[dict[str, Any]]:
         (["retire", "west"], {"do": "retire", "origin": "west"}),
         (["skip", "west", "--up-to", "41"], {"do": "skip", "origin": "west", "up_to": 41}),
         (["skip"], {"do": "skip", "origin": None, "up_to": None}),
-        (["note", "2026-03-01T12:00Z"], {"do": "note", "watermark": instant("2026-03-01T12:00Z")}),
+        (["note", "2026-03-01T12:00Z"], {"do": "note", "watermark": instant("2026-03-01T12:00Z"), "to": None}),
+        (["note", "1970-01-01", "--key", "clicks"], {"do": "note", "watermark": 0, "to": "clicks"}),
+        (["note", "1970-01-01", "--key", "1"], {"do": "note", "watermark": 0, "to": 1}),
+        (["end"], {"do": "end", "input": None}),
+        (["end", "clicks"], {"do": "end", "input": "clicks"}),
     ],
 )
 def test_a_command_is_sent(checkpoint: Path, words: list[str], command: dict[str, Any]) -> None:
@@ -57,6 +62,7 @@ def test_a_command_is_sent(checkpoint: Path, words: list[str], command: dict[str
         (["note", "2026-03-01T12:00Z", "--up-to", "5"], "--up-to is for skip"),
         (["retire"], "Example: eventide control checkpoints/shop retire till-west"),
         (["note"], "Example: eventide control checkpoints/shop note 2026-03-01T12:00Z"),
+        (["retire", "west", "--key", "5"], "--key is for note"),
         (["stop"], "stop"),
     ],
 )
@@ -98,7 +104,7 @@ def answers(checkpoint: Path, running: Control, monkeypatch: pytest.MonkeyPatch)
             if committed:
                 (checkpoint / "commits" / "7").touch()
 
-        monkeypatch.setattr(command_wait.time, "sleep", pause)
+        monkeypatch.setattr(control_module.time, "sleep", pause)
 
     return answer
 
@@ -147,7 +153,17 @@ def test_of_many_origins_only_the_slowest_are_named(checkpoint: Path, answers: A
 def test_a_watermark_without_origins_has_none_to_retire(checkpoint: Path, answers: Answers) -> None:
     answers(known=False)
     done = typed("control", str(checkpoint), "retire", "till-west")
-    assert done.exit_code == 2 and "this watermark has no origins" in done.stderr
+    assert done.exit_code == 2 and "there is nothing of this name" in done.stderr
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_command_that_names_what_is_unknown_warns_in_the_query_and_is_an_error_to_who_waits(
+    checkpoint: Path, answers: Answers, running: Control
+) -> None:
+    answers(known=False)
+    command = running.retire("nort")
+    with pytest.warns(UserWarning, match="The command retire nort was ignored"), pytest.raises(PlanError, match="nort"):
+        running.wait(command)
 
 
 def test_nobody_waits_longer_than_the_timeout(checkpoint: Path, running: Control) -> None:

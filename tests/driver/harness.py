@@ -14,17 +14,20 @@ import pyarrow as pa
 from eventide.operators.binding import operator_of
 from eventide.operators.bundle import Counts
 from eventide.operators.chain import Chain
-from eventide.operators.operator import drained
+from eventide.operators.operator import drained, ended, noted
+from eventide.operators.redistribution import BucketState
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import page
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_state import Commands, Delivery, DriverState
 from eventide.spark.measures import REASONS
+from eventide.spark.move import redistributed, write_record
 from eventide.spark.storage import LocalStorage, Storage
+from eventide.spark.stored_state import read_driver_state
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.testing.hosts import Came
 from eventide.time import MAX
-from eventide.watermarks import Note, Watermark
+from eventide.watermarks import Note
 
 Schema = Mapping[str, pl.DataType]
 
@@ -53,14 +56,14 @@ class Driver:
         *,
         memory: int = 1 << 30,
         retain: int = 100,
-        storage: Callable[[Path], Storage] = LocalStorage,
+        records: Storage | None = None,
     ) -> None:
         operators = []
         for pipeline in pipelines:
             operators.append(operator_of(pipeline.plan, *schemas))
             schemas = (polars_schema(spark_schema(operators[-1].output_schemas()["panes"])),)
         self.chain = Chain(operators)
-        self.log = CommitLog(storage(checkpoint.directory), retain=retain)
+        self.log = CommitLog(LocalStorage(checkpoint.directory), records, retain=retain)
         self.state = DriverState(self.chain, self.log, memory=memory)
 
     def batch(
@@ -121,16 +124,38 @@ class DriverHost:
         self._tasks = tasks
         self._batch = 0
 
+    def stored(self, buckets: int) -> list[list[BucketState]]:
+        """The state of each operator after the last batch, in so many buckets."""
+        log = CommitLog(LocalStorage(self._checkpoint.directory))
+        record = log.newest()
+        assert record is not None
+        return redistributed(read_driver_state(log, record), buckets)
+
+    def restore(self, operators: Sequence[Sequence[BucketState]], *, now: int) -> None:
+        """Go on from the state of another host that has processed a batch."""
+        log = CommitLog(LocalStorage(self._checkpoint.directory))
+        self._checkpoint.log_offsets(self._batch, now)
+        write_record(log, self._batch, [bucket for (bucket,) in operators])
+        self._driver = self._start()
+        self._batch += 1
+
     def bundle(
-        self, rows: pl.DataFrame | Sequence[pl.DataFrame], *, now: int, watermark: int | None, polled: bool = True
+        self,
+        rows: pl.DataFrame | Sequence[pl.DataFrame],
+        *,
+        now: int,
+        watermark: int | None,
+        polled: bool = True,
+        key: int | str | None = None,
     ) -> Came:
         """Process a bundle."""
         frames = [rows] if isinstance(rows, pl.DataFrame) else list(rows)
         plan = self._driver.chain.operators[0].plan
-        key = plan.watermark.options.watermark_key
         notes: Sequence[Note] = ()
-        if watermark is not None:
-            notes = drained(plan) if watermark == MAX else [Watermark(key, watermark)]
+        if watermark == MAX:
+            notes = drained(plan) if key is None else [ended(plan, str(key))]
+        elif watermark is not None:
+            notes = [noted(plan, key, watermark)]
         self._checkpoint.log_offsets(self._batch, now)
         fate = self._fate()
         if fate == "restart":

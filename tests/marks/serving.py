@@ -8,20 +8,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from eventide.marks.controller.app import app
+from eventide.marks.controller.limits import Limits
 from eventide.marks.controller.server import Server, Settings
 from eventide.marks.controller.status import Status
 from eventide.marks.remote import RemoteStore
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Store
 
+TOKEN = "of-the-tests"
+
 
 @contextmanager
-def serving(store: Store, *, status: Callable[[], Status] | None = None, **settings: Any) -> Iterator[str]:
+def serving(
+    store: Store, *, status: Callable[[], Status] | None = None, limits: Limits | None = None, **settings: Any
+) -> Iterator[str]:
     """The address of a server with a store behind it."""
-    chosen = Settings(**{"port": 0, **settings})
+    chosen = Settings(**{"port": 0, "token": TOKEN, **settings})
     ready = threading.Event()
-    face = app(store, token=chosen.token, max_body=chosen.max_body, status=status)
-    server = Server(face, chosen, lambda url: ready.set())
+    face = app(store, token=chosen.token, hosts=chosen.known_hosts, max_body=chosen.max_body, status=status)
+    server = Server(face, chosen, lambda url: ready.set(), limits)
     thread = threading.Thread(target=server.serve_until_stopped, daemon=True)
     thread.start()
     try:
@@ -36,7 +41,7 @@ def serving(store: Store, *, status: Callable[[], Status] | None = None, **setti
 def remote(clock: Callable[[], int]) -> Iterator[RemoteStore]:
     """An empty store in memory, behind a real server: for all suites that a store must pass."""
     with serving(MemoryStore(clock)) as url:
-        store = RemoteStore(url)
+        store = RemoteStore(url, token=TOKEN)
         try:
             yield store
         finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,16 +19,20 @@ from eventide.errors.marks import (
     UnknownStreamError,
 )
 from eventide.marks import events
-from eventide.marks.controller import Controller
+from eventide.marks.controller import Controller, wire
 from eventide.marks.mark import Mark, Note
 from eventide.marks.remote import RemoteStore, remote_store
 from eventide.marks.stores import connect
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Blob, Config, Part, Store
-from tests.marks.serving import serving
+from tests.marks.serving import TOKEN, serving
 
 SCHEMA = pa.schema({"n": pa.int64()}, metadata={"of": "orders"})
 CONFIG = Config(schema=SCHEMA, segments=2, writer_timeout=7)
+
+
+def body_of(*numbers: int) -> bytes:
+    return events.encode(pa.table({"n": numbers}, schema=SCHEMA))
 
 
 class Clock:
@@ -49,23 +52,14 @@ def behind(clock: Clock) -> MemoryStore:
     return MemoryStore(clock)
 
 
-@pytest.fixture
-def url(behind: MemoryStore) -> Iterator[str]:
-    with serving(behind) as url:
-        yield url
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[RemoteStore]:
-    found = RemoteStore(url, patience=0)
-    yield found
-    found.close()
-
-
-def post(url: str, path: str, body: bytes, **headers: str) -> tuple[int, Any]:
+def post(url: str, path: str, body: bytes, **headers: str | None) -> tuple[int, Any]:
+    """Send a request as a client does, with other headers, or without some (None)."""
+    usual = {"Authorization": f"Bearer {TOKEN}", "Content-Type": wire.CONTENT_TYPE}
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    sent = {name: value for name, value in (usual | given).items() if value is not None}
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
-    connection.request("POST", path, body, headers)
+    connection.request("POST", path, body, sent)
     answer = connection.getresponse()
     found = answer.status, answer.read()
     connection.close()
@@ -84,7 +78,7 @@ def test_a_stream_is_the_same_on_both_sides(store: RemoteStore, behind: MemorySt
 def test_events_come_back_as_they_were_written(store: RemoteStore) -> None:
     store.create_stream("orders", CONFIG)
     seat = store.open_writer("orders", "till")
-    bodies = [events.encode(pa.table({"n": [1, 2]}, schema=SCHEMA)), b"\n\x00\n"]
+    bodies = [events.encode(pa.table({"n": [1, 2]}, schema=SCHEMA)), body_of(3)]
     assert store.append(seat, 1, [Part(0, 2, bodies[0]), Part(1, 1, bodies[1])], note=5) == {0: 2, 1: 1}
     assert store.read("orders", 0, 0, rows=10) == [Blob(0, 2, bodies[0], "till")]
     assert store.read("orders", 1, 0, rows=10) == [Blob(0, 1, bodies[1], "till")]
@@ -96,7 +90,8 @@ def test_events_come_back_as_they_were_written(store: RemoteStore) -> None:
 def test_an_append_that_is_sent_again_changes_nothing(store: RemoteStore) -> None:
     store.create_stream("orders", CONFIG)
     seat = store.open_writer("orders", "till")
-    assert store.append(seat, 1, [Part(0, 2, b"")]) == store.append(seat, 1, [Part(0, 2, b"")]) == {0: 2}
+    two = Part(0, 2, body_of(1, 2))
+    assert store.append(seat, 1, [two]) == store.append(seat, 1, [two]) == {0: 2}
 
 
 def test_transactions_are_committed_over_http(store: RemoteStore) -> None:
@@ -131,7 +126,7 @@ def test_marks_leases_and_groups_travel(store: RemoteStore) -> None:
 
 def test_a_controller_can_work_over_http(store: RemoteStore, clock: Clock) -> None:
     store.create_stream("orders", CONFIG)
-    store.append(store.open_writer("orders", "till"), 1, [Part(0, 2, b"")], note=5)
+    store.append(store.open_writer("orders", "till"), 1, [Part(0, 2, body_of(1, 2))], note=5)
     clock.now += 5_000_000
     store.note(store.open_writer("orders", "web"), 9, {0: 2})
     Controller(store).step()
@@ -143,7 +138,7 @@ def refusals(store: Store) -> dict[str, EventideError]:
     store.create_stream("orders", CONFIG)
     old = store.open_writer("orders", "till")
     seat = store.open_writer("orders", "till", take_over=True)
-    store.append(seat, 1, [Part(0, 2, b"")], note=5)
+    store.append(seat, 1, [Part(0, 2, body_of(1, 2))], note=5)
     store.scale("orders", [0], [(0.0, 0.5)])
     first = store.acquire("orders", "first", 1_500_000)
     assert first is not None
@@ -154,7 +149,7 @@ def refusals(store: Store) -> dict[str, EventideError]:
         "unknown": lambda: store.stream("odrers"),
         "in use": lambda: store.open_writer("orders", "till"),
         "taken": lambda: store.append(old, 2, []),
-        "sealed": lambda: store.append(seat, 2, [Part(0, 1, b"")]),
+        "sealed": lambda: store.append(seat, 2, [Part(0, 1, body_of(1))]),
         "back": lambda: store.note(seat, 4, {2: 0}),
         "beyond": lambda: store.note(seat, 6, {1: 10}),
         "lost": lambda: store.put_mark(first, Mark(1, 5, 5, {1: 0, 2: 0}, 9)),
@@ -218,7 +213,7 @@ def test_negative_rows_are_refused(store: RemoteStore, rows: int) -> None:
     store.create_stream("orders", CONFIG)
     seat = store.open_writer("orders", "till")
     with pytest.raises(PlanError, match="rows"):
-        store.append(seat, 1, [Part(0, rows, b"")])
+        store.append(seat, 1, [Part(0, rows, body_of(1))])
     assert store.lengths("orders") == {0: 0, 1: 0}
 
 
@@ -239,12 +234,12 @@ def test_a_fault_inside_is_not_told(store: RemoteStore, behind: MemoryStore, mon
 
 def test_a_body_that_is_too_large_is_refused_and_nothing_is_kept(behind: MemoryStore) -> None:
     with serving(behind, max_body=1000) as url:
-        store = RemoteStore(url)
+        store = RemoteStore(url, token=TOKEN)
         store.create_stream("orders", CONFIG)
         seat = store.open_writer("orders", "till")
         with pytest.raises(PlanError, match="larger than the 1,000 bytes"):
             store.append(seat, 1, [Part(0, 1, bytes(3000))])
-        assert store.append(seat, 1, [Part(0, 1, bytes(500))]) == {0: 1}
+        assert store.append(seat, 1, [Part(0, 1, body_of(1))]) == {0: 1}
         assert post(url, "/v1/streams", bytes(1001))[0] == 413
         store.close()
 
@@ -255,10 +250,10 @@ def test_a_wrong_token_is_refused(behind: MemoryStore, monkeypatch: pytest.Monke
         for token in (None, "open", "sesame2"):
             with pytest.raises(PlanError, match="token is missing or wrong"):
                 connect(url, token=token).streams()
-        assert post(url, "/v1/streams", b"{}")[0] == 401
+        assert post(url, "/v1/streams", b"{}", Authorization=None)[0] == 401
         assert post(url, "/v1/streams", b"{}", Authorization="sesame")[0] == 401
         assert post(url, "/v1/streams", b"{}", Authorization="Bearer sésame")[0] == 401
-        assert post(url, "/v1/nothing", b"{}")[0] == 401
+        assert post(url, "/v1/nothing", b"{}", Authorization=None)[0] == 401
         assert connect(url, token="sesame").streams() == []
         monkeypatch.setenv("EVENTIDE_TOKEN", "sesame")
         assert remote_store(url).streams() == []
@@ -280,3 +275,14 @@ def test_health_needs_no_token_and_the_status_does(behind: MemoryStore, clock: C
         status = json.loads(connection.getresponse().read())
         assert (status["controller"], status["streams"][0]["stream"]) == ("here", "orders")
         connection.close()
+
+
+def test_a_mark_whose_bounds_are_crossed_is_rejected_by_the_server(store: RemoteStore, behind: MemoryStore) -> None:
+    store.create_stream("orders", CONFIG)
+    lease = store.acquire("orders", "one", 1_500_000)
+    assert lease is not None
+    mark = Mark(1, 5, 5, {0: 0, 1: 0}, 0)
+    object.__setattr__(mark, "upper", 4)  # what a client of another kind could send
+    with pytest.raises(PlanError, match="below its lower time 5"):
+        store.put_mark(lease, mark)
+    assert behind.last_mark("orders") is None

@@ -6,7 +6,6 @@ import http.client
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,24 +15,23 @@ import pytest
 
 from eventide.errors import EventideError, PlanError
 from eventide.errors.controller import UnreachableError
+from eventide.marks.events import encode
 from eventide.marks.remote import RemoteStore
 from eventide.marks.stores import connect
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config, Part
-from tests.marks.serving import serving
+from tests.marks.serving import TOKEN, serving
 
 CONFIG = Config(schema=pa.schema({"n": pa.int64()}), segments=2)
+
+
+def body_of(*numbers: int) -> bytes:
+    return encode(pa.table({"n": numbers}, schema=CONFIG.schema))
 
 
 @pytest.fixture
 def behind() -> MemoryStore:
     return MemoryStore()
-
-
-@pytest.fixture
-def url(behind: MemoryStore) -> Iterator[str]:
-    with serving(behind) as url:
-        yield url
 
 
 def test_a_client_that_goes_in_the_middle_of_a_request_harms_nobody(
@@ -43,18 +41,18 @@ def test_a_client_that_goes_in_the_middle_of_a_request_harms_nobody(
         parts = urlsplit(url)
         with socket.create_connection((str(parts.hostname), parts.port)) as rude:
             rude.sendall(b"POST /v1/streams HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n{}")
-        assert RemoteStore(url).streams() == []
+        assert RemoteStore(url, token=TOKEN).streams() == []
     assert caplog.records == []
 
 
 def test_threads_do_not_share_a_connection(url: str) -> None:
-    store = RemoteStore(url)
+    store = RemoteStore(url, token=TOKEN)
     store.create_stream("orders", CONFIG)
     seats = [store.open_writer("orders", f"till {number}") for number in range(4)]
 
     def write(place: int) -> None:
         for sequence in range(1, 21):
-            store.append(seats[place], sequence, [Part(0, 1, b"x")])
+            store.append(seats[place], sequence, [Part(0, 1, body_of(1))])
 
     threads = [threading.Thread(target=write, args=(place,)) for place in range(4)]
     for thread in threads:
@@ -66,7 +64,7 @@ def test_threads_do_not_share_a_connection(url: str) -> None:
 
 
 def test_threads_that_have_ended_leave_no_connections_behind(url: str) -> None:
-    store = RemoteStore(url)
+    store = RemoteStore(url, token=TOKEN)
 
     for _ in range(20):
         thread = threading.Thread(target=store.now)
@@ -80,7 +78,7 @@ def test_threads_that_have_ended_leave_no_connections_behind(url: str) -> None:
 def test_an_answer_that_was_not_read_is_not_taken_for_that_of_the_next_call(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = RemoteStore(url)
+    store = RemoteStore(url, token=TOKEN)
     store.create_stream("orders", CONFIG)
     with monkeypatch.context() as patch:
         patch.setattr(http.client.HTTPResponse, "read", _interrupted)
@@ -142,8 +140,8 @@ def test_an_append_over_a_connection_that_breaks_is_done_once(url: str, behind: 
     seat = behind.open_writer("orders", "till")
     between = Unreliable(url, [breaks] * 3)
     waits: list[float] = []
-    store = RemoteStore(between.url, pause=waits.append)
-    assert store.append(seat, 1, [Part(0, 2, b"two")], note=5) == {0: 2}
+    store = RemoteStore(between.url, token=TOKEN, pause=waits.append)
+    assert store.append(seat, 1, [Part(0, 2, body_of(1, 2))], note=5) == {0: 2}
     assert behind.lengths("orders") == {0: 2, 1: 0}
     assert waits == [0.0, 0.05, 0.1]
     store.close()
@@ -152,7 +150,7 @@ def test_an_append_over_a_connection_that_breaks_is_done_once(url: str, behind: 
 
 def test_a_call_that_cannot_be_repeated_is_not(url: str, behind: MemoryStore) -> None:
     between = Unreliable(url, ["after"])
-    store = RemoteStore(between.url)
+    store = RemoteStore(between.url, token=TOKEN)
     with pytest.raises(UnreachableError, match="does not answer"):
         store.create_stream("orders", CONFIG)
     assert behind.streams() == ["orders"]
@@ -164,7 +162,7 @@ def test_a_group_that_was_made_again_is_not_deleted_by_a_repetition(url: str, be
     behind.create_stream("orders", CONFIG)
     behind.put_group("orders", "billing", 0, b"state")
     between = Unreliable(url, ["after"])
-    store = RemoteStore(between.url)
+    store = RemoteStore(between.url, token=TOKEN)
     with pytest.raises(UnreachableError, match="does not answer"):
         store.delete_group("orders", "billing")
     assert behind.group("orders", "billing") is None
@@ -190,7 +188,7 @@ def test_a_server_of_another_kind_is_told() -> None:
 @pytest.mark.parametrize("url", ["ftp://here", "http://", "nowhere"])
 def test_an_address_of_another_kind_is_refused(url: str) -> None:
     with pytest.raises(PlanError, match="not a store"):
-        RemoteStore(url)
+        RemoteStore(url, token=TOKEN)
 
 
 def test_a_token_is_not_sent_in_the_clear() -> None:

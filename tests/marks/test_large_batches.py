@@ -15,7 +15,7 @@ from eventide.marks.remote import RemoteStore
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config, Part, Seat
 from tests.marks.orders import SCHEMA, UNANSWERED, Clock, FailingStore, noted, numbers, order
-from tests.marks.serving import serving
+from tests.marks.serving import TOKEN, serving
 
 
 class SmallStore(FailingStore):
@@ -105,7 +105,7 @@ def test_a_transaction_takes_large_batches_in_parts(stream: Stream) -> None:
 def test_a_controller_says_that_a_batch_is_too_large_so_that_its_writer_can_act() -> None:
     below = MemoryStore()
     with serving(below, max_body=4000) as url:
-        store = RemoteStore(url)
+        store = RemoteStore(url, token=TOKEN)
         store.create_stream("orders", Config(schema=SCHEMA))
         with Writer(Stream(store, "orders"), "till") as writer:
             for n in range(200):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from eventide.errors import PlanError
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.merging import Merge, merged
 from eventide.marks.segments import Segments
@@ -305,3 +307,8 @@ class Promise(RuleBasedStateMachine):
 
 TestPromise = Promise.TestCase
 TestPromise.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def test_a_mark_whose_bounds_are_crossed_cannot_be_made() -> None:
+    with pytest.raises(PlanError, match="upper time 4, which is below its lower time 5"):
+        Mark(1, 5, 4, {0: 1}, 0)

@@ -9,8 +9,11 @@ import polars as pl
 import pytest
 
 import eventide as ev
+from eventide.operators.binding import operator_of
 from eventide.operators.bundle import Bundle, Stamp
+from eventide.operators.chain import Chain
 from eventide.operators.processing import Processing
+from eventide.plan.pipeline import over_panes
 from eventide.processors import changes
 from eventide.state import panes
 from eventide.time import MAX, MIN
@@ -563,3 +566,73 @@ def test_what_rests_in_state_can_be_looked_at() -> None:
     state, timers = query.scan()
     assert state["k"].to_list() == timers["k"].to_list() == ["a"]
     assert query.result.panes.schema == ALARMS
+
+
+class Through(ev.Processor):
+    """Lets everything pass."""
+
+    def process(self, edge: str, rows: pl.DataFrame) -> None:
+        self.emit(rows.select("t", "t_right", "k"))
+
+
+LEFT_KEY, RIGHT_KEY = (ev.stream(time="t", key="k", watermark=ev.ascending(watermark_key=key)) for key in (0, 1))
+TWO_TIMES = {"t": pl.Int64, "t_right": pl.Int64, "k": pl.String}
+BY_RIGHT_TIME = ev.stream(time="t_right", watermark=ev.none(watermark_key=1)).window(ev.tumbling("1 minute"))
+WITH_TWO_TIMES = (
+    ev.join(LEFT_KEY, RIGHT_KEY, on="k", within="0 seconds"),
+    ev.stream(time="t", watermark=ev.none()).process(Through(), output=TWO_TIMES),
+    BY_RIGHT_TIME.agg(n=ev.count()),
+)
+
+
+def sides(*minutes: int) -> dict[str, pl.DataFrame]:
+    frame = pl.DataFrame({"t": [minute * MINUTE for minute in minutes], "k": "a"})
+    return {"left": frame, "right": frame}
+
+
+def test_a_processor_forwards_watermark_keys_that_it_does_not_use() -> None:
+    join, through, windows = WITH_TWO_TIMES
+    bundles = [sides(1, 2), sides(3)]
+    joined = join.local({name: [bundle[name] for bundle in bundles] for name in ("left", "right")}, drain=False)
+    passed = through.local(joined, drain=False)
+    assert [dict(step.promises) for step in passed.steps] == [
+        {0: 2 * MINUTE, 1: 2 * MINUTE},
+        {0: 3 * MINUTE, 1: 3 * MINUTE},
+    ]
+    counted = windows.local(passed, drain=False)
+    assert [step.watermark for step in counted.steps] == [2 * MINUTE, 3 * MINUTE]
+    assert counted.panes["n"].to_list() == [1, 1]
+
+
+def test_a_chain_of_one_process_forwards_watermark_keys_too() -> None:
+    plans = [WITH_TWO_TIMES[0].plan, *(over_panes(pipeline).plan for pipeline in WITH_TWO_TIMES[1:])]
+    frames = sides(1, 2)
+    join = operator_of(plans[0], frames["left"].schema, frames["right"].schema)
+    through = operator_of(plans[1], join.output_schemas()["panes"])
+    chain = Chain([join, through, operator_of(plans[2], through.output_schemas()["panes"])])
+    stamps = [join.stamp(frame, 0, -(2**63), edge) for edge, frame in enumerate(frames.values())]
+    step = chain.step(chain.initial(), stamps, 0)
+    assert step.outputs[-1].watermark == 2 * MINUTE
+
+
+def test_a_key_that_passes_survives_a_restart_and_is_told_once() -> None:
+    heard: list[str] = []
+
+    class Hearing(Through):
+        def on_watermark(self, watermark: ev.Watermark) -> tuple[ev.Watermark, ...]:
+            heard.append(str(watermark.key))
+            return (watermark,)
+
+    joined = WITH_TWO_TIMES[0].local({name: [frame] for name, frame in sides(1, 2).items()}, drain=False)
+    pipeline = ev.stream(time="t", watermark=ev.none()).process(Hearing(), output=TWO_TIMES)
+    query = pipeline.open()
+    query.follow(joined.steps[0], now=0)
+    later = pipeline.open(saved=query.save())
+    step = later.follow(joined.steps[0], now=1)
+    assert heard == ["0", "1"] and dict(step.promises) == {0: 2 * MINUTE, 1: 2 * MINUTE}
+
+
+def test_windows_end_the_watermarks_of_other_keys_and_explain_says_so() -> None:
+    told = WITH_TWO_TIMES[2].explain()
+    assert "time goes by watermark key 1; watermarks of other keys end at the windows" in told
+    assert "other keys" not in STREAM.window(ev.tumbling("1 minute")).agg(n=ev.count()).explain()

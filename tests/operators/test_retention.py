@@ -325,3 +325,16 @@ def test_the_rows_of_a_union_are_bounded_together() -> None:
     both.push(rows, now=0)
     output = both.push({name: frame.with_columns(t=frame["t"] + 10) for name, frame in rows.items()}, now=0)
     assert told(output) == [(10, [0, 1], "EARLY", True)]
+
+
+# After a restart
+
+
+@pytest.mark.parametrize("kind", [TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(5)), ev.rows(2)])
+def test_a_state_that_is_bounded_in_bytes_goes_on_after_a_restart(kind: Any) -> None:
+    pipeline = stream(kind, bytes=40).agg(values=ev.collect("v"))
+    never, often = pipeline.open(SCHEMA), pipeline.open(SCHEMA)
+    for at in range(0, 60, 4):
+        rows = [(at, "a", at), (at + 1, "b", at)]
+        assert told(push(never, *rows)) == told(push(often, *rows))
+        often = pipeline.open(saved=often.save())

@@ -137,8 +137,10 @@ def source_of(source: tuple[Any, ...], skew: int | None) -> Any:
     return ev.ascending(**guard) if kind == "ascending" else ev.lag(us(args[0]), **guard)
 
 
-def pipeline_of(spec: Spec, source: tuple[Any, ...] = ("none",), aggregates: Any = None) -> ev.Pipeline:
-    """The plan as users write it."""
+def pipeline_of(
+    spec: Spec, source: tuple[Any, ...] = ("none",), aggregates: Any = None, *, size: int | None = None
+) -> ev.Pipeline:
+    """The plan as users write it; ``size`` bounds its state in bytes, which the model does not know."""
     key = "key" if spec.keyed else None
     stream = ev.stream(time="time", key=key, watermark=source_of(source, spec.skew))
     stream = stream.deduplicate() if spec.deduplicate else stream
@@ -147,8 +149,8 @@ def pipeline_of(spec: Spec, source: tuple[Any, ...] = ("none",), aggregates: Any
     if spec.lateness:
         late = spec.lateness
         stream = stream.lateness(rows=late) if spec.by_offset else stream.lateness(us(late))
-    if spec.kept is not None or spec.most is not None:
-        stream = stream.retain(time=None if spec.kept is None else us(spec.kept), rows=spec.most)
+    if spec.kept is not None or spec.most is not None or size is not None:
+        stream = stream.retain(time=None if spec.kept is None else us(spec.kept), rows=spec.most, bytes=size)
     accumulated: ev.Stream = getattr(stream, spec.mode)(fire_only_updated=spec.only_updated)
     return accumulated.agg(**(aggregates or aggregates_of(spec)))
 

@@ -150,7 +150,7 @@ def shown(key: Any) -> Any:
 
 def aggregate(rows: Iterable[Row]) -> tuple[Any, ...]:
     """count, sum, min, max, first, last, collect and sort of ``value``."""
-    timed = sorted(rows, key=lambda row: (row.time, row.id))
+    timed = sorted(rows, key=lambda row: (row.time, row.value is None, row.value))  # among equals by value, nulls last
     values = [row.value for row in timed if row.value is not None]
     ends = (timed[0].value, timed[-1].value) if timed else (None, None)
     if not values:
@@ -470,7 +470,8 @@ class Model:
             self.atoms[key] += new
             for atom in self.atoms[key]:
                 atom.anchor = atom.began
-            for old in [w for w in self.open.values() if w.key == key and (w.start, w.end) not in pieces]:
+            replaced = [w for w in self.open.values() if w.key == key and (w.start, w.end) not in pieces]
+            for old in replaced:
                 del self.open[key, old.start, old.end]
                 self._retract(old)
             for atom in new:
@@ -479,7 +480,11 @@ class Model:
                 known = (key, *bounds) in self.open
                 joined = sorted(atom.row for atom in held if atom in new or not known)
                 if joined:
-                    self._join(self._window(key, *bounds), joined)
+                    window = self._window(key, *bounds)
+                    for old in replaced if not known else ():  # the earliest deadline stands
+                        if old.start < window.end and window.start < old.end:
+                            window.trigger.inherit(old.trigger)
+                    self._join(window, joined)
         self.out.late += sorted(late)
 
     def _pieces(self, atoms: list[Atom]) -> dict[tuple[int, int], list[Atom]]:

@@ -34,6 +34,9 @@ class Never:
     def merge(self, other: Any) -> None:
         """Take over the state of a window that this one has swallowed."""
 
+    def inherit(self, other: Any) -> None:
+        """Take over the deadlines of a window that this one replaces, whose rows count here anew."""
+
 
 class Count(Never):
     def __init__(self, n: int) -> None:
@@ -75,6 +78,8 @@ class Delay(Never):
         known = [at for at in (self.deadline, other.deadline) if at is not None]
         self.deadline = min(known, default=None)
 
+    inherit = merge
+
 
 class Repeat(Never):
     def __init__(self, spec: tuple[Any, ...], complete: bool) -> None:
@@ -96,6 +101,9 @@ class Repeat(Never):
 
     def merge(self, other: Any) -> None:
         self.inner.merge(other.inner)
+
+    def inherit(self, other: Any) -> None:
+        self.inner.inherit(other.inner)
 
 
 class Parallel(Never):
@@ -120,6 +128,10 @@ class Parallel(Never):
     def merge(self, other: Any) -> None:
         for mine, its in zip(self.inner, other.inner, strict=True):
             mine.merge(its)
+
+    def inherit(self, other: Any) -> None:
+        for mine, its in zip(self.inner, other.inner, strict=True):
+            mine.inherit(its)
 
 
 class InOrder(Never):
@@ -146,6 +158,10 @@ class InOrder(Never):
         self.turn = max(self.turn, other.turn)
         for mine, its in zip(self.inner, other.inner, strict=True):
             mine.merge(its)
+
+    def inherit(self, other: Any) -> None:
+        for mine, its in zip(self.inner, other.inner, strict=True):
+            mine.inherit(its)
 
 
 class Watermark(Never):
@@ -183,6 +199,10 @@ class Watermark(Never):
     def merge(self, other: Any) -> None:
         self.early.merge(other.early)
         self.late.merge(other.late)
+
+    def inherit(self, other: Any) -> None:
+        self.early.inherit(other.early)
+        self.late.inherit(other.late)
 
 
 def build(spec: tuple[Any, ...], complete: bool) -> Never:

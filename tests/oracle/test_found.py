@@ -38,6 +38,12 @@ FOUND = {
         Spec(("rows", 5, 1, 0), ("never",)),
         pushes=(Push(tuple(Row(i, "a", 3, i) for i in range(60)), 6),),
     ),
+    # Each row that extended a piece of a session started its timers again, in the model too: the rule is that the
+    # earliest deadline stands.
+    "a piece that grows keeps its deadline": History(
+        Spec(("sessions", 20, "merge", 100), ("repeat", ("delay", 10))),
+        pushes=tuple(Push((Row(i, "a", 4 * i, 1),), 6 * i) for i in range(1, 9)),
+    ),
     # A deadline that had passed hid the one behind it: nothing woke the pane.
     "the later of two deadlines wakes the pane": History(
         Spec(("global",), ("all", ("delay", 5), ("delay", 10))),

@@ -17,6 +17,7 @@ from eventide.local import LocalQuery
 from tests.oracle.compare import panes_of
 from tests.oracle.histories import (
     FAMILIES,
+    HOUR,
     SCHEMA,
     History,
     Push,
@@ -129,8 +130,7 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
         query = opened(history)
         assert query.result.late.is_empty()
         assert query.result.metrics.unemitted == 0
-        by_arrival = slice(0, 4)  # among equal times first and last follow the order of arrival
-        found.append({w: v[by_arrival] for w, v in table(panes_of(query.result.panes, spec)).items()})
+        found.append(table(panes_of(query.result.panes, spec)))
     assert all(one == found[0] for one in found)
 
 
@@ -202,17 +202,58 @@ def test_nothing_rests_in_state_after_the_end(family: str, seed: int) -> None:
     assert query.result.steps[-1].open_panes == 0
 
 
+def tables_of(query: LocalQuery) -> dict[str, int]:
+    """How many rows each table of the state holds."""
+    operator: Any = query._operator
+    tables, _ = operator._inner.tables(query._state.store)  # type: ignore[union-attr]
+    return {name: table.height for name, table in tables.items()}
+
+
+@pytest.mark.parametrize("leap", [True, False], ids=["at once", "step by step"])
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in (*ENDLESS, *BOUNDED, *BY_ROW)])
-def test_nothing_rests_in_state_once_the_watermark_has_passed(family: str, seed: int) -> None:
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name not in (*ENDLESS, *BY_ROW)])
+def test_all_tables_are_empty_once_the_watermark_has_passed(family: str, seed: int, leap: bool) -> None:
     history = a_history(family, seed)
+    if history.spec.by_row or history.spec.window == ("global",):
+        return  # windows of rows end with rows, and the global window never does
     *pushes, last = history.pushes
-    beyond = max(row.time or 0 for row in all_rows(history) or [Row(0, None, 0)]) + history.spec.lateness + 10**13
-    query = opened(History(history.spec, history.source, (*pushes, Push((), last.now, beyond))))
+    unit = HOUR if family == "calendar" else 1
+    latest = max(row.time or 0 for row in all_rows(history) or [Row(0, None, 0)])
+    beyond = latest + history.spec.life + (10**13 if family == "calendar" else 10**6)
+    way = [] if leap else [latest + unit * step for step in (0, 1, 3, 6, 11, 20, 40, 70, 120)]
+    passing = [Push((), last.now, note) for note in (*way, beyond)]
+    query = opened(History(history.spec, history.source, (*pushes, *passing)))
     if query.result.steps[-1].watermark == beyond:
-        assert sum(frame.height for frame in query.scan()) == 0
-        atoms = getattr(query._state.store, "atoms", None)  # type: ignore[union-attr]
-        assert atoms is None or atoms.height == 0
+        assert not any(tables_of(query).values()), tables_of(query)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pieces_of_a_cut_session_are_freed_with_their_session(seed: int) -> None:
+    """Also those that end long before the session does."""
+    rng = Random(seed)
+    spec = Spec(("sessions", 5, "merge", 7), rng.choice(TELLS_ALL), lateness=rng.choice([0, 3]))
+    times = [rng.randint(0, 60) for _ in range(40)]
+    pushes = [
+        Push((Row(i, rng.choice("ab"), time, 1, 3),), i, max(times[: i + 1]) - 20) for i, time in enumerate(times)
+    ]
+    pushes += [Push((), 50, note) for note in range(40, 90, 3)]
+    query = opened(History(spec, ("none",), tuple(pushes)))
+    assert not any(tables_of(query).values()), tables_of(query)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_columns_that_a_plan_reads_are_all_that_it_needs(family: str, seed: int) -> None:
+    history = a_history(family, seed)
+    whole = pipeline_of(history.spec, history.source).open(SCHEMA)
+    reads = whole._operator.reads()  # type: ignore[union-attr]
+    less = pipeline_of(history.spec, history.source).open({name: SCHEMA[name] for name in SCHEMA if name in reads})
+    for push in history.pushes:
+        rows = frame_of(push.rows)
+        one = whole.push(rows, now=push.now, watermark=push.note)
+        other = less.push(rows.select(*less._operator.schemas[0]), now=push.now, watermark=push.note)  # type: ignore[union-attr]
+        assert other.panes.equals(one.panes)
+        assert other.counts == one.counts
 
 
 PLANS = {

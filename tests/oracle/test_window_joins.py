@@ -158,7 +158,9 @@ def in_process(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.Dat
 
 
 def over_pages(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
-    host = PagesHost([history.pipeline()], (LEFT, RIGHT), buckets=rng.choice([1, 3]), tasks=2, knows=rng.random() < 0.5)
+    moves = (lambda: rng.choice([None, None, 1, 2, 3])) if rng.random() < 0.5 else None
+    knows = rng.random() < 0.5
+    host = PagesHost([history.pipeline()], (LEFT, RIGHT), buckets=rng.choice([1, 3]), tasks=2, knows=knows, moves=moves)
     came = [host.bundle(frames(bundle), now=i, watermark=None, polled=True) for i, bundle in enumerate(history.bundles)]
     came.append(host.bundle(frames(([], [])), now=99, watermark=2**63 - 1, polled=True))
     return pl.concat([one.panes for one in came]), [frame for one in came for frame in one.late]

@@ -8,6 +8,8 @@ from random import Random
 import polars as pl
 import pytest
 
+from eventide.operators.columns import TIME
+from eventide.operators.row_order import ordered_rows
 from eventide.testing.hosts import Came, LocalHost
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
 from tests.spark.harness import PagesHost
@@ -19,9 +21,13 @@ _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
 
 
 def rows_of(frame: pl.DataFrame) -> list[str]:
-    """Rows in no order; floats to nine digits, because parts of a sum may be added in another order."""
-    floats = [pl.col(name).round_sig_figs(9) for name, dtype in frame.schema.items() if dtype.is_float()]
-    return sorted(map(repr, frame.with_columns(floats).rows()))
+    """Rows in no order, to the last bit of each float."""
+    return sorted(map(repr, frame.rows()))
+
+
+def as_ordered(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows in the order that they have on Spark, where none is given; in process the order of a frame counts."""
+    return ordered_rows(rows.with_columns(pl.col("time").alias(TIME))).drop(TIME)
 
 
 def seen(came: Came) -> object:
@@ -38,7 +44,8 @@ def differs(history: History, rng: Random) -> str | None:
     )
     for i, push in enumerate(history.pushes):
         told = {"now": push.now, "watermark": push.note, "polled": True}
-        one, other = (seen(host.bundle(frame_of(push.rows), **told)) for host in (here, there))  # type: ignore[arg-type]
+        rows = as_ordered(frame_of(push.rows))
+        one, other = (seen(host.bundle(rows, **told)) for host in (here, there))  # type: ignore[arg-type]
         if one != other:
             return f"bundle {i} of {history!r}\n{one}\n{other}"
     return None

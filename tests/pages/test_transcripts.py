@@ -18,12 +18,12 @@ UNPOLLED = "time in which the source is not polled makes nobody idle"
 TRANSCRIPTS = [transcript for file in FILES for transcript in load(file) if transcript.name != UNPOLLED]
 
 
-def _id(transcript: Transcript) -> str:
+def transcript_id(transcript: Transcript) -> str:
     return f"{Path(transcript.place).name.split('.')[0]}: {transcript.name}"
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["watermark known", "watermark unknown"])
-@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=_id)
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=transcript_id)
 def test_transcript_over_pages(transcript: Transcript, knows: bool) -> None:
     run(transcript, host=partial(PagesHost, buckets=3, tasks=2, knows=knows))
 

@@ -141,6 +141,122 @@ def test_the_state_of_another_condition_or_mode_is_refused() -> None:
             other.open(saved=saved)
 
 
+PLAIN = ev.stream(time="t", key="id", watermark=ev.ascending())
+AT = pl.DataFrame({"t": [10], "id": [1]})
+
+
+def at(time: int) -> pl.DataFrame:
+    return AT.with_columns(t=pl.lit(time, pl.Int64))
+
+
+def united(**inputs: ev.Stream) -> ev.local.query.LocalQuery:
+    pipeline = ev.union(**(inputs or {"a": PLAIN, "b": PLAIN})).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    return pipeline.open(dict.fromkeys(inputs or ("a", "b"), AT.schema))
+
+
+def test_an_input_without_origins_is_retired_under_the_name_that_metrics_give_it() -> None:
+    query = united()
+    assert query.push({"a": at(50), "b": at(10)}, now=0).watermark == 10
+    assert query.result.watermarks is not None and query.result.watermarks.least_origin == "b"
+    assert query.retire("b")
+    assert not query.retire("b"), "it is not waited for any more"
+    assert query.push(now=1).watermark == 50
+    assert query.push({"a": at(90), "b": at(60)}, now=2).watermark == 60, "it takes part again with its next row"
+
+
+def test_an_input_that_never_sent_a_row_can_be_retired() -> None:
+    query = united(a=PLAIN, b=ev.stream(time="t", key="id", watermark=ev.ascending(origin="id")))
+    query.push({"a": at(50)}, now=0)
+    assert query.result.watermarks is not None and query.result.watermarks.least_origin == "b"
+    assert query.retire("b")
+    assert query.push(now=1).watermark == 50
+
+
+def test_a_retired_input_stays_retired_after_a_restart() -> None:
+    query = united()
+    query.push({"a": at(50), "b": at(10)}, now=0)
+    query.retire("b")
+    pipeline = ev.union(a=PLAIN, b=PLAIN).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    assert pipeline.open(saved=query.save()).push(now=1).watermark == 50
+
+
+def test_an_idle_input_without_origins_is_listed_as_idle() -> None:
+    query = united(a=PLAIN, b=ev.stream(time="t", key="id", watermark=ev.ascending(idle_after="1 second")))
+    query.push({"a": at(50), "b": at(10)}, now=0)
+    query.push({"a": at(60)}, now=2_000_000)
+    assert query.result.watermarks is not None and query.result.watermarks.idle_origins == ("b",)
+
+
+@pytest.mark.parametrize("key", ["right", 1])
+def test_the_watermark_of_the_second_input_can_be_set(key: int | str) -> None:
+    second = ev.stream(time="t", key="id", watermark=ev.ascending(watermark_key=1))
+    query = ev.join(PLAIN, second, within="10 seconds", how="left").open({"left": AT.schema, "right": AT.schema})
+    query.push({"left": at(10)}, now=0)
+    step = query.push(now=1, watermark=30_000_000, key=key)
+    assert step.panes.height == 1, "no partner can arrive any more"
+    assert step.promises == {0: 10, 1: 10 - 10_000_000}
+
+
+def test_the_watermark_of_one_input_does_not_raise_the_others() -> None:
+    query = united()
+    query.push({"a": at(50), "b": at(10)}, now=0)
+    assert query.push(now=1, watermark=40, key="b").watermark == 40
+    assert query.push(now=2, watermark=90, key="b").watermark == 50
+
+
+def test_a_watermark_for_an_unknown_input_or_key_is_rejected() -> None:
+    query = united()
+    with pytest.raises(ev.PlanError, match=r"there is no input 'c'. There are: 'a', 'b'"):
+        query.push(now=0, watermark=40, key="c")
+    with pytest.raises(ev.PlanError, match=r"no input of this pipeline has watermark key 7. Known keys: 0\."):
+        query.push(now=0, watermark=40, key=7)
+
+
+def test_an_input_that_has_ended_is_not_waited_for_and_may_not_return() -> None:
+    query = united()
+    assert query.push({"a": at(50), "b": at(10)}, now=0).watermark == 10
+    assert query.end("b").watermark == 50
+    assert query.push({"a": at(70)}, now=1).watermark == 70
+    with pytest.raises(ev.DataError, match="came on b after it was done"):
+        query.push({"b": at(80)}, now=2)
+
+
+def test_an_input_stays_ended_after_a_restart_and_the_last_end_drains() -> None:
+    query = united()
+    query.push({"a": at(50), "b": at(10)}, now=0)
+    query.end("b")
+    pipeline = ev.union(a=PLAIN, b=PLAIN).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    later = pipeline.open(saved=query.save())
+    assert later.push({"a": at(60)}, now=1).watermark == 60
+    step = later.end("a")
+    assert step.watermark == ev.time.MAX and step.panes["n"].to_list() == [3]
+
+
+def test_the_end_of_the_only_input_drains() -> None:
+    query = PLAIN.window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+    query.push(at(10), now=0)
+    with pytest.raises(ev.PlanError, match="has one input, which has no name"):
+        query.end("a")
+    assert query.end().panes["n"].to_list() == [1]
+
+
+def test_the_end_must_name_one_of_several_inputs() -> None:
+    with pytest.raises(ev.PlanError, match=r"has the inputs \['a', 'b'\]. Name the one"):
+        united().end()
+
+
+@pytest.mark.parametrize("key", [0, 1])
+def test_the_end_of_one_side_of_a_join_leaves_the_other_running(key: int) -> None:
+    right = ev.stream(time="t", key="id", watermark=ev.ascending(watermark_key=key))
+    query = ev.join(PLAIN, right, within="10 seconds", how="full").open({"left": AT.schema, "right": AT.schema})
+    query.push({"left": at(10), "right": at(1)}, now=0)
+    query.end("left")
+    step = query.push({"right": at(30_000_000)}, now=1)
+    assert step.late.height == 0 and step.watermark < ev.time.MAX
+    assert step.panes.height == 1, "a row that can find no partner is padded at once"
+    assert query.end("right").watermark == ev.time.MAX
+
+
 def test_an_origin_is_retired_under_the_name_that_metrics_give_it() -> None:
     by_origin = ev.stream(time="t", key="id", watermark=ev.ascending(origin="o"))
     rows = pl.DataFrame({"t": [10, 50], "id": [1, 1], "o": ["0", "1"]})

@@ -89,3 +89,21 @@ def test_a_few_rows_are_taken_out_through_the_index(sqlite: Place) -> None:
     plan = connection.ask(f"EXPLAIN QUERY PLAN {store._sql.delete}", [])
     assert any("USING INDEX panes_identity" in detail for *_, detail in plan)
     store.close()
+
+
+def test_an_error_that_is_none_of_the_database_rolls_back_and_releases_the_lock(
+    sqlite: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = opened(sqlite, about()), opened(sqlite, about())
+    store.put(frame([row(shop="kiel", n=1)]), "q", 0)
+    batch = frame([row(shop="kiel", n=1, diff=-1), row(shop="rom", n=2)])
+    with monkeypatch.context() as broken:
+        broken.setattr("eventide.sinks.tables.sqlite.values", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            store.put(batch, "q", 1)
+    assert sqlite.ask("SELECT shop, n FROM panes") == [("kiel", 1)]
+    other.put(frame([row(shop="oslo", n=3)]), "another", 0)  # without waiting for the lock
+    store.put(batch, "q", 1)
+    assert sorted(sqlite.ask("SELECT shop, n FROM panes")) == [("oslo", 3), ("rom", 2)]
+    store.close()
+    other.close()

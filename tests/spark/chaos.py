@@ -97,7 +97,13 @@ def found(place: Path) -> list[tuple[object, ...]]:
 
 
 def start(
-    place: Path, *, master: str = "local[2]", die: str = "", plan: str = "windows", state: str = "driver"
+    place: Path,
+    *,
+    master: str = "local[2]",
+    die: str = "",
+    plan: str = "windows",
+    state: str = "driver",
+    checkpoint: str | None = None,
 ) -> subprocess.Popen[str]:
     """The job, in a group of processes of its own. What it logs goes to the file ``log``."""
     return subprocess.Popen(
@@ -107,6 +113,7 @@ def start(
         | {
             "EVENTIDE_DIE": die,
             "EVENTIDE_STATE": state,
+            "EVENTIDE_CHECKPOINT": checkpoint or str(place / "checkpoint"),
             "PYTHONPATH": f"{ROOT}/src:{ROOT}",
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_WORKER_DIR": str(place / "work"),

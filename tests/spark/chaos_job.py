@@ -50,7 +50,7 @@ def main(place: Path, master: str, plan: str) -> None:
         {"windows": PIPELINE, "join": JOIN, "rows": ROWS}[plan],
         rows,
         panes=sink,
-        checkpoint=str(place / "checkpoint"),
+        checkpoint=os.environ["EVENTIDE_CHECKPOINT"],
         trigger="available_now",
         drain=True,
         state=os.environ.get("EVENTIDE_STATE", "driver"),  # type: ignore[arg-type]

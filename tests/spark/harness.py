@@ -7,18 +7,22 @@ stamping in several tasks, buckets, pages and state on pages change a result is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from eventide.operators.bundle import Counts
+from eventide.operators.redistribution import BucketState, redistribute
 from eventide.operators.windowed import State
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import page
 from eventide.spark.bodies import batches_of
 from eventide.spark.buckets import labels
+from eventide.spark.splitting import split_rows
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import passed_on, stamped_pages
 from eventide.spark.stateful import absorb, in_order, results
@@ -37,6 +41,7 @@ class Buckets:
     states: dict[int, State] = field(default_factory=dict)
     promises: dict[int, dict[int, int]] = field(default_factory=dict)
     watermark: int | None = None  # as the stamps know it; None: they do not
+    opened: ExitStack = field(default_factory=ExitStack)
 
     def step(self, pages: Sequence[page.Page]) -> list[page.Page]:
         """A batch: every bucket takes its pages and gives its own."""
@@ -52,9 +57,30 @@ class Buckets:
             given += [page.Page(**row) for row in own if "." in row["kind"]]
         return given
 
+    def stored(self) -> list[tuple[bytes, BucketState]]:
+        """The state of each bucket, written anew."""
+        written = []
+        for state in self.states.values():
+            pages = BucketState()
+            head, _ = self.stage.operator().write(state, pages, None)
+            written.append((head, pages))
+        return written
+
+    def restored(self, parts: Sequence[BucketState], sources: int) -> Buckets:
+        """The same operator with the state of other buckets."""
+        stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
+        restored = Buckets(stage)
+        for label, part in zip(labels(len(parts)), parts, strict=True):
+            restored.states[label], ledger = stage.operator().read(part.head, part)
+            restored.opened.enter_context(ledger.open(part))  # cells stay in their pages until they are read
+        return restored
+
 
 class PagesHost:
-    """Pipelines over pages, as on Spark. ``knows=False``: stamps never know the watermark that stood."""
+    """Pipelines over pages, as on Spark. ``knows=False``: stamps never know the watermark that stood.
+
+    ``moves`` is called before each bundle. State moves into as many buckets as it returns; None: it stays.
+    """
 
     def __init__(
         self,
@@ -64,8 +90,9 @@ class PagesHost:
         buckets: int = 3,
         tasks: int = 2,
         knows: bool = True,
+        moves: Callable[[], int | None] | None = None,
     ) -> None:
-        self._tasks, self._knows = tasks, knows
+        self._tasks, self._knows, self._moves = tasks, knows, moves
         self._operators: list[Buckets] = []
         schemas = (schema,) if isinstance(schema, Mapping) else tuple(schema)
         for depth, pipeline in enumerate(pipelines):
@@ -78,8 +105,16 @@ class PagesHost:
             schemas = (dict(pl.DataFrame(pl.from_arrow(arrow_schema(panes).empty_table())).schema),)
 
     def bundle(
-        self, rows: pl.DataFrame | Sequence[pl.DataFrame], *, now: int, watermark: int | None, polled: bool
+        self,
+        rows: pl.DataFrame | Sequence[pl.DataFrame],
+        *,
+        now: int,
+        watermark: int | None,
+        polled: bool,
+        key: int | str | None = None,
     ) -> Came:
+        if self._moves:
+            self.move(self._moves())
         first = self._operators[0]
         inputs = [rows] if isinstance(rows, pl.DataFrame) else rows
         parts = [(edge, part) for edge, frame in enumerate(inputs) for part in _parts(frame, self._tasks)]
@@ -87,7 +122,10 @@ class PagesHost:
         for task, (edge, part) in enumerate(parts):
             pages += stamped_pages(first.stage, part, now, page.sequence(task, 0), self._was(first), edge)
         if watermark is not None:
-            detail = '{"do": "drain"}' if watermark == MAX else f'{{"do": "note", "watermark": {watermark}}}'
+            command: dict[str, Any] = {"do": "note", "watermark": watermark, "to": key}
+            if watermark == MAX:
+                command = {"do": "drain"} if key is None else {"do": "end", "input": key}
+            detail = json.dumps(command)
             pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in labels(first.stage.buckets)]
         pages += [page.Page(b, page.TICK, -1, now) for b in labels(first.stage.buckets)]
         given = first.step(pages)
@@ -95,6 +133,21 @@ class PagesHost:
             taken = [one.row() for one in given]
             given = operator.step(list(passed_on(operator.stage, taken, 0, self._was(operator))))
         return self._came(given)
+
+    def move(self, buckets: int | None) -> None:
+        """Move the state into another number of buckets, once there is some."""
+        if buckets is not None and all(operator.states for operator in self._operators):
+            self.restore(self.stored(buckets))
+
+    def stored(self, buckets: int) -> list[list[BucketState]]:
+        """The state of each operator in so many buckets."""
+        return [redistribute(operator.stored(), buckets, split_rows) for operator in self._operators]
+
+    def restore(self, operators: Sequence[Sequence[BucketState]]) -> None:
+        """Go on from the state of another host."""
+        for depth, parts in enumerate(operators):
+            sources = self._operators[depth - 1].stage.buckets if depth else 0
+            self._operators[depth] = self._operators[depth].restored(parts, sources)
 
     def _was(self, operator: Buckets) -> int | None:
         states = list(operator.states.values())

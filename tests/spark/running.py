@@ -30,6 +30,7 @@ class Stream:
         self.late: dict[int, list[pl.DataFrame]] = {}
         self.dead: dict[int, list[pl.DataFrame]] = {}
         self.metrics: list[BatchMetrics] = []
+        self.options: dict[str, Any] = {}  # of every run
         self._bundles = 0
         (place / "in").mkdir(parents=True, exist_ok=True)
 
@@ -58,7 +59,7 @@ class Stream:
             "on_batch": self.metrics.append,
         }
         outputs = {name: _collector(getattr(self, name)) for name in ("panes", "late", "dead")}
-        return run(pipeline, self.rows if rows is None else rows, **told | outputs | options)  # type: ignore[arg-type]
+        return run(pipeline, self.rows if rows is None else rows, **told | outputs | self.options | options)  # type: ignore[arg-type]
 
     def all(self, output: str) -> pl.DataFrame:
         """All rows of an output; of a batch that was repeated the last."""

@@ -119,6 +119,28 @@ def test_late_rows_have_the_columns_that_the_plan_reads_or_all(spark: SparkSessi
     assert columns == [{"ts", "shop", "price"}, {"ts", "shop", "price", "note"}]
 
 
+def test_late_rows_tell_where_the_source_has_them(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(0, 200), rows(201, 1, 2))
+    stream.run(WINDOWS, stream.rows.where("price < 1000"), state="driver", source_position=True)
+    late = stream.all("late").sort("price").select("price", "source_file", "source_row").rows()
+    assert [(price, Path(file).name, row) for price, file, row in late] == [
+        (1, "00001.parquet", 1),
+        (2, "00001.parquet", 2),
+    ]
+
+
+def test_a_source_without_positions_and_taken_names_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path).put(rows(0, 200), rows(1))
+    both = stream.rows.union(stream.rows.where("false"))
+    stream.run(WINDOWS, both, state="driver", source_position=True)
+    assert not {"source_file", "source_row"} & set(stream.all("late").columns)
+    named = Stream(spark, tmp_path / "named").put(
+        rows(0, 200).with_columns(source_row=pl.lit("mine")), rows(1).with_columns(source_row=pl.lit("mine"))
+    )
+    named.run(WINDOWS, state="driver", source_position=True, whole_rows=True)
+    assert named.all("late").select("source_row", "source_row_").rows() == [("mine", 0)]
+
+
 @pytest.mark.parametrize("gone", [False, True], ids=["changed", "deleted"])
 def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_file(
     spark: SparkSession, tmp_path: Path, gone: bool
@@ -137,6 +159,28 @@ def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_fil
         rows(10, 20, 30, 40).write_parquet(file)
     stream.run(WINDOWS, state="driver")
     assert sorted(stream.all("panes")["total"].to_list()) == [10, 20]
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
+    spark: SparkSession, tmp_path: Path, batch: int
+) -> None:
+    stream = Stream(spark, tmp_path)
+    if batch:
+        stream.put(rows(10)).run(WINDOWS, state="driver")
+
+    def fail(batch: Any, batch_id: int) -> None:
+        raise OSError("the sink is away")
+
+    with pytest.raises(Exception, match="the sink is away"):
+        stream.put(rows(40)).run(WINDOWS, panes=fail, state="driver")
+    stream_by_note = ev.stream(time="ts", key="note", watermark=ev.lag("10 seconds"))
+    changed = stream_by_note.window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
+    with pytest.raises(ev.PlanError) as rejection:
+        stream.run(changed, state="driver")
+    assert "the window changed from tumbling 1m to tumbling 5m" in str(rejection.value)
+    assert f"The outputs of batch {batch}, which were pending, were delivered." in str(rejection.value)
+    assert stream.panes[batch][0].filter(pl.col("diff") == 1)["total"].to_list() == [40 + 10 * batch]
 
 
 def test_a_checkpoint_stays_with_its_placement(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ import pytest
 
 from tests.spark.chaos import SIDES, expected, expected_rows, found, found_rows, prepare, start
 from tests.spark.cluster import standalone
+from tests.spark.remote import hdfs_address
+
+__all__ = ["hdfs_address"]
 
 pytestmark = pytest.mark.long  # drivers and workers are killed, on a cluster too
 
@@ -38,6 +41,18 @@ def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Pat
     out, _ = last.communicate()
     assert "done" in out, _log(tmp_path)
     assert found(tmp_path) == expected(BUNDLES)
+
+
+def test_a_driver_that_is_killed_continues_from_its_checkpoint_in_hdfs(tmp_path: Path, hdfs_address: str) -> None:
+    prepare(tmp_path, 5)
+    place = f"{hdfs_address}/{tmp_path.name}"
+    for point in ("before:1", "after:3"):
+        job = start(tmp_path, die=point, checkpoint=place)
+        job.communicate()
+        assert job.returncode == -signal.SIGKILL, point
+    out, _ = start(tmp_path, checkpoint=place).communicate()
+    assert "done" in out, _log(tmp_path)
+    assert found(tmp_path) == expected(5)
 
 
 @pytest.mark.parametrize(

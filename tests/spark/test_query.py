@@ -72,6 +72,23 @@ def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: 
     assert ("commands", stream.metrics[0]) in heard
 
 
+def test_two_commands_of_one_batch_are_applied_in_the_order_in_which_they_were_given(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    strategy = ev.ascending(sequence="price")
+    pipeline = ev.stream(time="ts", watermark=strategy).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (70, "kiel", 3)))
+    query = stream.run(pipeline)
+    assert stream.metrics[-1].watermark == micros(10)
+    with pytest.warns(UserWarning, match="The command retire bonn was ignored"):
+        for command in (query.control.skip_gap, lambda: query.control.retire("bonn"), query.control.drain):
+            command()
+        stream.run(pipeline)
+    (last,) = [one for one in stream.metrics if one.commands]
+    assert [(one.action, one.known) for one in last.commands] == [("skip", True), ("retire", False), ("drain", True)]
+    assert last.drained and stream.all("panes")["n"].to_list() == [1, 1]
+
+
 def test_a_row_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 import eventide as ev
 from eventide.errors import PlanError
 from eventide.operators.bundle import Counts
+from tests.operators.test_processing import WITH_TWO_TIMES, sides
 from tests.spark.running import Stream
+from tests.spark.test_query import at, micros
 from tests.spark.test_streaming import bundle
 
 pytestmark = pytest.mark.usefixtures("placement")
@@ -124,6 +126,56 @@ def test_what_is_missing_or_too_much_is_refused(spark: SparkSession) -> None:
         pipeline({"left": table, "other": table})
     with pytest.raises(PlanError, match="some are streaming and some are not"):
         pipeline(table, spark.readStream.format("rate").load())
+
+
+def test_inputs_are_noted_retired_and_ended_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    plain = ev.stream(time="ts", key="shop", watermark=ev.ascending())
+    pipeline = ev.union(a=plain, b=plain).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    first, second = (pl.DataFrame({"ts": [at(second)], "shop": ["kiel"]}) for second in (50, 10))
+    streams = Streams(spark, tmp_path, ["a", "b"]).put([[first], [second]])
+    control = streams.first.run(pipeline, streams.rows).control
+    metrics = streams.first.metrics
+    assert (metrics[-1].watermark, metrics[-1].least_origin) == (micros(10), "b")
+    control.note(at(30), key="b")
+    streams.run(pipeline)
+    assert metrics[-1].watermark == micros(30)
+    control.retire("b")
+    streams.run(pipeline)
+    assert metrics[-1].watermark == micros(50)
+    control.end("a")
+    control.end("b")
+    streams.run(pipeline)
+    assert metrics[-1].drained and streams.first.all("panes")["n"].to_list() == [2]
+
+
+def test_watermark_keys_pass_a_processor_that_does_not_use_them(spark: SparkSession, tmp_path: Path) -> None:
+    bundles = [sides(1, 2), sides(3)]
+    streams = Streams(spark, tmp_path, ["left", "right"])
+    streams.put([[bundle[name] for bundle in bundles] for name in ("left", "right")])
+    streams.first.run(list(WITH_TWO_TIMES), streams.rows)
+    windows = [one for one in streams.first.metrics if one.depth == 2]
+    assert windows[-1].watermark == 3 * 60_000_000
+    assert streams.first.all("panes")["n"].to_list() == [1, 1]
+
+
+def test_a_table_beside_a_stream_is_read_once_and_ends(spark: SparkSession, tmp_path: Path) -> None:
+    known = SALES[0].with_columns(pl.col("ts") - pl.duration(seconds=30))
+    pipeline = ev.window_join(SHOP, SHOP, window=ev.tumbling("20 seconds"), how="full")
+    query = pipeline.open()
+    query.push({"left": SALES[0], "right": known})
+    query.end("right")
+    for frame in SALES[1:]:
+        query.push({"left": frame})
+    query.drain()
+    stream = Stream(spark, tmp_path).put(*SALES[:3])
+    table = spark.createDataFrame(known.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    with pytest.raises(PlanError, match="state='driver'"):
+        stream.run(pipeline, {"left": stream.rows, "right": table}, state="executors")
+    stream.run(pipeline, {"left": stream.rows, "right": table}, state="driver")
+    stream.put(*SALES[3:])
+    stream.run(pipeline, {"left": stream.rows, "right": table}, state="driver", drain=True)
+    assert counted(stream.all("panes")) == counted(query.result.panes)
+    assert stream.all("late").height == query.result.late.height > 0
 
 
 def _collected(rows: DataFrame) -> pl.DataFrame:

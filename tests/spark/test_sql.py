@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import eventide as ev
 from eventide.spark.types import spark_schema
 from tests.spark.running import Stream
 from tests.spark.test_streaming import bundle
+from tests.sql import generated
 from tests.sql.expressions import EXPRESSIONS, VALUES, query, same
 
 SALES = [bundle(number, 60) for number in range(4)]
@@ -87,6 +88,25 @@ def test_expressions_have_the_values_that_they_have_in_process(spark: SparkSessi
     assert {one: values for one, values in found.items() if not same(values, EXPRESSIONS[one])} == {}
 
 
+def test_generated_expressions_and_queries_give_what_they_give_in_process(spark: SparkSession) -> None:
+    rows = generated.rows(60)
+    table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema)).coalesce(1)
+    drawn = [generated.Expressions(seed).any() for seed in range(40)]
+    chosen = ", ".join(f"LAST({one}) AS v{number}" for number, one in enumerate(drawn))
+    asked = [f"SELECT id, {chosen} FROM TUMBLE(rows, DESCRIPTOR(ts), INTERVAL '1' DAY) GROUP BY id"]
+    for one in [*asked, *(generated.query(seed)[0] for seed in (1, 2, 3))]:
+        asked_of_both = f"CREATE STREAM rows WATERMARK FOR ts AS ts - INTERVAL '1' HOUR; {one}"
+        told = pl.DataFrame(pl.from_arrow(ev.sql(asked_of_both, rows=table).toArrow()))
+        here = ev.sql(asked_of_both, rows=rows).panes
+        assert [*map(alike, in_order(told))] == [*map(alike, in_order(here))]
+        assert here.height > 0
+
+
+def alike(row: dict[str, Any]) -> dict[str, Any]:
+    """Doubles to twelve digits; a zero has no sign."""
+    return {name: float(f"{one:.11e}") + 0.0 if isinstance(one, float) else one for name, one in row.items()}
+
+
 def test_a_column_with_a_dot_can_be_a_key_and_the_time(spark: SparkSession) -> None:
     rows = VALUES.select("Name.of", pl.col("ts").alias("time.of"), pl.col("i").alias("a`b"))
     table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema))
@@ -154,3 +174,29 @@ def test_a_streaming_table_gives_a_streaming_result(spark: SparkSession, tmp_pat
     in_process = ev.sql(QUERIES["chained"], sales=SALES, drain=False).panes
     assert found[0] == found[1] == in_order(in_process)
     assert in_process.height > 0
+
+
+def test_a_query_that_filters_and_computes_reads_a_scan(spark: SparkSession, tmp_path: Path) -> None:
+    Stream(spark, tmp_path).put(*SALES)
+    kept: list[pl.DataFrame] = []
+
+    def keep(batch: DataFrame, batch_id: int) -> None:
+        kept.append(pl.DataFrame(pl.from_arrow(batch.toArrow())))
+
+    for state in ("driver", "executors"):
+        kept.clear()
+        scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=2, spark=spark)
+        ev.sql_pipeline(GROUPED).run(
+            tables={"sales": scan},
+            panes=keep,
+            checkpoint=tmp_path / f"scan.{state}",
+            trigger="available_now",
+            drain=True,
+            state=state,
+        )
+        panes = pl.concat(kept)
+        # The sink gets what is selected, also the start of the window, beside what it knows rows by.
+        selected = panes.select("shop", "window_start", "n", "doubled", "prices", "mean_price", "timing", "diff")
+        assert in_order(selected) == in_order(ev.sql(GROUPED, sales=SALES).panes)
+        assert panes["window_start"].to_list() == panes["window"].struct["start"].to_list()
+        assert panes.height > 0

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import eventide as ev
-from eventide.spark.checkpoint_files import CheckpointFiles
-from eventide.spark.query_record import FILE, OperatorRecord, QueryRecord, check_record, read_record
-
-
-def files_of(place: Path) -> CheckpointFiles:
-    nobody: Any = None  # local files need no session
-    return CheckpointFiles(f"file:{place}", nobody)
+from eventide.spark.query_record import OperatorRecord, QueryRecord, check_record, read_record, write_record
+from eventide.spark.storage import LocalStorage
 
 
 def record(*windows: str) -> QueryRecord:
@@ -23,11 +17,11 @@ def record(*windows: str) -> QueryRecord:
 
 
 def test_a_record_is_read_once_a_batch_was_committed(tmp_path: Path) -> None:
-    files = files_of(tmp_path)
+    files = LocalStorage(tmp_path)
     assert read_record(files) is None
-    files.write(FILE, record("tumbling 1m").to_text())
+    write_record(files, record("tumbling 1m"))
     assert read_record(files) is None  # nothing depends on it yet
-    files.write("commits/0", "v1\n{}")
+    files.replace("commits/0", b"v1\n{}")
     assert read_record(files) == record("tumbling 1m")
 
 
@@ -49,13 +43,3 @@ def test_in_a_chain_the_pipeline_is_named() -> None:
 
 def test_the_same_plan_passes() -> None:
     check_record(record("a"), record("a"), "x")
-
-
-def test_a_file_is_replaced_as_a_whole_and_hidden_files_are_not_listed(tmp_path: Path) -> None:
-    files = files_of(tmp_path)
-    files.write("eventide/plan.json", "one")
-    files.write("eventide/plan.json", "two")
-    (tmp_path / "eventide" / ".plan.json.crc").touch()
-    assert files.read("eventide/plan.json") == "two"
-    assert files.names("eventide") == ["plan.json"]
-    assert files.names("nothing") == [] and files.read("nothing") is None

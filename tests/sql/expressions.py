@@ -92,6 +92,17 @@ EXPRESSIONS: dict[str, list[Any]] = {
     "i IN (7, NULL)": [None, True, None, None],
     "CASE WHEN i > 0 THEN 'more' WHEN i < 0 THEN 'less' END": ["less", "more", None, None],
     "s = 'a.b'": [False, False, False, None],
+    # precedence: IS binds less than a comparison, and more than NOT, AND and OR
+    "i IS NOT DISTINCT FROM -7 AND b": [True, False, False, False],
+    "i IS DISTINCT FROM j AND i IS NOT NULL OR FALSE": [True, True, True, False],
+    "i = j IS NULL": [False, False, False, True],
+    "i IS NULL = b": [False, True, None, True],
+    "NOT i IS NULL AND b": [True, False, None, False],
+    "i < 0 IS NOT DISTINCT FROM b": [True, True, False, False],
+    "j + 1 IN (4, 6) OR b AND i > 0": [True, False, True, None],
+    "s LIKE '%-b_' ESCAPE '!' AND NOT b": [False, True, False, False],
+    "s NOT LIKE '%!_%' ESCAPE '!'": [True, True, True, None],
+    "NULLIF('AB', COALESCE('', s))": ["AB"] * 4,
     # texts
     "LENGTH(s) - 10": [-5, -4, -10, None],
     "POSITION('l' IN s)": [3, 0, 0, None],
@@ -116,6 +127,7 @@ EXPRESSIONS: dict[str, list[Any]] = {
     "REGEXP_LIKE(s, '^\\w')": [True, False, False, None],
     "s LIKE 'h_l%'": [True, False, False, None],
     # lists
+    "l[0]": [1, None, None, 3],
     "l[1]": [2, None, None, None],
     "ARRAY_CONTAINS(l, 1)": [True, False, None, False],
     "ARRAY_LENGTH(l) - 2": [0, -2, None, -1],

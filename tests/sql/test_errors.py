@@ -46,12 +46,33 @@ def windowed(select: str = "COUNT(*) AS n", rest: str = "", table: str = "orders
     return f"SELECT {select} FROM TUMBLE({table}, DESCRIPTOR(ts), INTERVAL '1' MINUTE) {rest}"
 
 
+FILTERED = windowed("shop, window_start, COUNT(*) AS n", "GROUP BY 1, 2 HAVING COUNT(*) > 5")
+
 # The query, the words under the caret, and what the message says.
 MISTAKES: list[tuple[str, str, str]] = [
     (windowed(table="ordres"), "ordres", "Did you mean 'orders'?"),
     ("SELECT COUNT(*) FROM TUMBEL(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)", "TUMBEL", "Did you mean 'TUMBLE'?"),
     (windowed("x.shop", "AS o GROUP BY x.shop"), "x.shop", "There is no table 'x' in this FROM."),
     (windowed("shop, COUNT(*)"), "shop", "neither in GROUP BY nor inside an aggregate"),
+    (windowed(rest="WHERE n = price = 1"), "n = price = 1", "Write (a = b) = c"),
+    (windowed(rest="WHERE n < price IN (1)"), "n < price IN (1", "Write (a = b) = c"),
+    (windowed(rest="WHERE shop LIKE 'a!b' ESCAPE '!'"), "shop LIKE 'a!b' ESCAPE '!'", "'!' escapes %, _ and itself"),
+    (
+        f"SELECT COUNT(*) AS n FROM ({FILTERED}) GROUP BY window_start",
+        FILTERED.removeprefix("SELECT "),
+        "without HAVING or WHERE",
+    ),
+    (
+        f"CREATE STREAM orders WATERMARK FOR ts AS ts IDLE AFTER -INTERVAL '5' SECOND; {windowed()}",
+        "WATERMARK",
+        "must not be negative",
+    ),
+    (
+        f"CREATE STREAM orders WATERMARK FOR ts AS ts GRACE -'5' SECOND; {windowed()}",
+        "-",
+        "a length behind GRACE is expected",
+    ),
+    (windowed("SUM(n ^ 2) AS x"), "n ^ 2", "Write POWER(x, y)"),
     (windowed(rest="GROUP BY 3"), "3", "SELECT has 1 columns"),
     (windowed(rest="EMITT ON WINDOW CLOSE"), "ON", "cannot be read"),
     (windowed(rest="GROUP BY shop EMITT ON WINDOW CLOSE"), "EMITT", "Did you mean EMIT?"),
@@ -302,7 +323,7 @@ def test_a_join_needs_to_know_whose_a_column_is() -> None:
 def test_a_chain_passes_on_what_the_first_query_computed() -> None:
     inner = windowed("window_start, COUNT(*) + 1 AS n", "GROUP BY window")
     said = message(f"SELECT window_start, MAX(n) FROM ({inner}) GROUP BY window_start")
-    assert "each under its own name" in said
+    assert "without HAVING or WHERE" in said
 
 
 AGAIN = "EMIT EARLY EACH ROW"

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
+from eventide.streamsql.compiling import compiled, statements
 
 SECOND = 1_000_000
 ORDERS = pl.DataFrame(
@@ -126,3 +127,104 @@ def test_a_side_calls_its_key_by_its_own_name() -> None:
     query = f"SELECT p.* FROM orders o LEFT JOIN payments p ON price = paid AND {NEAR}"
     assert result(query).columns == ["ts_right", "shop_right", "paid"]
     assert sorted(result(query)["paid"].to_list(), key=repr) == [5, 7, None, None]
+
+
+LISTED = pl.DataFrame({"id": [1, 2], "ts": [0, 0], "price": [5, 6], "xs": [[1], [2]]})
+BIDS = pl.DataFrame({"auction": [1, 1, 2], "at": [1, 2, 3], "bid": [7, 8, 9]})
+BOTH = "CREATE STREAM listed WATERMARK FOR ts AS ts; CREATE STREAM bids WATERMARK FOR at AS at;"
+MET = "listed JOIN bids ON id = auction AND at BETWEEN ts AND ts + INTERVAL '1' MINUTE"
+
+
+def sold(query: str) -> pl.DataFrame:
+    panes: pl.DataFrame = ev.sql(f"{BOTH} {query}", listed=LISTED, bids=BIDS).panes
+    return panes
+
+
+def test_a_star_has_the_key_of_each_side_that_calls_it_differently() -> None:
+    for how in ("JOIN", "LEFT JOIN", "FULL JOIN"):
+        panes = sold(f"SELECT * FROM {MET.replace('JOIN', how)}")
+        assert panes.columns == ["id", "ts", "price", "xs", "auction", "at", "bid", "diff"]
+        assert sorted(panes.select("id", "auction", "bid").rows()) == [(1, 1, 7), (1, 1, 8), (2, 2, 9)]
+
+
+def test_joined_rows_are_grouped_by_the_name_that_the_subquery_gives_the_key() -> None:
+    for inner in (f"SELECT * FROM {MET}", f"SELECT auction, bid AS offer, bid, ts FROM {MET}"):
+        windows = f"TUMBLE(({inner}), DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
+        panes = sold(f"SELECT auction, MAX(bid) AS best FROM {windows} GROUP BY auction")
+        assert sorted(panes.drop("diff").rows()) == [(1, 8), (2, 9)]
+        assert panes.columns == ["auction", "best", "diff"]
+    renamed = f"SELECT auction AS lot, bid AS offer, ts FROM {MET}"
+    panes = sold(f"SELECT lot, MAX(offer) AS best FROM TUMBLE(({renamed}), DESCRIPTOR(ts), '1' MINUTE) GROUP BY lot")
+    assert sorted(panes.drop("diff").rows()) == [(1, 8), (2, 9)]
+
+
+def test_joined_rows_without_windows_are_not_grouped() -> None:
+    with pytest.raises(ev.PlanError, match=r"The rows of this join have no windows to group by\. Give them windows"):
+        sold(f"SELECT id, MAX(bid) AS best FROM (SELECT * FROM {MET}) GROUP BY id")
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "at >= ts AND INTERVAL '2' MICROSECOND + ts >= at",
+        "at - ts <= INTERVAL '2' MICROSECOND AND at >= ts",
+        "INTERVAL '2' MICROSECOND >= at - ts AND ts - at <= INTERVAL '0' SECOND",
+        "at >= ts AND at <= ts + INTERVAL '2' MICROSECOND AND at > -1",
+    ],
+)
+def test_a_bound_of_time_is_read_in_each_of_its_forms(bound: str) -> None:
+    panes = sold(f"SELECT id, bid FROM listed JOIN bids ON id = auction AND {bound}")
+    assert sorted(panes.drop("diff").rows()) == [(1, 7), (1, 8)]
+
+
+@pytest.mark.parametrize("bound", ["at >= TIMESTAMP '2026-03-01 12:00:00'", "CURRENT_TIMESTAMP > at", "at > ts + at"])
+def test_a_time_that_is_compared_with_no_time_of_the_other_side_is_no_bound(bound: str) -> None:
+    with pytest.raises(ev.PlanError, match="Nothing says how near in time"):
+        sold(f"SELECT id, bid FROM listed JOIN bids ON id = auction AND {bound}")
+
+
+def test_names_may_stand_in_the_quotes_of_spark() -> None:
+    windows = "TUMBLE(`bids`, DESCRIPTOR(`at`), '1' MINUTE) `b`"
+    panes = ev.sql(f"SELECT `auction`, MAX(`b`.`bid`) AS `the best` FROM {windows} GROUP BY `auction`", bids=BIDS).panes
+    assert panes.columns == ["auction", "the best", "diff"]
+    with pytest.raises(ev.PlanError, match="There is no column 'lot' in 'bids'"):
+        ev.sql(f"SELECT COUNT(`lot`) AS n FROM {windows}", bids=BIDS)
+
+
+STORED = """
+    SELECT l.id, r.bid + 1 AS more FROM listed AS l LEFT JOIN (SELECT *, bid AS price, 'x' AS note FROM bids) AS r
+    ON l.id = r.auction AND r.at BETWEEN l.ts AND l.ts + INTERVAL '1' MINUTE AND r.price > 0 WHERE l.price < 6
+"""
+
+
+def test_a_join_stores_only_the_columns_that_the_query_reads() -> None:
+    found = compiled(statements(f"{BOTH} {STORED}"), {"listed": tuple(LISTED.columns), "bids": tuple(BIDS.columns)})
+    left, right = (found.inputs[name].of_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
+    assert sorted(left.columns) == ["id", "ts"]  # the price is compared before the join
+    assert sorted(right.columns) == ["at", "auction", "bid", "price"]
+    assert sorted(sold(STORED).drop("diff").rows()) == [(1, 8), (1, 9)]
+
+
+def test_a_column_keeps_its_name_when_the_one_that_it_would_hide_is_not_read() -> None:
+    """Both sides have a price; the query reads that of the right side only."""
+    bids = "(SELECT *, bid * 10 AS price FROM bids)"
+    query = f"SELECT id, r.price FROM {MET.replace('JOIN bids', f'JOIN {bids} AS r')}"
+    assert sorted(sold(query).drop("diff").rows()) == [(1, 70), (1, 80), (2, 90)]
+    assert sorted(sold(query.replace("id, r.price", "*")).select("id", "price", "price_right").rows()) == [
+        (1, 5, 70),
+        (1, 5, 80),
+        (2, 6, 90),
+    ]
+
+
+def test_a_query_of_a_join_says_which_columns_a_star_means() -> None:
+    bids = "(SELECT *, bid AS price, 'x' AS note FROM bids) AS r"
+    inner = f"SELECT * FROM {MET.replace('JOIN bids', f'JOIN {bids}')}"
+    query = f"SELECT auction, MAX(bid) AS best FROM TUMBLE(({inner}), DESCRIPTOR(ts), '1' MINUTE) GROUP BY auction"
+    found = compiled(statements(f"{BOTH} {query}"), {"listed": tuple(LISTED.columns), "bids": tuple(BIDS.columns)})
+    left, right = (found.inputs[name].of_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
+    assert sorted(left.columns) == ["id", "price", "ts"]  # the price stays: it decides the name of the other one
+    assert sorted(right.columns) == ["at", "auction", "bid", "price"]
+    assert sorted(sold(query).drop("diff").rows()) == [(1, 8), (2, 9)]
+    both = query.replace("MAX(bid) AS best", "MAX(price_right) AS best, MIN(price) AS asked")
+    assert sorted(sold(both).drop("diff").rows()) == [(1, 8, 5), (2, 9, 6)]

@@ -353,3 +353,40 @@ def test_diffs_still_sum_to_the_truth_behind_having(bundles: list[list[tuple[int
     truth = pl.concat(frames).group_by("shop", start).agg(total=pl.col("price").sum()).filter(pl.col("total") >= least)
     assert summed["diff"].to_list() == [1] * truth.height
     assert set(summed.drop("diff").rows()) == set(truth.rows())
+
+
+NESTED = f"""{STREAM}
+    SELECT window_start, MAX(n) AS busiest FROM (
+        SELECT shop, window_start, window_end, COUNT(*) AS n FROM {TUMBLE} GROUP BY shop, window_start, window_end
+    ) GROUP BY window_start, window_end"""
+
+
+def test_late_rows_and_dead_letters_of_an_inner_query_are_those_of_the_query() -> None:
+    bad = orders((300, "kiel", 1)).with_columns(ts=pl.lit(None, pl.Int64))
+    bundles = [DAY, orders((200, "kiel", 1)), pl.concat([orders((1, "kiel", 1)), bad])]
+    for drain in (True, False):
+        options: dict[str, Any] = {"orders": bundles, "drain": drain, "clock": [1, 2, 3]}
+        result = ev.sql(NESTED, **options)
+        plain = ev.sql(f"{STREAM} SELECT shop, COUNT(*) AS n FROM {TUMBLE} GROUP BY shop", **options)
+        assert result.late.equals(plain.late) and result.late.height == 1
+        assert result.dead.equals(plain.dead) and result.dead.height == 1
+        counts = result.metrics
+        assert counts.balanced and (counts.rows, counts.late) == (7, 1)
+        assert sum(counts.panes.values()) == result.panes.height
+
+
+def test_each_operator_of_a_nested_query_has_its_own_counts() -> None:
+    result = ev.sql(NESTED, orders=[DAY, orders((200, "kiel", 1)), orders((1, "kiel", 1))])
+    inner, outer = result.operators
+    assert (inner.metrics.rows, inner.metrics.late) == (6, 1)
+    assert (outer.metrics.rows, outer.metrics.late) == (inner.panes.height, 0)
+    assert inner.metrics.balanced and outer.metrics.balanced
+    assert "operators" not in repr(result)
+
+
+def test_the_operators_of_a_chain_are_those_that_were_chained() -> None:
+    first = ev.stream(time="ts", key="shop", watermark=ev.lag("1 second")).window(ev.tumbling("1 minute"))
+    inner = first.agg(n=ev.count()).local(DAY)
+    outer = ev.stream(time="pane.time").window(ev.inherit()).agg(shops=ev.count()).local(inner)
+    assert list(map(id, outer.operators)) == [id(inner), id(outer)]
+    assert inner.operators == (inner,)

@@ -61,12 +61,14 @@ class Model:
             self.dead.append(offset)
         if starts and not live:
             return
-        for start in live[:1] if spec.joins else live:
+        for start in live:
             window = self.windows.get(start)
             if window is None:
                 end = start + spec.size
                 window = self.windows[start] = Window(start, end, late=end <= was)
             window.rows.append(value)
+            if spec.joins and start != live[0]:  # it holds the message, which takes part in the first window only
+                continue
             window.news.append(value)
             policy = spec.late if window.late else spec.early
             if isinstance(policy, int) and window.due is None:

@@ -198,6 +198,44 @@ class TestRestart:
             assert medians.get_result().select("x", "n").rows() == [(3.0, 3)]
             assert medians.recover_from() == 11
 
+    def test_lost_messages_are_read_again_whatever_the_order_of_their_offsets(self, tmp_path: Path) -> None:
+        def open_() -> ev.WindowAggregator:
+            return ev.WindowAggregator(WINDOW, {"x": ev.median("x")}, **TIMES, late=ev.each(), store=tmp_path / "s.db")
+
+        rows = [message(offset, "9:00:10", x=float(offset)) for offset in (1, 2, 5, 3, 4)]
+        with open_() as medians:
+            for row in rows:
+                medians.add_message(row, now=1)
+            medians.flush()
+        from tests.standalone.test_histories import lose_messages
+
+        lose_messages(tmp_path / "s.db")
+        with open_() as medians:
+            assert medians.recover_from() == 1
+            for row in rows:
+                medians.add_message(row, now=2)
+            medians.add_message(message(6, "9:01:00", x=0.0), now=3)
+            assert medians.get_result()["x"].to_list() == [3.0]
+
+    def test_a_join_over_overlapping_windows_recovers_all_that_its_windows_hold(self, tmp_path: Path) -> None:
+        def open_() -> ev.JoinWindow:
+            window = ev.rows(3, every=1)
+            return ev.JoinWindow(window, offset="offset", retain={"rows": 5}, store=tmp_path / "s.db")
+
+        with open_() as orders:
+            for offset in range(1, 9):
+                orders.add_message({"offset": offset}, now=1)
+            orders.flush()
+            kept = orders.get_messages()["offset"].to_list()
+        from tests.standalone.test_histories import lose_messages
+
+        lose_messages(tmp_path / "s.db")
+        with open_() as orders:
+            assert orders.recover_from() == kept[0]
+            orders.add_message([{"offset": offset} for offset in kept], now=2)
+            assert orders.get_messages()["offset"].to_list() == kept
+            assert orders.recover_from() == 9
+
     @pytest.mark.parametrize(
         ("other", "what"),
         [

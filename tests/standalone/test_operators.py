@@ -54,6 +54,19 @@ class TestPolicies:
             ("9:05:00", "9:00:00", "LATE", 2),
         ]
 
+    def test_the_panes_of_a_join_are_numbered_in_each_window(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        for offset, time in enumerate(["9:00:10", "9:00:20", "9:01:30", "9:00:30", "9:01:40"]):
+            orders.add_message(message(offset, time), now=at("9:05:00"))
+        panes = orders.get_result().unnest("pane").select("offset", "timing", "index")
+        assert panes.rows() == [
+            (0, "EARLY", 0),
+            (1, "EARLY", 1),
+            (2, "EARLY", 0),
+            (3, "LATE", 2),
+            (4, "EARLY", 1),
+        ]
+
     def test_several_messages_are_one_step(self, place: Place) -> None:
         orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
         orders.add_message([message(2, "9:00:10"), message(1, "9:00:20")], now=at("9:05:00"))
@@ -484,3 +497,51 @@ class TestRefusals:
     def test_nested_keys_are_refused(self) -> None:
         with pytest.raises(PlanError, match="plain value"):
             counting(ev.tumbling("1 minute"), key="k").add_message({"offset": 1, "time": 0, "k": [1]}, now=0)
+
+
+class TestOverlappingJoins:
+    def test_a_window_knows_all_of_its_messages(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(3, every=1), offset="offset", store=place())
+        for offset in range(1, 5):
+            orders.add_message({"offset": offset}, now=0)
+        found = orders.get_windows(2, 5).unnest("window", "meta").select("start", "start_offset", "last_offset", "rows")
+        assert (2, 2, 4, 3) in found.rows()
+
+    def test_windows_that_hold_only_messages_of_earlier_windows_are_found(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
+        orders.add_message(message(1, "9:01:10"), now=0)
+        assert orders.get_windows(at("9:02:20"), at("9:02:21")).height == 2
+
+    def test_each_message_is_told_once(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
+        for offset, time in enumerate(["9:01:10", "9:02:10", "9:09:00"]):
+            orders.add_message(message(offset, time), now=at("9:10:00"))
+        orders.timeout(now=at("9:20:00"))
+        assert orders.get_result()["offset"].to_list() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("window", [ev.rows(3, offset="nowhere"), ev.rows(3, every=1, offset="offset")])
+def test_windows_by_offset_are_rejected(window: Any) -> None:
+    with pytest.raises(PlanError, match="rows are then counted as they arrive"):
+        ev.WindowAggregator(window, {"n": ev.count()}, **TIMES)
+
+
+def test_row_sessions_by_offset_are_rejected() -> None:
+    with pytest.raises(PlanError, match="rows are then counted as they arrive"):
+        ev.SessionAggregator(ev.row_sessions(absent=3, offset="offset"), {"n": ev.count()}, **TIMES, key="user")
+
+
+def test_offsets_without_times_bound_the_messages_that_are_read(place: Place) -> None:
+    orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+    orders.add_message([message(offset, "9:00:10") for offset in range(1, 8)], now=0)
+    assert orders.get_messages(start_offset=3, end_offset=5)["offset"].to_list() == [3, 4, 5]
+    assert orders.get_messages(start_offset=6)["offset"].to_list() == [6, 7]
+    assert orders.get_messages(end_offset=2)["offset"].to_list() == [1, 2]
+
+
+def test_windows_of_messages_without_a_time_have_no_times(place: Place) -> None:
+    counts = ev.WindowAggregator(ev.rows(3), {"n": ev.count()}, offset="offset", store=place())
+    counts.add_message([{"offset": 1}, {"offset": 2}], now=0)
+    (meta,) = counts.get_windows()["meta"].to_list()
+    assert (meta["first_time"], meta["last_time"]) == (None, None)
+    assert (meta["start_offset"], meta["last_offset"]) == (1, 2)

@@ -260,3 +260,45 @@ def test_counts_are_of_all_bundles() -> None:
     assert (stream.counts.rows, stream.counts.kept, stream.counts.late, stream.counts.dead) == (
         3, 1, 1, {"null_time": 1},
     )  # fmt: skip
+
+
+SIDE = ev.stream(time="ts", key="user", watermark=ev.ascending())
+NEAR = ev.join(SIDE, SIDE, within="5 minutes", how="left")
+TYPES = {"ts": pl.Datetime("us", "UTC"), "user": pl.String}
+SCHEMAS = {"left": TYPES, "right": TYPES}
+
+
+def test_rows_of_several_inputs_are_added_by_name() -> None:
+    stream = TestStream(NEAR).add(left=[{"ts": "12:00", "user": "a"}], right={"ts": "12:03", "user": "a"})
+    stream.expect(pane(user="a", ts="12:00", ts_right="12:03")).expect_watermark("12:00")
+    stream.add(left=[{"ts": "12:10", "user": "b"}]).expect_nothing()
+    stream.advance_watermark("12:16", key="right").expect(pane(user="b", ts_right=None))
+    stream.end("left").expect_nothing()
+    stream.end().expect_nothing()
+
+
+def test_late_rows_and_dead_letters_of_several_inputs_name_their_input() -> None:
+    stream = TestStream(NEAR, schema=SCHEMAS).add(left=[{"ts": "12:10", "user": "a"}])
+    stream.add(left=[{"ts": "12:00", "user": "b"}], right=[{"ts": None, "user": "c"}])
+    stream.expect_late({"input": "left", "ts": "12:00", "user": "b"})
+    stream.expect_dead({"input": "right", "user": "c"}, reason="null_time").expect_nothing()
+
+
+def test_the_history_shows_the_input_of_each_row_and_what_became_of_it() -> None:
+    stream = TestStream(NEAR, schema=SCHEMAS).add(left=[{"ts": "12:10", "user": "a"}])
+    stream.add(left=[{"ts": "12:00", "user": "b"}], right=[{"ts": None, "user": "c"}])
+    with pytest.raises(AssertionError) as failure:
+        stream.expect_late()
+    said = str(failure.value)
+    assert "left 12:00 b" in said and "late left 12:00 b" in said and "dead null_time right null c" in said
+
+
+def test_rows_of_several_inputs_without_a_name_are_rejected() -> None:
+    with pytest.raises(ev.PlanError, match=r"\.add\(left=\[\{…\}\], right=\[\{…\}\]\)"):
+        TestStream(NEAR).add({"ts": "12:00", "user": "a"})
+    with pytest.raises(ev.PlanError, match=r"there is no such input. There are: 'left', 'right'"):
+        TestStream(NEAR).add(middle=[{"ts": "12:00", "user": "a"}])
+    with pytest.raises(ev.PlanError, match="this pipeline has one input"):
+        TestStream(SIDE.window(ev.tumbling("1 minute")).agg(n=ev.count())).add(left=[{"ts": "12:00", "user": "a"}])
+    with pytest.raises(ev.PlanError, match=r"several inputs. Write schema="):
+        TestStream(NEAR, schema={"ts": pl.Int64})

@@ -14,7 +14,8 @@ from eventide.testing.hosts import Came, LocalHost
 from eventide.testing.transcripts import Transcript, load, run
 
 HERE = Path(__file__).parent
-TRANSCRIPTS = {t.name: t for file in sorted(HERE.glob("*.yaml")) for t in load(file) if t.refused is None}
+LOADED = {t.name: t for file in sorted(HERE.glob("*.yaml")) for t in load(file) if t.refused is None}
+TRANSCRIPTS = {name: t for name, t in LOADED.items() if t.pipelines[-1].plan.operation == "window"}
 RETRACTING = [name for name, t in TRANSCRIPTS.items() if t.pipelines[-1].plan.mode == "retracting"]
 
 
@@ -25,8 +26,8 @@ class Watched(LocalHost):
         super().__init__(pipelines, schema)
         self.seen = seen
 
-    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
-        self.seen.append(super().bundle(rows, now=now, watermark=watermark, polled=polled))
+    def bundle(self, rows: pl.DataFrame | Sequence[pl.DataFrame], **told: Any) -> Came:
+        self.seen.append(super().bundle(rows, **told))
         return self.seen[-1]
 
 

@@ -53,6 +53,25 @@ def test_aligned_a_row_on_the_full_period_waits_for_the_next() -> None:
     assert push(now=20) == [("EARLY", 1)]
 
 
+def test_an_offset_moves_the_full_periods() -> None:
+    push = pushed(ev.every("2 minutes", aligned=True, offset="1 minute"))
+    assert push(1, now=6 * 60) == []
+    assert push(2, now=7 * 60) == [("EARLY", 2)]
+    assert push(3, now=8 * 60 + 59) == []
+    assert push(now=9 * 60) == [("EARLY", 3)]
+
+
+def test_an_offset_beyond_a_period_is_the_rest() -> None:
+    assert ev.every("2m", aligned=True, offset="5m") == ev.every("2m", aligned=True, offset="1m")
+    assert ev.every("2m", aligned=True, offset="0s") == ev.every("2m", aligned=True)
+    assert ev.every("2m", aligned=True, offset="-30s") == ev.every("2m", aligned=True, offset="90s")
+
+
+def test_an_offset_without_alignment_is_rejected() -> None:
+    with pytest.raises(ev.PlanError, match="Add aligned=True"):
+        ev.every("2 minutes", offset="1 minute")
+
+
 def test_aligned_all_windows_fire_together() -> None:
     push = pushed(ev.every("10s", aligned=True))
     push(1, now=1)

@@ -35,6 +35,14 @@ def test_an_on_time_pane_is_emitted_even_if_an_early_one_has_said_the_same() -> 
     assert push(watermark=60) == [("ON_TIME", 1)]
 
 
+def test_retracting_an_unchanged_on_time_pane_is_retracted_and_repeated_or_neither() -> None:
+    for only_updated, diffs in ((False, [-1, 1]), (True, [])):
+        push = pushed(ev.after_watermark(early=ev.each()), mode="retracting", fire_only_updated=only_updated)
+        push(1)
+        push(watermark=60)
+        assert push.last.panes["diff"].to_list() == diffs
+
+
 def test_unless_only_news_are_wanted() -> None:
     push = pushed(ev.after_watermark(early=ev.each()), fire_only_updated=True)
     assert push(1) == [("EARLY", 1)]

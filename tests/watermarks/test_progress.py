@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eventide.errors import DataError
 from eventide.time import MIN
+from eventide.watermarks.last_chunks import REMEMBERED
 from eventide.watermarks.progress import Gap, Progress, runs_of
 from eventide.watermarks.runs import Chunks
 
@@ -156,6 +157,65 @@ def test_two_last_chunks_of_one_sequence_are_refused():
     see_chunks(progress, 3, last=3, sequence=7, origin=2)
     with pytest.raises(DataError, match="Sequence 7 of origin 2 has two last chunks, 3 and 5"):
         see_chunks(progress, 5, last=5, sequence=7, origin=2)
+
+
+CONTRADICTIONS = {
+    "two last chunks": [(1, False), (2, True), (3, True)],
+    "a chunk beyond the last": [(1, False), (2, True), (3, False)],
+    "two last chunks with a hole": [(1, False), (3, True), (5, True)],
+}
+
+
+def in_bundles(rows):
+    """All ways to divide rows among bundles, in this order."""
+    for cuts in itertools.product((False, True), repeat=len(rows) - 1):
+        bundles = [[rows[0]]]
+        for row, cut in zip(rows[1:], cuts, strict=True):
+            if cut:
+                bundles.append([])
+            bundles[-1].append(row)
+        yield bundles
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_contradiction_is_an_error_in_every_order_and_bundling(case):
+    for rows in itertools.permutations(CONTRADICTIONS[case]):
+        for bundles in in_bundles(rows):
+            progress = Progress(name="origin {}".format)
+            with pytest.raises(DataError, match="Sequence 1 of origin 0 has"):
+                for bundle in bundles:
+                    numbers = np.array([chunk for chunk, _ in bundle])
+                    same = np.ones_like(numbers)
+                    last = np.array([chunk if last else -1 for chunk, last in bundle])
+                    progress.observe(chunks=Chunks(same * 0, same, numbers, numbers, last, same * 10, same * 0))
+
+
+def test_a_contradiction_of_a_complete_sequence_is_noticed():
+    progress = Progress(name="origin {}".format)
+    see_chunks(progress, 1, 2, last=2)
+    assert progress.reached(0) == (1, 10)
+    with pytest.raises(DataError, match="Sequence 1 of origin 0 has chunk 3, although chunk 2 is flagged as its last"):
+        see_chunks(progress, 3)
+    with pytest.raises(DataError, match="Sequence 1 of origin 0 has two last chunks, 1 and 2"):
+        see_chunks(progress, 1, last=1)
+
+
+def test_last_chunks_of_equal_sequences_take_one_entry():
+    progress = Progress()
+    for sequence in range(1, 500):
+        see_chunks(progress, 1, 2, last=2, sequence=sequence)
+    assert len(progress.lasts.start) == 1
+
+
+def test_memory_of_last_chunks_is_bounded_for_each_origin():
+    progress = Progress(name="origin {}".format)
+    for sequence in range(1, 4 * REMEMBERED):
+        for origin in (0, 1):
+            length = 1 + sequence % 3
+            see_chunks(progress, *range(1, length + 1), last=length, sequence=sequence, origin=origin)
+    assert np.bincount(progress.lasts.origin).tolist() == [REMEMBERED, REMEMBERED]
+    with pytest.raises(DataError, match=f"Sequence {4 * REMEMBERED - 1} of origin 1 has chunk 9"):
+        see_chunks(progress, 9, sequence=4 * REMEMBERED - 1, origin=1)
 
 
 def test_chunks_of_different_sequences_are_independent():
@@ -321,3 +381,4 @@ def test_progress_is_what_a_memory_of_everything_says(bundles, in_chunks):
             gaps = [gap for gap in progress.gaps() if gap.origin == origin]
             assert {n for gap in gaps for n in range(gap.first, gap.last + 1)} == model.missing(origin)
             assert all(one.last < two.first and one.since <= two.since for one, two in itertools.pairwise(gaps))
+        assert progress.oldest_gap() == min((gap.since for gap in progress.gaps()), default=None)

@@ -139,3 +139,20 @@ def test_columns_of_wrong_types_are_refused(column, dtype, message):
 def test_a_missing_column_is_refused_with_a_hint(strategy):
     with pytest.raises(PlanError, match=r"no column 'mrak'.*Did you mean 'mark'"):
         strategy.check(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said", "faults"),
+    [
+        ([1, 2], [10, None], None),
+        ([1, 0], [10, 20], [False, True]),
+        ([1, None], [10, 20], [False, True]),
+        ([1, 2], [10, 2**63 - 1], [False, True]),
+        ([0, 2], [10, 2**63 - 1], [True, True]),
+    ],
+    ids=["none", "number too low", "number missing", "punctuation unusable", "one of each"],
+)
+def test_each_fault_alone_makes_a_row_unusable(numbers, said, faults):
+    rows = pl.DataFrame({"n": numbers, "wm": said}, schema={"n": pl.Int64, "wm": pl.Int64})
+    found = punctuated("wm", sequence="n").faults(rows)
+    assert (None if found is None else found.to_list()) == faults

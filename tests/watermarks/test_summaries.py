@@ -168,7 +168,7 @@ def chunked(**columns):
 
 def test_a_sequence_whose_chunks_are_all_there_is_a_run():
     strategy, rows = chunked(ts=[10, 20, 15], n=[1, 1, 1], c=[2, 3, 1], l=[False, True, None])
-    assert numbered(strategy.summarise(rows, "ts", 0)) == [("a", 1, 1, None, None, None, 20)]
+    assert numbered(strategy.summarise(rows, "ts", 0)) == [("a", 1, 1, None, None, 3, 20)]
 
 
 def test_an_incomplete_sequence_keeps_its_chunks_as_runs():
@@ -182,7 +182,7 @@ def test_an_incomplete_sequence_keeps_its_chunks_as_runs():
 
 def test_the_same_last_chunk_said_twice_is_a_repeat():
     strategy, rows = chunked(ts=[10, 20], n=[1, 1], c=[1, 1], l=[True, True])
-    assert numbered(strategy.summarise(rows, "ts", 0)) == [("a", 1, 1, None, None, None, 20)]
+    assert numbered(strategy.summarise(rows, "ts", 0)) == [("a", 1, 1, None, None, 1, 20)]
 
 
 def test_two_last_chunks_of_one_sequence_are_refused():

@@ -327,6 +327,44 @@ def test_last_chunks_of_two_batches_are_compared():
         stream.batch(1, [("a", 1, 10, 3, True)], columns=columns)
 
 
+@pytest.mark.parametrize("bundles", [[[1, 2, 3]], [[1], [2], [3]], [[3], [1, 2]], [[1, 2], [3]], [[3, 2, 1]]])
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_chunk_beyond_the_last_is_an_error_in_every_bundling(bundles, flag):
+    stream = numbered(chunk="c", last_chunk="l")
+    flags = {1: False, 2: True, 3: flag}
+    with pytest.raises(DataError, match="Sequence 1 of origin 'a' has"):
+        for now, bundle in enumerate(bundles):
+            stream.batch(now, [("a", 1, 10, chunk, flags[chunk]) for chunk in bundle], columns=(*SEEN, "c", "l"))
+
+
+def test_last_chunks_are_remembered_in_a_snapshot():
+    stream = numbered(chunk="c", last_chunk="l")
+    columns = (*SEEN, "c", "l")
+    stream.batch(0, [("a", 1, 10, 1, False), ("a", 1, 10, 2, True)], columns=columns)
+    stream.tracker = Tracker.restore(stream.strategy, stream.tracker.snapshot())
+    with pytest.raises(DataError, match="chunk 3, although chunk 2"):
+        stream.batch(1, [("a", 1, 10, 3, False)], columns=columns)
+
+
+@pytest.mark.parametrize("bundles", [[[5, 50]], [[5], [50]], [[50], [5]]])
+def test_the_time_of_a_number_is_the_highest_of_its_rows_in_every_bundling(bundles):
+    stream = numbered()
+    for now, times in enumerate(bundles):
+        time = stream.batch(now, [("a", 1, ts) for ts in times], columns=SEEN).time
+    assert time == 50
+
+
+def test_a_producer_that_restarts_its_numbering_is_shown():
+    stream = numbered()
+    stream.batch(0, [("a", 1, 10), ("a", 2, 20), ("b", 1, 15)], columns=SEEN)
+    stream.batch(1, [("a", 1, 10), ("a", 2, 20), ("b", 1, 15), ("b", 2, 90)], columns=SEEN)
+    assert stream.tracker.metrics().renumbered_origins == ()
+    stream.batch(2, [("a", 1, 50), ("a", 2, 60), ("a", 3, 70)], columns=SEEN)
+    assert stream.tracker.metrics().renumbered_origins == ("a",)
+    stream.batch(3, [("a", 4, 80)], columns=SEEN)
+    assert stream.tracker.metrics().renumbered_origins == ()
+
+
 def test_gaps_are_shown_with_the_batch_that_first_saw_them():
     stream = numbered()
     stream.batch(7, [("a", 1, 10), ("a", 5, 50)], columns=SEEN)
@@ -365,6 +403,17 @@ def test_an_idle_origin_whose_gap_is_skipped_stays_idle():
     stream.batch(0, [("a", 1, 10), ("a", 3, 30), ("b", 1, 20)], columns=SEEN)
     stream.batch(60, [("b", 2, 40)], columns=SEEN)
     assert stream.batch(100, [("b", 3, 60)], columns=SEEN).time == 60
+    assert stream.tracker.metrics().idle_origins == ("a",)
+
+
+def test_rows_without_a_punctuation_keep_their_origin_awake():
+    stream = Stream(punctuated("wm", origin="o", idle_after=us(10)))
+    columns = ("o", "ts", "wm")
+    assert stream.batch(0, [("a", 1, 1), ("b", 1, 100)], columns=columns).time == 1
+    assert stream.batch(8, [("a", 5, None)], columns=columns).time == 1
+    assert stream.batch(12, [("b", 150, 200)], columns=columns).time == 1, "a sent a row four microseconds ago"
+    assert stream.tracker.metrics().idle_origins == ()
+    assert stream.batch(18, [("b", 250, 300)], columns=columns).time == 300
     assert stream.tracker.metrics().idle_origins == ("a",)
 
 

@@ -11,9 +11,11 @@ from eventide.aggregates.counting import count
 from eventide.aggregates.ends import first, last
 from eventide.aggregates.extremes import max, max_by, min, min_by
 from eventide.aggregates.functions import fold, reduce
+from eventide.aggregates.histogram import approx_quantile
 from eventide.aggregates.lists import collect, collect_set, sort, top_n, top_n_by_key
+from eventide.aggregates.merge_inputs import MergeAggregate
 from eventide.aggregates.quantiles import median, mode, quantile
-from eventide.aggregates.sketches import approx_distinct, approx_quantile
+from eventide.aggregates.sketches import approx_distinct
 from eventide.aggregates.spread import std, var
 from eventide.aggregates.sums import mean, sum
 from eventide.aggregates.trying import try_out
@@ -23,6 +25,7 @@ __all__ = [
     "Aggregate",
     "Bound",
     "Description",
+    "MergeAggregate",
     "OwnPass",
     "Parts",
     "Source",

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 Result: TypeAlias = pl.Expr | Callable[[pl.DataFrame], pl.Series]
 """How a result column is read from accumulator columns: an expression, or a function of the cells."""
 
-Addends: TypeAlias = pl.Series | Literal["rows", "no sum"]
-"""A series without nulls to add up, or the number of rows; or no such simple thing."""
+Addends: TypeAlias = pl.Series | Literal["rows", "zero", "no sum"]
+"""A series without nulls to add up, or the number of rows; or zeros; or no such simple thing."""
 ROWS: Final = "rows"
+ZERO: Final = "zero"
 NO_SUM: Final = "no sum"
 
 
@@ -53,6 +54,27 @@ class Source:
         return self.schema[column]
 
 
+class Preparation(Protocol):
+    """Columns that several accumulators read, computed before rows are grouped."""
+
+    @property
+    def name(self) -> str:
+        """Equal names are one preparation."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The columns of rows that are looked at."""
+
+    def of_rows(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
+        """The columns of rows, under the names that they have in cells."""
+
+    def spread(self, frame: pl.DataFrame) -> bool:
+        """Whether rows or cells must be aligned before they are grouped."""
+
+    def aligned(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """The rows or cells with columns that can be grouped."""
+
+
 @dataclass(frozen=True, eq=False)
 class Accumulator:
     """A column of partial results, as expressions: ``start`` over rows, ``merge`` over partial cells.
@@ -69,11 +91,22 @@ class Accumulator:
     keeps_rows: bool = False
     """It grows with the rows, not with the keys."""
     ordered: bool = True
-    """The order of rows may matter, be it only for the last bit of a sum. False allows faster ways."""
+    """The order of rows may matter. False allows faster ways."""
+    prepared: Preparation | None = None
+    """What must be computed before: ``start`` and ``merge`` read its columns."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The columns of rows that are looked at."""
+        return self.start.meta.root_names() if self.prepared is None else self.prepared.reads
 
     def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
         """What to add up for each group, where that is all there is to do, exactly, in double precision."""
         return NO_SUM
+
+    def of_total(self, total: pl.Series, frame: pl.DataFrame) -> pl.Series:
+        """What the addends add up to, as a partial result."""
+        return total
 
     def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
         """``start``, for these rows: overridden where the data allow a cheaper form or need a check."""

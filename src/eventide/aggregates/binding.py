@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from eventide.aggregates.aggregate import NO_SUM, Accumulator, Aggregate, Parts, Source
+from eventide.aggregates.aggregate import NO_SUM, ZERO, Accumulator, Aggregate, Parts, Source
 from eventide.aggregates.dense import Grid, dense_groups, on_grid
 from eventide.aggregates.grouping import group
 from eventide.aggregates.numbering import GROUP, Numbered, number
@@ -65,7 +65,7 @@ def bind(
             raise errors.not_an_aggregate(name, aggregate)
         parts[name] = aggregate.bind(Source(name, schema, time, diff, asked))
         for accumulator in parts[name].accumulators:
-            blind = isinstance(accumulator, Accumulator) and diff not in accumulator.start.meta.root_names()
+            blind = isinstance(accumulator, Accumulator) and diff not in accumulator.reads
             if diff is not None and blind:
                 raise errors.blind_to_retractions(aggregate, accumulator.name)
     return Bound(dict(aggregates), parts, asked)
@@ -93,12 +93,13 @@ class Bound:
         self._passes = [a for a in accumulators if not isinstance(a, (Accumulator, RowWise))]
         self._rowwise = [a for a in accumulators if isinstance(a, RowWise)]
         self._ordered = any(a.ordered for a in self._expressions)
+        self._prepared = {a.prepared.name: a.prepared for a in self._expressions if a.prepared}.values()
         self.columns = tuple(a.name for a in accumulators)
         self.schema = {a.name: a.dtype for a in accumulators}
         self._empty = {a.name: a.empty for a in accumulators}
         self.result_schema = dict(self.results(pl.DataFrame(schema=self.schema)).schema)
         self.python = any(a.python for a in aggregates.values())
-        roots = (name for a in self._expressions for name in a.start.meta.root_names())
+        roots = (name for a in self._expressions for name in a.reads)
         self.reads = frozenset([*asked, *roots, *(name for a in self._rowwise for name in a.columns)])
 
     def start(self, rows: pl.DataFrame, by: Sequence[str], *, grids: Mapping[str, Grid] | None = None) -> Started:
@@ -111,8 +112,9 @@ class Bound:
                 raise errors.key_clash(name)
         if not rows.height:
             return Started(self._no_cells(rows, by))
+        rows, grids = self._ready(rows, by, grids or {}, starting=True)
         if not self._passes and not self._rowwise:
-            added = self._added(rows, by, grids or {}, starting=True)
+            added = self._added(rows, by, grids, starting=True)
             if added is None:
                 rows = rows.with_columns(on_grid(grids)) if grids else rows
                 expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
@@ -136,8 +138,9 @@ class Bound:
         """Partial cells, older ones first, merged to one per distinct ``by``. Other columns are dropped."""
         if not cells.height:
             return self._no_cells(cells, by)
+        cells, grids = self._ready(cells, by, grids or {}, starting=False)
         simple = not self._passes and not self._rowwise
-        if simple and (added := self._added(cells, by, grids or {}, starting=False)) is not None:
+        if simple and (added := self._added(cells, by, grids, starting=False)) is not None:
             return self._typed(added, by)
         expressions = [a.merging(cells, by).alias(a.name) for a in self._expressions]
         if simple:
@@ -182,18 +185,39 @@ class Bound:
             for name, aggregate in self._aggregates.items()
         ]
 
+    def _ready(
+        self, frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid], *, starting: bool
+    ) -> tuple[pl.DataFrame, Mapping[str, Grid]]:
+        """Rows or cells with all columns that accumulators read, and the grids that are still to be cut on."""
+        if starting and self._prepared:
+            columns = [column for one in self._prepared for column in one.of_rows(frame).values()]
+            frame = frame.with_columns(columns)
+        spread = [one for one in self._prepared if one.spread(frame)]
+        if spread and grids:
+            frame, grids = frame.with_columns(on_grid(grids)), {}
+        for one in spread:
+            frame = one.aligned(frame, by)
+        return frame, grids
+
     def _added(
         self, frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid], *, starting: bool
     ) -> pl.DataFrame | None:
         """The cells by plain addition, where that is all there is to do and the keys allow it."""
         addends: dict[str, pl.Series | None] = {}
+        zeros: list[pl.Expr] = []
         for accumulator in self._expressions:
             values = accumulator.addends(frame, starting=starting)
             if isinstance(values, str) and values == NO_SUM:
                 return None
-            addends[accumulator.name] = None if isinstance(values, str) else values
+            if isinstance(values, str) and values == ZERO:
+                zeros.append(pl.lit(0, accumulator.dtype).alias(accumulator.name))
+            else:
+                addends[accumulator.name] = None if isinstance(values, str) else values
         groups = dense_groups(frame, by, grids)
-        return None if groups is None else groups.sums(addends)
+        if groups is None:
+            return None
+        sums = groups.sums(addends).with_columns(zeros)
+        return sums.with_columns(a.of_total(sums[a.name], frame) for a in self._expressions)
 
     def _no_cells(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         return pl.DataFrame(schema={name: frame.schema[name] for name in by} | self.schema)

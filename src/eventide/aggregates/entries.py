@@ -37,7 +37,7 @@ class Entries:
     collapse_in: Sequence[str] = ()
     """Fields to sort by before, where ``into`` depends on the order."""
     order: Sequence[str] = ()
-    """Fields to sort by; ties stay in the order of arrival."""
+    """Fields to sort by. Entries that are equal in these must be equal, or the order of arrival would show."""
     descending: Sequence[str] = ()
     """Those of ``order`` that go from greatest to least."""
     first: int | None = None
@@ -96,6 +96,7 @@ def multiset(
 
     A count may be negative for a while: a retraction can come before what it retracts.
     """
+    fields = {field: (one_zero(expr, dtype), dtype) for field, (expr, dtype) in fields.items()}
     weight = pl.lit(1) if source.diff is None else pl.col(source.diff)
     return Entries(
         name,
@@ -139,6 +140,23 @@ def spelled_out(cells: pl.DataFrame, entries: Entries, field: str = "value") -> 
     lists = group(repeated, [GROUP], [pl.col(field).implode()])
     missing = pl.lit([], dtype=pl.List(entries.types[field]))
     return in_order(lists, cells.height, missing=missing)
+
+
+def one_zero(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """Floats with one zero: -0.0 and 0.0 are equal, and which of them arrives first must not show."""
+    return pl.when(value == 0).then(value.abs()).otherwise(value) if dtype.is_float() else value
+
+
+def tie(word: str, values: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """The first or the last of values that are equal in all else: by value, where null is the greatest."""
+    values = one_zero(values, dtype)
+    if dtype.is_nested():
+        ordered = values.sort(nulls_last=True)
+        return ordered.first() if word == "first" else ordered.last()
+    if word == "first":
+        return values.min()
+    greatest = values.nan_max() if dtype.is_float() else values.max()
+    return pl.when(values.null_count() == 0).then(greatest)
 
 
 def field_of(lists: pl.Expr, name: str) -> pl.Expr:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
-from eventide.aggregates.entries import multiset, present, sortable, values
+from eventide.aggregates.entries import multiset, one_zero, present, sortable, tie, values
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def max(column: str) -> Max:
 def min_by(value: str, by: str) -> MinBy:
     """The value of the row where ``by`` is least. Rows without ``by`` are skipped.
 
-    Among equals the row that arrived first wins; where rows can be taken back, the earliest in event time.
+    Among equals the earliest in event time wins, then the least value.
 
     >>> from eventide.aggregates import try_out
     >>> try_out({"shop": ["x", "y"], "price": [7, 5]}, cheapest=min_by("shop", "price"))
@@ -96,7 +96,7 @@ def min_by(value: str, by: str) -> MinBy:
 def max_by(value: str, by: str) -> MaxBy:
     """The value of the row where ``by`` is greatest. Rows without ``by`` are skipped.
 
-    Among equals the row that arrived first wins; where rows can be taken back, the earliest in event time.
+    Among equals the earliest in event time wins, then the least value.
 
     >>> from eventide.aggregates import try_out
     >>> try_out({"shop": ["x", "y"], "price": [7, 5]}, dearest=max_by("shop", "price"))
@@ -108,9 +108,8 @@ def max_by(value: str, by: str) -> MaxBy:
 def extreme(word: str, column: str, dtype: pl.DataType) -> Accumulator:
     """The accumulator of a least or greatest value."""
     name = f"{word}({column})"
-    # Of 0.0 and -0.0 the first one counts, so that floats depend on the order after all.
-    ordered = dtype.is_float()
-    return Accumulator(name, dtype, _reduced(word, column, dtype), _reduced(word, name, dtype), ordered=ordered)
+    start = _reduced(word, one_zero(pl.col(column), dtype), dtype)
+    return Accumulator(name, dtype, start, _reduced(word, pl.col(name), dtype), ordered=False)
 
 
 def _extreme(aggregate: Aggregate, column: str, source: Source) -> Parts:
@@ -123,11 +122,11 @@ def _extreme(aggregate: Aggregate, column: str, source: Source) -> Parts:
     return Parts([kept], present(kept).list.get(end, null_on_oob=True).struct.field("value"))
 
 
-def _reduced(word: str, column: str, dtype: pl.DataType) -> pl.Expr:
+def _reduced(word: str, value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     if word == "min":
-        return pl.col(column).min()
+        return value.min()
     # Polars passes over NaN; for Spark it is the greatest.
-    return pl.col(column).nan_max() if dtype.is_float() else pl.col(column).max()
+    return value.nan_max() if dtype.is_float() else value.max()
 
 
 def _companion(aggregate: Aggregate, value: str, by: str, source: Source) -> Parts:
@@ -144,18 +143,19 @@ def _companion(aggregate: Aggregate, value: str, by: str, source: Source) -> Par
         kept = multiset(name, source, entry, keep=pl.col(by).is_not_null(), descending=down)
         return Parts([kept], present(kept).list.get(0, null_on_oob=True).struct.field("value"))
     limit = extreme(word.removesuffix("_by"), by, by_dtype)
-    start, merge = _picked(word, value, by, by_dtype), _picked(word, name, limit.name, by_dtype)
-    return Parts([Accumulator(name, dtype, start, merge), limit], pl.col(name))
-
-
-def _picked(word: str, value: str, by: str, by_dtype: pl.DataType) -> pl.Expr:
-    # Among equal categories Polars picks the last; among equal texts the first, which is what is promised.
-    text = isinstance(by_dtype, pl.Categorical)
-    order = pl.col(by).cast(pl.String) if text else pl.col(by)
-    if word == "min_by":
-        return pl.col(value).min_by(order)
-    greatest = pl.col(value).max_by(order)
-    if not by_dtype.is_float():
-        return greatest
-    nan = pl.col(by).is_nan()
-    return pl.when(nan.any()).then(pl.col(value).filter(nan.fill_null(False)).first()).otherwise(greatest)
+    at = f"{word}_time({by})"
+    values: list[pl.Expr] = []
+    times: list[pl.Expr] = []
+    for each, when, order in ((value, source.time, by), (name, at, limit.name)):
+        best = pl.col(order) == _reduced(limit.name[:3], pl.col(order), by_dtype)
+        earliest = pl.col(when).filter(best).min()
+        times.append(earliest)
+        values.append(tie("first", pl.col(each).filter(best & (pl.col(when) == earliest)), dtype))
+    return Parts(
+        [
+            Accumulator(name, dtype, values[0], values[1], ordered=False),
+            limit,
+            Accumulator(at, pl.Int64(), times[0], times[1], ordered=False),
+        ],
+        pl.col(name),
+    )

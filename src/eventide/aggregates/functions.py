@@ -96,7 +96,9 @@ def reduce(
     dtype: pl.DataType | None = None,
     on_error: Literal["dead_letter", "raise"] = "dead_letter",
 ) -> Reduce:
-    """The values of a column combined two at a time. ``fn`` must be associative; nulls are skipped.
+    """The values of a column combined two at a time. Nulls are skipped.
+
+    ``fn`` must be associative and commutative: rows arrive in any order, divided among tasks in any way.
 
     The result has the type of the column, or ``dtype``. A row on which ``fn`` raises becomes a dead letter
     and counts in no aggregate; with ``on_error="raise"`` the job stops.
@@ -122,8 +124,9 @@ def fold(
     """Rows added to a value one by one: ``fn(value, row)``, where ``row`` is a dict.
 
     With ``column``, ``fn`` gets its values instead of rows, without nulls. With ``merge(one, other)``, partial
-    values are merged and no rows are kept; rows are added as they arrive. Without it, rows are kept, and
-    added in the order of event time. The type of the result is that of ``initial``, or ``dtype``.
+    values are merged and no rows are kept. Rows are added as they arrive, so the result must not depend on their
+    order. Without it, rows are kept, and added in the order of event time; among equals in that of their values.
+    The type of the result is that of ``initial``, or ``dtype``.
 
     With ``merge``, a row on which ``fn`` raises becomes a dead letter and counts in no aggregate, or stops the
     job with ``on_error="raise"``. Without it, it always stops the job.

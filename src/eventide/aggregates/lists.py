@@ -13,6 +13,7 @@ from eventide.aggregates.entries import (
     Entries,
     field_of,
     multiset,
+    one_zero,
     present,
     sortable,
     spelled_out,
@@ -38,10 +39,10 @@ class Collect(Aggregate):
         if source.diff is not None:
             kept = timed_values(source, self.column)
             return Parts([kept], lambda cells: spelled_out(cells, kept).list.drop_nulls())
-        fields = {"time": pl.col(source.time), "value": pl.col(self.column)}
+        fields = {"time": pl.col(source.time), "value": one_zero(pl.col(self.column), dtype)}
         types = {"time": pl.Int64(), "value": dtype}
         name = f"collect({self.column})"
-        entries = Entries(name, fields, types, keep=pl.col(self.column).is_not_null(), order=["time"])
+        entries = Entries(name, fields, types, keep=pl.col(self.column).is_not_null(), order=["time", "value"])
         return Parts([entries], field_of(pl.col(name), "value"))
 
 
@@ -62,7 +63,7 @@ class CollectSet(Aggregate):
         name = f"set({self.column})"
         entries = Entries(
             name,
-            {"value": pl.col(self.column)},
+            {"value": one_zero(pl.col(self.column), dtype)},
             {"value": dtype},
             keep=pl.col(self.column).is_not_null(),
             collapse=["value"],
@@ -110,7 +111,7 @@ class TopN(Aggregate):
         name = f"top_n({self.column}, {self.n})"
         entries = Entries(
             name,
-            {"value": pl.col(self.column)},
+            {"value": one_zero(pl.col(self.column), dtype)},
             {"value": dtype},
             keep=pl.col(self.column).is_not_null(),
             order=["value"],
@@ -146,12 +147,12 @@ class TopNByKey(Aggregate):
             # A key's latest value may be lower than its last one, so every key must be kept.
             kept = Entries(
                 f"latest({self.value}, {self.key})",
-                {name: expr for name, (expr, _) in fields.items()},
+                {name: one_zero(expr, dtype) for name, (expr, dtype) in fields.items()},
                 {name: dtype for name, (_, dtype) in fields.items()},
                 keep=keep,
                 collapse=["key"],
                 into=[pl.col("time", "value").last()],
-                collapse_in=["time"],
+                collapse_in=["time", "value"],
                 order=["key"],
             )
         return Parts([kept], lambda cells: self._ranked(cells, kept))
@@ -171,7 +172,7 @@ class TopNByKey(Aggregate):
 def collect(column: str) -> Collect:
     """All values of a column in the order of event time; nulls are skipped.
 
-    Equal times stay in the order of arrival; where rows can be taken back, they go by value.
+    Values of equal times are in ascending order.
 
     >>> from eventide.aggregates import try_out
     >>> try_out({"at": [20, 10, 15], "price": [5, 9, None]}, time="at", prices=collect("price"))
@@ -231,7 +232,7 @@ def sorted_values(source: Source, column: str) -> Entries:
         return values(source, column)
     return Entries(
         f"sorted({column})",
-        {"value": pl.col(column)},
+        {"value": one_zero(pl.col(column), source.schema[column])},
         {"value": source.schema[column]},
         keep=pl.col(column).is_not_null(),
         order=["value"],

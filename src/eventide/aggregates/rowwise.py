@@ -180,7 +180,7 @@ def _over_kept_rows(aggregate: Aggregate, source: Source, types: Mapping[str, pl
     name = f"rows({', '.join(types)})"
     if source.diff is None:
         fields = {"time": time, "row": row}
-        kept = Entries(name, fields, {"time": pl.Int64(), "row": dtype}, keep=keep, order=["time"])
+        kept = Entries(name, fields, {"time": pl.Int64(), "row": dtype}, keep=keep, order=["time", "row"])
     else:
         kept = multiset(name, source, {"time": (time, pl.Int64()), "row": (row, dtype)}, keep=keep)
 

@@ -1,9 +1,8 @@
-"""``approx_distinct`` and ``approx_quantile``: a few kilobytes of state, whatever the number of rows.
+"""``approx_distinct``: a few kilobytes of state, whatever the number of rows.
 
-Both sketches come from Apache DataSketches (``pip install 'pyspark-eventide[sketches]'``). They were chosen because
-they are reproducible: a replayed batch must give the same bytes. KLL, REQ and the classic quantiles sketch
-flip coins that cannot be seeded from Python, so quantiles use a t-digest. A CPC sketch that went through a
-union depends on the set of values only, not on their order or on how they were split.
+The sketch comes from Apache DataSketches (``pip install 'pyspark-eventide[sketches]'``). A CPC sketch that went through
+a union depends on the set of values only, not on their order or on how they were divided, so a repeated batch gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ import polars as pl
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
 from eventide.aggregates.grouping import group
 from eventide.aggregates.numbering import GROUP, in_order
-from eventide.aggregates.quantiles import check_q
-from eventide.aggregates.sums import numeric
 from eventide.errors import aggregates as errors
 
 
@@ -57,48 +54,6 @@ class ApproxDistinct(Aggregate):
         return bytes(union.get_result().serialize())
 
 
-@dataclass(frozen=True)
-class ApproxQuantile(Aggregate):
-    """About the value below which the share ``q`` of the values lies."""
-
-    column: str
-    q: float
-    accuracy: float = 0.01
-
-    word: ClassVar[str] = "approx_quantile"
-
-    def bind(self, source: Source) -> Parts:  # noqa: D102
-        numeric(source, self.column, self)
-        _check_installed(self)
-        if source.diff is not None:
-            raise errors.no_retractions(self, f"Use ev.quantile({self.column!r}, {self.q}), which keeps the values.")
-        name = f"approx_quantile({self.column}, {self.accuracy})"
-        value = pl.col(self.column).cast(pl.Float64)
-        finite = pl.when(value.is_finite()).then(value)
-        sketch = Sketch(name, finite, self._of_values, self._merged)
-        return Parts([sketch], lambda cells: _read(cells[name], self._quantile, pl.Float64()))
-
-    def _of_values(self, values: pl.Series) -> bytes:
-        digest = self._digest()
-        digest.update(values.to_numpy(writable=True))
-        return bytes(digest.serialize())
-
-    def _merged(self, sketches: Sequence[bytes]) -> bytes:
-        digest = self._digest()
-        for sketch in sketches:
-            digest.merge(digest.deserialize(sketch))
-        return bytes(digest.serialize())
-
-    def _quantile(self, sketch: bytes) -> float:
-        return float(self._digest().deserialize(sketch).get_quantile(self.q))
-
-    def _digest(self) -> Any:
-        from datasketches import tdigest_double
-
-        # Measured: the worst rank, which is in the middle, is off by about 4.3 / k.
-        return tdigest_double(min(round(5 / self.accuracy), 65_000))
-
-
 def approx_distinct(column: str, *, precision: int = 12) -> ApproxDistinct:
     """About how many distinct values a column has; nulls are skipped.
 
@@ -112,22 +67,6 @@ def approx_distinct(column: str, *, precision: int = 12) -> ApproxDistinct:
     if isinstance(precision, bool) or not isinstance(precision, int) or not 4 <= precision <= 21:
         raise errors.bad_number("approx_distinct", "precision", precision, "a whole number from 4 to 21")
     return ApproxDistinct(column, precision)
-
-
-def approx_quantile(column: str, q: float, *, accuracy: float = 0.01) -> ApproxQuantile:
-    """About the quantile of a column; nulls, NaN and infinities are skipped.
-
-    ``accuracy`` bounds how far off the rank may be: with 0.01, the median lies between the exact 49th and
-    51st percentile. Near 0 and 1 it is many times better. The sketch takes ``100 / accuracy`` bytes.
-
-    >>> from eventide.aggregates import try_out
-    >>> try_out({"price": list(range(101))}, p95=approx_quantile("price", 0.95))
-    {'p95': 95.0}
-    """
-    check_q("approx_quantile", q)
-    if isinstance(accuracy, bool) or not isinstance(accuracy, (int, float)) or not 1e-4 <= accuracy <= 0.5:
-        raise errors.bad_number("approx_quantile", "accuracy", accuracy, "between 0.0001 and 0.5")
-    return ApproxQuantile(column, q, accuracy)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from eventide.aggregates.aggregate import NO_SUM, Accumulator, Addends, Source
+from eventide.aggregates.aggregate import NO_SUM, ROWS, ZERO, Accumulator, Addends, Preparation, Source
 from eventide.aggregates.counting import counted
+from eventide.aggregates.digits import NOTHING, Digits, common_place
 from eventide.aggregates.grouping import group
 from eventide.errors import aggregates as errors
 
 _INT64 = 2**63
 _DECIMAL = 10**38
+_EXACT_ROWS = 2**23  # the digits of so many rows add up exactly in double precision
 
 
 class Total(NamedTuple):
@@ -33,6 +35,8 @@ def total(source: Source, column: str, dtype: pl.DataType) -> Total:
         return pl.col(column).cast(wanted) if source.schema[column] != wanted else pl.col(column)
 
     if source.diff is None:
+        if dtype.is_float():
+            return float_total(name, (column,), value(dtype))
         return Total([_sum(name, column, dtype, value, empty=None)], pl.col(name))
     diff = pl.col(source.diff)
     present = counted(source, column)
@@ -42,6 +46,9 @@ def total(source: Source, column: str, dtype: pl.DataType) -> Total:
         return value(wanted) * diff.cast(wanted)
 
     if not source.schema[column].is_float():
+        if dtype.is_float():
+            summed = float_total(name, (column, source.diff), weighted(dtype))
+            return Total([*summed.accumulators, present], pl.when(there).then(summed.value))
         signed = _sum(name, column, dtype, weighted, empty=0)
         return Total([signed, present], pl.when(there).then(pl.col(name)))
 
@@ -54,6 +61,7 @@ def total(source: Source, column: str, dtype: pl.DataType) -> Total:
     high = _count_of(f"inf({column})", number == float("inf"), diff)
     low = _count_of(f"-inf({column})", number == float("-inf"), diff)
     has_nan, has_high, has_low = (pl.col(a.name) > 0 for a in (nan, high, low))
+    summed = float_total(name, (column, source.diff), finite(dtype))
     read = (
         pl.when(has_nan | (has_high & has_low))
         .then(float("nan"))
@@ -61,10 +69,9 @@ def total(source: Source, column: str, dtype: pl.DataType) -> Total:
         .then(float("inf"))
         .when(has_low)
         .then(float("-inf"))
-        .otherwise(pl.col(name))
+        .otherwise(summed.value.fill_null(0.0))
     )
-    signed = _sum(name, column, dtype, finite, empty=0)
-    return Total([signed, present, nan, high, low], pl.when(there).then(read))
+    return Total([*summed.accumulators, present, nan, high, low], pl.when(there).then(read))
 
 
 def _count_of(name: str, test: pl.Expr, diff: pl.Expr) -> Accumulator:
@@ -76,7 +83,57 @@ def _sum(
     name: str, column: str, dtype: pl.DataType, value: Callable[[pl.DataType], pl.Expr], empty: object
 ) -> Accumulator:
     start, merge = value(dtype).sum(), pl.col(name).sum()
-    return SumOf(name, dtype, start, merge, empty=empty, ordered=dtype.is_float(), column=column, value=value)
+    return SumOf(name, dtype, start, merge, empty=empty, ordered=False, column=column, value=value)
+
+
+def float_total(name: str, reads: Sequence[str], value: pl.Expr) -> Total:
+    """Floats added up in digits, so that the sum does not depend on how rows are divided."""
+    digits = Digits(name)
+    return Total(digit_sums(digits, FloatDigits(name, reads, digits, value)), digits.value)
+
+
+def digit_sums(digits: Digits, prepared: Preparation) -> list[Accumulator]:
+    """The accumulators of a sum in digits."""
+    place = pl.col(digits.place).max()
+    return [
+        PlaceOf(digits.place, pl.Int16(), place, place, ordered=False, prepared=prepared),
+        *(
+            DigitSum(
+                name,
+                pl.Int64(),
+                pl.col(name).sum(),
+                pl.col(name).sum(),
+                empty=0,
+                ordered=False,
+                prepared=prepared,
+                column=name,
+                value=pl.col(name).cast,
+            )
+            for name in digits.digits
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class FloatDigits:
+    """The digits of a column of floats."""
+
+    name: str
+    reads: Sequence[str]
+    digits: Digits
+    value: pl.Expr
+
+    def of_rows(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
+        """The digits of each row's value."""
+        return self.digits.of(rows.select(self.value).to_series())
+
+    def spread(self, frame: pl.DataFrame) -> bool:
+        """Whether values have different places."""
+        return self.digits.spread(frame)
+
+    def aligned(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Digits that can be added up."""
+        return self.digits.aligned(frame, by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +188,36 @@ class SumOf(Accumulator):
         fits = pl.col(self.name).is_between(-self._limit(), self._limit(), closed="left")
         for row in sums.filter(~fits).head(1).iter_rows(named=True):
             raise errors.sum_overflow(self.name, str(self.dtype), {name: row[name] for name in by})
+
+
+@dataclass(frozen=True, eq=False)
+class DigitSum(SumOf):
+    """Adds up one digit. Of rows it is a whole number in a float, of cells an integer."""
+
+    def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
+        return pl.col(self.name).sum() if rows.height < _EXACT_ROWS else pl.col(self.name).cast(pl.Int64).sum()
+
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+        digits = frame[self.name]
+        if digits.dtype == pl.Int8 or (not starting and digits.min() == digits.max() == 0):
+            return ZERO
+        exact = frame.height < _EXACT_ROWS if starting else self._exact_in_doubles(digits)
+        return digits if exact else NO_SUM
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceOf(Accumulator):
+    """The highest place of a sum in digits."""
+
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+        places = frame[self.name]
+        if places.null_count() or common_place(places) is None:
+            return NO_SUM
+        return ROWS if places.min() == places.max() else (places != NOTHING).cast(pl.Float64)
+
+    def of_total(self, total: pl.Series, frame: pl.DataFrame) -> pl.Series:  # noqa: D102
+        place = common_place(frame[self.name])
+        return pl.select(pl.when(total > 0).then(place).otherwise(NOTHING).alias(self.name)).to_series()
 
 
 def _reach(values: pl.Series) -> int:

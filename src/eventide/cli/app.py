@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from eventide import __version__
-from eventide.cli import control, demo, doctor, explain, inspect, marks, plot, repair, replay, run, sql
+from eventide.cli import (
+    control,
+    demo,
+    doctor,
+    explain,
+    inspect,
+    marks,
+    move,
+    outputs,
+    plot,
+    repair,
+    replay,
+    run,
+    sql,
+)
 from eventide.cli.failing import Commands, show_traces
 
 app = typer.Typer(
@@ -47,6 +61,8 @@ for name, command, epilog in (
     ("inspect", inspect.inspect, inspect.EXAMPLES),
     ("control", control.control, control.EXAMPLES),
     ("repair", repair.repair, repair.EXAMPLES),
+    ("move", move.move, move.EXAMPLES),
+    ("outputs", outputs.outputs, outputs.EXAMPLES),
     ("replay", replay.replay, replay.EXAMPLES),
     ("plot", plot.plot, plot.EXAMPLES),
     ("doctor", doctor.doctor, doctor.EXAMPLES),

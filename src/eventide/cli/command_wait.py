@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import typer
 
 from eventide.cli.failing import FAILED
-from eventide.errors import cli as errors
 from eventide.spark.batch_report import emitted_text, instant_text
 
 if TYPE_CHECKING:
@@ -16,24 +14,16 @@ if TYPE_CHECKING:
     from eventide.spark.control import Control
     from eventide.spark.metrics import BatchMetrics
 
-_INTERVAL = 0.1  # seconds between two looks
-_ELSEWHERE = "Sent. The query applies the command in its next batch; its effect is only known on the driver's machine."
 _STOPPED = "Sent. The query is not running: it applies the command when it starts again."
 
 
 def report_effect(control: Control, command: str, timeout: float) -> None:
     """Print the effect of a command once a batch has applied it; wait at most ``timeout`` seconds."""
-    if control.is_running is None:
-        typer.echo(_ELSEWHERE, err=True)
-        return
-    batch = wait_for(control, command, timeout)
+    batch = control.wait(command, timeout)
     if batch is not None:
         effect = next(effect for effect in batch.commands if effect.id == command)
-        if not effect.known:
-            names = [str(name) for name, _ in batch.slowest]
-            raise errors.unknown_origin(effect.action, effect.origin, names, more=batch.origins - len(names))
         typer.echo(effect_text(effect, batch), err=True)
-    elif control.is_running:
+    elif control.is_running is not False:
         typer.echo(
             f"Sent, but no batch has applied the command within {timeout:g} s. The query applies it in its next batch.",
             err=True,
@@ -41,17 +31,6 @@ def report_effect(control: Control, command: str, timeout: float) -> None:
         raise typer.Exit(FAILED)
     else:
         typer.echo(_STOPPED, err=True)
-
-
-def wait_for(control: Control, command: str, timeout: float) -> BatchMetrics | None:
-    """Return the batch that applied a command; None: the query does not run, or the time is over."""
-    until = time.monotonic() + timeout
-    while True:
-        running = control.is_running  # asked first: a query may apply the command and end
-        batch = control.applied(command)
-        if batch is not None or not running or time.monotonic() >= until:
-            return batch
-        time.sleep(min(_INTERVAL, max(until - time.monotonic(), 0)))
 
 
 def effect_text(effect: CommandEffect, batch: BatchMetrics) -> str:

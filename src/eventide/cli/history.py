@@ -66,7 +66,7 @@ class History:
 
 def beside(checkpoint: str) -> Path | None:
     """Where the history of a checkpoint lies; None for one that is not on this machine."""
-    from eventide.spark.control import on_disk
+    from eventide.spark.addresses import on_disk
 
     local = on_disk(checkpoint)
     return None if local is None else Path(local) / _BESIDE

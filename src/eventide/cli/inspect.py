@@ -45,7 +45,7 @@ def inspect(
     from eventide.cli.jobs import load
     from eventide.cli.sessions import started
     from eventide.errors import cli as errors
-    from eventide.spark.control import on_disk
+    from eventide.spark.addresses import on_disk
     from eventide.spark.inspecting import inspect as look
 
     local = on_disk(checkpoint)

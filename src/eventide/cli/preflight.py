@@ -112,7 +112,7 @@ def _bound(bind: Any) -> None:
 
 
 def _local(address: Address) -> Path | None:
-    from eventide.spark.control import on_disk
+    from eventide.spark.addresses import on_disk
 
     if address.kind not in FILES or any(letter in address.place for letter in _GLOB):
         return None

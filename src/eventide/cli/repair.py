@@ -35,7 +35,7 @@ def repair(
     from eventide.cli.jobs import load
     from eventide.cli.sessions import started
     from eventide.errors import cli as errors
-    from eventide.spark.control import on_disk
+    from eventide.spark.addresses import on_disk
     from eventide.spark.repair import repair as lower
     from eventide.time import instant
 

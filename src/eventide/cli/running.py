@@ -53,14 +53,17 @@ def check(order: Order) -> None:
     """Reject what is known to go wrong, before Spark starts."""
     from eventide.cli.preflight import check_sources
     from eventide.plan.stream_check import check_watermarks
+    from eventide.spark.addresses import on_disk
     from eventide.spark.drained import check_not_drained
+    from eventide.spark.storage import LocalStorage
 
     if not order.sources and order.job.rows is None:
         raise errors.no_rows(order.job.path)
     check_sources(order.job, order.sources)
     if order.job.pipelines:
         check_watermarks(order.job.pipelines[0].plan)
-    check_not_drained(order.checkpoint)
+    if (local := on_disk(order.checkpoint)) is not None:  # elsewhere, run() looks once there is a session
+        check_not_drained(LocalStorage(local), order.checkpoint)
     if order.trace is not None:
         _open_trace(order.trace)
 

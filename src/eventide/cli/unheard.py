@@ -49,6 +49,11 @@ class Printed:
         """Whether the sink needs no other columns than those that a query selects."""
         return getattr(self.sink, "as_selected", False)
 
+    @property
+    def flattens_windows(self) -> bool:
+        """Whether the sink makes columns of the bounds of a window."""
+        return getattr(self.sink, "flattens_windows", False)
+
     def open(self, schema: StructType, about: About) -> None:
         """As the sink does."""
         self.sink.open(schema, about)

@@ -4,6 +4,6 @@ Messages say what is wrong, where, and how to mend it. They are built here, one 
 their tone stays one and the code that raises them stays short: ``raise errors.bad_duration(text)``.
 """
 
-from eventide.errors.kinds import DataError, EventideError, LateRowsWarning, PlanError, Refused
+from eventide.errors.kinds import DataError, DriverLimitWarning, EventideError, LateRowsWarning, PlanError, Refused
 
-__all__ = ["DataError", "EventideError", "LateRowsWarning", "PlanError", "Refused"]
+__all__ = ["DataError", "DriverLimitWarning", "EventideError", "LateRowsWarning", "PlanError", "Refused"]

@@ -101,6 +101,14 @@ def unfinished_aggregate(aggregate: object, method: str) -> PlanError:
     )
 
 
+def only_in_cogroup(aggregate: object) -> PlanError:
+    """An aggregate of several inputs over the rows of one."""
+    return PlanError(
+        f"{aggregate} accumulates the rows of several inputs. Use it in ev.cogroup(…, agg=…); over one input, subclass "
+        "ev.Aggregate."
+    )
+
+
 def undeclared_result(aggregate: object) -> PlanError:
     """A row-wise aggregate must say what type its results have."""
     return PlanError(f"{aggregate} does not say what type its results have. Set dtype = pl.Float64(), for example.")

@@ -206,6 +206,11 @@ def no_trace(path: str, why: str) -> PlanError:
     return PlanError(f"--trace {path!r} cannot be written: {why}. Name a file, such as revenue.jsonl.")
 
 
+def discard_without_export() -> PlanError:
+    """Outputs would be lost."""
+    return PlanError("--discard needs --export DIR: outputs are discarded only after they were written to files.")
+
+
 def no_checkpoint(path: str) -> PlanError:
     """A checkpoint that is not there."""
     return PlanError(
@@ -219,9 +224,9 @@ def needs_value(action: str, what: str, example: str) -> PlanError:
     return PlanError(f"control … {action} needs {what}. Example: eventide control checkpoints/shop {action} {example}")
 
 
-def only_for_skip(action: str) -> PlanError:
+def only_for(action: str, option: str, other: str) -> PlanError:
     """An option that another command has."""
-    return PlanError(f"control … {action}: --up-to is for skip. Leave it out.")
+    return PlanError(f"control … {action}: {option} is for {other}. Leave it out.")
 
 
 def takes_nothing(action: str, value: str) -> PlanError:
@@ -234,7 +239,7 @@ def unknown_origin(action: str, origin: str | None, known: Sequence[str], *, mor
     if origin is None:
         return PlanError(f"control … {action}: this watermark has origins, so name one. {did_you_mean('', known)}")
     if not known:
-        return PlanError(f"control … {action} {origin}: this watermark has no origins. Nothing was changed.")
+        return PlanError(f"control … {action} {origin}: there is nothing of this name. Nothing was changed.")
     others = f" There are {more:,} more." if more > 0 else ""
     return PlanError(f"control … {action} {origin}: there is no such origin. {did_you_mean(origin, known)}{others}")
 

@@ -39,6 +39,7 @@ _CODES: tuple[tuple[str, int, type[EventideError]], ...] = (
     ("refused", 422, PlanError),
     ("failed", 500, EventideError),
 )
+_OF_REQUESTS = ("wrong_token", "wrong_host", "from_a_page", "wrong_content_type", "unknown_call")
 _KINDS = {code: kind for code, _, kind in _CODES}
 
 
@@ -55,7 +56,7 @@ def told(code: object, message: str) -> EventideError:
     """The error that a controller told."""
     if code == "too_large":
         return TooLargeError(message)
-    kind = PlanError if code in ("wrong_token", "unknown_call") else _KINDS.get(str(code), EventideError)
+    kind = PlanError if code in _OF_REQUESTS else _KINDS.get(str(code), EventideError)
     return kind(message)
 
 
@@ -75,7 +76,10 @@ def not_an_answer(url: str, status: int) -> UnreachableError:
 
 def wrong_token() -> PlanError:
     """A request without the right token."""
-    return PlanError("The token is missing or wrong. Set EVENTIDE_TOKEN, or say token=, to that of the controller.")
+    return PlanError(
+        "The token is missing or wrong. Set EVENTIDE_TOKEN, or say token=, to that of the controller; "
+        "clients of the user that runs it find it by themselves."
+    )
 
 
 def too_large(most: int) -> TooLargeError:
@@ -121,12 +125,47 @@ def failed_inside() -> EventideError:
     return EventideError("The controller failed. Its log says why.")
 
 
-def needs_protection(host: str, missing: Iterable[str]) -> PlanError:
-    """An address that others can reach, without what keeps them out."""
+def needs_protection(host: str) -> PlanError:
+    """An address that others can reach, without encryption."""
     return PlanError(
-        f"A controller at {host}, which other machines can reach, needs a token and a certificate. Missing: "
-        f"{', '.join(missing)}. Or use --host 127.0.0.1."
+        f"A controller at {host}, which other machines can reach, needs a certificate: add --certificate and --key, or "
+        "use --host 127.0.0.1."
     )
+
+
+def wrong_host(host: str) -> PlanError:
+    """A request that means another server: perhaps a web page that has changed its address."""
+    return PlanError(f"This controller is not {host!r}. Add --allow-host {host}, if clients call it so.")
+
+
+def from_a_page() -> PlanError:
+    """A request that a browser sends for a web page."""
+    return PlanError("A controller does not answer web pages: a request with Origin or Sec-Fetch-Site is rejected.")
+
+
+def wrong_content_type(given: str, needed: str) -> PlanError:
+    """A content type that any web page may send."""
+    return PlanError(f"The content type is {given!r}, and must be {needed!r}.")
+
+
+def token_readable_by_others(path: object) -> PlanError:
+    """A token that is no secret."""
+    return PlanError(f"Other users can read the token in {path}. Say chmod 600, or delete it.")
+
+
+def no_token_file(path: object, cause: object) -> PlanError:
+    """No place for a token."""
+    return PlanError(f"The token cannot be stored in {path}: {cause}. Set EVENTIDE_TOKEN, or give --token-file.")
+
+
+def not_events(stream: str, cause: object) -> PlanError:
+    """An append that no reader could read."""
+    return PlanError(f"This is no append to {stream!r}: {cause}. Send an Arrow IPC stream of its columns.")
+
+
+def impossible_mark(mark: object) -> PlanError:
+    """A mark that ends before it begins."""
+    return PlanError(f"{mark} is no mark: upper is not below lower, and its clock and its offsets are from 0.")
 
 
 def certificate_without_key() -> PlanError:

@@ -180,6 +180,21 @@ def unknown_input(given: Sequence[str], known: Sequence[str]) -> PlanError:
     return PlanError(f"this pipeline has the inputs {list(known)}, but rows were given for {list(given)}.")
 
 
+def no_such_input(name: str | None, known: Sequence[str]) -> PlanError:
+    """A watermark or an end for an input that the pipeline does not have."""
+    if not known:
+        return PlanError(f"this pipeline has one input, which has no name, so {name!r} cannot be meant. Name no input.")
+    if name is None:
+        return PlanError(f"this pipeline has the inputs {list(known)}. Name the one that is meant.")
+    return PlanError(f"there is no input {name!r}. {did_you_mean(name, known)}")
+
+
+def no_such_key(key: object, known: Sequence[int]) -> PlanError:
+    """A watermark with a key that no input has."""
+    keys = ", ".join(map(str, sorted(set(known))))
+    return PlanError(f"no input of this pipeline has watermark key {shown(key)}. Known keys: {keys}.")
+
+
 def several_inputs(known: Sequence[str]) -> PlanError:
     """Plain rows for a pipeline with several inputs."""
     names = ", ".join(f"{name!r}: …" for name in known)
@@ -202,7 +217,8 @@ def one_input(given: int) -> PlanError:
 def streams_and_tables(names: Sequence[str]) -> PlanError:
     """Some inputs are streaming, others are not."""
     return PlanError(
-        f"of the inputs {list(names)} some are streaming and some are not. Read all of them with readStream, or none."
+        f"of the inputs {list(names)} some are streaming and some are not. Read all of them with readStream, or none; "
+        "or run the pipeline with state='driver', which reads tables beside streams once."
     )
 
 

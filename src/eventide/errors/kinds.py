@@ -42,6 +42,14 @@ class LateRowsWarning(UserWarning):
     """
 
 
+class DriverLimitWarning(UserWarning):
+    """A query outgrows the driver: its state needs most of the memory, or most of the time of long batches.
+
+    >>> import warnings, eventide as ev
+    >>> warnings.filterwarnings("ignore", category=ev.DriverLimitWarning)
+    """
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name, or the list of what exists.
 

@@ -64,6 +64,14 @@ def segment_is_sealed(number: int, known: Sequence[int]) -> PlanError:
     return PlanError(f"Segment {number} is sealed already. Open are: {', '.join(map(str, known))}.")
 
 
+def bounds_crossed(number: int, lower: int, upper: int) -> PlanError:
+    """A mark whose upper time is below its lower one."""
+    return PlanError(
+        f"Mark {number} has the upper time {upper}, which is below its lower time {lower}. No writer can have noted a "
+        "time that is below what all of them have noted."
+    )
+
+
 def not_a_range(low: float, high: float) -> PlanError:
     """A range outside of the key space, or an empty one."""
     return PlanError(f"({low}, {high}) is not a range of keys. It must hold that 0 <= low < high <= 1.")
@@ -301,4 +309,13 @@ def replaced_query(writer: str, stream: str) -> DataError:
     """A query that writes under the id of another one."""
     return DataError(
         f"Another query has written to stream {stream!r} as {writer!r} since. Give each query a writer_id of its own."
+    )
+
+
+def damaged_events(stream: str, segment: int, offset: int, rows: int, cause: str) -> DataError:
+    """Stored bytes that are no events."""
+    behind = f"{{{segment}: {offset + max(rows, 1)}}}"
+    return DataError(
+        f"Stream {stream!r}, segment {segment}, offset {offset}: {rows} events cannot be read: {cause}. "
+        f"Restore the store from a copy, or go on behind them: ReaderGroup.reset with {behind} among its offsets."
     )

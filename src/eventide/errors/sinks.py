@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 
 from eventide.errors.addresses import without_password
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
@@ -76,6 +77,11 @@ def unknown_database(url: str) -> PlanError:
     )
 
 
+def path_of_database(path: PurePath) -> PlanError:
+    """A path where a URL is wanted."""
+    return PlanError(f"sinks.table({str(path)!r}) is a path. Write it as a URL: 'sqlite:///{path.as_posix()}'.")
+
+
 def vanishing_database(url: str) -> PlanError:
     """An SQLite database that no one else can see."""
     return PlanError(
@@ -135,6 +141,21 @@ def name_too_long(name: str, most: int) -> PlanError:
     return PlanError(
         f"sinks.table(): {name!r} is longer than {most} bytes, which PostgreSQL would cut off. Shorten it."
     )
+
+
+def system_column(name: str) -> PlanError:
+    """A column that every table of PostgreSQL has."""
+    return PlanError(f"sinks.table(): {name!r} is a system column of PostgreSQL. Rename this column.")
+
+
+def rows_without_number(names: Sequence[str]) -> PlanError:
+    """SQLite finds the rows of a table by a number that columns hide."""
+    return PlanError(f"sinks.table(): SQLite needs one of the names {', '.join(names)}. Rename one of these columns.")
+
+
+def bad_column_name(ours: str) -> PlanError:
+    """A column name that no table can have."""
+    return PlanError(f"sinks.table(): a column has a name, without a null character, that is not {ours!r}. Rename it.")
 
 
 def no_sql_type(column: str, dtype: str) -> PlanError:

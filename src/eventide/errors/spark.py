@@ -187,14 +187,19 @@ def unknown_placement(state: object) -> PlanError:
     return PlanError(f"run(state={state!r}): state is kept in the 'driver' or on the 'executors'.")
 
 
-def remote_driver_state(checkpoint: str) -> PlanError:
-    """State in the driver is stored on this machine only."""
-    return PlanError(
-        f"run(state='driver'): the checkpoint {checkpoint!r} is not on this machine's disk, where the driver keeps its "
-        "state. Use a local checkpoint, or state='executors'."
-    )
+def only_in_driver(option: str) -> PlanError:
+    """An option of commit records without commit records."""
+    return PlanError(f"run({option}=) is for commit records, which only state='driver' has. Leave it out.")
 
 
 def not_a_size(name: str, value: str) -> PlanError:
     """A size that cannot be read."""
     return PlanError(f"run({name}={value!r}) is not a size. Write '2g', '512m', or a number of bytes.")
+
+
+def ignored_command(action: str, name: str | None) -> str:
+    """The warning of a command that names an origin, an input or a watermark key that the query does not have."""
+    return (
+        f"The command {action} {name} was ignored: the query knows no such origin, input or watermark key. "
+        "The metrics of its batches show the names."
+    )

@@ -293,5 +293,5 @@ def not_plain_inside() -> PlanError:
     """A subquery whose result is computed, below another pipeline."""
     return PlanError(
         "This query aggregates the result of another, which passes on what it computed with its progress. So the inner "
-        "SELECT may name keys, window_start, window_end and aggregates, each under its own name; compute outside."
+        "SELECT may name keys, window_start, window_end and aggregates, without HAVING or WHERE; compute outside."
     )

@@ -51,3 +51,15 @@ def not_repeated_value(text: str) -> PlanError:
 def not_a_condition(text: str) -> PlanError:
     """WHERE or HAVING of something that is neither true nor false."""
     return PlanError(f"{text} is neither true nor false. Compare it with something: {text} > 0, {text} IS NOT NULL.")
+
+
+def chained_comparison(text: str) -> PlanError:
+    """Two comparisons in a row, which databases group differently."""
+    return PlanError(
+        f"{text}: databases order comparisons without brackets differently. Write (a = b) = c, or a = (b = c)."
+    )
+
+
+def wrong_escape(sign: str) -> PlanError:
+    """An escape before a character that needs none."""
+    return PlanError(f"{sign!r} escapes %, _ and itself only. Leave it out before other characters, or write it twice.")

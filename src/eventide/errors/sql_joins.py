@@ -113,3 +113,11 @@ def key_of_preceding(column: str) -> PlanError:
     return PlanError(
         f"OVER (ORDER BY {column} …): the range goes by the event time of the stream, which is another column."
     )
+
+
+def no_windows() -> PlanError:
+    """Joined rows that are grouped without windows."""
+    return PlanError(
+        "The rows of this join have no windows to group by. Give them windows: "
+        "FROM TUMBLE((SELECT … FROM a JOIN b ON …), DESCRIPTOR(ts), INTERVAL '1' MINUTE) GROUP BY …."
+    )

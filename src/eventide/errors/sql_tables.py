@@ -39,14 +39,6 @@ def no_tables(names: Sequence[str]) -> PlanError:
     )
 
 
-def scan_is_fixed(name: str) -> PlanError:
-    """A fused scan with a filter or computed columns."""
-    return PlanError(
-        f"{name}= is a scan, which reads files past Spark, and this query filters or computes its rows. "
-        "Give it as spark.readStream.schema(…).parquet(path)."
-    )
-
-
 def key_hidden(name: str) -> PlanError:
     """A sink that knows rows by a key which the query calls otherwise."""
     return PlanError(

@@ -27,6 +27,14 @@ def not_for_standalone(operator: str, window: str, instead: str) -> PlanError:
     return PlanError(f"{operator}: the window '{window}' does not fit. Use {instead}.")
 
 
+def windows_by_offset(operator: str, column: str) -> PlanError:
+    """Row windows that are cut by a column of offsets."""
+    return PlanError(
+        f"{operator}: windows by offset (offset={column!r}) need a pipeline, because offsets belong to an origin. "
+        "Leave offset= of the window out: rows are then counted as they arrive."
+    )
+
+
 def no_key(operator: str) -> PlanError:
     """Sessions without a session key."""
     return PlanError(f"{operator} needs key=…, the column or columns that say whose session a message belongs to.")

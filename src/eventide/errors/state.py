@@ -28,12 +28,14 @@ def cut_off(expected: int, found: int) -> DataError:
     return DataError(f"The saved state is damaged: it should have {expected} bytes and has {found}.")
 
 
-def plan_changed(changed: Sequence[str], *, where: str = "saved state") -> PlanError:
-    """The state belongs to another plan, with what has changed."""
+def plan_changed(changed: Sequence[str], *, where: str = "saved state", delivered: int | None = None) -> PlanError:
+    """The state belongs to another plan, with what has changed. ``delivered`` is a batch that was still pending."""
     lines = "".join(f"\n  {line}" for line in changed)
+    pending = "" if delivered is None else f"\nThe outputs of batch {delivered}, which were pending, were delivered."
     return PlanError(
         f"The {where} belongs to another pipeline:{lines}\n"
         "Its state cannot be used with the new one. Run the old pipeline and drain it, or use a new checkpoint."
+        f"{pending}"
     )
 
 
@@ -120,15 +122,85 @@ def another_ledger() -> DataError:
     )
 
 
+_PLACES = {"driver": "in the driver", "executors": "on the executors"}
+
+
 def placement_changed(checkpoint: str, before: str, now: str) -> PlanError:
     """The state of a checkpoint is elsewhere."""
+    buckets = " --buckets N" if now == "executors" else ""
     return PlanError(
-        f"The state of the checkpoint {checkpoint!r} is in the driver, and the query starts with state={now!r}. "
-        "Start it with state='driver', or use a new checkpoint."
-        if before == "driver"
-        else f"The state of the checkpoint {checkpoint!r} is on the executors, and the query starts with "
-        f"state={now!r}. Start it with state='executors', or use a new checkpoint."
+        f"The state of the checkpoint {checkpoint!r} is {_PLACES[before]}, and the query starts with state={now!r}. "
+        f"Start it with state={before!r}, or move the state: eventide move {checkpoint} --to {now}{buckets}"
     )
+
+
+def move_buckets(to: str) -> PlanError:
+    """A move with a number of buckets that does not fit its target."""
+    if to == "executors":
+        return PlanError("A move to the executors needs the number of buckets, such as one for each core: --buckets 8")
+    return PlanError("State in the driver has no buckets. Leave out --buckets.")
+
+
+def already_there(checkpoint: str, to: str) -> PlanError:
+    """A move to where the state is."""
+    return PlanError(f"The state of the checkpoint {checkpoint!r} is {_PLACES[to]} already. Nothing was changed.")
+
+
+def move_running(checkpoint: str) -> PlanError:
+    """A move of a query that is running."""
+    return PlanError(f"A query is running on the checkpoint {checkpoint!r}. Stop it, then move its state.")
+
+
+def remote_move(checkpoint: str) -> PlanError:
+    """A move of a checkpoint that is on another file system."""
+    return PlanError(
+        f"The checkpoint {checkpoint!r} is not on this machine's disk. State is moved only within a checkpoint on disk."
+    )
+
+
+def pending_batch(checkpoint: str, batch: int) -> PlanError:
+    """A move while outputs of a batch may not have reached the sinks."""
+    return PlanError(
+        f"Batch {batch} of the checkpoint {checkpoint!r} is pending: its outputs are recorded, and the sinks have not "
+        "confirmed them. Start the query once more with its old placement, which delivers them; then move its state. "
+        f"To see them: eventide outputs {checkpoint}"
+    )
+
+
+def remote_outputs(checkpoint: str) -> PlanError:
+    """Pending outputs of a checkpoint that is on another file system."""
+    return PlanError(f"The checkpoint {checkpoint!r} is not on this machine's disk. Copy it to a disk first.")
+
+
+def no_records(checkpoint: str) -> PlanError:
+    """Pending outputs of a query without commit records."""
+    return PlanError(
+        f"The checkpoint {checkpoint!r} has no commit records: it is not that of a query with state='driver'. "
+        "With state on the executors, Spark computes a batch again that its sinks have not confirmed."
+    )
+
+
+def outputs_of_running(checkpoint: str) -> PlanError:
+    """Outputs are discarded while they may be delivered."""
+    return PlanError(f"A query is running on the checkpoint {checkpoint!r}. Stop it, then discard its outputs.")
+
+
+def export_exists(path: str) -> PlanError:
+    """An export would replace a file."""
+    return PlanError(f"The file {path!r} exists. Name another directory with --export.")
+
+
+def move_not_verified(checkpoint: str) -> DataError:
+    """The state that was written is not the one that was to be written."""
+    return DataError(
+        f"The moved state of the checkpoint {checkpoint!r} differs from the old one when it is read back. "
+        "Nothing was changed: the old state is still in use."
+    )
+
+
+def unknown_offset_log(name: str, version: str) -> DataError:
+    """An offset log in another format of Spark."""
+    return DataError(f"The offset log {name} has format {version!r}; state is moved with format 'v1' only.")
 
 
 def damaged_record(name: str, what: str) -> DataError:

@@ -32,6 +32,28 @@ def not_a_row(value: object) -> PlanError:
     )
 
 
+def schema_of_inputs(names: Iterable[str], known: Iterable[str]) -> PlanError:
+    """The schema of a pipeline with several inputs is one for each."""
+    form = ", ".join(f"{name!r}: {{…}}" for name in known)
+    return PlanError(
+        f"TestStream(schema=…): this pipeline has several inputs. Write schema={{{form}}}, not {list(names)}."
+    )
+
+
+def rows_without_input(known: Iterable[str]) -> PlanError:
+    """Rows that name no input, where there are several."""
+    form = ", ".join(f"{name}=[{{…}}]" for name in known)
+    return PlanError(f".add(): this pipeline has several inputs. Name the input of the rows: .add({form}).")
+
+
+def unknown_input(names: Iterable[str], known: Iterable[str]) -> PlanError:
+    """Rows for an input that the pipeline does not have."""
+    name, known = next(name for name in names if name not in known), list(known)
+    if not known:
+        return PlanError(f".add({name}=…): this pipeline has one input. Add its rows as dicts: .add({{…}}, {{…}}).")
+    return PlanError(f".add({name}=…): there is no such input. {did_you_mean(name, known)}")
+
+
 def frame_among_rows() -> PlanError:
     """A frame and something else in one bundle."""
     return PlanError(".add(): a bundle is either one frame or dicts. Concatenate frames first, or add them one by one.")

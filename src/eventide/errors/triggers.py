@@ -44,3 +44,10 @@ def no_accumulation(trigger: str) -> PlanError:
         "Add .accumulating() (each pane repeats the whole), .discarding() (only what is new) or .retracting() "
         "(as accumulating, and the last pane is taken back first)."
     )
+
+
+def offset_unaligned() -> PlanError:
+    """An offset of periods that begin with a row."""
+    return PlanError(
+        "every(offset=…): the offset moves the full periods of the clock. Add aligned=True, or leave the offset out."
+    )

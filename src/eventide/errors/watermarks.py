@@ -135,7 +135,15 @@ def last_chunk_twice(origin: str, sequence: int, one: int, other: int) -> DataEr
     """Two chunks of one sequence both say that they are the last."""
     return DataError(
         f"Sequence {sequence} of {origin} has two last chunks, {one} and {other}. Only one chunk of a "
-        "sequence may be flagged as the last; mend the producer that numbers the chunks."
+        "sequence may be flagged as the last; fix the producer that numbers the chunks."
+    )
+
+
+def chunk_beyond_last(origin: str, sequence: int, chunk: int, last: int) -> DataError:
+    """A sequence has a chunk after the one that is flagged as its last."""
+    return DataError(
+        f"Sequence {sequence} of {origin} has chunk {chunk}, although chunk {last} is flagged as its last. Flag the "
+        "chunk with the highest number as the last; fix the producer that numbers the chunks."
     )
 
 

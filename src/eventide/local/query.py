@@ -18,12 +18,12 @@ from eventide.errors import plan as errors
 from eventide.operators.binding import loaded, operator_of
 from eventide.operators.bundle import Bundle, Counts, Output
 from eventide.operators.late_warning import LateWarning
-from eventide.operators.operator import StreamOperator, drained
+from eventide.operators.operator import StreamOperator, drained, ended, noted
 from eventide.operators.saving import State
 from eventide.operators.watermark_reset import bounds_in, reset_problem, reset_watermark
 from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.time import MAX, MIN, instant
-from eventide.watermarks import AnyTracker, Metrics, Note, Watermark
+from eventide.watermarks import AnyTracker, Metrics, Note
 
 Frame: TypeAlias = pl.DataFrame | pa.Table | pa.RecordBatch
 Rows: TypeAlias = "Frame | Iterable[Frame] | LocalResult"
@@ -34,11 +34,21 @@ _LAST = 2**62  # of the clock, as of event time
 
 @dataclass
 class LocalResult:
-    """All that a run gave. Iterate over ``steps`` for what each bundle gave."""
+    """All that a run gave. Iterate over ``steps`` for what each bundle gave.
+
+    ``operators`` are the results of all pipelines of a chain, the first one first. Each has its late rows, dead letters
+    and metrics.
+    """
 
     steps: list[Output] = field(default_factory=list)
     clock: list[int] = field(default_factory=list)
     tracker: AnyTracker | None = None
+    _chain: Sequence[LocalResult] = field(default=(), repr=False, compare=False)
+
+    @property
+    def operators(self) -> Sequence[LocalResult]:
+        """The result of each pipeline of a chain; of one pipeline, only this one."""
+        return self._chain or (self,)
 
     @property
     def panes(self) -> pl.DataFrame:
@@ -99,14 +109,29 @@ class LocalQuery:
         *,
         now: int | str | datetime | None = None,
         watermark: int | str | datetime | None = None,
+        key: int | str | None = None,
         polled: bool = True,
     ) -> Output:
         """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` comes from outside.
 
-        With several inputs, ``rows`` has the frame of each under its name; one that is left out has no rows.
+        With several inputs, ``rows`` has the frame of each under its name; one that is left out has no rows. ``key``
+        says what the watermark is for: an input by its name, or a watermark key (default: the key that time goes by).
+
+        >>> import eventide as ev, polars as pl
+        >>> clicks = ev.stream(time="t", key="id", watermark=ev.ascending())
+        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> frame = pl.DataFrame({"t": [90_000_000], "id": [1]})
+        >>> query.push({"web": frame, "shop": frame.clear()}, now=0).watermark == ev.time.MIN
+        True
+        >>> query.push(now=1, watermark=60_000_000, key="shop").watermark
+        60000000
         """
-        notes = [] if watermark is None else [Watermark(self.watermark_key, _instant(watermark))]
+        notes = [] if watermark is None else [noted(self._pipeline.plan, key, _instant(watermark))]
         return self._push(rows, now, notes, polled)
+
+    def follow(self, before: Output, *, now: int | str | datetime | None = None, polled: bool = True) -> Output:
+        """Process the panes that the pipeline before has emitted in a bundle, with what it promises of them."""
+        return self._push(before.panes, now, before.notes_for(self.watermark_key), polled)
 
     def _push(
         self,
@@ -138,9 +163,26 @@ class LocalQuery:
 
     def drain(self, *, now: int | str | datetime | None = None) -> Output:
         """End the stream: every open window fires and closes."""
-        if now is None and self._state is not None and self._state.now > MIN:
-            now = self._state.now
-        return self._push(None, now, drained(self._pipeline.plan), polled=True)
+        return self._push(None, self._same_clock(now), drained(self._pipeline.plan), polled=True)
+
+    def _same_clock(self, now: int | str | datetime | None) -> int | str | datetime | None:
+        """The clock of the last bundle, unless one is given."""
+        return self._state.now if now is None and self._state is not None and self._state.now > MIN else now
+
+    def end(self, input: str | None = None, *, now: int | str | datetime | None = None) -> Output:
+        """End an input, by its name among several: nobody waits for it, and a row that follows on it is an error.
+
+        The end of the last input ends the stream, as ``drain`` does.
+
+        >>> import eventide as ev, polars as pl
+        >>> clicks = ev.stream(time="t", key="id", watermark=ev.ascending())
+        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> frame = pl.DataFrame({"t": [90_000_000], "id": [1]})
+        >>> step = query.push({"web": frame, "shop": frame.clear()}, now=0)
+        >>> query.end("shop").watermark
+        90000000
+        """
+        return self._push(None, self._same_clock(now), [ended(self._pipeline.plan, input)], polled=True)
 
     def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
         """Do not wait any longer for sequence numbers that are missing (all, or those up to ``up_to``) of an origin.
@@ -150,7 +192,10 @@ class LocalQuery:
         return self._tell(lambda tracker: tracker.skip(origin, up_to=up_to))
 
     def retire(self, origin: str | None) -> bool:
-        """Do not wait any longer for an origin that will not come back. False: it is not known."""
+        """Do not wait any longer for an origin that will not come back, or for an input, by the name that metrics show.
+
+        False: it is not known, or is not waited for.
+        """
         return self._tell(lambda tracker: tracker.retire(origin))
 
     def lower_watermark(self, to: int | str | datetime) -> None:
@@ -254,9 +299,10 @@ def run_local(pipeline: Pipeline, rows: Rows | Mapping[str, Rows], *, clock: Clo
     if isinstance(rows, LocalResult):  # a chained pipeline: the panes, with what the one before promises of them
         query = LocalQuery(over_panes(pipeline))
         for at, step in zip(rows.clock, rows.steps, strict=True):
-            query.push(step.panes, now=at, watermark=step.promise_of(query.watermark_key))
+            query.follow(step, now=at)
         if drain and rows.steps and rows.steps[-1].promise < MAX:
             query.drain()
+        query.result._chain = (*rows.operators, query.result)
         return query.result
     query = LocalQuery(pipeline)
     bundles = _bundles(rows) if isinstance(rows, Mapping) else _frames(rows)
@@ -301,8 +347,8 @@ def _bundles(rows: Mapping[str, Any]) -> Iterator[dict[str, pl.DataFrame]]:
     inputs = {name: list(_frames(frames)) for name, frames in rows.items()}
     if len({len(frames) for frames in inputs.values()}) > 1:
         raise join_errors.unequal_lengths([len(frames) for frames in inputs.values()])
-    for i in range(max((len(frames) for frames in inputs.values()), default=0)):
-        yield {name: frames[i] for name, frames in inputs.items()}
+    for frames in zip(*inputs.values(), strict=True):
+        yield dict(zip(inputs, frames, strict=True))
 
 
 def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:

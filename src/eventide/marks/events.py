@@ -15,6 +15,7 @@ from eventide.errors import marks as errors
 from eventide.marks.fractions import column_of
 from eventide.marks.segments import Segments
 from eventide.marks.stores.store import Part
+from eventide.state.compact import compact_table
 from eventide.state.hashing import hashed
 
 PLACES = ("_segment", "_offset", "_mark")
@@ -67,6 +68,7 @@ def table_of(rows: Rows, schema: pa.Schema) -> pa.Table:
 
 def encode(table: pa.Table) -> bytes:
     """Events as an Arrow IPC stream."""
+    table = compact_table(table)
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema, options=_WRITE) as writer:
         writer.write_table(table)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eventide.marks.events import decode_all
+from eventide.marks.stored_events import stored_events
 from eventide.marks.streams import Stream
 
 
@@ -47,5 +47,5 @@ class Held:
         blobs = stream.store.read(stream.name, self.segment, self.position, rows=rows)
         if not blobs:
             return None
-        table = decode_all([blob.body for blob in blobs])
+        table = stored_events(stream.name, self.segment, blobs)
         return table.slice(self.position - blobs[0].offset)

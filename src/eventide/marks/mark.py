@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from eventide.errors import marks as errors
 from eventide.marks.segments import Position
 
 
@@ -92,3 +93,7 @@ class Mark:
     cut: Position
     at: int
     """When it was made, on the clock of the store."""
+
+    def __post_init__(self) -> None:
+        if self.upper < self.lower:
+            raise errors.bounds_crossed(self.number, self.lower, self.upper)

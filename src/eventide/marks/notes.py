@@ -28,7 +28,7 @@ def advanced(
         if note.time < before.time:
             raise errors.time_goes_back(stream, note.writer, before.time, note.time)
         for number in note.position:
-            if position[number] < before.position.get(number, 0):
+            if number in before.position and position[number] < before.position[number]:
                 was, said = before.position[number], note.position[number]
                 raise errors.position_goes_back(stream, note.writer, number, was, said)
         position = _furthest(before.position, position)

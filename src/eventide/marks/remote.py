@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
-from eventide.marks.controller.client import Client
+from eventide.marks.controller.client import Client, is_loopback
+from eventide.marks.controller.token_file import own_token
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
 from eventide.marks.stores.store import Blob, Config, Lease, Part, Seat, StreamInfo, Transaction
@@ -19,10 +21,13 @@ from eventide.marks.stores.store import Blob, Config, Lease, Part, Seat, StreamI
 def remote_store(url: str, *, token: str | None = None) -> RemoteStore:
     """The store behind the controller at an address.
 
-    Without ``token`` it is that of ``EVENTIDE_TOKEN``, if there is one; ``EVENTIDE_CA`` names a file with the
-    certificates to trust.
+    Without ``token`` it is that of ``EVENTIDE_TOKEN``, or on this machine the one of this user, if there is one;
+    ``EVENTIDE_CA`` names a file with the certificates to trust.
     """
-    return RemoteStore(url, token=token or os.environ.get("EVENTIDE_TOKEN"), ca=os.environ.get("EVENTIDE_CA"))
+    token = token or os.environ.get("EVENTIDE_TOKEN")
+    if token is None and is_loopback(urlsplit(url).hostname or ""):
+        token = own_token()
+    return RemoteStore(url, token=token, ca=os.environ.get("EVENTIDE_CA"))
 
 
 class RemoteStore:

@@ -10,7 +10,7 @@ import polars as pl
 
 from eventide.operators.outcome import Stamped
 from eventide.time import MIN
-from eventide.watermarks import Note
+from eventide.watermarks import Note, Watermark
 
 S = TypeVar("S")
 
@@ -90,6 +90,11 @@ class Output:
     def promise_of(self, key: int) -> int:
         """What is promised to one that goes by a watermark key. One that is not sent on stands still."""
         return self.promises.get(key, MIN) if self.promises else self.promise
+
+    def notes_for(self, key: int) -> list[Watermark]:
+        """The watermarks for one that follows and goes by a watermark key: of that key, and those it may forward."""
+        others = [Watermark(other, time) for other, time in self.promises.items() if other != key]
+        return [Watermark(key, self.promise_of(key)), *others]
 
 
 @dataclass(frozen=True)

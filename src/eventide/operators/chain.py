@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide.operators.bundle import Output, Stamp
+from eventide.operators.deadlines import clock_lags
 from eventide.operators.operator import StreamOperator
 from eventide.operators.saving import State
-from eventide.time import MIN
-from eventide.watermarks import Note, Watermark
+from eventide.time import MIN, earliest
+from eventide.watermarks import Note
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,34 @@ class Chain:
             if outputs:
                 panes = _as_rows(outputs[-1].panes, operator)
                 stamps = [operator.stamp(panes, now, state.watermark)]
-                key = operator.plan.watermark.options.watermark_key
-                notes = [Watermark(key, outputs[-1].promise_of(key))]
+                notes = outputs[-1].notes_for(operator.plan.watermark.options.watermark_key)
             elif not stamps:
                 stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
             step = operator.absorb(state, stamps, now, notes=notes)
             new_states.append(step.state)
             outputs.append(step.output)
         return ChainStep(tuple(new_states), tuple(outputs))
+
+    def next_deadline(self, states: Sequence[State]) -> int | None:
+        """The earliest batch time at which something can happen without rows; MIN: a first batch starts the clocks."""
+        lags: frozenset[int] = frozenset()
+        times = []
+        for operator, state in zip(self.operators, states, strict=True):
+            times.append(operator.next_deadline(state, lags))
+            lags = operator.lags(lags)
+        return earliest(times)
+
+    def moves_with_clock(self, *, followed: bool = False) -> bool:
+        """Whether a watermark follows the clock and every move of it matters, so that there is always a next deadline.
+
+        ``followed``: something outside goes by the output watermark.
+        """
+        lags: frozenset[int] = frozenset()
+        for operator in self.operators:
+            if operator.hears_time and lags | clock_lags(operator.plan):
+                return True
+            lags = operator.lags(lags)
+        return followed and bool(lags)
 
 
 def _as_rows(panes: pl.DataFrame, operator: StreamOperator) -> pl.DataFrame:

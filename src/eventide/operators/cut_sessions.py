@@ -161,8 +161,26 @@ class CutSessions:
         added = pl.when(pl.col(INDEX).is_null()).then(c.ROWS).otherwise("__fresh").alias(c.ADDED)
         now = now.with_columns(added).drop("__fresh")
         replaced = old.join(now.select(self._identity), how="anti", **same)  # type: ignore[arg-type]
+        now = self._with_deadlines(now, replaced)
         unchanged = idle.drop(HASH, DUE, CLOCK).with_columns(pl.lit(0, pl.Int64).alias(c.ADDED))
         return pl.concat([now, unchanged.select(now.columns)]), replaced
+
+    def _with_deadlines(self, now: pl.DataFrame, replaced: pl.DataFrame) -> pl.DataFrame:
+        """Pieces that did not exist, with the earliest deadlines of those that they overlap and replace.
+
+        Without them each row that extends a session would start its timers again, and none would ever be due.
+        """
+        timers = [column.name for column in self._firing.trigger_columns if column.due]
+        fresh = now.filter(pl.col(INDEX).is_null()).select(self._identity)
+        if not timers or not replaced.height or not fresh.height:
+            return now
+        old = replaced.select(*self._key, pl.col(c.START).alias(_FROM), pl.col(c.END).alias(_TO), *timers)
+        both = fresh.join(old, on=self._key, nulls_equal=True) if self._key else fresh.join(old, how="cross")
+        both = both.filter(pl.col(_FROM) < pl.col(c.END), pl.col(c.START) < pl.col(_TO))
+        earliest = both.group_by(self._identity).agg(pl.col(timers).min().name.prefix(_PIECE))
+        now = now.join(earliest, on=self._identity, how="left", nulls_equal=True)
+        inherited = [pl.coalesce(pl.col(f"{_PIECE}{name}"), pl.col(name)).alias(name) for name in timers]
+        return now.with_columns(inherited).drop(f"{_PIECE}{name}" for name in timers)
 
     def _lasting(self, atoms: pl.DataFrame, moment: Moment) -> pl.DataFrame:
         """What stays of the atoms: their content while the piece lives, then their interval while that does."""

@@ -58,6 +58,13 @@ class FireOnce:
         """The cells that rest in state."""
         return [run.cells for run in store.runs]
 
+    def next_end(self, store: Cells, watermark: int) -> int | None:
+        """The first end of a window that the watermark has not reached. The cost follows the slices, not the cells."""
+        slices = store.slices(MAX)
+        ends = windows_of(self._kind, pl.Series(slices))[c.END] if len(slices) else None
+        end = None if ends is None else ends.filter(ends > watermark).min()
+        return None if end is None else int(end)  # type: ignore[arg-type]
+
     def tables(self, store: Cells) -> tuple[dict[str, Any], int]:
         """The cells; no clock is needed."""
         return {"cells": store}, MIN
@@ -73,11 +80,12 @@ class FireOnce:
             return store, []
         windows = windows_of(self._kind, pl.Series(slices))
         # A late row's slice can also belong to windows that fired before.
-        due = windows.filter((pl.col(c.END) <= moment.watermark) & (pl.col(c.END) > moment.was))
+        complete = self._plan.lifetime.complete(pl.col(c.END), moment.watermark)
+        due = windows.filter(complete & ~self._plan.lifetime.complete(pl.col(c.END), moment.was))
         if due.is_empty():
             return store, []
         panes = self._merged(store.read(np.unique(due[c.SLICE].to_numpy())), due)
-        needed = windows.filter(pl.col(c.END) > moment.watermark)[c.SLICE].to_numpy()
+        needed = windows.filter(~complete)[c.SLICE].to_numpy()
         return store.drop(np.setdiff1d(slices, needed)), [self._told(panes)]
 
     def _merged(self, parts: list[pl.DataFrame], windows: pl.DataFrame) -> pl.DataFrame:

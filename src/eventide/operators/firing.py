@@ -82,7 +82,14 @@ class Firing:
         self._fires = (self._trigger.fires() & ~pl.col(FINISHED) & _NEWS).alias(_FIRES)
         new = pl.col(INDEX).is_null()
         self._begun = [
-            *(pl.when(new).then(column.start).otherwise(column.name).alias(column.name) for column in self._columns),
+            # A new pane may have a deadline already: that of the pieces of a session that it replaces.
+            *(
+                pl.when(new & pl.col(column.name).is_null())
+                .then(column.start)
+                .otherwise(column.name)
+                .alias(column.name)
+                for column in self._columns
+            ),
             pl.col(PENDING).fill_null(0),
             pl.col(INDEX).fill_null(0),
             pl.col(NONSPECULATIVE).fill_null(0),
@@ -146,7 +153,7 @@ class Firing:
         """Whether windows are complete, were so before, and have expired, on whatever axis they lie."""
         end, life = pl.col(c.END), self._lifetime
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
-            complete = (end <= pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
+            complete = life.complete(end, pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
             return panes, complete, pl.lit(False), complete
         if moment.reach is not None:
             panes, was, now = moment.reach.beside(panes), pl.col(c.WAS), pl.col(c.REACHED)

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from eventide.aggregates.merge_inputs import SIDE
 from eventide.errors import joins as errors
 from eventide.errors import watermarks as watermark_errors
 from eventide.operators import columns as c
 from eventide.operators.admission import Admitted, admit, dead_letters
-from eventide.plan.combining import SIDE
 from eventide.watermarks import AnyTracker, Strategy, Tracker, Trackers
 
 Schema = Mapping[str, pl.DataType]

@@ -20,6 +20,7 @@ from eventide.errors import plan as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
+from eventide.operators.deadlines import clock_lags, deadline
 from eventide.operators.inputs import Sided, advanced, blank_letter, fresh_tracker, restored_tracker
 from eventide.operators.meeting import Matcher, Meetings, in_order
 from eventide.operators.messages import MET, NUMBERS, Messages
@@ -35,6 +36,7 @@ from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Note, Trackers
+from eventide.windows.lifetime import is_late
 
 Store = tuple[PaneTable, PaneTable]  # the rows that are kept of each side
 Places = Mapping[int, Positions]  # of rows in a table, by the number of their run
@@ -48,6 +50,7 @@ class IntervalJoin(Saved):
     """A join bound to the columns of its sides."""
 
     judges_when_stamping = False
+    hears_time = False
 
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
@@ -64,7 +67,8 @@ class IntervalJoin(Saved):
         self._matcher = Matcher(plan, self._sides)
         reads = [self.reads(edge) for edge in range(len(self.schemas))]
         tables = _Tables(self._sides)
-        self._saving = Saving(fingerprint(plan), self.schemas, reads, partial(restored_tracker, plan), tables)
+        tracker = partial(restored_tracker, plan)
+        self._saving = Saving(fingerprint(plan), self.schemas, reads, tracker, tables, plan.key)
         none = pl.DataFrame(
             schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -137,6 +141,18 @@ class IntervalJoin(Saved):
         aside = self._late(late, was, now), self._dead(stamps, was, now)
         return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
 
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows."""
+        lags = lags | clock_lags(self.plan)
+        reached = _reached(state.tracker)
+        tables = zip(self._sides, state.store, strict=True) if lags else ()
+        return deadline(state, lags, dues=[table.next_due(reached[side.kept.by]) for side, table in tables])
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """Joined rows are promised as far behind the clock as rows of a side wait for partners."""
+        lengths = [0, *(side.kept.length for side in self._sides if side.kept.length is not None)]
+        return frozenset(lag + length for lag in before | clock_lags(self.plan) for length in lengths)
+
     def scan(self, state: State) -> list[pl.DataFrame]:
         """The rows that are kept, of the left side and of the right."""
         frames = [table.scan() for table in state.store]
@@ -165,7 +181,7 @@ class IntervalJoin(Saved):
         """The rows of one side, and those of them that are late."""
         parts = [stamp.stamped.rows for stamp in stamps if stamp.edge == edge and stamp.stamped.rows.height]
         rows = pl.concat(parts) if parts else self._sides[edge].nothing
-        late = rows[c.TIME] < was
+        late = is_late(rows[c.TIME], was)
         return (rows.filter(~late), rows.filter(late)) if late.any() else (rows, rows.clear())
 
     def _met(
@@ -257,7 +273,10 @@ class IntervalJoin(Saved):
     def _watermark(self, reached: Sequence[int]) -> int:
         """What the left side has reached, and the right with it where their times mean the same."""
         left, right = (one.watermark.options.watermark_key for one in self.plan.edges)
-        return min(reached) if left == right else reached[LEFT]
+        if left == right:
+            return min(reached)
+        # The end of the left side alone does not end the stream; its time stays where it was.
+        return reached[LEFT] if reached[LEFT] < MAX or reached[RIGHT] == MAX else MIN
 
     def _promises(self, reached: Sequence[int]) -> dict[int, int]:
         """For each watermark key: no row will follow whose time, on a side with this key, is earlier."""

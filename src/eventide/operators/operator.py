@@ -11,10 +11,12 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from eventide.errors import joins as errors
 from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.saving import State
 from eventide.state.paging import Ledger, Pages
-from eventide.watermarks import Note, Watermark
+from eventide.time import MAX
+from eventide.watermarks import InputEnd, InputWatermark, Note, Watermark
 
 
 class StreamOperator(Protocol):
@@ -73,6 +75,23 @@ class StreamOperator(Protocol):
         """A bundle's stamps, in order."""
         ...
 
+    @property
+    def hears_time(self) -> bool:
+        """Whether every move of a watermark matters to it, not only one that reaches a time it waits for."""
+        ...
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows; None: nothing can.
+
+        MIN: the first batch starts the clocks. ``lags`` are the distances at which the operator before this one lets
+        its promises follow the clock.
+        """
+        ...
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """The distances at which the operator's own promises follow the clock."""
+        ...
+
     def save(self, state: State) -> bytes:
         """The state as bytes."""
         ...
@@ -98,9 +117,27 @@ class StreamOperator(Protocol):
         ...
 
 
+def noted(plan: Any, to: int | str | None, time: int) -> Note:
+    """A watermark from outside: for a watermark key, for an input by its name, or (None) for what time goes by."""
+    if isinstance(to, str):
+        if to not in (names := [one.name for one in plan.inputs]):
+            raise errors.no_such_input(to, names)
+        return InputWatermark(to, time)
+    key = plan.watermark.options.watermark_key
+    if to not in (None, *(keys := [one.watermark.options.watermark_key for one in plan.edges])):
+        raise errors.no_such_key(to, keys)
+    return Watermark(key if to is None else to, time)
+
+
+def ended(plan: Any, name: str | None) -> Note:
+    """The end of an input: of the only one, or of one of several by its name."""
+    names = [one.name for one in plan.inputs]
+    if name not in (names or [None]):
+        raise errors.no_such_input(name, names)
+    return Watermark(plan.watermark.options.watermark_key, MAX) if name is None else InputEnd(name)
+
+
 def drained(plan: Any) -> list[Watermark]:
     """The watermarks that end the streams of all inputs."""
-    from eventide.time import MAX
-
     keys = dict.fromkeys(one.watermark.options.watermark_key for one in plan.edges)
     return [Watermark(key, MAX) for key in keys]

@@ -20,6 +20,7 @@ from eventide.errors import plan as plan_errors
 from eventide.errors import processing as errors
 from eventide.operators import columns as c
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
+from eventide.operators.deadlines import CLOCK_STEP, clock_lags, deadline
 from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
@@ -41,15 +42,20 @@ from eventide.state.panes import EMPTY, PaneTable
 from eventide.state.small import SmallForm
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import AnyTracker, Note, Trackers, Watermark
+from eventide.windows.lifetime import is_late
 
 
 @dataclass(frozen=True)
 class Store:
-    """What a processor leaves behind: the state and the timers of keys, and the watermarks that it has sent on."""
+    """What a processor leaves behind: the state and the timers of keys, and the watermarks that it has sent on.
+
+    ``passing`` are watermarks with keys that no input has: they come from before in a chain, and are forwarded.
+    """
 
     keyed: PaneTable = EMPTY
     timers: PaneTable = EMPTY
     sent: tuple[tuple[int, int], ...] = ()
+    passing: tuple[tuple[int, int], ...] = ()
 
 
 class Processing(Saved):
@@ -66,7 +72,8 @@ class Processing(Saved):
         kept = _Kept(self._keys)
         # The rows themselves are not stored, so state depends on the types of keys only.
         columns = [set(stream.key) for stream in plan.edges]
-        self._saving = Saving(fingerprint(plan), self.schemas, columns, partial(restored_tracker, plan), kept)
+        tracker = partial(restored_tracker, plan)
+        self._saving = Saving(fingerprint(plan), self.schemas, columns, tracker, kept, plan.key)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -126,13 +133,36 @@ class Processing(Saved):
         rows = [self._rows_of(edge, stamps) for edge in range(len(self.schemas))]
         late = self._none.select(self._own)
         if self.plan.late == "divert":
-            late = pl.concat([frame.filter(pl.col(c.TIME) < was) for frame in rows])
-            rows = [frame.filter(pl.col(c.TIME) >= was) for frame in rows]
+            late = pl.concat([frame.filter(is_late(pl.col(c.TIME), was)) for frame in rows])
+            rows = [frame.filter(~is_late(pl.col(c.TIME), was)) for frame in rows]
         context = self._context(state, tracker, watermark, now)
-        sent = self._run(context, state, tracker, rows, was)
-        store = Store(context.state.kept(), context.timers.kept(), tuple(sorted(sent.items())))
+        passing = self._passing(state.store, notes)
+        sent = self._run(context, state, tracker, rows, was, passing)
+        keyed, timers = context.state.kept(), context.timers.kept()
+        store = Store(keyed, timers, tuple(sorted(sent.items())), tuple(sorted(passing.items())))
         after = State(tracker, watermark, now, store)
         return Step(after, self._output(after, stamps, context, rows, late, was))
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows.
+
+        A processor that is told of watermarks may do anything when one moves. One that follows the clock moves in
+        steps for it.
+        """
+        lags, timers = lags | clock_lags(self.plan), state.store.timers
+        step = state.now + CLOCK_STEP if lags and self.hears_time and state.now > MIN else None
+        dues = [timers.next_due(state.watermark)] if lags else []
+        return deadline(state, lags, clocks=[step, timers.next_clock(state.now)], dues=dues)
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """Where the processor decides what to send on, each step of the clock brings a batch."""
+        return frozenset() if self.hears_time else before | clock_lags(self.plan)
+
+    @property
+    def hears_time(self) -> bool:
+        """Whether the processor is told of watermarks: it may do anything when one moves."""
+        kind = type(self.plan.processor)
+        return (kind.on_watermark, kind.on_edge_watermark) != (Processor.on_watermark, Processor.on_edge_watermark)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """The state and the timers of keys, for inspection."""
@@ -164,8 +194,23 @@ class Processing(Saved):
             watermarks={one.name: time for one, time in zip(edges, _times(tracker), strict=True)},
         )
 
+    def _passing(self, store: Store, notes: Sequence[Note]) -> dict[int, int]:
+        """How far watermarks have come whose keys no input of this operator has."""
+        own = {one.watermark.options.watermark_key for one in self.plan.edges}
+        passing = dict(store.passing)
+        for note in notes:
+            if isinstance(note, Watermark) and note.key not in own and note.time > MIN:
+                passing[note.key] = max(note.time, passing.get(note.key, MIN))
+        return passing
+
     def _run(
-        self, context: Context, state: State, tracker: AnyTracker, rows: Sequence[pl.DataFrame], was: int
+        self,
+        context: Context,
+        state: State,
+        tracker: AnyTracker,
+        rows: Sequence[pl.DataFrame],
+        was: int,
+        passing: Mapping[int, int],
     ) -> dict[int, int]:
         """Tell the processor; gives the watermarks that it has sent on."""
         edges = self.plan.edges
@@ -180,9 +225,14 @@ class Processing(Saved):
             after = _reached(tracker, key)
             if after > _reached(state.tracker, key):
                 running.watermark(Watermark(key, after))
+        passed_before = dict(state.store.passing)
+        for key, after in passing.items():
+            if after > passed_before.get(key, MIN):
+                running.watermark(Watermark(key, after))
         running.timers()
         if context.watermark == MAX:  # nothing can follow, whatever the processor holds back or delays
-            return dict.fromkeys([*(one.watermark.options.watermark_key for one in edges), *running.sent], MAX)
+            ended = [*(one.watermark.options.watermark_key for one in edges), *running.sent]
+            return running.sent | {key: MAX for key in ended if passing.get(key, MAX) == MAX}
         return running.sent
 
     def _given(self, edge: int, rows: pl.DataFrame, was: int) -> pl.DataFrame:
@@ -193,7 +243,7 @@ class Processing(Saved):
             own = [pl.col(self.plan.edges[edge].name).struct.unnest()]
             own += [pl.col(name) for name in self.plan.key if name not in self.schemas[edge]]
         time = pl.col(c.TIME)
-        return rows.select(*own, time.cast(INSTANT).alias(Processor.TIME), (time < was).alias(Processor.LATE))
+        return rows.select(*own, time.cast(INSTANT).alias(Processor.TIME), is_late(time, was).alias(Processor.LATE))
 
     def _check_keys(self) -> None:
         """A processor finds the key of any input under one name."""
@@ -223,7 +273,7 @@ class Processing(Saved):
         dead = [letters for stamp in stamps for letters in stamp.dead] + rejected
         letters = pl.concat([self._none, *(d.select(*self._own, c.REASON, c.DETAIL) for d in dead)])
         failed = sum(frame.height for frame in rejected)
-        behind = sum(int((frame[c.TIME] < was).sum()) for frame in rows)
+        behind = sum(int(is_late(frame[c.TIME], was).sum()) for frame in rows)
         sent = dict(state.store.sent)
         emitted = pl.concat([pl.DataFrame(schema=dict(plan.output)), *context.emitted])
         return Output(
@@ -238,7 +288,7 @@ class Processing(Saved):
                 late=late.height,
                 dead=dict(letters[c.REASON].value_counts().sort(c.REASON).iter_rows()),
                 panes={rows_out.ON_TIME: emitted.height} if emitted.height else {},
-                refined=behind - sum(int((frame[c.TIME] < was).sum()) for frame in rejected),
+                refined=behind - sum(int(is_late(frame[c.TIME], was).sum()) for frame in rejected),
             ),
             open_panes=state.store.keyed.height + state.store.timers.height,
             promises=sent,
@@ -257,11 +307,14 @@ class _Kept:
 
     def tables(self, store: Store) -> tuple[dict[str, Any], int]:
         """The tables; the clock is that of the bundle."""
-        return {"state": store.keyed, "timers": store.timers, "sent": {"marks": [list(m) for m in store.sent]}}, MIN
+        marks = {"marks": [list(mark) for mark in store.sent], "passing": [list(mark) for mark in store.passing]}
+        return {"state": store.keyed, "timers": store.timers, "sent": marks}, MIN
 
     def store(self, tables: Mapping[str, Any], clock: int) -> Store:
         """The store of these tables."""
-        return Store(tables["state"], tables["timers"], tuple((key, time) for key, time in tables["sent"]["marks"]))
+        marks = tables["sent"]
+        sent, passing = (tuple((key, time) for key, time in marks.get(name, ())) for name in ("marks", "passing"))
+        return Store(tables["state"], tables["timers"], sent, passing)
 
 
 def _times(tracker: AnyTracker) -> tuple[int, ...]:

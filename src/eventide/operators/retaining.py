@@ -18,7 +18,6 @@ from eventide.operators import columns as c
 from eventide.operators.firing import EVICTED, Firing, Moment
 from eventide.operators.slicing import windows_of
 from eventide.plan.plan import Plan
-from eventide.plan.retention import LONGEST
 from eventide.state.keys import join_on_key
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable, Positions, hashes
 from eventide.state.sizes import sizes
@@ -84,7 +83,7 @@ class Retaining:
         return found
 
     def _outlived(self, moment: Moment) -> pl.Expr:
-        if self._longest is None or moment.stands < MIN + LONGEST:
+        if self._longest is None or moment.stands == MIN:
             return pl.lit(False)
         return pl.col(c.HELD) <= moment.stands - self._longest
 

@@ -13,9 +13,11 @@ import polars as pl
 
 from eventide.errors import state as errors
 from eventide.state import snapshot
+from eventide.state.blocks import read_blocks, write_blocks
 from eventide.state.paging import Form, Ledger, Page, Pages, Sizes, Writer
 from eventide.watermarks import AnyTracker
 
+_TRACKER = "tracker"  # beside the tables of a ledger: what of the watermark's state lies in pages
 WITH_CALLS = "with calls"  # the kind of a state whose rows are asked about before they reach the operator
 
 
@@ -51,7 +53,8 @@ class Saving:
     """Saves the states of one operator.
 
     ``facts`` and ``columns`` are what the states depend on: the parts of the plan in words, and for each input the
-    names of the columns that the plan reads. Other columns of ``schemas`` may differ between two starts.
+    names of the columns that the plan reads. Other columns of ``schemas`` may differ between two starts. ``key`` names
+    the columns by which a state can be divided; without any it cannot.
     """
 
     def __init__(
@@ -61,12 +64,14 @@ class Saving:
         columns: Sequence[AbstractSet[str]],
         tracker: Callable[[dict[str, Any]], AnyTracker],
         inner: Kept,
+        key: Sequence[str] = (),
     ) -> None:
         self._facts = dict(facts)
         empty = [pl.DataFrame(schema=schema) for schema in schemas]
         self._rows = empty[0] if len(empty) == 1 else empty
         self._tracker = tracker
         self._inner = inner
+        self._key = list(key)
         self._plan = self._facts | _column_types(schemas, columns)
         words = json.dumps(self._plan, sort_keys=True).encode()
         self._print = hashlib.blake2b(words, digest_size=16).hexdigest()
@@ -93,15 +98,17 @@ class Saving:
         """Put what is new since ``ledger``, drop what is gone."""
         ledger = ledger or Ledger()
         writer = Writer(pages, ledger.next)
-        plan = ledger.plan or writer.put({"plan": self._plan, "rows": self._rows})
+        plan = ledger.plan or writer.put({"plan": self._plan, "rows": self._rows, "key": self._key})
         tables, clock = self._inner.tables(state.store)
         heads, known = {}, {}
         with ledger.open(pages):
             for name, form in self._inner.forms.items():
                 heads[name], known[name] = form.write(tables[name], ledger.tables.get(name), writer, ledger.shelf)
+        told = _told(state, clock)
+        told["tracker"], known[_TRACKER] = write_blocks(told["tracker"], ledger.tables.get(_TRACKER), writer)
         writer.finish()
         content = {"kind": "head", "plan": [self._print, *vars(plan).values()], "next": writer.next}
-        head = snapshot.dump(content | _told(state, clock) | {"store": heads}, compression="lz4")
+        head = snapshot.dump(content | told | {"store": heads}, compression="lz4")
         return head, Ledger(writer.next, plan, known, writer.written + len(head), ledger.shelf)
 
     def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
@@ -115,16 +122,18 @@ class Saving:
             if written != self._print:
                 check(ledger.shelf.fetch(Page(*page))["plan"], self._plan)
             heads, shelf = content["store"], ledger.shelf
+            content["tracker"], tracker = read_blocks(content["tracker"], shelf)
             if near is None:
                 found = {name: form.read(heads[name], shelf) for name, form in self._inner.forms.items()}
             else:
-                tables, known = self._inner.tables(near[0].store)[0], near[1].tables
+                tables, before = self._inner.tables(near[0].store)[0], near[1].tables
                 found = {
-                    name: form.catch_up(tables[name], known[name], heads[name], shelf)
+                    name: form.catch_up(tables[name], before[name], heads[name], shelf)
                     for name, form in self._inner.forms.items()
                 }
         state = self._state(content, {name: table for name, (table, _) in found.items()})
-        return state, Ledger(ledger.next, ledger.plan, {name: known for name, (_, known) in found.items()}, 0, shelf)
+        known = {name: known for name, (_, known) in found.items()} | {_TRACKER: tracker}
+        return state, Ledger(ledger.next, ledger.plan, known, 0, shelf)
 
     def let_go(self, state: State, ledger: Ledger, keep: int) -> State:
         """The state with at most about ``keep`` bytes in memory of what can be fetched again."""
@@ -140,8 +149,9 @@ class Saving:
         ledger = ledger or Ledger()
         tables, _ = self._inner.tables(state.store)
         parts = [form.sizes(tables[name], ledger.tables.get(name)) for name, form in self._inner.forms.items()]
-        plan = Sizes() if ledger.plan is None else Sizes(pages=1, bytes=ledger.plan.size)
-        return vars(sum(parts, plan)) | {"written": ledger.written}
+        pages = [*(ledger.tables[_TRACKER].all() if _TRACKER in ledger.tables else ()), *filter(None, [ledger.plan])]
+        others = Sizes(pages=len(pages), bytes=sum(page.size for page in pages))
+        return vars(sum(parts, others)) | {"written": ledger.written}
 
     def _state(self, content: dict[str, Any], tables: Mapping[str, Any]) -> State:
         tracker = self._tracker(content["tracker"])

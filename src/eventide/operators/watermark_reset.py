@@ -21,6 +21,7 @@ from eventide.watermarks import Watermark
 from eventide.watermarks.rules import ClockLag, Noted
 from eventide.windows import WindowKind
 from eventide.windows.kind import END, SLICE, START
+from eventide.windows.lifetime import is_complete
 
 _BOUNDS = pl.Schema({"start": pl.Int64, "end": pl.Int64})
 
@@ -95,7 +96,7 @@ def closed_windows(kind: Any, *, after: int, until: int, started_by: int, limit:
         windows = kind.windows_of(slices).filter(pl.col(END) > at).sort(END, START)
         if windows.is_empty():
             break
-        closed = windows.filter((pl.col(END) > after) & (pl.col(END) <= until))
+        closed = windows.filter(~is_complete(pl.col(END), after) & is_complete(pl.col(END), until))
         found |= dict.fromkeys(closed.select(START, END).rows())
         at = windows[END][0]
     return sorted(found, key=lambda bounds: (bounds[1], bounds[0]))[:limit]

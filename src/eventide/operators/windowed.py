@@ -8,7 +8,7 @@ triggers are evaluated once. The same operator runs in every host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from eventide.operators import columns as c
 from eventide.operators.admission import check_gap, check_offset, check_window, dead_letters, read_time
 from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
 from eventide.operators.cut_sessions import CutSessions
+from eventide.operators.deadlines import CLOCK_STEP, clock_lags, deadline, next_clock
 from eventide.operators.fire_often import FireOften
 from eventide.operators.fire_once import FireOnce
 from eventide.operators.firing import Moment
@@ -40,9 +41,10 @@ from eventide.operators.saving import Saving, State
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.plan import IngestionTime, OneInput, Plan
 from eventide.state.keys import as_grouped
-from eventide.time import MAX, MIN, format_instant
+from eventide.time import MAX, MIN, earliest, format_instant
 from eventide.watermarks import Note
 from eventide.windows import Inherit, Sessions
+from eventide.windows.lifetime import is_late
 
 _BEYOND = "out_of_retention", "its window is full, or was closed to make room"
 _OUTLIVED = "out_of_retention", "its window was kept for as long as .retain(time=…) says"
@@ -60,12 +62,14 @@ class WindowedAggregate(Saved):
         self.schemas = self._inputs.schemas
         self.schema = schema = self._inputs.schema
         self._floats = [name for name in plan.key if schema[name].is_float()]
+        self._reached: dict[str, pl.Expr] = {}
         self.bound = self._bind()
         self.results = tuple(plan.aggregates)
         self._inner = self._make_inner()
         facts = self._facts() | {f"stored {name}": str(dtype) for name, dtype in self.bound.schema.items()}
         columns = [self.reads(edge) for edge in range(len(self.schemas))]
-        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner)
+        key = () if plan.counts_all_keys else plan.key
+        self._saving = Saving(facts, self.schemas, columns, partial(restored_tracker, plan), self._inner, key)
         self._none = pl.DataFrame(
             schema=self.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
         )
@@ -160,6 +164,31 @@ class WindowedAggregate(Saved):
         state = State(tracker, watermark, now, outcome.store, position)
         return Step(state, self._output(state, stamps, dead, outcome, was, behind))
 
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """The earliest batch time at which something can happen without rows."""
+        tables = self._inner.tables(state.store)[0].values()
+        lags = self.lags(lags)
+        dues = [self._next_due(state, tables)] if lags else []
+        return deadline(state, lags, clocks=[next_clock(tables, state)], dues=dues)
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """Panes that hold the promise back end by a deadline, so it follows the clock as the watermark does."""
+        return before | clock_lags(self.plan)
+
+    @property
+    def hears_time(self) -> bool:
+        """Whether windows that are counted in rows are closed by their age."""
+        retention = self.plan.retention
+        return self._by_row and retention is not None and retention.time is not None
+
+    def _next_due(self, state: State, tables: Iterable[Any]) -> int | None:
+        """The first event time at which a window is due; windows counted in rows do not end by time."""
+        if self._by_row:
+            return state.watermark + CLOCK_STEP if self.hears_time and self._inner.open(state.store) else None
+        if isinstance(self._inner, FireOnce):
+            return self._inner.next_end(state.store, state.watermark)
+        return earliest(table.next_due(state.watermark) for table in tables)
+
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in state, for inspection."""
         return self._inner.scan(state.store)
@@ -195,11 +224,27 @@ class WindowedAggregate(Saved):
         if isinstance(plan.window, Inherit) and "diff" in self.schema:
             diff, schema[c.DIFF] = c.DIFF, pl.Int64()
             hidden["__net"] = Net()
+        schema |= self._reach_into_sides(schema)
         if plan.window.axis == "rows":
             hidden[c.HELD] = Held("latest")
         elif plan.output_time != "end":
             hidden[c.HELD] = Held(plan.output_time)
         return bind({**plan.aggregates, **hidden}, schema, time=c.TIME, diff=diff)
+
+    def _reach_into_sides(self, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """Columns of inputs that aggregates over all of them read, as ``input.column``."""
+        if self.plan.sides is None or not self.plan.sides.merged:
+            return {}
+        dotted = {
+            f"{one.name}.{name}": (pl.col(one.name).struct.field(name), dtype)
+            for one, own in zip(self.plan.edges, self.schemas, strict=True)
+            for name, dtype in own.items()
+        }
+        types = {name: dtype for name, (_, dtype) in dotted.items()}
+        columnar = {name: one for name, one in self.plan.aggregates.items() if not one.python}
+        reads = bind(columnar, {**schema, **types}, time=c.TIME).reads if columnar else frozenset()
+        self._reached = {name: reach for name, (reach, _) in dotted.items() if name in reads}
+        return {name: types[name] for name in self._reached}
 
     def _make_inner(self) -> Inner:
         plan = self.plan
@@ -215,7 +260,9 @@ class WindowedAggregate(Saved):
         return FireOften(plan, plan.window, self.bound, self.results)
 
     def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Keys as Spark groups them."""
+        """Keys as Spark groups them, and beside them what aggregates read of their input."""
+        if self._reached:
+            rows = rows.with_columns(reach.alias(name) for name, reach in self._reached.items())
         return as_grouped(rows, self._floats) if self._floats else rows
 
     def _placed(self, rows: pl.DataFrame, was: int) -> pl.DataFrame:
@@ -223,11 +270,11 @@ class WindowedAggregate(Saved):
         rows = rows.with_columns(pl.col(c.TIME).alias(c.AT))
         if c.HELD not in self.bound.columns:
             return rows
-        return rows.with_columns(pl.when(pl.col(c.TIME) >= was).then(pl.col(c.TIME)).alias(c.HOLD))
+        return rows.with_columns(pl.when(~is_late(pl.col(c.TIME), was)).then(pl.col(c.TIME)).alias(c.HOLD))
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, was: int) -> tuple[Stamped, int]:
         """Rows as cells on the axis of time, and how many of them are behind the watermark."""
-        behind = int((rows[c.TIME] < was).sum()) if earliest is not None and earliest < was else 0
+        behind = int(is_late(rows[c.TIME], was).sum()) if earliest is not None and earliest < was else 0
         return self._inner.stamp(self._placed(rows, was), earliest, was), behind
 
     def _by_offset(self, rows: pl.DataFrame, moment: Moment) -> tuple[Stamped, int]:
@@ -300,7 +347,7 @@ class WindowedAggregate(Saved):
     def _refined(self, behind: int, outcome: Outcome[Any], was: int) -> int:
         if self._by_row and self.plan.offset is None:
             return 0
-        late = pl.col(c.TIME) < was if self.plan.offset is None else pl.col(c.AT) < pl.col(c.WAS)
+        late = is_late(pl.col(c.TIME), was) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.WAS))
         elsewhere = (outcome.late, outcome.outside, outcome.failed, outcome.beyond)
         return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 

@@ -97,6 +97,19 @@ class WithCalls:
         behind = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
         return self.inner.absorb(state, behind, now, notes=notes, polled=polled)
 
+    @property
+    def hears_time(self) -> bool:
+        """Whether every move of a watermark matters to it."""
+        return self.inner.hears_time
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """That of the operator behind the calls: these are made while rows are stamped."""
+        return self.inner.next_deadline(state, lags)
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """The distances at which the operator's own promises follow the clock."""
+        return self.inner.lags(before)
+
     def save(self, state: State) -> bytes:
         """The state as bytes, with the columns of the rows as they come."""
         rows = [pl.DataFrame(schema=schema) for schema in self.schemas]

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
 
-from eventide.aggregates import collect
+from eventide.aggregates import Aggregate, collect
+from eventide.aggregates.merge_inputs import SIDE
 from eventide.errors import joins as errors
 from eventide.errors import plan as plan_errors
 from eventide.errors import watermarks as watermark_errors
@@ -18,8 +19,6 @@ from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import How, Input, Mode, Sides, Window
 from eventide.triggers import Trigger
 from eventide.windows import Inherit, Sessions, WindowKind
-
-SIDE = "side"  # the column that says which input a late row or a dead letter came on
 
 On = str | Sequence[str] | Mapping[str, str]
 
@@ -56,8 +55,12 @@ def cogroup(
     trigger: Trigger | None = None,
     lateness: str | timedelta | None = None,
     mode: Mode | None = None,
+    agg: Mapping[str, Aggregate] | None = None,
 ) -> Pipeline:
     """The rows of each stream that have the same key and window, as lists under the streams' names.
+
+    With ``agg`` they are not collected: partial results are merged as rows come. Aggregates read the columns of an
+    input as ``input.column``; an ``ev.MergeAggregate`` takes the rows of all inputs one by one.
 
     >>> import eventide as ev, polars as pl
     >>> orders, visits = (ev.stream(time="t", key="user") for _ in range(2))
@@ -65,9 +68,13 @@ def cogroup(
     >>> rows = {name: pl.DataFrame({"t": [1], "user": ["eva"]}) for name in ("orders", "visits")}
     >>> both.local(rows).panes.select("user", pl.col("orders", "visits").list.len()).row(0)
     ('eva', 1, 1)
+    >>> spans = {"first": ev.min("orders.t"), "last": ev.max("visits.t")}
+    >>> both = ev.cogroup({"orders": orders, "visits": visits}, window=ev.tumbling("1 minute"), agg=spans)
+    >>> both.local(rows).panes.select("user", "first", "last").row(0)
+    ('eva', 1, 1)
     """
     inputs = keyed("cogroup", streams, on)
-    return _brought_together("cogroup", inputs, Sides(), window, trigger, lateness, mode)
+    return _brought_together("cogroup", inputs, Sides(merged=agg is not None), window, trigger, lateness, mode, agg)
 
 
 def window_join(
@@ -110,6 +117,7 @@ def _brought_together(
     trigger: Trigger | None,
     lateness: str | timedelta | None,
     mode: Mode | None,
+    agg: Mapping[str, Aggregate] | None = None,
 ) -> Pipeline:
     if not inputs[0].key:
         raise errors.no_key(what)
@@ -141,7 +149,8 @@ def _brought_together(
     stream = stream if trigger is None else stream.trigger(trigger)
     stream = stream if lateness is None else stream.lateness(lateness)
     stream = stream if mode is None else stream._accumulate(mode, fire_only_updated=False)
-    plan = stream.agg(**{one.name: collect(one.name) for one in inputs}).plan
+    results = {one.name: collect(one.name) for one in inputs} if agg is None else dict(agg)
+    plan = stream.agg(**results).plan
     return Pipeline(replace(plan, inputs=inputs, sides=sides))
 
 

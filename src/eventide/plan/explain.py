@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eventide.plan.explain_join import join_facts
@@ -26,7 +26,11 @@ _LAYOUTS = {
 
 def explain(plan: Plan | JoinPlan | ProcessPlan) -> str:
     """Aligned lines, one fact each."""
-    told = facts(plan)
+    return aligned(facts(plan))
+
+
+def aligned(told: Sequence[tuple[str, str]]) -> str:
+    """Names and lines below each other. Without a name, a line belongs to the one above."""
     width = max(len(name) for name, _ in told)
     return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in told) + "\n"
 
@@ -48,16 +52,26 @@ def _facts(plan: Plan | ProcessPlan) -> list[tuple[str, str]]:
 
 def _windowed(plan: Plan) -> list[tuple[str, str]]:
     return [
+        *_dropped_keys(plan),
         ("windows", plan.window.describe()),
         ("trigger", plan.trigger.describe()),
         ("lateness", _lateness(plan)),
         *([] if plan.retention is None else [("retention", plan.retention.describe())]),
         ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
-        *(_aggregates(plan) if plan.sides is None else [("gives", plan.sides.describe())]),
+        *([] if plan.sides is None else [("gives", plan.sides.describe())]),
+        *(_aggregates(plan) if plan.sides is None or plan.sides.merged else []),
         ("state", _LAYOUTS[plan.layout] + ("; rows come to it one by one" if plan.ships_rows else "")),
         *losses(_losses(plan)),
     ]
+
+
+def _dropped_keys(plan: Plan) -> list[tuple[str, str]]:
+    """What becomes of other watermark keys, where a plan has one that was chosen."""
+    own = plan.watermark.options.watermark_key
+    if not own and all(one.watermark.options.watermark_key == own for one in plan.edges):
+        return []
+    return [("keys", f"time goes by watermark key {own}; watermarks of other keys end at the windows")]
 
 
 def _calls(plan: Any) -> list[tuple[str, str]]:

@@ -33,9 +33,12 @@ class Sides:
 
     how: How | None = None
     suffix: str = "_right"
+    merged: bool = False  # aggregates over the rows of all inputs, instead of lists
 
     def describe(self) -> str:
         """One line for ``explain()``."""
+        if self.merged:
+            return "merged: aggregates over the rows of all inputs"
         return "groups: the rows of each input" if self.how is None else f"pairs: {self.how} join of a window's rows"
 
 

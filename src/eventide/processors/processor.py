@@ -65,7 +65,10 @@ class Processor:
         return ()
 
     def on_watermark(self, watermark: Watermark) -> Sequence[Watermark]:
-        """All inputs have come this far. Gives the watermarks to send on: by default this one; ``()`` holds it."""
+        """All inputs have come this far. Gives the watermarks to send on: by default this one; ``()`` holds it.
+
+        ``watermark.key`` says of which time. In a chain, watermarks of keys that no input has come here as well.
+        """
         return (watermark,)
 
     def on_timer(self, rows: pl.DataFrame) -> None:

@@ -17,12 +17,13 @@ class SinkBatch:
     """A batch for a sink.
 
     State in the driver produces Arrow, state on the executors produces DataFrames. A sink asks for what it can write
-    best, and pays for a conversion only if it asks for the other.
+    best, and pays for a conversion only if it asks for the other. ``has_rows``: it is known that there are some.
     """
 
-    def __init__(self, rows: pa.Table | DataFrame, spark: SparkSession) -> None:
+    def __init__(self, rows: pa.Table | DataFrame, spark: SparkSession, *, has_rows: bool = False) -> None:
         self._rows = rows
-        self._spark = spark
+        self.spark = spark
+        self._has_rows = has_rows
 
     @property
     def is_local(self) -> bool:
@@ -53,12 +54,12 @@ class SinkBatch:
     def dataframe(self) -> DataFrame:
         """The rows as a DataFrame."""
         if isinstance(self._rows, pa.Table):
-            return self._spark.createDataFrame(self._rows, schema=self.schema)
+            return self.spark.createDataFrame(self._rows, schema=self.schema)
         return self._rows
 
     def with_dataframe(self, rows: DataFrame) -> SinkBatch:
         """Return a batch of other rows in the same session."""
-        return SinkBatch(rows, self._spark)
+        return SinkBatch(rows, self.spark)
 
     def with_nulls(self, columns: Mapping[str, str]) -> SinkBatch:
         """Return the rows with nulls in those of ``columns`` (name and Spark type) that they lack."""
@@ -66,25 +67,31 @@ class SinkBatch:
         if not missing:
             return self
         if isinstance(self._rows, pa.Table):
-            return SinkBatch(_with_null_columns(self._rows, missing), self._spark)
+            return SinkBatch(_with_null_columns(self._rows, missing), self.spark)
         from pyspark.sql import functions as F  # noqa: N812
 
         nulls = [F.lit(None).cast(dtype).alias(name) for name, dtype in missing.items()]
-        return SinkBatch(self._rows.select("*", *nulls), self._spark)
+        return SinkBatch(self._rows.select("*", *nulls), self.spark, has_rows=self._has_rows)
 
     def select(self, *columns: str) -> SinkBatch:
         """Return some of the columns."""
         rows = self._rows.select(list(columns)) if isinstance(self._rows, pa.Table) else self._rows.select(*columns)
-        return SinkBatch(rows, self._spark)
+        return SinkBatch(rows, self.spark, has_rows=self._has_rows)
 
     def head(self, count: int) -> SinkBatch:
         """Return the first rows."""
         rows = self._rows.slice(0, count) if isinstance(self._rows, pa.Table) else self._rows.limit(count)
-        return SinkBatch(rows, self._spark)
+        return SinkBatch(rows, self.spark)
 
     def is_empty(self) -> bool:
-        """Return whether there are no rows."""
-        return not self._rows.num_rows if isinstance(self._rows, pa.Table) else self._rows.isEmpty()
+        """Return whether there are no rows.
+
+        Rows of a DataFrame are counted where it is not known: to look for one of them would end Python workers in the
+        middle of their task, and new ones would have to start.
+        """
+        if isinstance(self._rows, pa.Table):
+            return not self._rows.num_rows
+        return not self._has_rows and not self._rows.count()
 
 
 def with_null_fields(schema: StructType, columns: Mapping[str, str]) -> StructType:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import uuid
 from pathlib import Path
@@ -25,14 +24,3 @@ def write_parquet(rows: pa.Table, folder: Path, compression: str) -> None:
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def local_path(address: str) -> str | None:
-    """Return the path of an address on this machine; None for an address elsewhere.
-
-    >>> local_path("file:///data/panes"), local_path("/data/panes"), local_path("s3a://shop/panes")
-    ('/data/panes', '/data/panes', None)
-    """
-    if address.startswith("file:"):
-        return "/" + address.removeprefix("file:").lstrip("/")
-    return None if re.match(r"[A-Za-z][\w+.-]*:/", address) else address

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.errors import sinks as errors
 from eventide.sinks.flat import JSON, flat, flat_fields
-from eventide.sinks.parquet import local_path, write_parquet
+from eventide.sinks.parquet import write_parquet
 from eventide.sinks.sink import About, Output, Sink
+from eventide.spark.addresses import local_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from eventide.sinks.batch import SinkBatch
@@ -74,6 +75,11 @@ class FilesSink:
     def __repr__(self) -> str:
         return _call("files", self.path, {"format": self.format} | self.options)
 
+    @property
+    def flattens_windows(self) -> bool:
+        """Whether the bounds of a window become columns."""
+        return self.format.lower() in _FLAT
+
     def open(self, schema: StructType, about: About) -> None:
         """Refuse a second output, and rows that have a ``batch`` already."""
         if self._output not in (None, about.output):
@@ -88,7 +94,7 @@ class FilesSink:
         place = f"{self.path.rstrip('/')}/batch={batch_id}"
         if batch.is_local and batch.is_empty():
             return
-        if batch.is_local and (folder := self._folder(place)) is not None:
+        if batch.is_local and (folder := self._folder(place, batch.spark)) is not None:
             write_parquet(batch.arrow, folder, self.options.get("compression", "snappy"))
         elif not batch.is_empty():
             rows = _fitting(batch.dataframe, self.format, about)
@@ -97,11 +103,10 @@ class FilesSink:
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _folder(self, place: str) -> Path | None:
+    def _folder(self, place: str, spark: SparkSession) -> Path | None:
         """The local directory of a batch that Arrow can write as Spark would; None: Spark writes it."""
-        path = local_path(place)
         known = self.format == "parquet" and set(self.options) <= {"compression"}
-        return Path(path) if path is not None and known else None
+        return local_path(place, spark) if known else None
 
 
 @dataclass
@@ -115,6 +120,11 @@ class FormatSink:
     def __repr__(self) -> str:
         hidden = {name: "…" if "password" in name.lower() else value for name, value in self.options.items()}
         return _call("spark_format", self.name, {"mode": self.mode} | hidden)
+
+    @property
+    def flattens_windows(self) -> bool:
+        """Whether the bounds of a window become columns."""
+        return self.name.lower() in _FLAT
 
     def open(self, schema: StructType, about: About) -> None:
         """The writer itself looks at its options, with the first batch."""

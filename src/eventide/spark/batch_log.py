@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eventide.spark.control import on_disk
+from eventide.spark.addresses import on_disk
+from eventide.spark.control import FOLDER
 from eventide.spark.source_files import files_by_source
-from eventide.spark.storage import Storage
+from eventide.spark.storage import Storage, read_text
 
 _BYTES_PER_MESSAGE = 200  # of Kafka, in memory; a guess that errs on the large side
 
@@ -40,9 +41,11 @@ class BatchLog:
     def size(self) -> int | None:
         """About how many bytes the batch reads, or None if a source does not tell.
 
-        File sources log their files, Kafka its offsets. A source without new data adds nothing.
+        File sources log their files, Kafka its offsets. A source without new data adds nothing, and neither do files of
+        the control directory: they only start batches.
         """
-        sizes = [self.size_of(path) for paths in self._files.values() for path in paths]
+        paths = [path for paths in self._files.values() for path in paths if f"/{FOLDER}/" not in path]
+        sizes = [self.size_of(path) for path in paths]
         total = None if None in sizes else sum(size or 0 for size in sizes)
         before = self._offsets(self.batch - 1)
         for number, offset in enumerate(self._offsets(self.batch)):
@@ -62,10 +65,7 @@ class BatchLog:
         return [json.loads(line) if line.startswith("{") else None if line == "-" else line for line in lines]
 
     def _read(self, name: str) -> str | None:
-        try:
-            return self._storage.read(name).decode()
-        except FileNotFoundError:
-            return None
+        return read_text(self._storage, name)
 
 
 def _is_file_offset(offset: Any) -> bool:

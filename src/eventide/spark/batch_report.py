@@ -30,6 +30,8 @@ def batch_line(metrics: BatchMetrics) -> str:
         parts.append(f"idle {idle_text(metrics)}")
     if metrics.gaps:
         parts.append(f"{counted(metrics.gaps, 'gap')} in sequences")
+    if metrics.renumbered_origins:
+        parts.append(f"numbering restarted by {', '.join(map(str, metrics.renumbered_origins))}")
     return " | ".join(parts)
 
 

@@ -9,6 +9,10 @@ from typing import Any
 
 from eventide.operators.saving import State
 from eventide.spark import page
+from eventide.watermarks import Trackers
+
+_NAMED = {"note": "to", "end": "input"}
+"""Where commands have the name of what they are about; others have it under ``origin``."""
 
 
 @dataclass(frozen=True)
@@ -16,9 +20,9 @@ class CommandEffect:
     """A command that a batch applied."""
 
     id: str
-    action: str  # drain, skip, retire or note
-    origin: str | None = None
-    known: bool = True  # whether the origin that the command names exists
+    action: str  # drain, end, skip, retire or note
+    origin: str | None = None  # or the input, or the watermark key, that the command names
+    known: bool = True  # whether it exists; otherwise the command changed nothing
 
 
 def command_effects(pages: Iterable[Any], before: State) -> list[CommandEffect]:
@@ -32,9 +36,21 @@ def command_effects(pages: Iterable[Any], before: State) -> list[CommandEffect]:
 
 def command_effect(command: dict[str, Any], before: State) -> CommandEffect:
     """Return the effect of one command on a state."""
-    origin = command.get("origin")
-    known = command["do"] not in ("retire", "skip") or before.tracker.knows(origin)
-    return CommandEffect(command["id"], command["do"], origin, known)
+    named = command.get(_NAMED.get(command["do"], "origin"))
+    return CommandEffect(command["id"], command["do"], None if named is None else str(named), is_known(command, before))
+
+
+def is_known(command: dict[str, Any], state: State) -> bool:
+    """Return whether the origin, the input or the watermark key exists that a command names."""
+    tracker = state.tracker
+    match command["do"]:
+        case "retire" | "skip":
+            return tracker.knows(command.get("origin"))
+        case "note":
+            return tracker.takes(command.get("to"))
+        case "end":
+            return command.get("input") in (tracker.names if isinstance(tracker, Trackers) else (None,))
+    return True
 
 
 def effects_from(plain: Iterable[dict[str, Any]]) -> tuple[CommandEffect, ...]:

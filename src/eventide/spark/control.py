@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 import uuid
-from collections.abc import Iterable
-from functools import lru_cache
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eventide.errors import cli as cli_errors
+from eventide.errors import spark as errors
 from eventide.spark import page
+from eventide.spark.addresses import local_path
+from eventide.spark.checkpoint_storage import storage_of
 from eventide.spark.control_status import RunningLock, is_running, read_applied, write_applied
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.stage import Stage
+from eventide.spark.storage import Storage
 from eventide.spark.ticks import for_all_buckets
 from eventide.time import instant
 from eventide.watermarks.rules import Noted
@@ -27,8 +32,13 @@ from eventide.watermarks.rules import Noted
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
+
+
+FOLDER = "eventide/control"
+_MARKER = f"{FOLDER}/_open"  # where folders exist by their files only, this file is what makes the folder
+_INTERVAL = 0.1  # seconds between two looks whether a command was applied
+_REMOTE_INTERVAL = 1.0  # where each look is a request to a store
 
 
 class Control:
@@ -43,9 +53,14 @@ class Control:
 
     def __init__(self, checkpoint: str | Path, spark: SparkSession | None = None) -> None:
         self.checkpoint = os.fspath(checkpoint)
-        self.place = f"{self.checkpoint.rstrip('/')}/eventide/control"
+        self.place = f"{self.checkpoint.rstrip('/')}/{FOLDER}"
         self._spark = spark
         self._lock: RunningLock | None = None
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The files of the checkpoint."""
+        return storage_of(self.checkpoint, self._spark)
 
     def drain(self) -> str:
         """End the stream: every open window fires and closes."""
@@ -55,19 +70,42 @@ class Control:
         """Do not wait any longer for sequence numbers of an origin that are missing (all up to ``up_to``)."""
         return self._send(do="skip", origin=_name(origin), up_to=up_to)
 
+    def end(self, input: str | None = None) -> str:
+        """End an input, by its name among several: nobody waits for it, and a row that follows on it is an error."""
+        return self._send(do="end", input=input)
+
     def retire(self, origin: object) -> str:
-        """Do not wait any longer for an origin that will not return."""
+        """Do not wait any longer for an origin that will not return, or for an input, by the name that metrics show."""
         return self._send(do="retire", origin=_name(origin))
 
-    def note(self, watermark: int | str | datetime) -> str:
-        """Raise the watermark: no event before it is expected any more."""
+    def note(self, watermark: int | str | datetime, *, key: int | str | None = None) -> str:
+        """Raise the watermark: no event before it is expected any more.
+
+        ``key`` says whose: an input by its name, or a watermark key (default: the key that time goes by).
+        """
         time_ = watermark if isinstance(watermark, int) else instant(watermark)
-        return self._send(do="note", watermark=time_)
+        return self._send(do="note", watermark=time_, to=key)
 
     def applied(self, command: str) -> BatchMetrics | None:
-        """Return the committed batch that applied a command; None: none has yet, or the checkpoint is elsewhere."""
-        local = self._local()
-        return None if local is None else read_applied(local.parent, command)
+        """Return the committed batch that applied a command; None: none has yet."""
+        return read_applied(self.storage, command)
+
+    def wait(self, command: str, timeout: float = 60.0) -> BatchMetrics | None:
+        """Wait for the batch that applies a command, and return it. A command that names what is unknown is an error.
+
+        None: the query does not run, or the time (in seconds) is over. Of a checkpoint that is not on this machine,
+        nobody knows whether its query runs.
+        """
+        until = time.monotonic() + timeout
+        while True:
+            running = self.is_running  # asked first: a query may apply the command and end
+            batch = self.applied(command)
+            if batch is not None:
+                check_known(command, batch)
+            if batch is not None or running is False or time.monotonic() >= until:
+                return batch
+            interval = _REMOTE_INTERVAL if running is None else _INTERVAL
+            time.sleep(min(interval, max(until - time.monotonic(), 0)))
 
     @property
     def is_running(self) -> bool | None:
@@ -87,11 +125,12 @@ class Control:
         if self._lock is not None:
             self._lock.release()
 
-    def report(self, metrics: Iterable[BatchMetrics]) -> None:
-        """Write down the commands that a batch has applied. Most batches apply none, and then nothing is looked up."""
-        applied = [operator for operator in metrics if operator.commands]
-        if applied and (local := self._local()) is not None:
-            write_applied(local.parent, applied)
+    def report(self, metrics: Sequence[BatchMetrics]) -> None:
+        """Write down the commands that a batch has applied; warn of those that name what is unknown."""
+        for effect in (effect for batch in metrics for effect in batch.commands if not effect.known):
+            warnings.warn(errors.ignored_command(effect.action, effect.origin), stacklevel=2)
+        if applied := [operator for operator in metrics if operator.commands]:  # most batches apply none
+            write_applied(self.storage, applied)
 
     def lower_watermark(self, watermark: int | str | datetime) -> None:
         """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""
@@ -100,58 +139,31 @@ class Control:
 
     def open(self) -> None:
         """Create the directory, which the source needs when the query starts."""
-        if (local := self._local()) is not None:
-            local.mkdir(parents=True, exist_ok=True)
-        elif self._spark is not None:
-            self._spark.createDataFrame([], "value string").write.mode("append").text(self.place)
+        if not self.is_open:
+            self.storage.replace(_MARKER, b"")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a query has been started on the checkpoint."""
+        return self.storage.exists(FOLDER)
 
     def _send(self, **command: Any) -> str:
         # Commands of one batch are sorted as text: the time comes first, so that they are applied as they were sent.
         number = uuid.uuid4().hex
         line = json.dumps({"sent": time.time_ns(), "id": number, **command})
-        if (local := self._local()) is not None:
-            local.mkdir(parents=True, exist_ok=True)
-            unseen = local / f".{uuid.uuid4().hex}"
-            unseen.write_text(line + "\n", encoding="utf-8")
-            unseen.rename(local / f"{number}.json")
-        else:
-            from pyspark.sql import SparkSession
-
-            spark = self._spark or SparkSession.builder.getOrCreate()
-            spark.createDataFrame([(line,)], "value string").coalesce(1).write.mode("append").text(self.place)
+        self.storage.replace(f"{FOLDER}/{number}.json", f"{line}\n".encode())
         return number
 
     def _local(self) -> Path | None:
         return local_path(self.place, self._spark)
 
 
-def local_path(address: str, spark: SparkSession | None) -> Path | None:
-    """The path on this machine's disk, or None. A path without a scheme is on Spark's default file system."""
-    if on_disk(address) is None:
-        return None
-    without_scheme = "://" not in address and not address.startswith("file:")
-    if without_scheme and spark is not None and default_scheme(spark.sparkContext) != "file":
-        return None
-    return Path(str(on_disk(address)))
-
-
-@lru_cache(maxsize=4)  # a start asks several times, and each time costs a dozen calls of the JVM
-def default_scheme(context: SparkContext) -> str:
-    """Return the scheme of Spark's default file system."""
-    assert context._jvm is not None
-    uri = context._jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(context._jsc.hadoopConfiguration())
-    return str(uri.getScheme())
-
-
-def on_disk(address: str) -> str | None:
-    """The path of a file of this machine; None for one that lies elsewhere. As Spark writes it: nothing is escaped.
-
-    >>> on_disk("file:///tmp/a%20b#c"), on_disk("/tmp/x"), on_disk("s3a://shop/x")
-    ('/tmp/a%20b#c', '/tmp/x', None)
-    """
-    if address.startswith("file:"):
-        return "/" + address.removeprefix("file:").lstrip("/")
-    return None if re.match(r"[A-Za-z][\w+.-]*://", address) else address
+def check_known(command: str, batch: BatchMetrics) -> None:
+    """Reject a command whose batch did not know what it names."""
+    effect = next(effect for effect in batch.commands if effect.id == command)
+    if not effect.known:
+        names = [str(name) for name, _ in batch.slowest]
+        raise cli_errors.unknown_origin(effect.action, effect.origin, names, more=batch.origins - len(names))
 
 
 def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:

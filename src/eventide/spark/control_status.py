@@ -1,21 +1,21 @@
 """How a query answers commands: a lock while it runs, and a small file for each command that a batch has applied.
 
-Both are in the directory ``eventide`` of the checkpoint, on the disk of the driver's machine. Where the checkpoint is
-stored elsewhere, commands are sent without an answer.
+Both are in the directory ``eventide`` of the checkpoint. The lock is known to the machine of the driver only, and there
+is none where the checkpoint is stored elsewhere.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.metrics_json import from_json, to_json
+from eventide.spark.storage import Storage, read_text
 
-_APPLIED = "applied"
+_APPLIED = "eventide/applied"
 _LOCK = "running.lock"
 
 
@@ -66,21 +66,18 @@ def is_running(directory: Path) -> bool:
     return False
 
 
-def write_applied(directory: Path, metrics: Iterable[BatchMetrics]) -> None:
+def write_applied(storage: Storage, metrics: Iterable[BatchMetrics]) -> None:
     """Write down what a batch did, once for each command that it applied. A repeated batch writes the same again."""
     for operator in metrics:
         for effect in operator.commands:
-            path = directory / _APPLIED / f"{effect.id}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            hidden = path.with_name(f".{uuid.uuid4().hex}")
-            hidden.write_text(json.dumps(to_json(operator), ensure_ascii=False) + "\n", encoding="utf-8")
-            hidden.rename(path)
+            text = json.dumps(to_json(operator), ensure_ascii=False)
+            storage.replace(f"{_APPLIED}/{effect.id}.json", f"{text}\n".encode())
 
 
-def read_applied(directory: Path, command: str) -> BatchMetrics | None:
+def read_applied(storage: Storage, command: str) -> BatchMetrics | None:
     """Return the batch that applied a command; None: none has, or Spark has not committed it yet."""
-    path = directory / _APPLIED / f"{command}.json"
-    if not path.is_file():
+    text = read_text(storage, f"{_APPLIED}/{command}.json")
+    if text is None:
         return None
-    batch = from_json(json.loads(path.read_text(encoding="utf-8")))
-    return batch if (directory.parent / "commits" / str(batch.batch)).is_file() else None
+    batch = from_json(json.loads(text))
+    return batch if storage.exists(f"commits/{batch.batch}") else None

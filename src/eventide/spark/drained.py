@@ -5,31 +5,24 @@ Every row that arrives after the end would be late, so a drained checkpoint is r
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from eventide.errors import spark as errors
-from eventide.spark.notes import read_line, read_note, root_of, write_note
+from eventide.spark.storage import Storage, read_text
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_NOTE = "drained"
+_NOTE = "eventide/drained"
 
 
-def check_not_drained(checkpoint: str | Path, spark: SparkSession | None = None) -> None:
-    """Reject a checkpoint whose stream has ended. One on another file system is read with ``spark``, if it is given."""
-    if is_drained(checkpoint, spark):
-        raise errors.checkpoint_drained(os.fspath(checkpoint))
+def check_not_drained(storage: Storage, checkpoint: str) -> None:
+    """Reject a checkpoint whose stream has ended."""
+    if is_drained(storage):
+        raise errors.checkpoint_drained(checkpoint)
 
 
-def is_drained(checkpoint: str | Path, spark: SparkSession | None = None) -> bool:
-    """Whether a batch that drained the stream was committed. A batch that was not is run again."""
-    batch = read_note(checkpoint, _NOTE, spark)
-    return batch is not None and read_line(f"{root_of(checkpoint)}/commits/{batch}", spark) is not None
+def is_drained(storage: Storage) -> bool:
+    """Return whether a batch that drained the stream was committed. A batch that was not is run again."""
+    batch = read_text(storage, _NOTE)
+    return batch is not None and storage.exists(f"commits/{int(batch)}")
 
 
-def note_drained(checkpoint: str | Path, batch: int, spark: SparkSession) -> None:
+def note_drained(storage: Storage, batch: int) -> None:
     """Note that a batch has drained the stream; before Spark commits it."""
-    write_note(checkpoint, _NOTE, str(batch), spark)
+    storage.replace(_NOTE, f"{batch}\n".encode())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +17,7 @@ from eventide.spark import page
 from eventide.spark.batch_log import BatchLog
 from eventide.spark.control import marks_of
 from eventide.spark.feeding import Feed
+from eventide.spark.row_pieces import row_pieces, workers_have_eventide
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import StampBatches, as_batch, gathered, stamped_pages
 from eventide.spark.tasks import this_task
@@ -25,7 +27,10 @@ from eventide.watermarks.rules import Noted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_log = logging.getLogger("eventide")
+
 _LARGE = 64 << 20  # bytes on disk, or in memory where that is what is known, above which tasks stamp the rows
+_BYTES_PER_VALUE = 32  # of rows in memory; a guess that errs on the large side
 _EDGE = "edge"
 _NOTE = "note"
 
@@ -42,8 +47,13 @@ class DriverInput(Protocol):
     """A way from the sources to the driver."""
 
     @property
-    def name(self) -> str:
-        """What ``explain()`` and the log call it."""
+    def transport(self) -> str:
+        """How rows travel, for ``explain()`` and the log."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """How many columns of the sources travel."""
         ...
 
     def dataframe(self) -> DataFrame:
@@ -61,7 +71,7 @@ class RowInput:
     A batch that is large, or may be, is stamped by tasks instead: the driver then holds cells, not rows.
     """
 
-    name = "rows"
+    transport = f"rows up to {_LARGE >> 20} MB, then stamps"
 
     def __init__(self, stage: Stage, feeds: Sequence[Feed]) -> None:
         self._stage = stage
@@ -69,6 +79,12 @@ class RowInput:
         self._marked = any(isinstance(edge.watermark.rule, Noted) for edge in stage.plan.edges)
         self._plain = len(feeds) == 1 and not self._marked
         self._last: int | None = None  # bytes of the last batch, for sources that do not tell
+        self._workers_stamp: bool | None = None  # whether workers have Eventide; None: nothing was stamped yet
+
+    @property
+    def columns(self) -> int:
+        """How many columns of the sources travel."""
+        return sum(len(feed.schema) for feed in self._feeds)
 
     def dataframe(self) -> DataFrame:
         """The rows of all inputs side by side; columns go by their position, because names may contain dots."""
@@ -76,6 +92,8 @@ class RowInput:
 
         parts = []
         for edge, feed in enumerate(self._feeds):
+            if not feed.streaming:  # a table is read by itself
+                continue
             quoted = [f"`{name.replace('`', '``')}`" for name in feed.schema]
             columns = [F.col(name).alias(f"e{edge}c{place}") for place, name in enumerate(quoted)]
             tag = [] if self._plain else [F.lit(edge).cast("byte").alias(_EDGE)]
@@ -88,24 +106,48 @@ class RowInput:
         """Collect rows and stamp them here, or let tasks stamp them."""
         expected = log.size if log.size is not None else self._last
         if expected is None or expected > _LARGE:
-            return self._collect_stamps(batch, log.time)
+            return self._collect_large(batch, log.time, watermark)
         try:
             table = batch.toArrow()
         except Exception as failure:
             if "maxResultSize" not in str(failure):
                 raise
-            return self._collect_stamps(batch, log.time)  # larger than expected; nothing was processed yet
-        self._last = table.nbytes
-        frames, notes = split_inputs(table, [feed.schema for feed in self._feeds], plain=self._plain)
+            return self._collect_large(batch, log.time, watermark)  # larger than expected; nothing was processed yet
+        self._last = table.nbytes if table.num_rows else self._last
+        return self._stamped([table], log.time, watermark)
+
+    def _stamped(self, pieces: Iterable[pa.Table], now: int, watermark: int) -> Collected:
+        """Stamp rows here. What a piece leaves behind is its stamp."""
         operator = self._stage.operator()
-        stamps = [operator.stamp(rows, log.time, watermark, edge) for edge, rows in frames]
+        stamps, notes = [], []
+        for piece in pieces:
+            frames, messages = split_inputs(piece, [feed.schema for feed in self._feeds], plain=self._plain)
+            stamps += [operator.stamp(rows, now, watermark, edge) for edge, rows in frames]
+            notes += messages
         return Collected(stamps, notes)
+
+    def _collect_large(self, batch: DataFrame, now: int, watermark: int) -> Collected:
+        """Let tasks stamp the rows, or bring them here in pieces if Python workers lack Eventide."""
+        if self._workers_stamp is None:
+            self._workers_stamp = workers_have_eventide(batch.sparkSession)
+            if not self._workers_stamp:
+                _log.warning(
+                    "The Python workers cannot import Eventide, so the rows of large batches come to the driver in "
+                    "pieces, partition by partition. Install pyspark-eventide on the workers to let them aggregate."
+                )
+        if self._workers_stamp:
+            return self._collect_stamps(batch, now)
+        return self._remembered(self._stamped(row_pieces(batch), now, watermark))
 
     def _collect_stamps(self, batch: DataFrame, now: int) -> Collected:
         pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
-        collected = collect_pages(pages)
-        self._last = None  # the next batch is not taken for small
-        return read_pages(collected)
+        return self._remembered(read_pages(collect_pages(pages)))
+
+    def _remembered(self, collected: Collected) -> Collected:
+        """Remember how large a batch was, by its rows, for the next one whose size is not known."""
+        rows = sum(stamp.rows for stamp in collected.stamps)
+        self._last = rows * self.columns * _BYTES_PER_VALUE if rows else self._last
+        return collected
 
 
 def split_inputs(
@@ -156,15 +198,20 @@ def read_pages(pages: Sequence[Mapping[str, Any]]) -> Collected:
 class StampInput:
     """Stamps: the tasks that read a source aggregate its rows, and only cells travel."""
 
-    name = "stamps"
+    transport = "stamps"
 
     def __init__(self, stage: Stage, feeds: Sequence[Feed]) -> None:
         self._stage = stage
         self._feeds = feeds
 
+    @property
+    def columns(self) -> int:
+        """How many columns of the sources are read."""
+        return sum(len(feed.schema) for feed in self._feeds)
+
     def dataframe(self) -> DataFrame:
         """The stamps of all inputs as pages."""
-        pages = [feed.stamped(self._stage, edge) for edge, feed in enumerate(self._feeds)]
+        pages = [feed.stamped(self._stage, edge) for edge, feed in enumerate(self._feeds) if feed.streaming]
         pages += marks_of(self._feeds[0].spark, self._stage)
         return reduce(lambda left, right: left.union(right), pages)
 

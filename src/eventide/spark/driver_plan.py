@@ -8,22 +8,25 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventide.errors import joins as join_errors
 from eventide.errors import spark as errors
 from eventide.operators.binding import operator_of
+from eventide.operators.chain import Chain
 from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.plan.stream_check import check_watermarks
 from eventide.spark.driver_input import DriverInput, RowInput, StampInput
 from eventide.spark.driver_run import DriverQuery
-from eventide.spark.feeding import Feed, Source, feed, sources
+from eventide.spark.driver_tables import TableInputs
+from eventide.spark.feeding import Feed, One, Source, feed, sources
 from eventide.spark.run_outputs import RunOutputs
 from eventide.spark.scan import Scan
-from eventide.spark.scan_input import ScanInput
+from eventide.spark.scan_input import ScanInput, reads_alone
 from eventide.spark.scanning import Files
+from eventide.spark.source_position import with_source_position
 from eventide.spark.stage import Stage
-from eventide.spark.storage import LocalStorage
+from eventide.spark.storage import Storage
 from eventide.spark.ticks import needs_ticks
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.watermarks.rules import Noted
@@ -40,46 +43,85 @@ class DriverPlan:
 
     stages: tuple[Stage, ...]
     input: DriverInput
+    tables: TableInputs
     control: str  # the directory of the commands
-    checkpoint: Path
+    storage: Storage  # of the checkpoint
+    records: Storage  # of the commit records
     memory: int
+    columns: int  # of the sources
+    whole_rows: bool
 
-    def dataframe(self) -> DataFrame:
+    def facts(self, *, followed: bool) -> list[tuple[str, str]]:
+        """What there is to say of the placement: pairs of a name and a line."""
+        clocked = any(needs_ticks(stage.plan) for stage in self.stages)
+        starts = "when there is data" + (", and at deadlines of the clock" if clocked else "")
+        late = "all columns" if self.whole_rows else "the columns that the plan reads"
+        return [
+            ("state", f"driver, up to {self.memory / (1 << 30):.1f} GB in memory"),
+            ("transport", self.input.transport),
+            ("columns", f"{self.input.columns} of {self.columns}; late rows have {late}"),
+            ("batches", "at every trigger" if self.ticks(followed=followed) else starts),
+        ]
+
+    def ticks(self, *, followed: bool) -> bool:
+        """Whether a batch runs at every trigger: a watermark follows the clock, and every move of it matters."""
+        return Chain([stage.operator() for stage in self.stages]).moves_with_clock(followed=followed)
+
+    def dataframe(self, *, followed: bool) -> DataFrame:
         """Return the streaming DataFrame of the query: its rows.
 
-        Two sources only start batches, and their rows are filtered out: the control directory, whose commands the
-        driver reads itself, and a tick at every trigger where the plan depends on the clock.
+        Some sources only start batches, and their rows are filtered out: the control directory, with commands that the
+        driver reads itself and with wake-ups, and a tick at every trigger where there is always a next deadline.
         """
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = self.input.dataframe()
         spark, first = rows.sparkSession, rows.schema.fields[0]
         starters = [spark.readStream.format("text").load(self.control)]
-        if any(needs_ticks(stage.plan) for stage in self.stages):
+        if self.ticks(followed=followed):
             starters.append(spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load())
         for starter in starters:
             nothing = starter.where(F.lit(False)).select(F.lit(None).cast(first.dataType).alias(first.name))
             rows = rows.unionByName(nothing, allowMissingColumns=True)
         return rows
 
-    def callback(self, outputs: RunOutputs) -> Callable[[DataFrame, int], None]:
-        """Return what processes a batch of that DataFrame."""
-        return DriverQuery(self.stages, self.input, LocalStorage(self.checkpoint), outputs, memory=self.memory)
+    def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
+        """Return what processes a batch of that DataFrame. ``ends``: the query ends with the data that is there."""
+        query = DriverQuery(
+            self.stages, self.input, self.tables, self.storage, outputs, memory=self.memory, records=self.records
+        )
+        if not self.ticks(followed=outputs.followed):
+            query.schedule(timed=not ends)
+        return query
 
 
 def plan_in_driver(
-    chain: Sequence[Pipeline], rows: Source, *, control: str, checkpoint: Path, memory: int, whole_rows: bool
+    chain: Sequence[Pipeline],
+    rows: Source,
+    *,
+    control: str,
+    storage: Storage,
+    records: Storage,
+    memory: int,
+    whole_rows: bool,
+    source_position: bool = False,
 ) -> DriverPlan:
-    """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``)."""
+    """Bind pipelines to their sources. Late rows have the columns that the plan reads, or all (``whole_rows``).
+
+    With ``source_position`` they also tell where the source has them.
+    """
     first = chain[0].plan
     check_watermarks(first)
     feeds = []
-    for edge, source in enumerate(sources(first, rows)):
+    for edge, source in enumerate(sources(first, rows, tables=True)):
         with join_errors.naming_input(first.edges[edge].name if first.inputs else None):
             feeds.append(feed(first.at(edge), source))
+    columns = sum(len(one.schema) for one in feeds)
     operator = operator_of(first, *(one.schema for one in feeds))
     if not whole_rows:
         feeds = [one.narrowed(operator.reads(edge)) for edge, one in enumerate(feeds)]
+    if source_position:
+        feeds = [with_source_position(one, operator) for one in feeds]
     schemas = tuple(one.schema for one in feeds)
     derived = () if first.inputs else tuple(name for name in feeds[0].derived if name in schemas[0])
     stages = [Stage(uuid.uuid4().hex, first, schemas, 1, derived=derived)]
@@ -90,7 +132,9 @@ def plan_in_driver(
         panes = spark_schema(stages[-1].operator().output_schemas()["panes"])
         stages.append(Stage(uuid.uuid4().hex, plan, (polars_schema(panes),), 1, depth=depth, sources=1))
         stages[-1].operator()  # rejected here, not in a batch
-    return DriverPlan(tuple(stages), driver_input(stages[0], feeds), control, checkpoint, memory)
+    input = driver_input(stages[0], feeds)
+    tables = TableInputs(stages[0], feeds)
+    return DriverPlan(tuple(stages), input, tables, control, storage, records, memory, columns, whole_rows)
 
 
 def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
@@ -105,6 +149,12 @@ def driver_input(stage: Stage, feeds: Sequence[Feed]) -> DriverInput:
     if any(isinstance(feed.rows, Scan) for feed in feeds):
         return StampInput(stage, feeds)
     return RowInput(stage, feeds)
+
+
+def needs_workers(plan: Any, rows: Sequence[One]) -> bool:
+    """Return whether Python workers must have Eventide: to scan a source, or to read what writers have noted."""
+    noted = any(isinstance(edge.watermark.rule, Noted) for edge in plan.edges)
+    return noted or any(isinstance(source, Scan) and not reads_alone(source) for source in rows)
 
 
 def memory_limit(chosen: int | str | None) -> int:

@@ -12,10 +12,11 @@ import pyarrow as pa
 from eventide.operators.bundle import Output, Stamp
 from eventide.operators.chain import Chain
 from eventide.operators.saving import State
-from eventide.spark.bodies import batches_of, table_to_bytes
+from eventide.spark.bodies import table_to_bytes
 from eventide.spark.command_effects import CommandEffect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.measures import measured, progress_detail
+from eventide.spark.pending_outputs import recorded_tables
 from eventide.spark.record_pages import RecordPages
 from eventide.spark.types import arrow_schema, to_spark
 from eventide.state.paging import Ledger
@@ -34,6 +35,7 @@ class Delivery:
     tables: Mapping[tuple[str, int], pa.Table]
     operators: Sequence[Mapping[str, Any]]  # what each operator reports: counts, detail and time
     output_watermark: int  # of the last operator
+    deadline: int | None = None  # the batch time at which something may happen without rows
     restored: bool = False  # delivered again, from a record that an earlier attempt wrote
 
 
@@ -98,6 +100,12 @@ class DriverState:
         """The commands that were applied, in the order of their application; the last ones only."""
         return self._current.applied
 
+    @property
+    def state_bytes(self) -> int:
+        """The size of the state in memory, if none of it were evicted."""
+        operators = zip(self._chain.operators, self._current.states, self._current.ledgers, strict=True)
+        return sum(operator.sizes(state, ledger)["raw"] for operator, state, ledger in operators)
+
     def process(self, offsets: BatchOffsets, stamps: Sequence[Stamp], commands: Commands | None = None) -> Delivery:
         """Compute a batch and commit its record."""
         before = self._current
@@ -135,6 +143,7 @@ class DriverState:
             "outputs": outputs,
             "operators": reports,
             "output_watermark": output_watermark,
+            "deadline": (deadline := self._chain.next_deadline(step.states)),
             "commands": applied,
         }
         self._log.commit(offsets.batch, builder, footer)
@@ -142,7 +151,15 @@ class DriverState:
             pages.finish()
         self._open = _Open(offsets.batch, step.states, ledgers, before.pages, applied)
         self._evict()
-        return Delivery(offsets.batch, tables, reports, output_watermark)
+        return Delivery(offsets.batch, tables, reports, output_watermark, deadline)
+
+    def recorded_deadline(self) -> int | None:
+        """Return the deadline after the newest record, or that of a query which has not run yet."""
+        record = self._log.newest()
+        if record is None:
+            return self._chain.next_deadline(self._chain.initial())
+        deadline: int | None = record.footer["deadline"]
+        return deadline
 
     def finish(self, batch: int) -> None:
         """Clean up after Spark has moved on: outputs of earlier batches, and records that nothing refers to."""
@@ -209,16 +226,10 @@ class DriverState:
         return _Open(batch, tuple(states), list(ledgers), logs, list(record.footer["commands"]))
 
     def _delivery(self, record: Record) -> Delivery:
-        tables = {}
-        for output in record.footer["outputs"]:
-            span = Span(*output["span"])
-            if "file" in output:
-                body = span.verified(self._log.read_beside(output["file"]), output["file"])
-            else:
-                body = record.part(span)
-            tables[output["output"], output["depth"]] = pa.Table.from_batches(batches_of(body))
-        footer = record.footer
-        return Delivery(footer["batch"], tables, footer["operators"], footer["output_watermark"], restored=True)
+        tables, footer = recorded_tables(self._log, record), record.footer
+        return Delivery(
+            footer["batch"], tables, footer["operators"], footer["output_watermark"], footer["deadline"], restored=True
+        )
 
     def _evict(self) -> None:
         """Keep at most about ``memory`` bytes of state in memory; the rest is read from its records on demand."""

@@ -33,11 +33,25 @@ class ExecutorPlan:
         """The operators of the query."""
         return self.applied.stages
 
-    def dataframe(self) -> DataFrame:
+    def ticks(self, *, followed: bool) -> bool:
+        """Whether a batch runs at every trigger: something in the plan happens because time passes."""
+        return self.applied.ticking
+
+    def facts(self, *, followed: bool) -> list[tuple[str, str]]:
+        """What there is to say of the placement: pairs of a name and a line."""
+        buckets = self.stages[0].buckets
+        return [
+            ("state", f"executors, in {buckets} {'bucket' if buckets == 1 else 'buckets'}"),
+            ("transport", "stamps, from the tasks that read to the tasks that hold state"),
+            ("columns", "all; late rows have all columns"),
+            ("batches", "at every trigger" if self.ticks(followed=followed) else "when there is data"),
+        ]
+
+    def dataframe(self, *, followed: bool) -> DataFrame:
         """Return the streaming DataFrame of the query: pages of results."""
         return observed(self.applied)
 
-    def callback(self, outputs: RunOutputs) -> Callable[[DataFrame, int], None]:
+    def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return what writes a batch of that DataFrame."""
         return PageWriter(self.applied, outputs, self.local)
 
@@ -64,7 +78,8 @@ class PageWriter:
             def rows(output: str, depth: int) -> SinkBatch | None:
                 if page.at_depth(output, self._applied.stages[depth].depth) not in kinds:
                     return None
-                return SinkBatch(self._applied.rows(output, pages, depth), pages.sparkSession)
+                # A page exists only for rows, so a sink needs no job to find out whether there are some.
+                return SinkBatch(self._applied.rows(output, pages, depth), pages.sparkSession, has_rows=True)
 
             self._outputs.write(batch_id, rows)
             self._advance(headers)

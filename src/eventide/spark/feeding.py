@@ -78,8 +78,8 @@ def feed(plan: Any, rows: One) -> Feed:
     return Feed(rows, polars_schema(rows.schema), tuple(name for name in derived if name.lower() not in own))
 
 
-def sources(plan: Any, rows: Source) -> list[One]:
-    """What is given for each input, in their order."""
+def sources(plan: Any, rows: Source, *, tables: bool = False) -> list[One]:
+    """What is given for each input, in their order. With ``tables`` some may be tables beside streams."""
     names = [one.name for one in plan.edges]
     if isinstance(rows, Mapping):
         if set(rows) != set(names):
@@ -89,6 +89,6 @@ def sources(plan: Any, rows: Source) -> list[One]:
         found = list(rows) if isinstance(rows, Sequence) else [rows]
         if len(found) != len(names):
             raise join_errors.several_inputs(names) if plan.inputs else join_errors.one_input(len(found))
-    if len({bool(one.isStreaming) for one in found}) > 1:
+    if not tables and len({bool(one.isStreaming) for one in found}) > 1:
         raise join_errors.streams_and_tables(names)
     return found

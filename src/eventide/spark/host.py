@@ -134,12 +134,12 @@ def apply(
 
 
 def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
-    """The first operator of a query."""
-    if control is not None:
-        pages = pages.union(commands(pages.sparkSession, control, stage))
+    """The first operator of a query. Its sources have the same order as with state in the driver."""
     if stage.streaming:
         for marks in marks_of(pages.sparkSession, stage):
             pages = pages.union(marks)
+    if control is not None:
+        pages = pages.union(commands(pages.sparkSession, control, stage))
     return _operated(pages, (stage,), ticking=False)
 
 

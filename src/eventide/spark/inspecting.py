@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -19,17 +18,15 @@ from eventide.operators.binding import operator_of
 from eventide.operators.saving import schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.process_plan import ProcessPlan
+from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
-from eventide.spark.control import on_disk
-from eventide.spark.processor import HEAD, PAGES
 from eventide.spark.processor_tables import processor_tables
-from eventide.spark.record_pages import RecordPages
-from eventide.spark.storage import LocalStorage
+from eventide.spark.query_record import placement_of
+from eventide.spark.stored_state import StoredOperator, read_driver_state, read_executor_state
 from eventide.state import snapshot
-from eventide.state.heads import Head
+from eventide.state.blocks import read_blocks
+from eventide.state.paging import Shelf
 from eventide.state.panes import DUE
-from eventide.state.record import FORMAT as RECORD_FORMAT
-from eventide.state.record import Record, Span
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
 
@@ -116,11 +113,13 @@ def inspect(
     *,
     pipeline: Pipeline | Sequence[Pipeline] | None = None,
     spark: SparkSession | None = None,
+    storage: Any = None,
 ) -> list[OperatorState]:
     """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
 
     With the ``pipeline`` (or the list of them) that it runs, open windows and the state of processors are shown, too.
-    State in the driver is read without Spark.
+    State in the driver is read without Spark if the checkpoint is on this machine. ``storage`` is the store that was
+    given to ``run``, if any.
 
     >>> import eventide as ev
     >>> for operator in ev.inspect("checkpoints/revenue", pipeline=revenue):  # doctest: +SKIP
@@ -128,60 +127,26 @@ def inspect(
     """
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
     checkpoint = os.fspath(checkpoint)
-    if (local := on_disk(checkpoint)) is not None and (record := CommitLog(LocalStorage(local)).newest()) is not None:
-        return _in_driver(CommitLog(LocalStorage(local)), record, chain)
+    files = storage_of(checkpoint, spark)
+    log = CommitLog(files, record_storage(files, storage))
+    if placement_of(files) != "executors" and (record := log.newest()) is not None:
+        return [_operator_state(operator, chain) for operator in read_driver_state(log, record)]
     from pyspark.sql import SparkSession
 
     active = spark or SparkSession.getActiveSession()
     if active is None:
         raise errors.no_session("inspect()")
-    found = active.read.format("state-metadata").load(checkpoint).where("operatorName LIKE 'transformWithState%'")
-    told = found.selectExpr("operatorId", "maxBatchId").distinct().orderBy("operatorId").collect()
-    if not told:
+    operators = read_executor_state(active, checkpoint)
+    if not operators:
         raise errors.no_state(checkpoint)
-    batch = min(row["maxBatchId"] for row in told)  # all of the same, while the query goes on
-    states = [_operator(active, checkpoint, batch, row["operatorId"], chain) for row in told]
-    return sorted((one for one in states if one is not None), key=lambda one: one.depth)
+    return [_operator_state(operator, chain) for operator in operators]
 
 
-def _in_driver(log: CommitLog, record: Record, chain: Sequence[Pipeline]) -> list[OperatorState]:
-    """The operators of a query whose state is in the driver."""
-    operators = []
-    for depth, stage in enumerate(record.footer["stages"]):
-        pages = RecordPages(log, record.part(Span(*stage["manifest"]))).bodies()
-        head = record.part(Span(*stage["head"]))
-        operators.append(_operator_state(depth, RECORD_FORMAT, 1, {0: head}, {0: pages}, chain))
-    return operators
-
-
-def _operator(
-    spark: SparkSession, checkpoint: str, batch: int, number: int, chain: Sequence[Pipeline]
-) -> OperatorState | None:
-    heads = _variable(spark, checkpoint, batch, number, HEAD)
-    if not heads:
-        return None
-    buckets = {head["key"]["bucket"]: Head.from_bytes(bytes(head["value"]["body"])) for head in heads}
-    pages = {bucket: dict(head.pages) for bucket, head in buckets.items()}
-    if any(head.elsewhere != 0 for head in buckets.values()):
-        for bucket, page, body in _pages(spark, checkpoint, batch, number):
-            pages[bucket][page] = body
-    bodies = {bucket: head.body for bucket, head in buckets.items()}
-    about = json.loads(heads[0]["value"]["about"])
-    newest = max(head.format for head in buckets.values())
-    return _operator_state(about["depth"], newest, about["buckets"], bodies, pages, chain)
-
-
-def _operator_state(
-    depth: int,
-    version: int,
-    buckets: int,
-    bodies: Mapping[int, bytes],
-    pages: Mapping[int, Mapping[int, bytes]],
-    chain: Sequence[Pipeline],
-) -> OperatorState:
+def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> OperatorState:
     """What an operator holds, from the heads and the pages of its buckets."""
+    depth, bodies, pages = stored.depth, stored.heads, stored.pages
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
-    tracker = first["tracker"]
+    tracker = _tracker_of(first, pages[bucket])
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     plan = _plan_of(first, pages[bucket])
     own = chain[depth] if depth < len(chain) else None
@@ -190,9 +155,9 @@ def _operator_state(
     state, timers = (None, None) if processor is None else processor_tables(processor, frames)
     return OperatorState(
         depth=depth,
-        format=version,
+        format=stored.format,
         plan=plan["plan"],
-        buckets=buckets,
+        buckets=stored.buckets,
         watermark=first["watermark"],
         watermarks={key: output for key, output, _ in keys},
         at=first["now"],
@@ -206,23 +171,16 @@ def _operator_state(
     )
 
 
-def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> list[Any]:
-    reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
-    reader = reader.option("batchId", batch)
-    if name == PAGES:
-        reader = reader.option("flattenCollectionTypes", "true")
-    return reader.load(checkpoint).collect()
-
-
-def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> Iterator[tuple[int, int, bytes]]:
-    """The pages that lie in the map: bucket, number and body."""
-    for row in _variable(spark, checkpoint, batch, operator, PAGES):
-        yield row["key"]["bucket"], row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
-
-
 def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
     number = head["plan"][1]
     return snapshot.load(pages[number]) if number in pages else {"plan": {}, "rows": pl.DataFrame()}
+
+
+def _tracker_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
+    shelf = Shelf()
+    with shelf.lend(_Read(pages)):
+        tracker: dict[str, Any] = read_blocks(head["tracker"], shelf)[0]
+    return tracker
 
 
 def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:

@@ -35,7 +35,7 @@ class Kept:
     version: str
     state: State
     ledger: Ledger | None = None
-    promises: dict[int, int] = field(default_factory=dict)  # of the buckets before, by their labels
+    promises: dict[str, int] = field(default_factory=dict)  # of the buckets before; of other keys as bucket/key
     before: tuple[str, ...] = ()  # the versions that this one came from, the last ones
     size: int = 0
 
@@ -65,10 +65,9 @@ class Keeper:
         if said["buckets"] != self._stage.buckets:
             raise errors.other_buckets(said["buckets"], self._stage.buckets)
         state, ledger = self._stage.operator().read(head.body, self.pages, near)
-        promises = {int(label): time for label, time in said["promises"].items()}
-        return Kept(version, state, ledger, promises, before=tuple(said["before"])), False
+        return Kept(version, state, ledger, said["promises"], before=tuple(said["before"])), False
 
-    def write(self, bucket: int, task: Task, kept: Kept, state: State, promises: dict[int, int]) -> dict[str, int]:
+    def write(self, bucket: int, task: Task, kept: Kept, state: State, promises: dict[str, int]) -> dict[str, int]:
         """Keep it for the next batch; returns how large it is."""
         operator = self._stage.operator()
         body, ledger = operator.write(state, self.pages, kept.ledger)

@@ -67,5 +67,6 @@ def progress_detail(state: State, *, operation: str, before: int = MIN, commands
         "idle": len(known.idle_origins),
         "gaps": len(known.gaps),
         "slowest": known.slowest,
+        "renumbered_origins": list(known.renumbered_origins),
     }
     return json.dumps(facts)

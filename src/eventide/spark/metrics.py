@@ -53,6 +53,7 @@ class BatchMetrics:
     origins: int = 0
     idle_origins: tuple[str | None, ...] = ()
     slowest: tuple[tuple[str | None, int], ...] = ()  # origins that are least far, and their watermarks; at most 12
+    renumbered_origins: tuple[str | None, ...] = ()  # they sent a number again with a later time; at most 12
     gaps: int = 0  # runs of sequence numbers that are missing
     open_windows: int = 0
     pages: int = 0
@@ -140,6 +141,7 @@ def metrics_of(
         origins=detail.get("origins", 0),
         idle_origins=tuple(detail.get("idle_origins", ())),
         slowest=tuple((name, time) for name, time in detail.get("slowest", ())),
+        renumbered_origins=tuple(detail.get("renumbered_origins", ())),
         gaps=detail.get("gaps", 0),
         operation=detail.get("operation", "window"),
         seconds=seconds,

@@ -34,6 +34,7 @@ def from_json(plain: Mapping[str, Any]) -> BatchMetrics:
     values = {name: value for name, value in plain.items() if name in known}
     values |= {"at": instant(plain["at"])} | {name: _instant(plain.get(name)) for name in _INSTANTS}
     values["idle_origins"] = tuple(plain["idle_origins"])
+    values["renumbered_origins"] = tuple(plain.get("renumbered_origins", ()))
     values["slowest"] = tuple((one["origin"], _instant(one["watermark"], MIN)) for one in plain["slowest"])
     values["commands"] = effects_from(plain.get("commands", ()))
     return BatchMetrics(**values)

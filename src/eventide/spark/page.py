@@ -13,6 +13,7 @@ import polars as pl
 from eventide.operators.bundle import Stamp
 from eventide.operators.outcome import Stamped
 from eventide.state import snapshot
+from eventide.state.compact import Compression
 
 SCHEMA = "bucket int, kind string, sequence bigint, now bigint, body binary, counts map<string,bigint>, detail string"
 
@@ -30,7 +31,7 @@ LATE = "late"
 DEAD = "dead"
 PROGRESS = "progress"
 
-_COMPRESSION: snapshot.Compression = "lz4"  # Spark compresses what it shuffles
+_COMPRESSION: Compression = "lz4"  # Spark compresses what it shuffles
 _CHUNKS = 1 << 20  # chunks of one task: the sequence of a page is its task's number, then its own
 
 

@@ -63,6 +63,12 @@ def settings_of_a_query(spark: SparkSession, settings: Mapping[str, str]) -> Ite
             spark.conf.unset(name)
 
 
+def check_bucket_count(count: int) -> None:
+    """Reject a number of buckets that no state can have."""
+    if not 1 <= count <= _MOST:
+        raise errors.bad_bucket_count("buckets", str(count), _MOST)
+
+
 def _as_count(setting: str) -> int:
     count = int(setting) if setting.strip().isdecimal() else 0
     if not 1 <= count <= _MOST:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
-from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle, ValueState
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ class Operate(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state that there is."""
-        self._head = handle.getValueState(HEAD, _HEAD)
-        self._pages = pages_when_needed(handle)
+        self._head, self._pages = state_variables(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """One bucket's pages of this batch."""
@@ -62,6 +61,11 @@ class Operate(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def state_variables(handle: StatefulProcessorHandle) -> tuple[ValueState, Callable[[], MapState]]:
+    """Return the head of a bucket, and what gives the map of its pages."""
+    return handle.getValueState(HEAD, _HEAD), pages_when_needed(handle)
 
 
 def pages_when_needed(handle: StatefulProcessorHandle) -> Callable[[], MapState]:

@@ -37,12 +37,18 @@ class Query:
     """What ``ev.run`` gives."""
 
     def __init__(
-        self, query: StreamingQuery, control: Control, history: Sequence[BatchMetrics], close: Callable[[], None]
+        self,
+        query: StreamingQuery,
+        control: Control,
+        history: Sequence[BatchMetrics],
+        close: Callable[[], None],
+        explained: str = "",
     ) -> None:
         self.spark = query
         self.control = control
         self.history = history  # of the last batches, oldest first
         self._close = close
+        self._explained = explained
         warn_at_exit(self)
 
     @property
@@ -64,6 +70,10 @@ class Query:
     def is_active(self) -> bool:
         """Whether it runs."""
         return self.spark.isActive
+
+    def explain(self) -> str:
+        """What the query does, in words: its pipelines, where its state is, and how rows reach it."""
+        return self._explained
 
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait for its end; raises what stopped it. False: it still runs after ``timeout`` seconds."""

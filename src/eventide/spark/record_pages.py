@@ -22,6 +22,11 @@ class PagePlace:
     length: int
     checksum: int
 
+    @property
+    def span(self) -> Span:
+        """The bytes within the record."""
+        return Span(self.offset, self.length, self.checksum)
+
 
 class RecordPages:
     """The pages of one operator: a page is appended to the current record, and found by its place later.
@@ -53,11 +58,18 @@ class RecordPages:
         if page in self._new:
             return self._new[page]
         place = self._places[page]
-        return self._log.read_part(place.record, Span(place.offset, place.length, place.checksum))
+        return self._log.read_part(place.record, place.span)
 
     def bodies(self) -> dict[int, bytes]:
         """Return all pages."""
-        return {page: self.get(page) for page in self._places}
+        stored: dict[int, dict[int, Span]] = {}
+        for page, place in self._places.items():
+            if page not in self._new:
+                stored.setdefault(place.record, {})[page] = place.span
+        bodies = dict(self._new)
+        for record, spans in stored.items():
+            bodies |= zip(spans, self._log.read_parts(record, list(spans.values())), strict=True)
+        return bodies
 
     def put(self, page: int, body: bytes) -> None:
         """Append a page to the current record."""

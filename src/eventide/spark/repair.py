@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from eventide.errors import spark as errors
 from eventide.operators.watermark_reset import closed_windows, reset_problem, reset_problem_of_time
 from eventide.plan.pipeline import Pipeline
-from eventide.spark.control import Control, local_path
+from eventide.spark.addresses import local_path
+from eventide.spark.control import Control
 from eventide.spark.control_status import is_running
 from eventide.spark.inspecting import OperatorState, inspect
-from eventide.spark.notes import read_note, root_of, write_note
+from eventide.spark.storage import Storage, read_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LIMIT = 20
 """Closed windows that are listed."""
 
-_NOTE = "repaired"
+_NOTE = "eventide/repaired"
 _KEEP_NOTHING_COMPLETE = ("tumbling", "calendar", "global")  # without lateness, what is complete leaves state
 
 
@@ -47,7 +48,7 @@ def repair(
     With the ``pipeline`` that it runs, state is checked window by window and closed windows are listed.
     """
     address = os.fspath(checkpoint)
-    local = local_path(root_of(checkpoint), spark)
+    local = local_path(address, spark)
     if local is not None and is_running(local / "eventide"):
         raise errors.still_running(address)
     chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
@@ -58,17 +59,18 @@ def repair(
     problem = _problem(operator, chain, watermark)
     if problem is not None:
         raise errors.no_repair(address, problem)
-    write_note(checkpoint, _NOTE, str(_next_batch(checkpoint, spark)), spark)
-    Control(checkpoint, spark).lower_watermark(watermark)
+    control = Control(checkpoint, spark)
+    control.storage.replace(_NOTE, f"{_next_batch(control.storage)}\n".encode())
+    control.lower_watermark(watermark)
     return Repair(operator.watermark, watermark, _closed(operator, chain, watermark))
 
 
-def repaired_in(checkpoint: str | Path, spark: SparkSession) -> int:
+def repaired_in(storage: Storage) -> int:
     """The batch that applies the last repair; -1 where there was none.
 
     Up to it, tasks must not use the watermark that they know from the batch before: rows are judged next to the state.
     """
-    batch = read_note(checkpoint, _NOTE, spark)
+    batch = read_text(storage, _NOTE)
     return -1 if batch is None else int(batch)
 
 
@@ -95,12 +97,6 @@ def _closed(operator: OperatorState, chain: Sequence[Pipeline], to: int) -> list
     return closed_windows(kind, after=to, until=operator.watermark, started_by=operator.at, limit=LIMIT + 1)
 
 
-def _next_batch(checkpoint: str | Path, spark: SparkSession) -> int:
+def _next_batch(storage: Storage) -> int:
     """The number of the first batch that is not logged yet, which will have the command."""
-    place = f"{root_of(checkpoint)}/offsets"
-    local = local_path(place, spark)
-    if local is not None:
-        names = [file.name for file in local.iterdir()]
-    else:
-        names = [Path(row["path"]).name for row in spark.read.format("binaryFile").load(place).select("path").collect()]
-    return max((int(name) for name in names if name.isdecimal()), default=-1) + 1
+    return max((int(name) for name in storage.list("offsets") if name.isdecimal()), default=-1) + 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,9 @@ from eventide.spark.control import Control
 from eventide.spark.drained import note_drained
 from eventide.spark.listening import publish
 from eventide.spark.metrics import BatchMetrics
-from eventide.spark.notes import read_line
 from eventide.spark.query_record import QueryRecord
 from eventide.spark.stage import Stage
+from eventide.spark.storage import Storage, read_text
 from eventide.time import MAX, MIN
 
 if TYPE_CHECKING:
@@ -48,36 +49,54 @@ class RunOutputs:
     ) -> None:
         self._stages = stages
         self._record = record
-        self._checkpoint = checkpoint
         self._control = control
         self._on_batch = on_batch
         self._spark = spark
         self._query = ""
         self._closed = False
+        self._opened: dict[int, Sink] = {}  # by identity
         self._drained = False
+        self._when_closed: list[Callable[[], None]] = []
         self._late_warning = LateWarning()
         self._missing_files = dict(missing_files)  # by batch: source files that were deleted before it was repeated
         self.skipped_batches = frozenset(missing_files)
         self.history: list[BatchMetrics] = []
-        beside = f"{checkpoint.rstrip('/')}/eventide"
-        self._sinks: list[tuple[About, int, Sink]] = [(self._about("panes", -1), -1, sinks.as_sink(panes))]
-        for depth in range(len(stages)):
-            for output, chosen in (("late", late), ("dead", dead)):
-                files = sinks.files(f"{beside}/{output}" if depth == 0 else f"{beside}/{output}.{depth}")
-                sink = sinks.as_sink(chosen) if chosen is not None and depth == 0 else files
-                self._sinks.append((self._about(output, depth), depth, sink))
+        chosen = chosen_sinks(len(stages), checkpoint, panes=panes, late=late, dead=dead)
+        self._sinks: list[tuple[About, int, Sink]] = [
+            (self._about(output, depth), depth, sink) for output, depth, sink in chosen
+        ]
+
+    @property
+    def followed(self) -> bool:
+        """Whether the sink of the panes goes by the output watermark."""
+        return isinstance(self._sinks[0][2], Advancing)
+
+    def when_closed(self, function: Callable[[], None]) -> None:
+        """Call a function when the query has ended."""
+        self._when_closed.append(function)
 
     def open(self) -> None:
-        """Reject what cannot work before the query starts."""
-        for about, depth, sink in self._sinks:
-            schema = self._stages[depth].output_schema(about.output)
-            columns = {} if about.output == "panes" else self._record.columns(about.output, depth)
-            sink.open(with_null_fields(schema, columns), about)
+        """Reject what cannot work before the query starts. Sinks that were opened before a rejection are closed."""
+        with self.closed_on_failure():
+            for about, depth, sink in self._sinks:
+                schema = self._stages[depth].output_schema(about.output)
+                columns = {} if about.output == "panes" else self._record.columns(about.output, depth)
+                self._opened[id(sink)] = sink
+                sink.open(with_null_fields(schema, columns), about)
+
+    @contextmanager
+    def closed_on_failure(self) -> Iterator[None]:
+        """Close the sinks if something fails in here: the query has ended, and perhaps nobody waits for it."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
         """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
         for about, depth, sink in self._sinks:
-            batch = rows(about.output, depth % len(self._stages))
+            batch = rows(about.output, depth)
             if batch is not None:
                 about = replace(about, query=self.query_id())
                 sink.write(self._padded(batch, about.output, depth), batch_id, about)
@@ -96,7 +115,7 @@ class RunOutputs:
         self._control.report(metrics)
         if metrics and metrics[0].drained and not self._drained:
             self._drained = True
-            note_drained(self._checkpoint, metrics[0].batch, self._spark)
+            note_drained(self._control.storage, metrics[0].batch)
         self.history.extend(metrics)
         del self.history[:-1000]
         for operator in metrics:
@@ -106,18 +125,19 @@ class RunOutputs:
 
     def query_id(self) -> str:
         """Return Spark's id of the query, which a restart finds again in the checkpoint."""
-        if not self._query:
-            line = read_line(f"{self._checkpoint.rstrip('/')}/metadata", self._spark)
-            self._query = json.loads(line)["id"] if line else ""
+        self._query = self._query or query_id(self._control.storage)
         return self._query
 
     def close(self) -> None:
-        """Close the sinks, once."""
+        """Close each sink once, also one that has several outputs. One that fails does not keep others open."""
         if not self._closed:
             self._closed = True
             self._control.show_stopped()
-            for _, _, sink in self._sinks:
-                sink.close()
+            for function in self._when_closed:
+                function()
+            with ExitStack() as stack:
+                for sink in reversed(self._opened.values()):
+                    stack.callback(sink.close)
 
     def _padded(self, batch: SinkBatch, output: str, depth: int) -> SinkBatch:
         """Late rows and dead letters with the columns that they have had since the first start."""
@@ -147,6 +167,27 @@ class RunOutputs:
             return metrics
         count = sum(self._missing_files.pop(batch) for batch in skipped)
         return [replace(metrics[0], missing_files=count), *metrics[1:]]
+
+
+def query_id(storage: Storage) -> str:
+    """Return Spark's id of the query of a checkpoint; empty before it has started."""
+    text = read_text(storage, "metadata")
+    return str(json.loads(text)["id"]) if text else ""
+
+
+def chosen_sinks(depths: int, checkpoint: str, *, panes: Any, late: Any, dead: Any) -> list[tuple[str, int, Sink]]:
+    """Return the sink of each output: its name, the depth of its operator, the sink. The panes are those of the last.
+
+    Late rows and dead letters for which no sink is named go into files beside the checkpoint.
+    """
+    beside = f"{checkpoint.rstrip('/')}/eventide"
+    chosen: list[tuple[str, int, Sink]] = [("panes", depths - 1, sinks.as_sink(panes))]
+    for depth in range(depths):
+        for output, named in (("late", late), ("dead", dead)):
+            files = sinks.files(f"{beside}/{output}" if depth == 0 else f"{beside}/{output}.{depth}")
+            sink = sinks.as_sink(named) if named is not None and depth == 0 else files
+            chosen.append((output, depth, sink))
+    return chosen
 
 
 def after_corrections(watermark: int, lateness: int) -> int:

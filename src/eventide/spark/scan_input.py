@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from eventide.errors import spark as errors
 from eventide.operators.bundle import Stamp
+from eventide.spark.addresses import on_disk
 from eventide.spark.batch_log import BatchLog
-from eventide.spark.control import on_disk
 from eventide.spark.driver_input import Collected, StampInput
 from eventide.spark.feeding import Feed
-from eventide.spark.scan import Unreadable
+from eventide.spark.scan import Scan, Unreadable
 from eventide.spark.scanning import Files
 from eventide.spark.stage import Stage
 from eventide.spark.stamping import unreadable_stamp
@@ -44,13 +44,13 @@ class ScanInput:
     tasks stamp the others.
     """
 
-    name = "files read by the driver"
-
     def __init__(self, stage: Stage, feeds: Sequence[Feed]) -> None:
         self._stage = stage
         self._scans: list[Files] = [feed.rows for feed in feeds if isinstance(feed.rows, Files)]
         self._tasks = StampInput(stage, feeds)
-        self._one_machine = str(feeds[0].spark.sparkContext.master).startswith("local")
+        self._alone = all(map(reads_alone, self._scans))
+        self.columns = self._tasks.columns
+        self.transport = "the driver reads files" + ("" if self._alone else " up to 64 MB, then stamps of tasks")
 
     def dataframe(self) -> DataFrame:
         """The stamps of all files as pages. Spark computes them only if tasks are asked to read."""
@@ -69,7 +69,7 @@ class ScanInput:
 
     def _reads(self, path: str, log: BatchLog) -> bool:
         """Whether the driver can, and should, read a file by itself."""
-        if self._one_machine:
+        if self._alone:
             return True
         return on_disk(path) is None and log.size is not None and log.size <= _SMALL
 
@@ -84,6 +84,11 @@ class ScanInput:
                 yield unreadable_stamp(operator, rows.message, log.time, piece.edge)
             else:
                 raise errors.bad_file(rows.what, log.batch, rows.why)
+
+
+def reads_alone(scan: Scan) -> bool:
+    """Return whether the driver reads all files of a scan, however many: Spark has no other machine."""
+    return isinstance(scan, Files) and str(scan.spark.sparkContext.master).startswith("local")
 
 
 def _pieces(edge: int, paths: Sequence[str], log: BatchLog) -> Iterator[_Piece]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import polars as pl
 
 from eventide.errors import spark as errors
+from eventide.spark.addresses import on_disk
 from eventide.spark.clock import batch_time
-from eventide.spark.control import on_disk
 from eventide.spark.partitions import query_cores
 from eventide.spark.scan import Scan, Unreadable
 from eventide.spark.session import reject_spark_connect

@@ -182,11 +182,14 @@ def _local_profile() -> dict[str, str]:
     return profile
 
 
-def check_session(spark: SparkSession, *, streaming: bool = True, buckets: int | None = None) -> None:
+def check_session(
+    spark: SparkSession, *, streaming: bool = True, buckets: int | None = None, workers: bool = True
+) -> None:
     """Reject a session in which a query of Eventide cannot run, with all that is missing and how to fix it.
 
     It asks for settings, installed packages and the Python of local workers; no task runs. ``buckets`` is for a query
-    that the user starts: its number of state partitions is the session's, and must have been chosen.
+    that the user starts: its number of state partitions is the session's, and must have been chosen. ``workers``: the
+    query cannot do without Python workers that have Eventide.
     """
     reject_spark_connect(spark)
     lacks = []
@@ -204,7 +207,7 @@ def check_session(spark: SparkSession, *, streaming: bool = True, buckets: int |
             partitions = spark.conf.get(PARTITIONS)
             why = f"each of the {partitions} state partitions would commit in every batch, where {buckets} are enough"
             lacks.append(errors.wrong_setting(PARTITIONS, None, str(buckets), why))
-    worker = worker_python(spark)
+    worker = worker_python(spark) if workers else None
     if worker is not None and not imports_eventide(worker):
         lacks.append(errors.wrong_python(worker, sys.executable))
     if lacks:

@@ -10,11 +10,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Collection
-from typing import Literal, TypeAlias, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from urllib.parse import unquote
 
 from eventide.errors import spark as errors
-from eventide.spark.checkpoint_files import CheckpointFiles
+from eventide.spark.checkpoint_storage import address_exists
+from eventide.spark.storage import Storage, read_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ReadText: TypeAlias = Callable[[str], str | None]
 OnMissingFile: TypeAlias = Literal["fail", "skip"]
@@ -23,17 +28,22 @@ _VERSION = "v1"
 
 
 def check_source_files(
-    files: CheckpointFiles, on_missing_file: OnMissingFile, *, committed: Collection[int] = ()
+    storage: Storage,
+    on_missing_file: OnMissingFile,
+    *,
+    spark: SparkSession | None = None,
+    committed: Collection[int] = (),
 ) -> dict[int, int]:
     """Find the files that a restart would leave out; gives how many there are in each batch that is repeated.
 
-    Batches that are ``committed`` with their outputs read no file again.
+    Batches that are ``committed`` with their outputs read no file again. Files that are not on
+    this machine are looked up with ``spark``.
     """
     if on_missing_file not in get_args(OnMissingFile):
         raise errors.unknown_choice("run()", "on_missing_file", on_missing_file, get_args(OnMissingFile))
     counts = {}
-    for batch, paths in interrupted_files(files).items():
-        if batch not in committed and (missing := files.missing(paths)):
+    for batch, paths in interrupted_files(storage).items():
+        if batch not in committed and (missing := [path for path in paths if not address_exists(path, spark)]):
             if on_missing_file == "fail":
                 raise errors.missing_files(batch, missing)
             warnings.warn(errors.skipped_files(batch, missing), stacklevel=3)
@@ -41,11 +51,12 @@ def check_source_files(
     return counts
 
 
-def interrupted_files(files: CheckpointFiles) -> dict[int, list[str]]:
+def interrupted_files(storage: Storage) -> dict[int, list[str]]:
     """The source files of each batch that was planned and not committed."""
-    planned, committed = (_numbers(files.names(folder)) for folder in ("offsets", "commits"))
+    planned, committed = (_numbers(storage.list(folder)) for folder in ("offsets", "commits"))
     pending = [batch for batch in planned if batch > max(committed, default=-1)]
-    by_source = {batch: files_by_source(files.read, batch).values() for batch in pending}
+    read = partial(read_text, storage)
+    by_source = {batch: files_by_source(read, batch).values() for batch in pending}
     return {batch: [path for paths in found for path in paths] for batch, found in by_source.items()}
 
 

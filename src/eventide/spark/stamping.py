@@ -87,15 +87,20 @@ def passed_on(stage: Stage, pages: list[dict[str, Any]], task: int, was: int | N
             continue
         yield _passing(stage, one, sequence)
         if one["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
-            promise = {str(one["bucket"]): promised(one["counts"], key)}
+            promise = promises_for(key, str(one["bucket"]), one["counts"])
             for label in labels(stage.buckets):
                 yield page.Page(label, page.PROMISE, sequence, one["now"], counts=promise)
 
 
-def promised(counts: Mapping[str, int], key: int) -> int:
-    """As ``Output.promise_of`` has it."""
-    several = any(name.startswith("promise.") for name in counts)
-    return counts.get(f"promise.{key}", MIN) if several else counts["promise"]
+def promises_for(key: int, bucket: str, counts: Mapping[str, int]) -> dict[str, int]:
+    """As ``Output.notes_for`` has it: what a bucket promises of a watermark key, and under ``bucket/key`` of others.
+
+    >>> promises_for(1, "0", {"promise": 5, "promise.0": 5, "promise.1": 7})
+    {'0': 7, '0/0': 5}
+    """
+    several = {name.partition(".")[2]: time for name, time in counts.items() if name.startswith("promise.")}
+    own = several.pop(str(key), MIN) if several else counts["promise"]
+    return {bucket: own} | {f"{bucket}/{other}": time for other, time in several.items()}
 
 
 def least_promise(counts: Mapping[str, int]) -> int:

@@ -12,12 +12,13 @@ from typing import Any
 from pyspark.sql import Row
 
 from eventide.operators.bundle import Stamp, Step
-from eventide.operators.operator import StreamOperator, drained
+from eventide.operators.operator import StreamOperator, drained, ended, noted
+from eventide.operators.row_order import in_row_order
 from eventide.operators.saving import State
 from eventide.operators.watermark_reset import reset_watermark
 from eventide.spark import page, standing
 from eventide.spark.bodies import table_to_bytes
-from eventide.spark.command_effects import CommandEffect, command_effects
+from eventide.spark.command_effects import CommandEffect, command_effects, is_known
 from eventide.spark.keeping import Keeper
 from eventide.spark.measures import measured, progress_detail
 from eventide.spark.settling import settle
@@ -55,8 +56,8 @@ def in_order(pages: Iterable[Any]) -> list[Any]:
 
 
 def absorb(
-    stage: Stage, state: State, pages: Iterable[Any], promises: dict[int, int]
-) -> tuple[Step[State], dict[int, int]]:
+    stage: Stage, state: State, pages: Iterable[Any], promises: dict[str, int]
+) -> tuple[Step[State], dict[str, int]]:
     """A bundle: all pages of a batch for one bucket, in order."""
     operator = stage.operator()
     stamps: list[Stamp] = []
@@ -71,30 +72,37 @@ def absorb(
             case page.ROWS:
                 stamps.append(unstamped(stage, one["body"], one["now"], state.watermark))
             case page.PROMISE:
-                promises.update({int(bucket): time for bucket, time in dict(one["counts"] or {}).items()})
+                promises.update(one["counts"] or {})
             case page.CONTROL:
                 state, told_ = obeyed(operator, state, json.loads(one["detail"]))
                 notes += told_
     key = stage.plan.watermark.options.watermark_key
-    if stage.sources and len(promises) == stage.sources:
-        notes.append(Watermark(key, min(promises.values())))
+    by_key: dict[str, list[int]] = {}
+    for label, time in promises.items():
+        by_key.setdefault(label.partition("/")[2] or str(key), []).append(time)
+    notes += [Watermark(int(of), min(times)) for of, times in by_key.items() if len(times) == stage.sources]
     if not stage.streaming:
         notes += drained(stage.plan)
     now = max(now, state.now)
     if not stamps:
         stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
+    if not operator.judges_when_stamping:
+        stamps = in_row_order(stamps)
     return operator.absorb(state, stamps, now, notes=notes), promises
 
 
 def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> tuple[State, Sequence[Note]]:
     """A command of the control stream, and the watermarks that it brings."""
-    key = operator.plan.watermark.options.watermark_key
+    if not is_known(command, state):
+        return state, []
     tracker = state.tracker.copy()
     match command["do"]:
         case "drain":
             return state, drained(operator.plan)
         case "note":
-            return state, [Watermark(command.get("key", key), command["watermark"])]
+            return state, [noted(operator.plan, command.get("to"), command["watermark"])]
+        case "end":
+            return state, [ended(operator.plan, command.get("input"))]
         case "cut":
             return state, [Cut(command["stream"], command["number"], command["time"], command["reached"])]
         case "lower_watermark":

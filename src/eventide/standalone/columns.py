@@ -11,6 +11,7 @@ LAST_TIME = "__last_time"
 FRONT = "__front"  # how far the axis has come: the window's end must not be beyond it
 WAS_FRONT = "__was_front"
 FLOOR = "__floor"  # windows that end here, or before, are out of retention
+NEW = "__new"  # whether a message takes part in this window: a join takes each once, in its first window
 PENDING = "__pending"  # messages since the last output
 WAITING = "__waiting"  # their offsets, where messages are the output
 TOLD = "__told"  # outputs of a window so far

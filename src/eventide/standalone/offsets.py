@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from eventide.watermarks.intervals import NO_INTS, Bools, Ints, contains, join_runs
+from eventide.watermarks.intervals import NO_INTS, Bools, Ints, contains, join_runs, run_of
 
 # Beyond so many, the oldest gaps are forgotten: their offsets count as taken, but not for certain.
 MOST_GAPS = 10_000
@@ -46,6 +46,20 @@ class Offsets:
         asked = offsets.to_numpy()
         first, last = (1, 0) if self.forgotten is None else self.forgotten
         return (asked >= first) & (asked <= last)
+
+    def cover(self, others: Offsets, first: int) -> bool:
+        """Whether all of the others, from ``first`` on, are among them. Gaps that were forgotten are not asked for.
+
+        >>> seen = Offsets().including(pl.Series([1, 2, 3, 5]))
+        >>> Offsets().including(pl.Series([2, 3, 5])).cover(seen, 2), Offsets().including(pl.Series([5])).cover(seen, 2)
+        (True, False)
+        """
+        start = np.maximum(others.start, first if others.forgotten is None else max(first, others.forgotten[1] + 1))
+        asked = others.end >= start
+        start, end = start[asked], others.end[asked]
+        zeros = np.zeros_like(start)
+        run = run_of(np.zeros_like(self.start), self.start, self.end, zeros, start)
+        return bool(np.all(run >= 0)) and bool(np.all(self.end[run] >= end))
 
     def including(self, offsets: pl.Series) -> Offsets:
         """With these as well."""

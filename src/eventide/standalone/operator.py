@@ -115,7 +115,8 @@ class WindowOperator:
         session = None if key is None else self._design.window_key(key, self._columns)
         found = self._store.windows.overlapping(self._position(start, MIN), self._position(end, MAX), session=session)
         windows = self._no_windows() if found is None else found
-        return window_rows(windows, self._content.shown(windows, self._store.messages), self._design.axis)
+        content = self._content.shown(windows, self._store.messages)
+        return window_rows(windows, content, self._design.axis, timed=self._design.roles.time is not None)
 
     def get_messages(
         self,
@@ -131,17 +132,29 @@ class WindowOperator:
         """The messages in ``[start, end)`` that are kept, all of them or those of a key, by time and offset.
 
         Offsets sharpen the ends: at ``start`` messages count from ``start_offset`` on, and those at ``end`` itself
-        up to ``end_offset``. ``told=True`` leaves out what waits for a policy and was in no output yet.
+        up to ``end_offset``. Without ``start`` or ``end``, offsets are bounds by themselves. ``told=True`` leaves out
+        what waits for a policy and was in no output yet.
         """
         if self._content is None:
             raise errors.no_schema()
         if not self._content.needs_messages:
             raise errors.keeps_no_messages(self._design.roles.operator)
         session, equal, nothing = self._design.lookup(key, on, self._columns)
-        within = Range(self._position(start, MIN), self._position(end, MAX), start_offset, end_offset)
+        # Without a time, an offset bounds the messages by itself.
+        lower = start_offset if start is None else None
+        upper = end_offset if end is None else None
+        within = Range(
+            self._position(start, MIN),
+            self._position(end, MAX),
+            None if start is None else start_offset,
+            None if end is None else end_offset,
+        )
         found = None if nothing else self._store.messages.read(within, session=session, equal=equal)
         if found is None:
             return pl.DataFrame(schema=self._columns)
+        if lower is not None or upper is not None:
+            bounds = MIN if lower is None else lower, MAX if upper is None else upper
+            found = found.filter(pl.col(s.OFFSET).is_between(*bounds))
         return message_rows(found, self._store.windows.all() if told else None).select(self._columns.names())
 
     @property
@@ -193,7 +206,9 @@ class WindowOperator:
         fresh = before.numbered(fresh)
         after = before.after(fresh)
         again, unusable = self._parted(unusable)
-        if self._restoring is None:
+        if self._restoring is not None:
+            self._restoring = self._restoring.seeing(again[s.OFFSET].drop_nulls())
+        else:
             replays = pl.concat([replays, again])
             self._bury({"gap_forgotten": replays.filter(pl.Series(before.seen.doubtful(replays[s.OFFSET])))}, now)
         taken = pl.concat([fresh[s.OFFSET], unusable[s.OFFSET].drop_nulls()])
@@ -328,7 +343,7 @@ class WindowOperator:
         windows = self._store.windows.all()
         if windows is not None and windows.height and self._content is not None and self._content.needs_messages:
             lost = self._store.messages.count() == 0
-            self._restoring = Restoring.of(windows, self._design.course, self._progress.seen.last) if lost else None
+            self._restoring = Restoring.of(windows, self._design.course, self._progress.seen) if lost else None
         last: int = saved["last"]
         return last
 

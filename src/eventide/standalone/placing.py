@@ -27,13 +27,13 @@ class Placed:
 
 @dataclass(frozen=True)
 class FixedWindows:
-    """Windows that are where they are. ``first_only``: a message enters the first of its windows alone."""
+    """Windows that are where they are. ``first_only``: a message takes part in the first of its windows alone."""
 
     kind: WindowKind
     first_only: bool
 
     def placed(self, messages: pl.DataFrame, windows: pl.DataFrame | None) -> Placed:
-        """Every window of each message that is not out of retention."""
+        """Every window of each message that is not out of retention; ``NEW`` where the message takes part in it."""
         slices = messages.select(self.kind.slice_of(pl.col(c.AT)).alias(c.SLICE)).to_series()
         bounds = self.kind.windows_of(slices.drop_nulls().unique())
         rows = (
@@ -44,9 +44,8 @@ class FixedWindows:
             .sort(s.OFFSET, c.START, c.END)
             .drop(c.SLICE)
         )
-        if self.first_only:
-            rows = rows.unique(s.OFFSET, keep="first", maintain_order=True)
-        placed = rows.collect(engine="in-memory")
+        part = pl.col(s.OFFSET).is_first_distinct() if self.first_only else pl.lit(True)
+        placed = rows.with_columns(part.alias(s.NEW)).collect(engine="in-memory")
         if placed[s.OFFSET].n_unique() == messages.height:
             return Placed(placed, messages.clear(), messages.clear())
         nowhere = slices.is_null()
@@ -81,7 +80,8 @@ class SessionWindows:
 
     def placed(self, messages: pl.DataFrame, windows: pl.DataFrame | None) -> Placed:
         """The stretch that each message covers by itself, unless its whole session is out of retention."""
-        rows = messages.with_columns(pl.col(c.AT).alias(c.START), (pl.col(c.AT) + self.kind.gap).alias(c.END))
+        bounds = pl.col(c.AT).alias(c.START), (pl.col(c.AT) + self.kind.gap).alias(c.END)
+        rows = messages.with_columns(*bounds, pl.lit(True).alias(s.NEW))
         if rows.is_empty() or rows[s.FLOOR].max() == MIN:
             return Placed(rows, messages.clear(), messages.clear())
         known = rows.clear() if windows is None else windows.join(rows, on=s.SESSION, how="semi")
@@ -101,6 +101,7 @@ def fixed_windows(operator: str, window: object, *, first_only: bool) -> FixedWi
     if isinstance(window, (Sessions, Inherit)):
         instead = "ev.tumbling(…), ev.sliding(…), ev.rows(…), or a session operator"
         raise errors.not_for_standalone(operator, window.describe(), instead)
+    _check_by(operator, window)
     if not isinstance(window, WindowKind):
         raise errors.not_for_standalone(operator, shown(window), "a window such as ev.tumbling('1 minute')")
     return FixedWindows(window, first_only)
@@ -111,6 +112,14 @@ def session_windows(operator: str, window: object) -> SessionWindows:
     instead = "ev.sessions(gap) with one gap for all, or ev.row_sessions(absent=…)"
     if not isinstance(window, Sessions):
         raise errors.not_for_standalone(operator, shown(window), instead)
+    _check_by(operator, window)
     if isinstance(window.gap, str) or window.max_duration is not None:
         raise errors.not_for_standalone(operator, window.describe(), instead)
     return SessionWindows(window)
+
+
+def _check_by(operator: str, window: object) -> None:
+    """Rows are counted as they arrive: a column of offsets would have no effect."""
+    column = getattr(window, "by", None)
+    if column is not None:
+        raise errors.windows_by_offset(operator, column)

@@ -10,6 +10,7 @@ from eventide.panes import EARLY, LATE, ON_TIME, TIMING
 from eventide.standalone import columns as s
 from eventide.triggers import AfterWatermark, Trigger
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, Changes
+from eventide.windows.lifetime import is_complete
 
 FIRES = "__fires"
 MOVED = "__moved"  # the window is new, or its bounds have changed
@@ -57,8 +58,8 @@ class Policies:
         judged = (
             windows.lazy()
             .with_columns(
-                (end <= pl.col(s.FRONT)).alias(COMPLETE.meta.output_name()),
-                (end <= pl.col(s.WAS_FRONT)).alias(WAS_COMPLETE.meta.output_name()),
+                is_complete(end, pl.col(s.FRONT)).alias(COMPLETE.meta.output_name()),
+                is_complete(end, pl.col(s.WAS_FRONT)).alias(WAS_COMPLETE.meta.output_name()),
                 pl.lit(now, pl.Int64).alias(NOW.meta.output_name()),
             )
             .with_columns(

@@ -35,8 +35,10 @@ def output_rows(told: pl.DataFrame, content: pl.DataFrame, design: Design, now: 
     return rows.select(*visible, _window(design.axis), *replaces, pane.alias("pane")).collect(engine="in-memory")
 
 
-def window_rows(windows: pl.DataFrame, content: pl.DataFrame, axis: Axis) -> pl.DataFrame:
-    """Windows with what is known of them in ``meta``."""
+def window_rows(windows: pl.DataFrame, content: pl.DataFrame, axis: Axis, *, timed: bool) -> pl.DataFrame:
+    """Windows with what is known of them in ``meta``; messages without a time (not ``timed``) have none there."""
+    if not timed:
+        windows = windows.with_columns(pl.lit(None, pl.Int64).alias(name) for name in (s.FIRST_TIME, s.LAST_TIME))
     meta = windows.select(
         *NAME,
         pl.struct(

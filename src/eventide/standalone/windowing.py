@@ -15,8 +15,10 @@ from eventide.standalone.policies import FIRES, MOVED, Policies
 from eventide.standalone.progress import Progress
 from eventide.standalone.stores.windows import NAME
 from eventide.triggers.trigger import ADDED
+from eventide.windows.lifetime import is_complete
 
 ADDED_ = ADDED.meta.output_name()
+_ENTERED = "__entered"  # messages have entered the window
 _TELLING, _EXPIRED, _SAME = "__telling", "__expired", "__same"
 _OLD_START, _OLD_END = "__old_start", "__old_end"
 _OLD = [pl.col(c.START).alias(_OLD_START), pl.col(c.END).alias(_OLD_END)]
@@ -83,7 +85,7 @@ class Windowing:
 
     def entered(self, placed: pl.DataFrame, windows: pl.DataFrame) -> Entered:
         """The windows that hold these messages."""
-        cells, failed = self._content.started(placed)
+        cells, failed = self._content.started(placed.filter(s.NEW))
         if failed is not None:
             placed = placed.join(failed, on=s.OFFSET, how="anti", maintain_order="left")
         if placed.is_empty():
@@ -107,11 +109,14 @@ class Windowing:
         self, entered: pl.DataFrame, others: pl.DataFrame, before: Progress, after: Progress, now: int
     ) -> Judged:
         """Which windows are told, and which go. Of the others, only those are looked at for which it is time."""
-        windows = pl.concat([entered, self.untouched(others).select(entered.columns)]) if others.height else entered
+        windows = entered.with_columns(pl.lit(True).alias(_ENTERED))
+        if others.height:
+            untouched = self.untouched(others).with_columns(pl.lit(False).alias(_ENTERED))
+            windows = pl.concat([windows, untouched.select(windows.columns)])
         windows = after.beside(before.beside(windows, s.WAS_FRONT).drop(s.FLOOR))
         end, expired = pl.col(c.END), pl.col(c.END) <= pl.col(s.FLOOR)
-        filled = (end > pl.col(s.WAS_FRONT)) & (end <= pl.col(s.FRONT))
-        windows = windows.filter((pl.col(ADDED_) > 0) | filled | expired | self._policies.wakes(now))
+        filled = ~is_complete(end, pl.col(s.WAS_FRONT)) & is_complete(end, pl.col(s.FRONT))
+        windows = windows.filter(pl.col(_ENTERED) | filled | expired | self._policies.wakes(now)).drop(_ENTERED)
         telling = ((pl.col(FIRES) | expired) & (pl.col(s.PENDING) > 0)).alias(_TELLING)
         windows = self._policies.evaluated(windows, now).with_columns(telling, expired.alias(_EXPIRED))
         told = windows.filter(_TELLING)
@@ -122,7 +127,7 @@ class Windowing:
 
     def _new(self, placed: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
         """What the messages bring to each window that they enter."""
-        rows = pl.len().cast(pl.Int64)
+        rows, new_rows = pl.len().cast(pl.Int64), pl.col(s.NEW).sum().cast(pl.Int64)
         facts = placed.lazy().group_by(NAME, maintain_order=True)
         blank: dict[str, pl.DataType] = {s.TOLD: pl.Int64(), **self._policies.schema()}
         new = facts.agg(
@@ -132,13 +137,13 @@ class Windowing:
             pl.col(c.TIME).min().alias(s.FIRST_TIME),
             pl.col(c.TIME).max().alias(s.LAST_TIME),
             rows.alias(c.ROWS),
-            rows.alias(s.PENDING),
-            rows.alias(ADDED_),
+            new_rows.alias(s.PENDING),
+            new_rows.alias(ADDED_),
         ).with_columns(
             pl.lit([], pl.List(_BOUNDS)).alias(s.REPLACES),
             *(pl.lit(None, dtype).alias(name) for name, dtype in blank.items()),
         )
-        whole = new.join(cells.lazy(), on=NAME, maintain_order="left").select(*self.schema.names(), ADDED_)
+        whole = new.join(cells.lazy(), on=NAME, how="left", maintain_order="left").select(*self.schema.names(), ADDED_)
         return whole.collect(engine="in-memory")
 
     def _merged(self, together: pl.DataFrame) -> pl.DataFrame:

@@ -176,4 +176,5 @@ def _head(cells: Cells, stored: list[Stored]) -> dict[str, Any]:
         ),
         "slices": _slices([(number, run) for number, run in enumerate(cells.runs) if stored[number].index is None]),
         "least": [int(run.slices[0]) for run in cells.runs],
+        "by": cells.by,
     }

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide.state.compact import compact
 from eventide.state.paging import FAN, Page, Shelf
 
 Merge = Callable[[pl.DataFrame], pl.DataFrame]
@@ -66,7 +67,7 @@ class Run:
     @staticmethod
     def of(cells: pl.DataFrame, by: str) -> Run:
         """Sort ``cells`` by slice (they usually are few slices) and note the bounds."""
-        cells = cells if cells[by].is_sorted() else cells.sort(by, maintain_order=True)
+        cells = compact(cells if cells[by].is_sorted() else cells.sort(by, maintain_order=True))
         slices, starts = np.unique(cells[by].to_numpy(), return_index=True)
         return Run((Piece.of(cells),), slices, starts, np.append(starts[1:], cells.height), cells.height)
 

@@ -15,9 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide.state.compact import compact
+from eventide.time import earliest
+
 HASH = "__hash"
 DUE = "__due"  # event time at which the pane must be looked at again
 CLOCK = "__clock"  # processing time at which it must; null: no such time
+
+_INDEX = (HASH, DUE, CLOCK)
 
 Positions = npt.NDArray[np.int64]
 
@@ -42,6 +47,20 @@ class Due:
         lo, hi = np.searchsorted(self.times, [after, until], "right")
         return self.rows[lo:hi]
 
+    def first(self, after: int, alive: npt.NDArray[np.bool_]) -> int | None:
+        """The earliest time behind ``after`` of a row that is ``alive``.
+
+        Most rows that were taken are behind ``after``. The others are passed over in pieces that grow, so the usual
+        cost does not follow the number of rows.
+        """
+        at, size = int(np.searchsorted(self.times, after, "right")), 64
+        while at < len(self.rows):
+            living = np.flatnonzero(alive[self.rows[at : at + size]])
+            if len(living):
+                return int(self.times[at + living[0]])
+            at, size = at + size, 4 * size
+        return None
+
 
 @dataclass(frozen=True)
 class Run:
@@ -61,9 +80,9 @@ class Run:
     @staticmethod
     def of(panes: pl.DataFrame, ids: npt.NDArray[np.int64]) -> Run:
         """Index ``panes``."""
-        panes = panes.rechunk()  # what was put together from parts is slow to reorder
+        panes = _in_column_order(panes).rechunk()  # what was put together from parts is slow to reorder
         order = panes.select(pl.arg_sort_by(HASH, maintain_order=True)).to_series()
-        panes, ids = panes[order], ids[order.to_numpy()]
+        panes, ids = compact(panes[order]), ids[order.to_numpy()]
         alive = np.ones(panes.height, np.bool_)
         return Run(panes, ids, panes[HASH].to_numpy(), Due.of(panes[DUE]), Due.of(panes[CLOCK]), alive, panes.height)
 
@@ -139,6 +158,14 @@ class PaneTable:
                 taken.append(panes)
         return replace(self, runs=tuple(run for run in runs if run.living)), taken
 
+    def next_due(self, after: int) -> int | None:
+        """The first event time behind ``after`` at which a pane is due."""
+        return earliest(run.due.first(after, run.alive) for run in self.runs)
+
+    def next_clock(self, after: int) -> int | None:
+        """The first processing time behind ``after`` at which a pane is due."""
+        return earliest(run.clock.first(after, run.alive) for run in self.runs)
+
     def probe(self, hashes: npt.NDArray[np.uint64], *, at_once: int = 1 << 21) -> Iterator[Found]:
         """Find the panes that have one of the (sorted) hashes, and leave them: about ``at_once`` of them at a time."""
         for number, run in enumerate(self.runs):
@@ -195,8 +222,14 @@ def hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.Series:
 
 def with_hashes(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Saved panes, to be found again; hashes are not saved, because another version of Polars computes others."""
-    own = [name for name in frame.columns if name not in (DUE, CLOCK)]
-    return frame.select(*own, hashes(frame, by).alias(HASH), DUE, CLOCK)
+    return _in_column_order(frame.with_columns(hashes(frame, by).alias(HASH)))
+
+
+def _in_column_order(panes: pl.DataFrame) -> pl.DataFrame:
+    """What finds a pane stands behind what it holds, in memory and after a restart, so that any two runs can merge."""
+    if panes.columns[-len(_INDEX) :] == list(_INDEX):
+        return panes
+    return panes.select(*(name for name in panes.columns if name not in _INDEX), *_INDEX)
 
 
 def _distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -9,15 +9,14 @@ import io
 import json
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from eventide.errors import state as errors
+from eventide.state.compact import Compression, write_ipc
 
 FORMAT = 1
-
-Compression = Literal["uncompressed", "lz4", "zstd"]
 
 _MAGIC = b"eventide"
 _HEAD = struct.Struct(">8sIQ")  # magic, format, length of the header
@@ -104,7 +103,7 @@ class _Frames:
     def _add(self, frame: pl.DataFrame) -> int:
         first = len(self.parts)
         small = frame.estimated_size() < _SMALL
-        frame.write_ipc_stream(self, compression="uncompressed" if small else self._compression)  # type: ignore[call-overload]
+        write_ipc(frame, self, "uncompressed" if small else self._compression)  # type: ignore[arg-type]
         self.lengths.append(sum(map(len, self.parts[first:])))
         return len(self.lengths) - 1
 

@@ -17,6 +17,8 @@ from eventide.streamsql.rewriting import whole_number
 
 _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW", "HOUR", "MINUTE", "SECOND", "EPOCH")
 _OF_DAYS = (exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimestampAdd, exp.TimestampSub)
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_CHAINED = (*_COMPARED, exp.Between, exp.In, exp.Like, exp.ILike, exp.Not)
 _OF_CHANCE = (exp.Rand, exp.Randn, exp.Uuid)
 _NOW = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime)
 
@@ -72,6 +74,12 @@ def _fault(node: exp.Expr) -> PlanError | None:
         return errors.not_here(_said(node), "A step that is repeated after a fault must give the same.")
     if isinstance(node, exp.Bracket):
         return _of_index(node)
+    if isinstance(node, exp.Escape):
+        return _of_escape(node)
+    if isinstance(node, exp.BitwiseXor):
+        return errors.not_here("The operator ^", "It is a power here and an exclusive OR there. Write POWER(x, y).")
+    if isinstance(node, _COMPARED) and any(isinstance(one, _CHAINED) for one in node.iter_expressions()):
+        return expression_errors.chained_comparison(node.sql())
     return _of_instant(node) if is_instant(node) else None
 
 
@@ -130,6 +138,16 @@ def _of_index(node: exp.Bracket) -> PlanError | None:
     if number is None or number < 0:
         return errors.not_here("This index", "Write a number from 0, the first: list[0].")
     return None
+
+
+def _of_escape(node: exp.Escape) -> PlanError | None:
+    """Spark rejects an escape before any other character; other databases ignore it, or do not."""
+    sign, pattern = node.expression, node.this.expression
+    if not (sign.is_string and len(sign.name) == 1 and pattern.is_string):
+        return errors.not_here("ESCAPE of anything but one character", "Write x LIKE '10!%' ESCAPE '!'.")
+    letters = iter(pattern.name)
+    wrong = any(letter == sign.name and next(letters, "") not in ("%", "_", sign.name) for letter in letters)
+    return expression_errors.wrong_escape(sign.name) if wrong else None
 
 
 def _of_instant(node: exp.Expr) -> PlanError | None:

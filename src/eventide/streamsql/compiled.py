@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from eventide.plan import Pipeline
 from eventide.streamsql.expressions import column, text_of
 from eventide.streamsql.places import said_at
-from eventide.streamsql.projecting import DIFF, OF_PANES, Projection
+from eventide.streamsql.projecting import DIFF, INSIDE, OF_PANES, Projection
 from eventide.streamsql.rows import Rows
+
+if TYPE_CHECKING:
+    from eventide.streamsql.read_columns import ReadColumns
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Compiled:
     """``inputs`` are those of the first pipeline, by their names. ``notes`` are for EXPLAIN.
 
     ``columns`` are those of the last pipeline's result that have a name of their own, where they are known. ``united``
-    is the place of the UNION ALL whose parts are the inputs.
+    is the place of the UNION ALL whose parts are the inputs. ``read`` are the columns that a join reads.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -30,6 +34,11 @@ class Compiled:
     windowed: bool
     notes: tuple[str, ...] = ()
     united: exp.Expr | None = None
+    read: ReadColumns | None = None
+
+    def reading(self, names: set[str]) -> Compiled:
+        """The same for a query that reads only some columns of the result: a join then stores fewer columns."""
+        return self if self.read is None else replace(self, inputs=self.read.inputs(names))
 
     @contextmanager
     def blaming_the_union(self) -> Iterator[None]:
@@ -39,11 +48,21 @@ class Compiled:
 
     @property
     def plain(self) -> bool:
-        """Whether the panes are what the last pipeline gave: nothing renamed, computed or filtered."""
+        """Whether the panes are what the last pipeline gave: nothing computed or filtered, only renamed."""
         if self.projection.where is not None:
             return False
         chosen = self.projection.columns or {}
-        return all(isinstance(one, exp.Column) and one.name == OF_PANES.get(name, name) for name, one in chosen.items())
+        bounds = {name: one for name, one in chosen.items() if name in OF_PANES}
+        others = [one for name, one in chosen.items() if name not in OF_PANES]
+        return all(isinstance(one, exp.Column) and one.name == OF_PANES[name] for name, one in bounds.items()) and all(
+            isinstance(one, exp.Column) and one.name not in INSIDE for one in others
+        )
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Columns that the query calls differently than the panes, and what those call them."""
+        chosen = (self.projection.columns or {}).items()
+        return {name: one.name for name, one in chosen if isinstance(one, exp.Column) and name not in OF_PANES}
 
     @property
     def selectable(self) -> dict[str, exp.Expr] | None:

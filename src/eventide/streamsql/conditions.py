@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +11,8 @@ from sqlglot import exp
 
 from eventide.errors import sql as errors
 from eventide.errors import sql_joins as join_errors
-from eventide.streamsql.names import Names, conjuncts
+from eventide.streamsql.expressions import column
+from eventide.streamsql.names import Names, conjuncts, together
 from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.projecting import OF_PANES
@@ -40,6 +43,14 @@ class Side:
     def called(self) -> str:
         """What the query calls it."""
         return self.node.alias or self.rows.stream.name
+
+    def narrowed(self, read: AbstractSet[str]) -> Side:
+        """With the columns that are read, and those that the watermark reads."""
+        columns = self.names.columns or ()
+        if read >= set(columns):
+            return self
+        rows = self.rows.chosen({name: column(name) for name in columns if name in read}, self.node)
+        return replace(self, rows=rows, names=replace(self.names, columns=rows.columns))
 
     def time(self, at: exp.Expr) -> Time:
         """Its event time, where that is declared."""
@@ -77,6 +88,14 @@ class Sides:
     def joined_on(self, equal: Any) -> Sides:
         """With the columns that are the key."""
         return replace(self, equal=tuple(equal))
+
+    def filtered(self, where: Sequence[Sequence[exp.Expr]], at: exp.Expr | None) -> Sides:
+        """With the rows of each side for which its conditions hold."""
+        left, right = (
+            replace(side, rows=side.rows.filtered(together(conditions), at))
+            for side, conditions in zip((self.left, self.right), where, strict=True)
+        )
+        return replace(self, left=left, right=right)
 
     def find(self, node: exp.Column) -> tuple[int, str]:
         """The side and the name of a column."""
@@ -253,6 +272,7 @@ class _Reader:
 
     def _bound(self, one: exp.Expr, other: exp.Expr, kind: type[exp.Expr], node: exp.Expr) -> _Bound | None:
         """``one >= other`` as a bound of ``right.time - left.time``; nothing, if it compares no times of both sides."""
+        one, other = _without_difference(one, other)
         ours, theirs = self._shifted(one), self._shifted(other)
         if ours is None or theirs is None or ours[0] == theirs[0] or not self._times(ours[:2], theirs[:2]):
             return None
@@ -285,6 +305,8 @@ class _Reader:
             return self._shifted(node.this)
         if isinstance(node, exp.Column):
             return (*self.sides.find(node), 0)
+        if isinstance(node, exp.Add) and isinstance(node.this, exp.Interval):
+            node = exp.Add(this=node.expression, expression=node.this)
         if isinstance(node, exp.Add | exp.Sub) and isinstance(node.expression, exp.Interval):
             inner = self._shifted(node.this)
             if inner is None:
@@ -293,3 +315,14 @@ class _Reader:
                 shift = duration(length(node.expression), what="INTERVAL", zero=True, negative=True)
             return (inner[0], inner[1], inner[2] + (shift if isinstance(node, exp.Add) else -shift))
         return None
+
+
+def _without_difference(one: exp.Expr, other: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+    """``a - b < length`` as ``a < b + length``, and the other way round; all else as it is."""
+    for this, that, turned in ((one, other, False), (other, one, True)):
+        this = this.unnest()
+        is_difference = isinstance(this, exp.Sub) and not isinstance(this.expression, exp.Interval)
+        if is_difference and isinstance(that, exp.Interval):
+            moved = exp.Add(this=this.expression, expression=that)
+            return (moved, this.this) if turned else (this.this, moved)
+    return one, other

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.parser import IsPredicatePrecedence
 from sqlglot.parser import Parser as StandardParser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer as StandardTokenizer
@@ -39,10 +40,14 @@ class Tokenizer(StandardTokenizer):
         **{word: kind for word, kind in StandardTokenizer.KEYWORDS.items() if word not in _PLAIN},
         "EMIT": _EMIT,
     }
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]  # the standard's quotes, and Spark's and Flink's
 
 
 class Parser(StreamGrammar, EmitGrammar):
     """The additions to the grammar."""
+
+    # As DuckDB, PostgreSQL and Spark read it: a = b IS NULL is (a = b) IS NULL.
+    IS_PREDICATE_PRECEDENCE = IsPredicatePrecedence.LOW
 
     FUNCTIONS: ClassVar[Any] = {
         **{name: build for name, build in StandardParser.FUNCTIONS.items() if name.lower() not in _AS_CALLED},

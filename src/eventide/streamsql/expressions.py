@@ -80,7 +80,9 @@ def of_rows(frame: pl.DataFrame, node: exp.Expr) -> pl.Series:
         # In a context Polars knows the types of columns, which some functions need.
         rows = pl.SQLContext({"rows": frame})
         text = for_polars(node, lambda part: _typed(frame, part))
-        found = rows.execute(f'SELECT {text} AS "value" FROM rows', eager=True)
+        # A column beside it fixes the number of rows, which Polars loses of some expressions over constants.
+        beside = "".join(f', {column(name).sql(identify=True)} AS "beside"' for name in frame.columns[:1])
+        found = rows.execute(f'SELECT {text} AS "value"{beside} FROM rows', eager=True)
     except (pl.exceptions.PolarsError, UnsupportedError) as cause:
         raise At(node, table_errors.not_computed(text_of(node), cause)) from None
     return found["value"]

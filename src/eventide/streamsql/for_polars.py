@@ -6,6 +6,7 @@ from zero, a division by zero and the logarithm of what has none are null, and a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -15,7 +16,7 @@ from sqlglot.errors import ErrorLevel
 
 from eventide.errors import sql_expressions as expression_errors
 from eventide.streamsql.places import At
-from eventide.streamsql.rewriting import divided, form, rewritten, whole_number
+from eventide.streamsql.rewriting import bracketed, divided, form, rewritten, whole_number
 
 Typed = Callable[[str], pl.DataType | None]
 """The type of an expression of Polars', where the columns are known."""
@@ -94,7 +95,7 @@ def for_polars(node: exp.Expr, typed: Typed) -> str:
 
 
 def _written(node: exp.Expr) -> str:
-    text: str = node.sql(dialect="duckdb", identify=True, unsupported_level=ErrorLevel.RAISE)
+    text: str = bracketed(node).sql(dialect="duckdb", identify=True, unsupported_level=ErrorLevel.RAISE)
     return text
 
 
@@ -120,9 +121,24 @@ def _changed(node: exp.Expr, typed: Typed) -> exp.Expr:
         return divided(node)
     if isinstance(node, exp.Round):
         return _rounded(node.this, whole_number(node.args.get("decimals")) or 0, typed)
+    if isinstance(node, exp.Escape):
+        return _matched(node.this, node.expression.name)
     if isinstance(node, exp.CurrentTimestamp):
         return _instant(datetime.now(UTC))
     return _cast(node, typed) if isinstance(node, exp.Cast) else node
+
+
+def _matched(like: exp.Expr, escape: str) -> exp.Expr:
+    """``LIKE … ESCAPE``, which Polars does not read, as a regular expression."""
+    signs = iter(like.expression.name)
+    parts = [
+        re.escape(next(signs, "")) if sign == escape else {"%": ".*", "_": "."}.get(sign) or re.escape(sign)
+        for sign in signs
+    ]
+    flags = "(?is)" if isinstance(like, exp.ILike) else "(?s)"
+    pattern = exp.Literal.string(f"{flags}^{''.join(parts)}$")
+    matched = exp.Anonymous(this="REGEXP_LIKE", expressions=[like.this, pattern])
+    return exp.Not(this=matched) if like.args.get("negate") else matched
 
 
 def _rounded(node: exp.Expr, digits: int, typed: Typed) -> exp.Expr:

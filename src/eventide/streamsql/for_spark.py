@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from eventide.streamsql.for_polars import is_instant, written_instant
-from eventide.streamsql.rewriting import divided, form, rewritten, whole_number
+from eventide.streamsql.rewriting import bracketed, divided, form, rewritten, whole_number
 
 
 def _form(text: str) -> Callable[..., exp.Expr]:
@@ -43,7 +43,8 @@ _SUBSTRING = _form(
 
 def for_spark(node: exp.Expr) -> str:
     """The expression in Spark's SQL."""
-    text: str = rewritten(node, _changed).sql(dialect="spark", identify=True, unsupported_level=ErrorLevel.RAISE)
+    made = bracketed(rewritten(node, _changed))
+    text: str = made.sql(dialect="spark", identify=True, unsupported_level=ErrorLevel.RAISE)
     return text
 
 

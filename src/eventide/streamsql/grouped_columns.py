@@ -182,7 +182,7 @@ class Grouping:
             return None
 
     def _key(self, name: str) -> str | None:
-        found = self.names.find(name)
+        found = self.names.stored_as(name)
         return found if found in self.keys else next((one for one in self.keys if one.lower() == name.lower()), None)
 
     def _check_windows(self, node: exp.Column) -> None:

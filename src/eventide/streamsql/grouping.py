@@ -42,6 +42,8 @@ def grouped(select: exp.Select, scope: Scope) -> Compiled:
     if untold is not None and said.mode == "retracting":
         raise At(select.args["having"], errors.not_repeated(untold))
     if isinstance(source, Compiled):
+        asked = {names.stored_as(one.name) or one.name for one in select.find_all(exp.Column)}
+        source = source.reading(asked | ({time} if isinstance(time, str) else set()))
         return _over_panes(select, source, grouping, where, said, kind, time)
     parts = {"rows": source} if isinstance(source, Rows) else dict(source.parts)
     key = tuple(grouping.keys)
@@ -111,7 +113,8 @@ def _windows(
         return window_of(windowed, names), names.name(given) if isinstance(time, str) else time
     if isinstance(source, Compiled):
         if not source.windowed or not grouping.by_window:
-            raise At(select.args.get("group") or select, errors.windows_not_grouped("The subquery"))
+            at = select.args.get("group") or select
+            raise At(at, errors.windows_not_grouped("The subquery") if source.windowed else join_errors.no_windows())
         return windows.inherit(), "pane.time"
     return windows.global_window(), _only_time(source, table_of(select))
 

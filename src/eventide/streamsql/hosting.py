@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from eventide.errors import sql_tables as table_errors
 from eventide.local.query import Clock, LocalResult, as_frame
+from eventide.operators.bundle import Counts, Output
 from eventide.streamsql.blame import meeting_rows
 from eventide.streamsql.compiled import Compiled
 from eventide.streamsql.compiling import Statements, compiled
@@ -38,7 +39,7 @@ def spark_rows(said: Statements, tables: Mapping[str, Table]) -> tuple[Compiled,
     """The query over the columns of its tables, and what the first pipeline reads, by the names of its inputs."""
     found, frames = _bound(said, tables)
     with pointing(said.text):
-        return found, {name: one.of_spark(frames[name], one.stream.name) for name, one in found.inputs.items()}
+        return found, {name: one.of_spark(frames[name]) for name, one in found.inputs.items()}
 
 
 def in_process(said: Statements, tables: Mapping[str, Table], clock: Clock | None, drain: bool) -> LocalResult:
@@ -53,8 +54,28 @@ def in_process(said: Statements, tables: Mapping[str, Table], clock: Clock | Non
         with meeting_rows(said):
             for following in found.pipelines[1:]:
                 result = following.local(result, drain=drain)
-        steps = [replace(step, panes=found.projection.of_polars(step.panes)) for step in result.steps]
-        return replace(result, steps=steps)
+        return replace(result, steps=_selected(result, found), _chain=result.operators)
+
+
+def _selected(result: LocalResult, found: Compiled) -> list[Output]:
+    """The steps of a result with what the query selects, and with what became of the rows of its tables.
+
+    Of several pipelines the first one reads the tables. So its counts, late rows and dead letters are those of the
+    query, as on Spark; ``operators`` has those of the others.
+    """
+    first = result.operators[0].steps
+    steps = []
+    for number, step in enumerate(result.steps):
+        # The last pipeline may be drained in a step of its own, which reads no rows.
+        read = first[number] if number < len(first) else _without_rows(first[-1])
+        counts = replace(read.counts, panes=step.counts.panes, retractions=step.counts.retractions)
+        panes = found.projection.of_polars(step.panes)
+        steps.append(replace(step, panes=panes, late=read.late, dead=read.dead, counts=counts))
+    return steps
+
+
+def _without_rows(step: Output) -> Output:
+    return replace(step, late=step.late.clear(), dead=step.dead.clear(), counts=Counts())
 
 
 def is_spark(name: str, table: Table) -> bool:

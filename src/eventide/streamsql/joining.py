@@ -21,6 +21,7 @@ from eventide.streamsql.nodes import WindowTable
 from eventide.streamsql.pairs import SUFFIX, Pairs, is_of_panes
 from eventide.streamsql.places import At, said_at
 from eventide.streamsql.projecting import Projection
+from eventide.streamsql.read_columns import read_columns
 from eventide.streamsql.reading import length, number
 from eventide.streamsql.relations import relation
 from eventide.streamsql.rows import Rows
@@ -45,19 +46,24 @@ def joined(select: exp.Select, scope: Scope) -> Compiled:
     if not met.equal:
         raise At(join_, join_errors.no_condition(f"{left.called}.id = {right.called}.id"))
     sides = sides.joined_on(met.equal)
-    pushed, behind = _filters(select, sides, how)
     times = _times(select, sides, met)
+    pushed, behind = _filters(select, sides, how)
+    sides = sides.filtered(pushed, select.args.get("where"))
+    read = read_columns(sides, times, select.expressions, [*behind, *_on_of(join_)])
+    sides = read.narrowed()
     pipeline = (_of_windows if left.windowed else _of_rows)(select, join_, sides, met, times, how)
     pairs = Pairs(sides, left.windowed, times, how)
     projection = Projection(pairs.columns(select), together(pairs.placed(one) for one in behind))
     untold = "pane" if projection.tells_panes() else projection.untold()  # a pair is taken back with another pane
     if untold is not None and pipeline.plan.mode == "retracting":
         raise At(select.args["where"], errors.not_repeated(untold))
-    inputs = {
-        name: side.rows.filtered(together(pushed[i]), select.args.get("where"))
-        for i, (name, side) in enumerate((("left", sides.left), ("right", sides.right)))
-    }
-    return Compiled((pipeline,), inputs, projection, sides.columns(SUFFIX), left.windowed)
+    inputs = {"left": sides.left.rows, "right": sides.right.rows}
+    return Compiled((pipeline,), inputs, projection, sides.columns(SUFFIX), left.windowed, read=read)
+
+
+def _on_of(join_: exp.Join) -> list[exp.Expr]:
+    on = join_.args.get("on")
+    return [] if on is None else [on]
 
 
 def _only_join(select: exp.Select) -> exp.Join:

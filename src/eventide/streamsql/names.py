@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -14,11 +14,15 @@ from eventide.streamsql.places import At, in_place_of
 
 @dataclass(frozen=True)
 class Names:
-    """The columns of one table, and what it is called. Without ``columns`` any name is taken as it is written."""
+    """The columns of one table, and what it is called. Without ``columns`` any name is taken as it is written.
+
+    ``renamed`` has the columns that a subquery calls differently, and what its rows really call them.
+    """
 
     table: str
     columns: tuple[str, ...] | None
     aliases: frozenset[str] = frozenset()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def knows_table(self, name: str) -> bool:
         """Whether a qualifier means this table."""
@@ -30,6 +34,11 @@ class Names:
             return name
         alike = [one for one in self.columns if one.lower() == name.lower()]
         return alike[0] if len(alike) == 1 else None
+
+    def stored_as(self, name: str) -> str | None:
+        """What rows call the column that is meant."""
+        found = self.find(name)
+        return None if found is None else self.renamed.get(found, found)
 
     def name(self, node: exp.Column) -> str:
         """The column that is meant, or a refusal."""
@@ -51,12 +60,12 @@ class Names:
         if fields and (self.columns is None or self.find(first.name) is None):
             raise At(node, errors.no_such_alias(first.name, [self.table, *sorted(self.aliases)]))
         made = in_place_of(column(self._named(node, first.name)), node)
-        for field in fields:
-            made = exp.Dot(this=made, expression=exp.to_identifier(field.name, quoted=True))
+        for inner in fields:
+            made = exp.Dot(this=made, expression=exp.to_identifier(inner.name, quoted=True))
         return made
 
     def _named(self, node: exp.Column, name: str) -> str:
-        found = self.find(name)
+        found = self.stored_as(name)
         if found is None:
             raise At(node, errors.no_such_column(name, self.table, self.columns or ()))
         return found

@@ -93,12 +93,12 @@ class Pairs:
         return {self._label(side, name): self._own(side, name, node) for name in names}
 
     def _every(self, at: exp.Expr) -> dict[str, exp.Expr]:
-        """``*``: a key that both sides call alike stands once, and so do all keys if no row stands alone."""
+        """``*``: a key that both sides call alike stands once."""
         made: dict[str, exp.Expr] = {}
         for i, side in enumerate(self._sides):
             for name in side.names.columns or ():
                 paired = self.sides.output_name(i, name, SUFFIX)
-                if self.sides.is_key(i, name) and self._splits(i, name):
+                if self.sides.is_key(i, name) and self._splits_names(i, name):
                     made[self._label(i, name)] = self._own(i, name, at)
                 else:
                     made[paired] = column(paired)
@@ -112,12 +112,9 @@ class Pairs:
         return f"{name}{SUFFIX}" if side == RIGHT and self._splits_names(side, name) and name in taken else name
 
     def _splits_keys(self) -> bool:
-        """Whether ``*`` has a key of each side, because they are called differently and one of them may be missing."""
+        """Whether ``*`` has a key of each side, because they are called differently."""
         known = all(side.names.columns is not None for side in self._sides)
-        return known and self.how != "inner" and any(ours != theirs for ours, theirs in self.sides.equal)
-
-    def _splits(self, side: int, name: str) -> bool:
-        return self.how != "inner" and self._splits_names(side, name)
+        return known and any(ours != theirs for ours, theirs in self.sides.equal)
 
     def _splits_names(self, side: int, name: str) -> bool:
         return any(name == pair[side] and pair[0] != pair[1] for pair in self.sides.equal)

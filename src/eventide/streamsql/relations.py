@@ -253,4 +253,4 @@ def names_of(source: Relation, *aliases: str) -> Names:
         return source.names(*aliases)
     if isinstance(source, Several):
         return Names(" and ".join(source.parts), source.columns, frozenset({*source.parts, *aliases}))
-    return Names("the subquery", source.names, frozenset(aliases))
+    return Names("the subquery", source.names, frozenset(aliases), source.renamed)

@@ -17,6 +17,35 @@ def rewritten(node: exp.Expr, change: Change) -> exp.Expr:
     return change(made)
 
 
+# Each of these takes operands beside an operator or a keyword, and engines bind those with different strength.
+_WITH_OPERANDS = (exp.Binary, exp.Unary, exp.Between, exp.In)
+_WITHOUT_OPERATOR = (exp.Dot, exp.Func, exp.Escape, exp.Paren, exp.Kwarg)
+
+
+def bracketed(node: exp.Expr) -> exp.Expr:
+    """The expression with brackets around every operand, so that no engine's precedence decides what it means.
+
+    >>> bracketed(parse_one("a IS NOT DISTINCT FROM b AND NOT c + 1 > 2")).sql()
+    '(a IS NOT DISTINCT FROM b) AND (NOT ((c + 1) > 2))'
+    """
+    made = node.copy()
+    for part in list(made.walk()):
+        if part.parent is not None and _has_operands(part.parent) and _is_operation(part):
+            brackets = exp.Paren()
+            part.replace(brackets)
+            brackets.set("this", part)
+    return made
+
+
+def _is_operation(node: exp.Expr) -> bool:
+    return _has_operands(node) or isinstance(node, exp.Escape)
+
+
+def _has_operands(node: exp.Expr) -> bool:
+    connector = isinstance(node, exp.Connector)
+    return connector or (isinstance(node, _WITH_OPERANDS) and not isinstance(node, _WITHOUT_OPERATOR))
+
+
 def form(text: str, dialect: str) -> Callable[..., exp.Expr]:
     """A form with places for parts, such as ``CASE WHEN :x > 0 THEN LN(:x) END``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ import polars as pl
 from sqlglot import exp
 
 from eventide.errors import sql as errors
-from eventide.errors import sql_tables as table_errors
 from eventide.streamsql.expressions import column, holding, of_rows
 from eventide.streamsql.names import Names
 from eventide.streamsql.on_spark import beside, held, selected
@@ -28,6 +27,15 @@ class Step:
     where: exp.Expr | None = None
     columns: Mapping[str, exp.Expr] = field(default_factory=dict)
     only: bool = False
+
+
+def stepped(frame: pl.DataFrame, steps: Sequence[Step]) -> pl.DataFrame:
+    """The rows of a frame after some steps."""
+    for step in steps:
+        frame = frame if step.where is None else holding(frame, step.where)
+        columns = [of_rows(frame, expression).alias(name) for name, expression in step.columns.items()]
+        frame = pl.DataFrame(columns) if step.only else frame.with_columns(columns)
+    return frame
 
 
 @dataclass(frozen=True)
@@ -81,18 +89,14 @@ class Rows:
 
     def of_polars(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a frame as the pipeline takes them."""
-        for step in self.steps:
-            frame = frame if step.where is None else holding(frame, step.where)
-            columns = [of_rows(frame, expression).alias(name) for name, expression in step.columns.items()]
-            frame = pl.DataFrame(columns) if step.only else frame.with_columns(columns)
-        return frame
+        return stepped(frame, self.steps)
 
-    def of_spark(self, table: Any, name: str) -> Any:
+    def of_spark(self, table: Any) -> Any:
         """The rows of a DataFrame as the pipeline takes them; Spark plans them with its own."""
         if not hasattr(table, "withColumns"):  # a scan, whose rows never come to Spark
-            if self.steps:
-                raise table_errors.scan_is_fixed(name)
-            return table
+            from eventide.streamsql.scan import selected_scan
+
+            return selected_scan(table, self.steps)
         frame: DataFrame = table
         for step in self.steps:
             frame = frame if step.where is None else held(frame, step.where)

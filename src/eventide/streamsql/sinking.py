@@ -102,8 +102,10 @@ class Selecting:
             if name in kept:
                 raise table_errors.key_hidden(name)
             kept[name] = column(name)
-        if about.tells != "rows":  # a sink writes the bounds of the window under these names itself
-            kept = {name: one for name, one in kept.items() if not _is_bound(name, one)}
+        if about.tells != "rows":
+            bounds = {name for name, one in kept.items() if _is_bound(name, one)}
+            if getattr(self.inner, "flattens_windows", False):  # it writes the bounds under these names itself
+                kept = {name: one for name, one in kept.items() if name not in bounds}
         return Projection(kept, self.projection.where).of_spark(panes)
 
 

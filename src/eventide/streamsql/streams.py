@@ -121,7 +121,7 @@ def _option(node: nodes.Option, names: Names) -> Any:
         return names.name(value)
     if isinstance(value, exp.Null):
         return None
-    if isinstance(value, exp.Interval | exp.Add):
+    if isinstance(value, exp.Interval | exp.Add | exp.Neg):
         return length(value)
     if isinstance(value, exp.Tuple):
         return [constant(one, "EXPECT") for one in value.expressions]

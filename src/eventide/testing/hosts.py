@@ -12,6 +12,7 @@ import polars as pl
 from eventide.errors import LateRowsWarning
 from eventide.operators.bundle import Counts
 from eventide.plan.pipeline import Pipeline, over_panes
+from eventide.time import MAX
 
 
 @dataclass(frozen=True)
@@ -28,34 +29,69 @@ class Came:
 class Host(Protocol):
     """A running query."""
 
-    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
-        """Process a bundle at batch time ``now``; ``watermark`` is one that is told from outside."""
+    def bundle(
+        self,
+        rows: pl.DataFrame | Sequence[pl.DataFrame],
+        *,
+        now: int,
+        watermark: int | None,
+        polled: bool,
+        key: int | str | None = None,
+    ) -> Came:
+        """Process a bundle at batch time ``now``; ``watermark`` is one that is told from outside.
+
+        Of several inputs, ``rows`` has a frame for each. ``key`` says whose watermark it is; MAX ends that input.
+        """
         ...
 
 
-StartHost: TypeAlias = Callable[[Sequence[Pipeline], Mapping[str, pl.DataType]], Host]
+Schema: TypeAlias = Mapping[str, pl.DataType]
+StartHost: TypeAlias = Callable[[Sequence[Pipeline], "Schema | Sequence[Schema]"], Host]
 
 
 class LocalHost:
     """Pipelines in this process, each fed with the panes of the one before."""
 
-    def __init__(self, pipelines: Sequence[Pipeline], schema: Mapping[str, pl.DataType]) -> None:
+    def __init__(self, pipelines: Sequence[Pipeline], schema: Schema | Sequence[Schema]) -> None:
         first, *others = pipelines
-        self._first = first.open(schema)
+        self._names = [one.name for one in first.plan.inputs]
+        named = dict(zip(self._names, schema, strict=True)) if self._names else schema
+        self._first = first.open(named)
         self._others = [over_panes(pipeline).open() for pipeline in others]
 
-    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
+    def bundle(
+        self,
+        rows: pl.DataFrame | Sequence[pl.DataFrame],
+        *,
+        now: int,
+        watermark: int | None,
+        polled: bool,
+        key: int | str | None = None,
+    ) -> Came:
         """One bundle through all pipelines."""
         with warnings.catch_warnings():  # late rows are expected, or the test fails
             warnings.simplefilter("ignore", LateRowsWarning)
-            return self._bundle(rows, now=now, watermark=watermark, polled=polled)
+            return self._bundle(rows, now, watermark, polled, key)
 
-    def _bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
-        step = self._first.push(rows, now=now, watermark=watermark, polled=polled)
+    def _bundle(
+        self,
+        rows: pl.DataFrame | Sequence[pl.DataFrame],
+        now: int,
+        watermark: int | None,
+        polled: bool,
+        key: int | str | None,
+    ) -> Came:
+        if isinstance(rows, pl.DataFrame):
+            step = self._first.push(rows, now=now, watermark=watermark, polled=polled)
+        elif watermark == MAX:
+            step = self._first.drain(now=now) if key is None else self._first.end(str(key), now=now)
+        else:
+            named = dict(zip(self._names, rows, strict=True))
+            step = self._first.push(named, now=now, watermark=watermark, key=key, polled=polled)
         reached, counts = step.watermark, step.counts
         late, dead = [step.late], [step.dead]
         for query in self._others:
-            step = query.push(step.panes, now=now, watermark=step.promise_of(query.watermark_key), polled=polled)
+            step = query.follow(step, now=now, polled=polled)
             late.append(step.late)
             dead.append(step.dead)
         return Came(step.panes, late, dead, reached, counts)

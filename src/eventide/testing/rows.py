@@ -9,7 +9,6 @@ import polars as pl
 
 from eventide.errors import testing as errors
 from eventide.panes import INSTANT
-from eventide.plan.plan import Plan
 from eventide.testing.day import Day
 from eventide.time import duration
 from eventide.windows import Inherit, Sessions
@@ -21,15 +20,16 @@ _WINDOW = pl.Struct({"start": INSTANT, "end": INSTANT})
 class RowReader:
     """Reads the rows of one stream. Columns and types are those of ``schema`` and of the first bundle."""
 
-    def __init__(self, plan: Plan, day: Day, schema: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, plan: Any, day: Day, schema: Mapping[str, Any] | None = None, *, fixed: bool = False) -> None:
         self._day = day
         self._given = dict(pl.Schema(schema or {}))
-        self._fixed: dict[str, pl.DataType] | None = None
+        self._fixed: dict[str, pl.DataType] | None = self._given if fixed else None
         times = [plan.time] if isinstance(plan.time, str) else []
         self._special: dict[str, pl.DataType] = dict.fromkeys((*times, *plan.watermark.rule.columns()), INSTANT)
-        if isinstance(plan.window, Sessions) and isinstance(plan.window.gap, str):
-            self._special[plan.window.gap] = _GAP
-        if isinstance(plan.window, Inherit):
+        window = getattr(plan, "window", None)  # a join of near rows has none
+        if isinstance(window, Sessions) and isinstance(window.gap, str):
+            self._special[window.gap] = _GAP
+        if isinstance(window, Inherit):
             self._special["window"] = _WINDOW
 
     @property

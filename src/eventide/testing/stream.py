@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
-import pyarrow as pa
 
 from eventide.errors import testing as errors
-from eventide.local.query import Frame, as_frame
+from eventide.local.query import Frame
 from eventide.operators.bundle import Counts
 from eventide.plan.pipeline import Pipeline
 from eventide.testing import timelines
@@ -20,11 +19,12 @@ from eventide.testing.day import Day, Moment
 from eventide.testing.expectations import ExpectedPane, pair
 from eventide.testing.history import Happening
 from eventide.testing.hosts import Came, Host, LocalHost, StartHost
-from eventide.testing.picture import Event, Pane, Timeline, picture
+from eventide.testing.inputs import Rows, TestInputs
+from eventide.testing.picture import Event, Fate, Pane, Timeline, picture
 from eventide.testing.report import report, so_far
-from eventide.testing.rows import RowReader
 from eventide.testing.shapes import Row, Shape
 from eventide.time import MAX, MIN, duration
+from eventide.windows import global_window
 
 _LATE_FIELDS = ("event_time", "watermark", "at")
 _DEAD_FIELDS = ("reason", "detail", "watermark", "at")
@@ -33,11 +33,12 @@ _HINT = "Expectations are about all that came since the last one. What does not 
 
 @dataclass(frozen=True)
 class _Bundle:
-    rows: pl.DataFrame | None
+    rows: Sequence[pl.DataFrame | None]  # of each input
     said: Sequence[str]
     now: int
     watermark: int | None
     polled: bool
+    key: int | str | None = None
 
 
 class TestStream:
@@ -46,6 +47,10 @@ class TestStream:
     Times are ``"12:00"``, ``"12:00:30.5"`` (on ``day``), ISO-8601, datetimes, or µs. Each ``add`` is one bundle.
     ``expect`` names *all* panes since the last expectation, in any order; of each pane only the named fields
     are compared. Several pipelines form a chain: each gets the panes of the one before.
+
+    A pipeline with several inputs takes their rows by name, ``add(left=[…], right=[…])``, and ``schema`` has an entry
+    for each input whose columns are not known from its first rows. Late rows and dead letters of a join have the
+    columns of their input, and its name under ``input``.
 
     What comes after the last expectation is checked when the stream is used as a context (``with TestStream(…) as s``).
     With ``strict`` everything, late rows and dead letters too, must be expected before the next input.
@@ -79,7 +84,7 @@ class TestStream:
     ) -> None:
         self._pipelines = pipelines
         self._day = Day.of(day)
-        self._reader = RowReader(pipelines[0].plan, self._day, schema)
+        self._inputs = TestInputs(pipelines[0].plan, self._day, schema)
         self._start_host = host
         self._host: Host | None = None
         self._strict = strict
@@ -93,18 +98,33 @@ class TestStream:
 
     # What happens.
 
-    def add(self, *rows: Mapping[str, Any] | Frame, watermark: Moment | None = None, at: Moment | None = None) -> Self:
-        """One bundle of rows: dicts, or one frame. ``at`` is its batch time, ``watermark`` one that comes with it."""
+    def add(
+        self,
+        *rows: Mapping[str, Any] | Frame,
+        watermark: Moment | None = None,
+        at: Moment | None = None,
+        key: int | str | None = None,
+        **inputs: Rows,
+    ) -> Self:
+        """One bundle of rows: dicts, or one frame. ``at`` is its batch time, ``watermark`` one that comes with it.
+
+        Rows of several inputs are named: ``left=[…]``. ``key`` says whose watermark it is: of an input, or of a key.
+        """
         self._begin("add")
         if at is not None:
             self._move_clock(self._day.read(at, "at"))
-        frame = self._frame(rows)
-        return self._act(frame if frame.width else None, ["add nothing"] if frame.is_empty() else [], watermark)
+        frames = self._inputs.frames(rows, inputs)
+        nothing = all(frame is None or frame.is_empty() for frame in frames)
+        return self._act(frames, ["add nothing"] if nothing else [], watermark, key=key)
 
-    def advance_watermark(self, to: Moment) -> Self:
-        """No more rows before ``to`` are expected. Told from outside, it raises what the strategy has found."""
+    def advance_watermark(self, to: Moment, *, key: int | str | None = None) -> Self:
+        """No more rows before ``to`` are expected. Told from outside, it raises what the strategy has found.
+
+        ``key`` says whose watermark it is: of an input by its name, or of a watermark key.
+        """
         self._begin("advance_watermark")
-        return self._act(None, [f"watermark {self._text(self._day.read(to, 'to'))}"], to)
+        whose = "" if key is None else f" of {key}"
+        return self._act((), [f"watermark{whose} {self._text(self._day.read(to, 'to'))}"], to, key=key)
 
     def advance_processing_time(self, by: str | timedelta | None = None, *, to: Moment | None = None) -> Self:
         """Time passes while the source is not asked for rows; triggers on processing time may fire."""
@@ -116,11 +136,11 @@ class TestStream:
         self._begin("idle")
         return self._wait(by, to, polled=True, word="idle")
 
-    def end(self) -> Self:
-        """The stream ends: every open window fires and closes."""
+    def end(self, input: str | None = None) -> Self:
+        """The stream ends: every open window fires and closes. Or one input of several ends."""
         self._begin("end")
-        self._act(None, ["end"], MAX)
-        self._ended = True
+        self._act((), ["end" if input is None else f"end {input}"], MAX, key=input)
+        self._ended = input is None
         return self
 
     # What is expected.
@@ -188,7 +208,7 @@ class TestStream:
 
     def timeline(self) -> Timeline:
         """All that happened, as the data of a picture."""
-        if self._pipelines[-1].plan.window.axis == "rows":
+        if getattr(self._pipelines[-1].plan, "window", global_window()).axis == "rows":
             raise errors.nothing_to_show()
         events, watermarks, panes = self._timeline
         return Timeline(tuple(events), tuple(watermarks), tuple(panes))
@@ -206,23 +226,12 @@ class TestStream:
         if self._strict:
             self.expect_nothing()
 
-    def _frame(self, rows: Sequence[Mapping[str, Any] | Frame]) -> pl.DataFrame:
-        dicts = [row for row in rows if isinstance(row, Mapping)]
-        if len(dicts) == len(rows):
-            return self._reader.frame(dicts)
-        for row in rows:
-            if not isinstance(row, (Mapping, pl.DataFrame, pa.Table, pa.RecordBatch)):
-                raise errors.not_a_row(row)
-        if len(rows) > 1:
-            raise errors.frame_among_rows()
-        return self._reader.frame(as_frame(rows[0]))
-
     def _wait(self, by: str | timedelta | None, to: Moment | None, *, polled: bool, word: str) -> Self:
         if (by is None) == (to is None):
             raise errors.one_clock()
         until = self._now + duration(by, what=word) if by is not None else self._day.read(to, "to")
         self._move_clock(until)
-        return self._act(None, [f"{word} until {self._text(until)}"], None, polled=polled)
+        return self._act((), [f"{word} until {self._text(until)}"], None, polled=polled)
 
     def _move_clock(self, to: int) -> None:
         if to < self._now:
@@ -230,45 +239,69 @@ class TestStream:
         self._now = to
 
     def _act(
-        self, rows: pl.DataFrame | None, said: list[str], watermark: Moment | None, *, polled: bool = True
+        self,
+        rows: Sequence[pl.DataFrame | None],
+        said: list[str],
+        watermark: Moment | None,
+        *,
+        polled: bool = True,
+        key: int | str | None = None,
     ) -> Self:
         told = None if watermark is None else self._day.read(watermark, "watermark")
-        if rows is not None and told is not None and said == []:
+        if rows and told is not None and said == []:
             said = [f"watermark {self._text(told)}"]
-        self._waiting.append(_Bundle(rows, said, self._now, told, polled))
-        if self._reader.schema is not None:
+        self._waiting.append(_Bundle(rows, said, self._now, told, polled, key))
+        if (schemas := self._inputs.schemas) is not None:
             if self._host is None:
-                self._host = self._start_host(self._pipelines, self._reader.schema)
+                self._host = self._start_host(self._pipelines, schemas if self._inputs.names else schemas[0])
             waiting, self._waiting = self._waiting, []
             for bundle in waiting:
-                self._process(self._host, bundle, self._reader.schema)
+                self._process(self._host, bundle, schemas)
         return self
 
-    def _process(self, host: Host, bundle: _Bundle, schema: Mapping[str, pl.DataType]) -> None:
-        rows = bundle.rows if bundle.rows is not None else pl.DataFrame(schema=schema)
-        came = host.bundle(rows, now=bundle.now, watermark=bundle.watermark, polled=bundle.polled)
+    def _process(self, host: Host, bundle: _Bundle, schemas: Sequence[Mapping[str, pl.DataType]]) -> None:
+        given = bundle.rows or [None] * len(schemas)
+        frames = [
+            pl.DataFrame(schema=schema) if frame is None else frame
+            for frame, schema in zip(given, schemas, strict=True)
+        ]
+        key: dict[str, Any] = {} if bundle.key is None else {"key": bundle.key}
+        rows = frames if self._inputs.names else frames[0]
+        came = host.bundle(rows, now=bundle.now, watermark=bundle.watermark, polled=bundle.polled, **key)
+        came = replace(came, late=self._plain(came.late), dead=self._plain(came.dead))
         self._came.append(came)
         self._open["pane"].append(came.panes)
         self._open["late row"] += came.late
         self._open["dead letter"] += came.dead
-        self._remember(bundle, rows, came)
+        self._remember(bundle, frames, came)
 
-    def _remember(self, bundle: _Bundle, rows: pl.DataFrame, came: Came) -> None:
-        shape, put_in = Shape.of_rows(rows, what="row", day=self._day, values=rows.columns)
+    def _plain(self, outputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+        """Rows of the first pipeline with the columns of their input."""
+        return [*self._inputs.plain(outputs[0]), *outputs[1:]]
+
+    def _remember(self, bundle: _Bundle, frames: Sequence[pl.DataFrame], came: Came) -> None:
         pane_shape, panes = self._shaped("pane", [came.panes])
-        late, dead = self._shaped("late row", came.late)[1], self._shaped("dead letter", came.dead)[1]
-        said = [" ".join(shape.text(name, row[name]) for name in rows.columns) for row in put_in]
+        gone: dict[Fate, list[Row]] = {}
         out = [" ".join(word for _, word in pane_shape.say(row)) for row in panes]
-        for word, gone in (("late", late), ("dead", dead)):
-            names = [*(["reason"] if word == "dead" else []), *rows.columns]
-            out += [" ".join([word, *(shape.text(n, row[n]) for n in names if n in row)]) for row in gone]
-        self._history.append(Happening(self._text(bundle.now), [*said, *bundle.said], self._text(came.watermark), out))
+        fates: tuple[tuple[Fate, str, Sequence[pl.DataFrame]], ...] = (
+            ("late", "late row", came.late),
+            ("dead", "dead letter", came.dead),
+        )
+        for word, what, came_out in fates:
+            shape, gone[word] = self._shaped(what, came_out)
+            shown = [name for name in shape.values if name != "reason"]
+            first = ["reason"] if word == "dead" else []
+            texts = ([shape.text(n, row[n]) for n in (*first, *shown) if n in row] for row in gone[word])
+            out += [" ".join([word, *text]) for text in texts]
+        said: list[str] = []
         events, watermarks, drawn = self._timeline
-        plan = self._pipelines[0].plan
-        events += timelines.events(plan, rows, shape, put_in, bundle.now, {"late": late, "dead": dead})
+        for name, (plan, frame, shape, rows) in zip(self._inputs.names or [""], self._inputs.told(frames), strict=True):
+            said += [" ".join(filter(None, (name, *(shape.text(n, row[n]) for n in frame.columns)))) for row in rows]
+            events += timelines.events(plan, frame, shape, rows, bundle.now, gone)
+        self._history.append(Happening(self._text(bundle.now), [*said, *bundle.said], self._text(came.watermark), out))
         if came.watermark != watermarks[-1][1]:
             watermarks.append((bundle.now, came.watermark))
-        if self._pipelines[-1].plan.window.axis == "time":
+        if "window" in came.panes.columns and self._pipelines[-1].plan.window.axis == "time":
             drawn += timelines.panes(pane_shape, panes, bundle.now)
 
     def _shaped(self, what: str, frames: Sequence[pl.DataFrame]) -> tuple[Shape, list[Row]]:
@@ -288,6 +321,8 @@ class TestStream:
         last = self._came[-1]
         nothing = {"pane": [last.panes], "late row": last.late, "dead letter": last.dead}[what]
         shape, rows = self._shaped(what, frames or [frame.clear() for frame in nothing])
+        if what == "pane" and "diff" not in shape.kinds:  # a processor emits rows without one
+            wanted = [{name: value for name, value in fields.items() if name != "diff"} for fields in wanted]
         read = [shape.read(fields, word) for fields, word in zip(wanted, words, strict=True)]
         pairing = pair(read, rows, shape.fits)
         if not pairing.complete:

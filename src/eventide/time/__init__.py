@@ -7,7 +7,7 @@ cuts the axis at local midnights, and ``zones`` knows when the clocks of a time 
 from eventide.time.calendar import CALENDAR_UNITS, CalendarUnit, calendar_next, calendar_start
 from eventide.time.columns import time_column
 from eventide.time.durations import duration, format_duration
-from eventide.time.instants import FIRST, LAST, MAX, MIN, format_instant, instant
+from eventide.time.instants import FIRST, LAST, MAX, MIN, earliest, format_instant, instant
 from eventide.time.zones import zone
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "calendar_next",
     "calendar_start",
     "duration",
+    "earliest",
     "format_duration",
     "format_instant",
     "instant",

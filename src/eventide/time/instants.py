@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 
 from eventide.errors import time as errors
@@ -81,3 +82,12 @@ def format_instant(us: int) -> str:
     years = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+07d}"
     rest = moment.replace(tzinfo=None).isoformat()[4:]
     return f"{years}{rest}Z"
+
+
+def earliest(times: Iterable[int | None]) -> int | None:
+    """The earliest of some instants, of which any may be missing; None: all are.
+
+    >>> earliest([20, None, 10]), earliest([None])
+    (10, None)
+    """
+    return min((time for time in times if time is not None), default=None)

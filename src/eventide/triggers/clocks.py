@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import polars as pl
 
+from eventide.errors import triggers as errors
 from eventide.time import duration, format_duration
 from eventide.triggers.combinators import Repeatedly, repeatedly
 from eventide.triggers.trigger import ADDED, NOW, Changes, Column, Compiled, Finish
@@ -14,10 +15,14 @@ from eventide.triggers.trigger import ADDED, NOW, Changes, Column, Compiled, Fin
 
 @dataclass(frozen=True)
 class AfterProcessingTime:
-    """Fires once, ``delay`` after the first row that joined since it began; aligned: at the next multiple."""
+    """Fires once, ``delay`` after the first row that joined since it began.
+
+    Aligned, it fires at the next multiple of ``delay``, plus ``offset``.
+    """
 
     delay: int
     aligned: bool = False
+    offset: int = 0
 
     def finish(self) -> Finish:
         """As soon as the time has passed."""
@@ -25,12 +30,13 @@ class AfterProcessingTime:
 
     def compile(self, path: str) -> Compiled:
         """One due time a pane."""
-        return _Timer(self.delay, self.aligned, f"{path}.due")
+        return _Timer(self.delay, self.aligned, self.offset, f"{path}.due")
 
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.aligned:
-            return f"at the next full {format_duration(self.delay)} of processing time"
+            behind = f" plus {format_duration(self.offset)}" if self.offset else ""
+            return f"at the next full {format_duration(self.delay)}{behind} of processing time"
         return f"{format_duration(self.delay)} of processing time after the first new row"
 
 
@@ -38,13 +44,15 @@ class AfterProcessingTime:
 class _Timer:
     delay: int
     aligned: bool
+    offset: int
     name: str
 
     def columns(self) -> list[Column]:
         return [Column(self.name, pl.Int64(), pl.lit(None, pl.Int64), "min", due=True)]
 
     def add(self, when: pl.Expr, changes: Changes) -> None:
-        due = (NOW // self.delay + 1) * self.delay if self.aligned else NOW + self.delay
+        multiple = ((NOW - self.offset) // self.delay + 1) * self.delay + self.offset
+        due = multiple if self.aligned else NOW + self.delay
         changes.set(self.name, when & (ADDED > 0) & pl.col(self.name).is_null(), due)
 
     def fires(self) -> pl.Expr:
@@ -69,12 +77,22 @@ def after_processing_time(delay: str | timedelta) -> AfterProcessingTime:
     return AfterProcessingTime(duration(delay, what="delay of after_processing_time()"))
 
 
-def every(period: str | timedelta, *, aligned: bool = False) -> Repeatedly:
+def every(period: str | timedelta, *, aligned: bool = False, offset: str | timedelta | None = None) -> Repeatedly:
     """Again and again while rows come: at most once a ``period``; aligned: on the full period of the clock.
+
+    ``offset`` moves the full periods: every two minutes with an offset of one is 12:01, 12:03, and so on.
 
     >>> every("10 seconds").describe()
     'repeatedly (10s of processing time after the first new row)'
     >>> every("1 minute", aligned=True).describe()
     'repeatedly (at the next full 1m of processing time)'
+    >>> every("2 minutes", aligned=True, offset="1 minute").describe()
+    'repeatedly (at the next full 2m plus 1m of processing time)'
     """
-    return repeatedly(AfterProcessingTime(duration(period, what="period of every()"), aligned))
+    length = duration(period, what="period of every()")
+    if offset is None:
+        return repeatedly(AfterProcessingTime(length, aligned))
+    if not aligned:
+        raise errors.offset_unaligned()
+    behind = duration(offset, what="offset of every()", zero=True, negative=True)
+    return repeatedly(AfterProcessingTime(length, aligned, behind % length))

@@ -13,7 +13,7 @@ from eventide.watermarks.strategies import Strategy, ascending, clock_lag, lag, 
 from eventide.watermarks.summaries import SUMMARY, empty_summary
 from eventide.watermarks.tracker import Tracker
 from eventide.watermarks.trackers import AnyTracker, Trackers
-from eventide.watermarks.watermark import Cut, Done, Idle, Message, Note, Watermark
+from eventide.watermarks.watermark import Cut, Done, Idle, InputEnd, InputWatermark, Message, Note, Watermark
 
 __all__ = [
     "SUMMARY",
@@ -23,6 +23,8 @@ __all__ = [
     "Done",
     "Gap",
     "Idle",
+    "InputEnd",
+    "InputWatermark",
     "Marks",
     "Message",
     "Metrics",

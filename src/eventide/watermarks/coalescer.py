@@ -18,7 +18,7 @@ from eventide.errors import watermarks as errors
 from eventide.time import MAX, MIN
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints
 from eventide.watermarks.options import OnReturn
-from eventide.watermarks.watermark import Done, Idle, Message, Watermark, check_key
+from eventide.watermarks.watermark import Done, Idle, Message, Watermark
 
 OnBack = Literal["error", "clamp"]
 
@@ -228,7 +228,6 @@ class Coalescer:
 
     def _key(self, number: int) -> _Key:
         if number not in self._keys:
-            check_key(number)
             self._keys[number] = _Key(np.full(len(self), MIN), np.zeros(len(self), np.bool_))
         return self._keys[number]
 

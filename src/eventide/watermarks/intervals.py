@@ -102,7 +102,16 @@ def contains(keys: Ints, start: Ints, end: Ints, key: Ints, number: Ints) -> Boo
     >>> one = np.array([0]); contains(one, np.array([3]), np.array([5]), np.array([0, 0]), np.array([5, 6])).tolist()
     [True, False]
     """
-    found = np.zeros(len(number), np.bool_)
+    return run_of(keys, start, end, key, number) >= 0
+
+
+def run_of(keys: Ints, start: Ints, end: Ints, key: Ints, number: Ints) -> Ints:
+    """The run that each (key, number) lies in, or -1; runs are disjoint and sorted.
+
+    >>> one = np.array([0]); run_of(one, np.array([3]), np.array([5]), np.array([0, 0]), np.array([5, 6])).tolist()
+    [0, -1]
+    """
+    found = np.full(len(number), -1)
     if not len(start) or not len(number):
         return found
     # Runs sort before a number equal to their start, so the last run seen is the only candidate.
@@ -116,5 +125,6 @@ def contains(keys: Ints, start: Ints, end: Ints, key: Ints, number: Ints) -> Boo
     is_run = order < len(start)
     last = np.maximum.accumulate(np.where(is_run, order, -1))
     asked, run = order[~is_run] - len(start), last[~is_run]
-    found[asked] = (run >= 0) & (keys[run] == key[asked]) & (end[run] >= number[asked])
+    inside = (run >= 0) & (keys[run] == key[asked]) & (end[run] >= number[asked])
+    found[asked] = np.where(inside, run, -1)
     return found

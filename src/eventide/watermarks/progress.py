@@ -2,7 +2,8 @@
 
 What an origin sends is numbered 1, 2, 3, …, and may arrive in any order and more than once. Its watermark
 is that of its gap-free run from 1: with 1, 2, 3, 5, 6 seen it stands at 3. A sequence in chunks is complete
-when all of its chunks up to the last one were seen.
+when all of its chunks up to the last one were seen. Two last chunks, or a chunk beyond the last one, are an error,
+in whatever order and in however many bundles they arrive.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from eventide.time import MIN
-from eventide.watermarks.intervals import Bools, Ints, contains, order_by, running_max, same_as_before
+from eventide.watermarks.intervals import NO_INTS, Bools, Ints, contains, order_by, run_of, running_max, same_as_before
+from eventide.watermarks.last_chunks import NO_LAST_CHUNKS, LastChunks
 from eventide.watermarks.runs import NO_CHUNKS, NO_RUNS, Chunks, Runs, stack, take
 
 FIRST = 1
@@ -47,20 +49,29 @@ class Progress:
         self._name = name
         self.runs = NO_RUNS
         self.chunks = NO_CHUNKS
+        self.lasts = NO_LAST_CHUNKS
 
     def copy(self, *, name: Callable[[int], str] | None = None) -> Progress:
         """An independent copy; the columns are shared, because they are replaced and never changed."""
         twin = Progress(first_chunk=self._first_chunk, name=name or self._name)
-        twin.runs, twin.chunks = self.runs, self.chunks
+        twin.runs, twin.chunks, twin.lasts = self.runs, self.chunks, self.lasts
         return twin
 
-    def observe(self, runs: Runs = NO_RUNS, chunks: Chunks = NO_CHUNKS) -> None:
-        """Take in complete sequences and chunks of others. What was seen before changes nothing."""
+    def observe(self, runs: Runs = NO_RUNS, chunks: Chunks = NO_CHUNKS, lasts: LastChunks = NO_LAST_CHUNKS) -> None:
+        """Take in complete sequences, their last chunks, and chunks of others. What was seen before changes nothing."""
         if len(chunks.start):
             chunks = stack(self.chunks, chunks).joined(self._name)
-            runs = stack(runs, take(chunks, chunks.complete(self._first_chunk)).sequences())
+            complete = take(chunks, chunks.complete(self._first_chunk))
+            runs = stack(runs, complete.sequences())
+            lasts = stack(lasts, LastChunks.of(complete))
         else:
             chunks = self.chunks
+        if len(lasts.start):
+            lasts = stack(self.lasts, lasts).joined(self._name)
+            lasts.check(chunks, self._name)
+            self.lasts = lasts.newest()
+        else:
+            self.lasts.check(chunks, self._name)
         if len(runs.start):
             self.runs = stack(self.runs, runs).joined()
         seen = contains(self.runs.origin, self.runs.start, self.runs.end, chunks.origin, chunks.sequence)
@@ -89,6 +100,24 @@ class Progress:
         known = len(chunks.start)
         found[rest] = contains(pair[:known], chunks.start, chunks.end, pair[known:], chunk[rest])
         return found
+
+    def repeated_later(self, origin: Ints, sequence: Ints, watermark: Ints) -> Ints:
+        """The origins that send a number again with a watermark beyond that of the run that the number is in.
+
+        A retry has the time it had before. A later time shows that the numbering has started again.
+
+        >>> progress = Progress()
+        >>> progress.observe(runs_of(origin=0, sequences=[1, 2], watermarks=[10, 20]))
+        >>> one = np.array([0])
+        >>> progress.repeated_later(one, np.array([1]), np.array([20])).tolist()
+        []
+        >>> progress.repeated_later(one, np.array([1]), np.array([50])).tolist()
+        [0]
+        """
+        run = run_of(self.runs.origin, self.runs.start, self.runs.end, origin, sequence)
+        if not np.any(run >= 0):
+            return NO_INTS
+        return np.unique(origin[(run >= 0) & (watermark > self.runs.watermark[run])])
 
     def local(self) -> tuple[Ints, Ints]:
         """The origins that have a run from the first sequence on, and the watermark of each."""
@@ -132,6 +161,20 @@ class Progress:
         """Skip every gap that has been open since ``before`` or longer."""
         gaps = self._gaps()
         self.observe(take(gaps, gaps.since <= before))
+
+    def oldest_gap(self) -> int | None:
+        """Since when the oldest gap is known; None: there is none.
+
+        A gap is as old as the oldest sight of anything to its right, and the first gap of an origin has all of its
+        runs and chunks to its right, but for the run that begins with the first number.
+
+        >>> progress = Progress()
+        >>> progress.observe(runs_of(origin=0, sequences=[1, 3, 5], watermarks=[0, 0, 0], since=7))
+        >>> progress.oldest_gap()
+        7
+        """
+        since = np.append(self.runs.since[self.runs.start != FIRST], self.chunks.since)
+        return int(since.min()) if len(since) else None
 
     def _gaps(self) -> Runs:
         """The gaps as runs, so that filling them is observing them."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from eventide.errors import watermarks as errors
 from eventide.time import MAX
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints, join_runs, same_as_before
 
-Table = TypeVar("Table", "Runs", "Chunks")
+if TYPE_CHECKING:
+    from eventide.watermarks.last_chunks import LastChunks
+
+Table = TypeVar("Table", "Runs", "Chunks", "LastChunks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,10 @@ class Runs:
         >>> Runs(one, np.array([2, 1]), np.array([2, 1]), np.array([20, 30]), one).joined()
         Runs(origin=array([0]), start=array([1]), end=array([2]), watermark=array([30]), since=array([0]))
         """
-        order, heads = join_runs((self.origin,), self.start, self.end)
+        return self.joined_in(*join_runs((self.origin,), self.start, self.end))
+
+    def joined_in(self, order: Ints, heads: Ints) -> Runs:
+        """Rows in an order, joined from each head to the next."""
         rows = take(self, order)
         if not len(heads):
             return rows
@@ -62,7 +68,10 @@ class Chunks:
     since: Ints
 
     def joined(self, name: Callable[[int], str]) -> Chunks:
-        """Sorted, and as few as possible. Two different last chunks of one sequence are refused."""
+        """Sorted, and as few as possible. A sequence that contradicts itself is rejected.
+
+        It does if two of its chunks are flagged as the last, or if a chunk lies beyond the last one.
+        """
         keys = (self.origin, self.sequence)
         order, heads = join_runs(keys, self.start, self.end)
         rows = take(self, order)
@@ -77,6 +86,13 @@ class Chunks:
             row = sequences[bad]
             raise errors.last_chunk_twice(
                 name(int(rows.origin[row])), int(rows.sequence[row]), int(least[bad]), int(last[bad])
+            )
+        highest = np.maximum.reduceat(rows.end, sequences)
+        if np.any(beyond := (last >= 0) & (highest > last)):
+            bad = int(np.argmax(beyond))
+            row = sequences[bad]
+            raise errors.chunk_beyond_last(
+                name(int(rows.origin[row])), int(rows.sequence[row]), int(highest[bad]), int(last[bad])
             )
         number = (np.cumsum(first_of_sequence) - 1)[heads]
         return Chunks(

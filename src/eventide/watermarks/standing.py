@@ -43,3 +43,5 @@ class Metrics:
     gaps: tuple[OriginGap, ...]
     slowest: tuple[tuple[str | None, int], ...] = ()
     """How far each origin has come, those first that are least far; not more than ``SHOWN`` of them."""
+    renumbered_origins: tuple[str | None, ...] = ()
+    """Origins that in the last batch sent a number again with a later time: their numbering has started again."""

@@ -4,10 +4,11 @@ Summaries of tasks are combined by ``pl.concat`` and nothing else, in any order.
 
 A row is one of five things. *Origin* rows (``sequence`` is null): how many live rows an origin sent, its highest
 watermark and, where watermarks are declared, its lowest. *Run* rows: sequences ``sequence`` to ``until`` are
-complete. *Chunk* rows: of an incomplete sequence, chunks ``chunk`` to ``chunk_until`` were seen, and its last
-chunk is number ``last_chunk``, if known. *Offset* rows (``until`` alone is given): the highest offset of an origin.
-*Place* rows (``chunk_until`` is given without a chunk): how far a segment, named as origin, has been read, and in
-``last_chunk`` the highest cut that the source says it has passed.
+complete, the first of them has watermark ``least``, and in chunks all have the same ``last_chunk``. *Chunk* rows: of
+an incomplete sequence, chunks ``chunk`` to ``chunk_until`` were seen, and its last chunk is number ``last_chunk``, if
+known. *Offset* rows (``until`` alone is given): the highest offset of an origin. *Place* rows (``chunk_until`` is
+given without a chunk): how far a segment, named as origin, has been read, and in ``last_chunk`` the highest cut that
+the source says it has passed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import polars as pl
 
 from eventide.errors import watermarks as errors
 from eventide.time import MAX, MIN
-from eventide.watermarks.intervals import Ints
+from eventide.watermarks.intervals import Ints, join_runs
 from eventide.watermarks.options import Options
 from eventide.watermarks.origins import label
 from eventide.watermarks.runs import NO_CHUNKS, Chunks, Runs, take
@@ -171,7 +172,8 @@ def _numbered(rows: pl.DataFrame, marks: RowMarks, options: Options) -> pl.DataF
     origin = np.repeat(np.arange(parts.height), told["length"].to_numpy())
     columns = parts.select(pl.exclude("origin", "alive").explode(empty_as_null=False)).to_dict()
     ints = {name: column.to_numpy() for name, column in columns.items()}
-    runs, chunks = _progress(origin, ints, options, names)
+    found, chunks = _progress(origin, ints, options, names)
+    runs = found.runs
     summary = [_frame(parts.height, origin=names, rows=told["rows"])]
     if len(runs.start):
         summary.append(
@@ -180,6 +182,8 @@ def _numbered(rows: pl.DataFrame, marks: RowMarks, options: Options) -> pl.DataF
                 origin=names.gather(runs.origin),
                 sequence=runs.start,
                 until=runs.end,
+                last_chunk=None if found.last is None else pl.Series(found.last),
+                least=_delayed(found.first, marks.delay),
                 watermark=_delayed(runs.watermark, marks.delay),
                 rows=np.zeros_like(runs.start),
             )
@@ -201,18 +205,35 @@ def _numbered(rows: pl.DataFrame, marks: RowMarks, options: Options) -> pl.DataF
     return pl.concat(summary)
 
 
-def _progress(origin: Ints, ints: dict[str, Ints], options: Options, names: pl.Series) -> tuple[Runs, Chunks]:
+@dataclass(frozen=True, slots=True)
+class _Complete:
+    """Runs of complete sequences; in chunks, those of a run have the same last chunk."""
+
+    runs: Runs
+    first: Ints
+    """The watermark of each run's first sequence."""
+    last: Ints | None = None
+
+    @staticmethod
+    def joined(rows: Runs, last: Ints | None = None) -> _Complete:
+        keys = (rows.origin,) if last is None else (rows.origin, last)
+        order, heads = join_runs(keys, rows.start, rows.end)
+        at = order[heads]
+        return _Complete(rows.joined_in(order, heads), rows.watermark[at], None if last is None else last[at])
+
+
+def _progress(origin: Ints, ints: dict[str, Ints], options: Options, names: pl.Series) -> tuple[_Complete, Chunks]:
     sequence, value = ints["sequence"], ints["value"]
     now = np.zeros_like(sequence)
     if options.chunk is None:
-        return Runs(origin, sequence, sequence, value, now).joined(), NO_CHUNKS
+        return _Complete.joined(Runs(origin, sequence, sequence, value, now)), NO_CHUNKS
     chunk, last = ints["chunk"], ints["last_chunk"]
     numbered = np.where(last, chunk, -1)
     chunks = Chunks(origin, sequence, chunk, chunk, numbered, value, now)
     chunks = chunks.joined(lambda number: label(names[number]))
     complete = chunks.complete(options.first_chunk)
-    runs = take(chunks, complete).sequences().joined()
-    return runs, take(chunks, ~complete)
+    whole = take(chunks, complete)
+    return _Complete.joined(whole.sequences(), whole.last), take(chunks, ~complete)
 
 
 def _usable(rows: pl.DataFrame, marks: RowMarks, options: Options) -> pl.DataFrame:

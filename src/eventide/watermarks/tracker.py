@@ -15,8 +15,9 @@ import polars as pl
 from eventide.errors import watermarks as errors
 from eventide.time import MIN
 from eventide.watermarks.clock import PolledClock
-from eventide.watermarks.coalescer import ABSENT, IDLE, Coalescer, Marks, OnBack
+from eventide.watermarks.coalescer import ABSENT, ACTIVE, IDLE, Coalescer, Marks, OnBack
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints
+from eventide.watermarks.last_chunks import LastChunks
 from eventide.watermarks.origins import SOURCE, Origins
 from eventide.watermarks.passing import Passing
 from eventide.watermarks.progress import Progress
@@ -54,6 +55,8 @@ class Tracker:
         self._progress = Progress(first_chunk=options.first_chunk, name=self._origins.label)
         # Beside it, what was really seen: numbers that were skipped may still come.
         self._seen = Progress(first_chunk=options.first_chunk) if options.deduplicate else None
+        # Origins that sent a number again in the last batch, with a time beyond all that they had reached.
+        self._renumbered: Ints = NO_INTS
         # For windows by offset: the first one of each origin that is still to come, as of the last batch.
         self._offsets: Ints = np.array([MIN])
         # For writers that declare time: how far each segment was read, and the cuts ahead.
@@ -98,6 +101,32 @@ class Tracker:
     def idle(self) -> bool:
         """Whether all origins are silent, so that others need not wait for this stream."""
         return not self._held and self._coalescer.all_idle()
+
+    def next_deadline(self) -> int | None:
+        """The earliest batch time at which silence alone changes something; MIN: the clock waits for its first batch.
+
+        That is when an origin becomes idle, when a gap is given up, and when the grace for expected origins ends. The
+        source is taken to be polled until then.
+
+        >>> from eventide.watermarks.strategies import ascending
+        >>> tracker = Tracker(ascending(idle_after="10 seconds"))
+        >>> _ = tracker.advance(tracker.strategy.summarise(pl.DataFrame({"ts": [0]}), "ts", now=5), now=5)
+        >>> tracker.next_deadline()
+        10000005
+        """
+        options = self.strategy.options
+        if self._clock is None:
+            return None if options.idle_after is None and options.grace is None else MIN
+        waits = []
+        if options.idle_after is not None:
+            active = self._active_at[self._coalescer.standing()[: len(self._active_at)] == ACTIVE]
+            active = active[active > self._clock.time - options.idle_after]
+            waits += [int(active.min()) + options.idle_after] if len(active) else []
+        if options.gap_timeout is not None and (since := self._progress.oldest_gap()) is not None:
+            waits.append(since + options.gap_timeout)
+        if self._held and options.grace is not None:
+            waits.append(self._started + options.grace)
+        return min(waits) + self._clock.unpolled if waits else None
 
     def retire(self, origin: object) -> bool:
         """Stop waiting for an origin, from the next batch on. False: it is not known.
@@ -150,6 +179,10 @@ class Tracker:
         if isinstance(expected, int):
             return self._held or self._origins.find(name) is not None
         return self._origins.find(name) is not None or name in (expected or ())
+
+    def takes(self, to: int | str | None) -> bool:
+        """Return whether a watermark may be addressed to this: its key, or None."""
+        return to is None or to == self.key
 
     def at(self, edge: int) -> Tracker:
         """The tracker of one input: of the only one there is."""
@@ -223,6 +256,7 @@ class Tracker:
             idle_origins=tuple(self._origins.name(int(number)) for number in idle if number != SOURCE),
             gaps=tuple(gaps),
             slowest=tuple((self._origins.name(int(number)), int(times[number])) for number in slowest),
+            renumbered_origins=tuple(self._origins.name(int(number)) for number in self._renumbered[:SHOWN]),
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -322,7 +356,7 @@ class Tracker:
         return source if summary["rows"].sum() else NO_INTS, marks
 
     def _read_numbered(self, summary: pl.DataFrame, clock: int) -> tuple[Ints, list[Marks]]:
-        summary = summary.with_columns(pl.col("watermark").fill_null(MIN), _NUMBERS.fill_null(-1))
+        summary = summary.with_columns(pl.col("watermark", "least").fill_null(MIN), _NUMBERS.fill_null(-1))
         numbered = summary["sequence"].to_numpy() >= 0
         origins = self._number(summary["origin"])
         alive = origins[~numbered & (summary["rows"].to_numpy() > 0)]
@@ -336,15 +370,17 @@ class Tracker:
         return alive, [Marks(self.key, origins[present[origins]], times[present[origins]])]
 
     def _observe(self, summary: pl.DataFrame, origin: Ints, numbered: Bools, clock: int) -> None:
-        sequence, until, chunk, chunk_until, last, watermark = (
+        sequence, until, chunk, chunk_until, last, watermark, least = (
             summary[name].to_numpy()
-            for name in ("sequence", "until", "chunk", "chunk_until", "last_chunk", "watermark")
+            for name in ("sequence", "until", "chunk", "chunk_until", "last_chunk", "watermark", "least")
         )
         since = np.full(summary.height, clock)
-        whole = chunk < 0
-        runs = take(Runs(origin, sequence, until, watermark, since), numbered & whole)
-        chunks = take(Chunks(origin, sequence, chunk, chunk_until, last, watermark, since), numbered & ~whole)
-        self._progress.observe(runs, chunks)
+        whole = numbered & (chunk < 0)
+        runs = take(Runs(origin, sequence, until, watermark, since), whole)
+        chunks = take(Chunks(origin, sequence, chunk, chunk_until, last, watermark, since), numbered & (chunk >= 0))
+        lasts = take(LastChunks(origin, sequence, until, last), whole & (last >= 0))
+        self._renumbered = self._progress.repeated_later(origin[whole], sequence[whole], least[whole])
+        self._progress.observe(runs, chunks, lasts)
         if self._seen is not None:
             self._seen.observe(runs, chunks)
 
@@ -400,9 +436,12 @@ def _saved(progress: Progress) -> dict[str, pl.DataFrame]:
     return {
         "runs": pl.DataFrame({name: getattr(runs, name) for name in Runs.__dataclass_fields__}),
         "chunks": pl.DataFrame({name: getattr(chunks, name) for name in Chunks.__dataclass_fields__}),
+        "lasts": pl.DataFrame({name: getattr(progress.lasts, name) for name in LastChunks.__dataclass_fields__}),
     }
 
 
 def _restore(progress: Progress, saved: dict[str, Any]) -> None:
     progress.runs = Runs(**{column.name: column.to_numpy() for column in saved["runs"]})
     progress.chunks = Chunks(**{column.name: column.to_numpy() for column in saved["chunks"]})
+    if "lasts" in saved:  # states of format 1 may lack it
+        progress.lasts = LastChunks(**{column.name: column.to_numpy() for column in saved["lasts"]})

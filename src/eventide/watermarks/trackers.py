@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 
 from eventide.errors import joins as errors
-from eventide.time import MIN
-from eventide.watermarks.coalescer import Coalescer, Marks
+from eventide.time import MAX, MIN, earliest
+from eventide.watermarks.coalescer import ABSENT, DONE, Coalescer, Marks
 from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
 from eventide.watermarks.tracker import Tracker
-from eventide.watermarks.watermark import Note, Watermark
+from eventide.watermarks.watermark import InputEnd, InputWatermark, Note, Watermark
 
 
 class Trackers:
@@ -40,19 +40,25 @@ class Trackers:
     def advance(
         self, summaries: Sequence[pl.DataFrame], now: int, *, polled: bool = True, notes: Sequence[Note] = ()
     ) -> Standing:
-        """Take in what a batch saw of each input at time ``now``."""
-        standings = []
-        for name, tracker, summary in zip(self.names, self._inputs, summaries, strict=True):
+        """Take in what a batch saw of each input at time ``now``.
+
+        A retired input takes part again with its next row; a row of an input that has ended is an error.
+        """
+        idle: list[int] = []
+        awake: list[int] = []
+        marks: list[Marks] = []
+        for edge, (name, tracker, summary) in enumerate(zip(self.names, self._inputs, summaries, strict=True)):
             with errors.naming_input(name):
-                standings.append(tracker.advance(summary, now, polled=polled, notes=notes))
-        idle = np.array([edge for edge, standing in enumerate(standings) if standing.idle], np.int64)
-        awake = np.array([edge for edge, standing in enumerate(standings) if not standing.idle], np.int64)
-        marks = [
-            Marks(tracker.key, np.array([edge]), np.array([standing.time]))
-            for edge, (tracker, standing) in enumerate(zip(self._inputs, standings, strict=True))
-            if standing.time > MIN
-        ]
-        messages = self._all.step(events=awake, marks=marks, idle=idle)
+                standing = tracker.advance(summary, now, polled=polled, notes=_addressed_to(name, tracker.key, notes))
+            if self._all.standing()[edge] in (ABSENT, DONE) and not _has_rows(summary):
+                continue
+            (idle if standing.idle else awake).append(edge)
+            if standing.time > MIN:
+                marks.append(Marks(tracker.key, np.array([edge]), np.array([standing.time])))
+        ended = [self.names.index(note.input) for note in notes if isinstance(note, InputEnd)]
+        messages = self._all.step(
+            events=np.array(awake, np.int64), marks=marks, idle=np.array(idle, np.int64), done=np.array(ended, np.int64)
+        )
         for note in notes:  # also where an input has no watermark of this key at all
             messages += self._all.raise_to(note) if isinstance(note, Watermark) else []
         return Standing(self.time, self.idle, tuple(messages))
@@ -86,12 +92,27 @@ class Trackers:
         """Whether all inputs are silent."""
         return self._all.all_idle()
 
+    def next_deadline(self) -> int | None:
+        """The earliest batch time at which silence of an input alone changes something."""
+        return earliest(tracker.next_deadline() for tracker in self._inputs)
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """The inputs that have ended."""
+        return tuple(self.names[edge] for edge in np.flatnonzero(self._all.standing() == DONE))
+
     def retire(self, origin: object) -> bool:
         """Stop waiting for an origin: of one input (``left: 0``, as metrics name it), or of all that know it.
 
-        False: none does.
+        The name of an input stands for its rows without an origin, or else for the whole input. False: it is not known.
         """
-        return sum(tracker.retire(own) for tracker, own in self._addressed(origin)) > 0
+        if sum(tracker.retire(own) for tracker, own in self._addressed(origin)) > 0:
+            return True
+        edge = self.names.index(origin) if origin in self.names else None
+        if edge is None or self._all.standing()[edge] in (ABSENT, DONE):
+            return False
+        self._all.leave(edge)
+        return True
 
     def skip(self, origin: object = None, *, up_to: int | None = None) -> bool:
         """Count an origin's missing sequences as seen; of one input, or of all. False: nothing is missing."""
@@ -104,8 +125,12 @@ class Trackers:
         self._all.lower_to(mark)
 
     def knows(self, origin: object = None) -> bool:
-        """Return whether a command may name this origin: of one input, or of any."""
-        return any(tracker.knows(name) for tracker, name in self._addressed(origin))
+        """Return whether a command may name this origin: of one input, or of any. Inputs may be named too."""
+        return origin in self.names or any(tracker.knows(name) for tracker, name in self._addressed(origin))
+
+    def takes(self, to: int | str | None) -> bool:
+        """Return whether a watermark may be addressed to this: a key, an input, or (None) what time goes by."""
+        return to is None or to in self.names or to in self.keys
 
     def _addressed(self, origin: object) -> list[tuple[Tracker, object]]:
         """The trackers that are meant, and what they call the origin."""
@@ -138,13 +163,20 @@ class Trackers:
             watermark=self.time,
             least_origin=None if name is None else _within(name, known[name].least_origin),
             origins=sum(one.origins for one in known.values()),
-            idle_origins=tuple(_within(name, origin) for name, one in known.items() for origin in one.idle_origins),
+            idle_origins=tuple(
+                _within(name, origin)
+                for (name, one), tracker in zip(known.items(), self._inputs, strict=True)
+                for origin in one.idle_origins or ((None,) if tracker.idle else ())
+            ),
             gaps=tuple(
                 OriginGap(_within(name, gap.origin), gap.first, gap.last, gap.since)
                 for name, one in known.items()
                 for gap in one.gaps
             ),
             slowest=_slowest(known),
+            renumbered_origins=tuple(
+                _within(name, origin) for name, one in known.items() for origin in one.renumbered_origins
+            ),
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -164,6 +196,23 @@ class Trackers:
 
 
 AnyTracker: TypeAlias = Tracker | Trackers
+
+
+def _has_rows(summary: pl.DataFrame) -> bool:
+    """Whether an input has sent rows, or says how far its segments have been read."""
+    return bool(summary.select(((pl.col("rows") > 0) | pl.col("chunk_until").is_not_null()).any()).item())
+
+
+def _addressed_to(name: str, key: int, notes: Sequence[Note]) -> list[Note]:
+    """What notes say to one input, in their order."""
+    own: list[Note] = []
+    for note in notes:
+        if isinstance(note, InputWatermark | InputEnd):
+            if note.input == name:
+                own.append(Watermark(key, note.time if isinstance(note, InputWatermark) else MAX))
+        else:
+            own.append(note)
+    return own
 
 
 def _within(name: str, origin: str | None) -> str:

@@ -58,8 +58,23 @@ class Done:
     """The input has ended and will never speak again."""
 
 
+@dataclass(frozen=True, slots=True)
+class InputWatermark:
+    """No row before ``time`` is expected on one input, which has this name among several."""
+
+    input: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputEnd:
+    """An input, by its name among several, has ended: no row follows on it, and nobody waits for it."""
+
+    input: str
+
+
 Message: TypeAlias = Watermark | Idle | Done
-Note: TypeAlias = Watermark | Cut
+Note: TypeAlias = Watermark | Cut | InputWatermark | InputEnd
 """What reaches a stream from outside of its rows."""
 
 

@@ -14,10 +14,31 @@ One kind of window bends the last rule by a microsecond: where a row exactly at 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 
 from eventide.time import MAX, MIN
+
+T = TypeVar("T", pl.Expr, pl.Series)
+
+
+def is_late(time: T, watermark: int | pl.Expr) -> T:
+    """Whether the watermark has passed events at ``time``.
+
+    >>> is_late(pl.Series([4, 5]), 5).to_list()
+    [True, False]
+    """
+    return time < watermark
+
+
+def is_complete(end: T, watermark: int | pl.Expr) -> T:
+    """Whether no row that is not late can still join windows that end at ``end``.
+
+    >>> is_complete(pl.Series([5, 6]), 5).to_list()
+    [True, False]
+    """
+    return end <= watermark
 
 
 @dataclass(frozen=True)
@@ -33,7 +54,7 @@ class Lifetime:
 
     def complete(self, end: pl.Expr, watermark: int | pl.Expr) -> pl.Expr:
         """No row that is not late can still join."""
-        return end <= watermark
+        return is_complete(end, watermark)
 
     def expires_at(self, end: pl.Expr) -> pl.Expr:
         """The least watermark at which the window has expired."""

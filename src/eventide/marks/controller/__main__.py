@@ -40,6 +40,7 @@ def _serve(given: argparse.Namespace) -> None:
         host=given.host,
         port=given.port,
         token=token_from(given.token_file),
+        hosts=tuple(given.allow_host),
         certificate=given.certificate,
         key=given.key,
         max_body=given.max_body,
@@ -47,7 +48,13 @@ def _serve(given: argparse.Namespace) -> None:
     store = connect(given.store)
     try:
         controller = Controller(store, given.name, lease=given.lease, every=given.every)
-        face = app(store, token=settings.token, max_body=settings.max_body, status=controller.status)
+        face = app(
+            store,
+            token=settings.token,
+            hosts=settings.known_hosts,
+            max_body=settings.max_body,
+            status=controller.status,
+        )
         server = Server(face, settings, lambda url: print(f"{controller.name} is ready at {url}", flush=True))
         with controller:
             server.serve_until_stopped()
@@ -59,9 +66,11 @@ def _arguments(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(program, description="Makes marks of what writers say.")
     parser.add_argument("--store", required=True, metavar="URL", help="sqlite:///shop.db or postgresql://user@host/db")
     parser.add_argument("--name", help="a name that no other controller of the store has; one is made up if not given")
-    parser.add_argument("--host", default="127.0.0.1", help="any but loopback needs a token and a certificate")
+    parser.add_argument("--host", default="127.0.0.1", help="any but loopback needs a certificate")
     parser.add_argument("--port", type=int, default=8787, help="0 takes a free one")
-    parser.add_argument("--token-file", type=Path, help="holds the token; or set EVENTIDE_TOKEN")
+    own = "the token; without it, that of EVENTIDE_TOKEN, or of this user, which is created"
+    parser.add_argument("--token-file", type=Path, help=own)
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name that clients may use")
     parser.add_argument("--certificate", type=Path, help="PEM, with all that it depends on")
     parser.add_argument("--key", type=Path, help="the key of the certificate, PEM")
     parser.add_argument("--max-body", type=int, default=MAX_BODY, metavar="BYTES", help="of one request")

@@ -43,7 +43,8 @@ class Client:
             raise errors.token_in_the_clear(url)
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._path = parts.path.rstrip("/")
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._headers = {"Content-Type": wire.CONTENT_TYPE}
+        self._headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
         self._connect = _connecting(parts.scheme, parts.hostname, parts.port, timeout, ca)
         self._patience, self._pause = patience, pause
         self._process = os.getpid()

@@ -6,7 +6,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
@@ -14,16 +14,23 @@ from starlette.applications import Starlette
 
 from eventide.errors import controller as errors
 from eventide.marks.controller.client import check_token, is_loopback
+from eventide.marks.controller.limits import Limits, limited
+from eventide.marks.controller.token_file import created_token, token_file, token_of
 from eventide.marks.controller.wire import MAX_BODY
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Where to listen, and how it is protected. Only on loopback may there be no token and no certificate."""
+    """Where to listen, and how it is protected. Only on loopback may there be no certificate.
+
+    Without a token it is the one of this user, which the first controller creates. ``hosts`` are further names under
+    which it may be asked.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8787
-    token: str | None = None
+    token: str = field(default_factory=created_token, repr=False)
+    hosts: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
     max_body: int = MAX_BODY
@@ -32,15 +39,15 @@ class Settings:
         if (self.certificate is None) != (self.key is None):
             raise errors.certificate_without_key()
         check_token(self.token)
-        missing = [
-            name
-            for name, value in (("--token-file or EVENTIDE_TOKEN", self.token), ("--certificate", self.certificate))
-            if value is None
-        ]
-        if missing and not is_loopback(self.host):
-            raise errors.needs_protection(self.host, missing)
+        if self.certificate is None and not is_loopback(self.host):
+            raise errors.needs_protection(self.host)
         if self.certificate is not None and self.key is not None:
             _check_certificate(self.certificate, self.key)
+
+    @property
+    def known_hosts(self) -> tuple[str, ...] | None:
+        """The names under which it may be asked; None: any, because a certificate says which they are."""
+        return self.hosts if self.hosts or is_loopback(self.host) else None
 
     @property
     def scheme(self) -> str:
@@ -48,26 +55,24 @@ class Settings:
         return "http" if self.certificate is None else "https"
 
 
-def token_from(path: Path | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The token in a file, or else in ``EVENTIDE_TOKEN``."""
-    if path is None:
-        return environment.get("EVENTIDE_TOKEN") or None
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as cause:
-        raise errors.unreadable("The file with the token", path, cause) from cause
-    if not token:
-        raise errors.empty_token(path)
-    return token
+def token_from(path: Path | None, environment: Mapping[str, str] = os.environ) -> str:
+    """The token in a file, or else in ``EVENTIDE_TOKEN``, or else the one of this user."""
+    if path is not None:
+        return token_of(path)
+    return environment.get("EVENTIDE_TOKEN") or created_token(token_file(environment))
 
 
 class Server(uvicorn.Server):
     """Serves an application at an address that is bound before it starts."""
 
-    def __init__(self, app: Starlette, settings: Settings, ready: Callable[[str], None]) -> None:
+    def __init__(
+        self, app: Starlette, settings: Settings, ready: Callable[[str], None], limits: Limits | None = None
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
+                http=limited(limits or Limits()),  # type: ignore[arg-type]  # it is called, and nothing else
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 log_level="warning",

@@ -28,6 +28,8 @@ CALLS = tuple(
     )
 )
 """The names of all calls of a store that travel."""
+CONTENT_TYPE = "application/vnd.eventide"
+"""Of requests. A web page may not send it to another address without asking, and a controller never agrees."""
 MAX_BODY = 64 * 1024 * 1024
 """How large a request may be, unless the controller was started with another limit."""
 

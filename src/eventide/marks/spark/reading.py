@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from eventide.errors import marks as errors
-from eventide.marks.events import decode_all
 from eventide.marks.segments import Position, Segments
+from eventide.marks.stored_events import stored_events
 from eventide.marks.streams import Stream
 
 PLACE = (("_segment", pa.int64()), ("_offset", pa.int64()), ("_mark", pa.int64()))
@@ -56,7 +56,7 @@ def pieces_of(stream: Stream, segment: int, start: int, end: int, *, rows: int) 
         blobs = stream.store.read(stream.name, segment, place, rows=min(rows, end - place), until=end)
         if not blobs:
             raise errors.truncated(stream.name, segment, place, end)
-        events = decode_all([blob.body for blob in blobs])
+        events = stored_events(stream.name, segment, blobs)
         first = blobs[0].offset
         events = events.slice(place - first, min(first + len(events), end) - place)
         yield place, events

@@ -28,7 +28,7 @@ from eventide.marks.events import POINT, encode, points, table_of
 from eventide.marks.spark.reading import PLACE
 from eventide.marks.stores.store import Store
 from eventide.marks.streams import open_stream
-from eventide.spark.control import on_disk
+from eventide.spark.addresses import on_disk
 from eventide.time import LAST
 
 _TIMEOUT = 6 * 3_600_000_000  # of a task's transaction: what a task leaves behind that fails is gone then

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _LONGEST = 63  # bytes of a name; PostgreSQL cuts off what is longer
+_SYSTEM = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})  # columns that every table has
 _SLICE = 50_000  # rows that are text at one time
 _NULL = r"\N"  # never quoted, and every text is: so no text is taken for a null
 
@@ -62,6 +63,9 @@ class Postgres:
         for name in (*parts(table, "postgres"), index_name(table, "postgres"), *columns):
             if len(name.encode()) > _LONGEST:
                 raise errors.name_too_long(name, _LONGEST)
+        for name in columns:
+            if name in _SYSTEM:
+                raise errors.system_column(name)
 
     def connect(self) -> PostgresConnection:
         """A new connection."""

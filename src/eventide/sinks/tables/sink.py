@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from eventide.errors import sinks as errors
@@ -49,6 +50,8 @@ def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = 
 
 
 def _database(url: str) -> Database:
+    if isinstance(url, PurePath):
+        raise errors.path_of_database(url)
     if not isinstance(url, str):
         raise errors.unknown_database(repr(url))
     if url.startswith(("postgresql://", "postgres://")):
@@ -67,6 +70,8 @@ class TableSink:
     columns: tuple[str, ...] | None
     create: bool
     _opened: dict[Output, tuple[Shape, Store]] = field(default_factory=dict, repr=False)
+
+    flattens_windows = True
 
     def __repr__(self) -> str:
         chosen = {"name": self.name, "columns": self.columns and list(self.columns)}

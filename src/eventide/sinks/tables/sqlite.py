@@ -13,7 +13,7 @@ import polars.selectors as cs
 
 from eventide.errors import sinks as errors
 from eventide.sinks.tables.database import Found
-from eventide.sinks.tables.statements import listed
+from eventide.sinks.tables.statements import ROW_IDS, listed, row_id
 from eventide.sinks.tables.types import Dialect
 
 _OLDEST = (3, 24, 0)  # ON CONFLICT
@@ -42,6 +42,8 @@ class Sqlite:
         """SQLite keeps some names for itself."""
         if table.lower().startswith("sqlite_"):
             raise errors.bad_table_name(table, "not one that begins with sqlite_")
+        if row_id(columns) is None:
+            raise errors.rows_without_number(ROW_IDS)
 
     def connect(self) -> SqliteConnection:
         """A new connection."""

@@ -12,6 +12,9 @@ from eventide.sinks.tables.types import Dialect, sql_type
 BATCHES = "eventide_batches"
 STANDING, GONE = "eventide_standing", "eventide_gone"  # temporary, in the transaction of a batch
 
+RESERVED = frozenset({BATCHES, STANDING, GONE})
+ROW_IDS = ("rowid", "_rowid_", "oid")  # what SQLite calls the number of a row, unless a column has that name
+
 CREATE_BATCHES = (
     f"CREATE TABLE {BATCHES} (query TEXT NOT NULL, sink_table TEXT NOT NULL, batch_id BIGINT NOT NULL, "
     "PRIMARY KEY (query, sink_table))"
@@ -57,6 +60,16 @@ def index_name(table: str, dialect: Dialect) -> str:
     return f"{parts(table, dialect)[-1]}_identity"
 
 
+def row_id(columns: Iterable[str]) -> str | None:
+    """SQLite's name for the number of a row that no column hides; None, if columns hide all of them.
+
+    >>> row_id(["n", "RowId"]), row_id(["oid", "rowid", "_rowid_"])
+    ('_rowid_', None)
+    """
+    hidden = {name.lower() for name in columns}
+    return next((name for name in ROW_IDS if name not in hidden), None)
+
+
 @dataclass(frozen=True)
 class Statements:
     """The statements for one table."""
@@ -74,6 +87,11 @@ class Statements:
     def types(self) -> dict[str, str]:
         """The columns and their types."""
         return {field.name: sql_type(field, self.dialect).name for field in self.shape.fields}
+
+    @property
+    def place(self) -> str:
+        """The database's own name of a row's place, which no column has."""
+        return "ctid" if self.dialect == "postgres" else row_id(self.shape.columns) or ROW_IDS[0]
 
     @property
     def create(self) -> list[str]:
@@ -94,9 +112,9 @@ class Statements:
         columns = listed(self.shape.columns)
         updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in self.shape.values)
         action = f"UPDATE SET {updates}" if updates else "NOTHING"
-        # SQLite takes ON for a part of the join, unless WHERE ends it.
+        # SQLite takes ON for a part of the join, unless WHERE ends it. A column may be called "true".
         return (
-            f"INSERT INTO {self.target} ({columns}) SELECT {columns} FROM {STANDING} WHERE true "
+            f"INSERT INTO {self.target} AS t ({columns}) SELECT {columns} FROM {STANDING} WHERE 1 = 1 "
             f"ON CONFLICT ({self._terms()}) DO {action}"
         )
 
@@ -107,8 +125,8 @@ class Statements:
         if self.dialect == "postgres":
             return f"DELETE FROM {self.target} AS t USING {GONE} AS gone WHERE {same}"
         # The rows are looked up through the index: SQLite goes through a cross join from left to right.
-        found = f"SELECT t.rowid FROM {GONE} AS gone CROSS JOIN {self.target} AS t ON {same}"
-        return f"DELETE FROM {self.target} WHERE rowid IN ({found})"
+        found = f"SELECT t.{self.place} FROM {GONE} AS gone CROSS JOIN {self.target} AS t ON {same}"
+        return f"DELETE FROM {self.target} WHERE {self.place} IN ({found})"
 
     @property
     def delete_copies(self) -> str:
@@ -117,18 +135,18 @@ class Statements:
         equal = "IS NOT DISTINCT FROM" if self.dialect == "postgres" else "IS"
         found = [f"{a} = {b}" for a, b in terms]  # through the index
         found += [f"t.{quoted(name)} {equal} gone.{quoted(name)}" for name in self.shape.said]
-        place = "ctid" if self.dialect == "postgres" else "rowid"
         nth = f"row_number() OVER (PARTITION BY {', '.join(f'gone.{quoted(name)}' for name in self.shape.said)})"
         rows = (
-            f"SELECT t.{place} AS place, gone.{COPIES} AS copies, {nth} AS nth "
+            f"SELECT t.{self.place} AS place, gone.{COPIES} AS copies, {nth} AS nth "
             f"FROM {GONE} AS gone CROSS JOIN {self.target} AS t WHERE {' AND '.join(found)}"
         )
-        return f"DELETE FROM {self.target} WHERE {place} IN (SELECT place FROM ({rows}) AS found WHERE nth <= copies)"
+        places = f"SELECT place FROM ({rows}) AS found WHERE nth <= copies"
+        return f"DELETE FROM {self.target} WHERE {self.place} IN ({places})"
 
-    def stage(self, name: str, columns: Iterable[str]) -> str:
+    def stage(self, table: str, columns: Iterable[str]) -> str:
         """A temporary table with some columns of the table."""
-        own = ", ".join(f"0 AS {COPIES}" if column == COPIES else quoted(column) for column in columns)
-        return f"CREATE TEMPORARY TABLE {name} AS SELECT {own} FROM {self.target} WHERE false"
+        types = self.types | {COPIES: "bigint"}
+        return f"CREATE TEMPORARY TABLE {table} ({', '.join(f'{quoted(name)} {types[name]}' for name in columns)})"
 
     def terms(self, prefix: str = "") -> list[str]:
         """What two rows of one identity have in common.

@@ -8,7 +8,7 @@ from typing import TypeVar
 import polars as pl
 
 from eventide.errors import sinks as errors
-from eventide.sinks.tables.changes import changes
+from eventide.sinks.tables.changes import COPIES, changes
 from eventide.sinks.tables.database import Connection, Database
 from eventide.sinks.tables.shape import Shape
 from eventide.sinks.tables.statements import (
@@ -17,6 +17,7 @@ from eventide.sinks.tables.statements import (
     CREATE_BATCHES,
     GONE,
     LAST_BATCH,
+    RESERVED,
     STANDING,
     Statements,
     quoted,
@@ -43,7 +44,7 @@ class Store:
 
         With ``extend``, columns that the rows have and the table lacks are added to it.
         """
-        self._database.check_names(self._table, self._shape.columns)
+        self._check_names()
         try:
             connection = self._database.connect()
         except self._database.errors as cause:
@@ -136,6 +137,14 @@ class Store:
             for statement in statements:
                 connection.run(statement)
 
+    def _check_names(self) -> None:
+        """Reject names that the sink or the database needs for itself."""
+        if self._table.lower() in RESERVED:
+            raise errors.bad_table_name(self._table, f"not one of the sink: {', '.join(sorted(RESERVED))}")
+        if any(not name or "\0" in name or name.lower() == COPIES for name in self._shape.columns):
+            raise errors.bad_column_name(COPIES)
+        self._database.check_names(self._table, self._shape.columns)
+
     def _add_columns(self, connection: Connection) -> None:
         present = {column.name.lower() for column in connection.columns(self._sql.target)}
         for name, dtype in self._sql.types.items():
@@ -146,7 +155,9 @@ class Store:
         wanted = self._sql.types
         found = {column.name: column for column in connection.columns(self._sql.target)}
         missing = {name: dtype for name, dtype in wanted.items() if name not in found}
-        extra = {name: c.type for name, c in found.items() if name not in wanted and not c.has_default}
+        # A column that hides the number of SQLite's rows is not left beside the others, even with a default.
+        hides = {self._sql.place}
+        extra = {n: c.type for n, c in found.items() if n not in wanted and (not c.has_default or n.lower() in hides)}
         other = {
             name: (found[name].type, dtype)
             for name, dtype in wanted.items()

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from eventide.state.compact import to_ipc
+
 _ROWS = 4096  # of a chunk at most
 _CACHED = 64  # chunks that stay decoded
 
@@ -83,9 +85,7 @@ def as_bytes(frame: pl.DataFrame) -> bytes:
     >>> as_frame(as_bytes(pl.DataFrame({"n": [1]})))["n"].to_list()
     [1]
     """
-    body = io.BytesIO()
-    frame.write_ipc_stream(body)
-    return body.getvalue()
+    return to_ipc(frame)
 
 
 def as_frame(body: bytes) -> pl.DataFrame:

@@ -59,6 +59,19 @@ def read_row(line: str, columns: Sequence[str], *, more: bool = False) -> dict[s
     return row | {match[1]: read_value(match[2]) for match in named if match}
 
 
+def read_joined(line: str) -> ExpectedPane:
+    """A row of a join from ``+ column=…``, because it has no window.
+
+    >>> read_joined("+ user=a t=12:00")
+    ExpectedPane(fields={'user': 'a', 't': '12:00'}, diff=1)
+    """
+    sign, *rest = words(line) or [""]
+    named = [_NAMED.fullmatch(word) for word in rest]
+    if sign not in ("+", "-") or not all(named):
+        raise ValueError(f"{line.strip()!r}: a row of a join is written '+ column=value …'.")
+    return ExpectedPane({match[1]: read_value(match[2]) for match in named if match}, 1 if sign == "+" else -1)
+
+
 def read_pane(line: str, key: Sequence[str]) -> ExpectedPane:
     """A pane from ``+ key [start, end) result=… TIMING#index last field=…``; ``-`` takes one back.
 

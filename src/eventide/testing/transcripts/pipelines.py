@@ -16,6 +16,8 @@ from eventide import aggregates, policies, triggers, watermarks, windows
 from eventide.errors.kinds import did_you_mean
 from eventide.plan import Pipeline, Stream, ingestion_time
 from eventide.plan import stream as begin
+from eventide.plan.combining import cogroup, union, window_join
+from eventide.plan.joining import join
 from eventide.testing.transcripts.document import read_value
 from eventide.watermarks.options import ORIGIN_OPTIONS
 
@@ -50,12 +52,10 @@ def build(description: Mapping[str, Any]) -> Pipeline:
           key  none: one group
     ...
     """
-    time = description.get("time", "ts")
-    stream = begin(
-        time=ingestion_time() if time == "ingestion" else time,
-        key=description.get("key"),
-        watermark=call("watermark", _WATERMARKS, description.get("watermark", "none")),
-    )
+    for name, bring in _TOGETHER.items():
+        if name in description:
+            return bring(description, _inputs(description))
+    stream = union(**_inputs(description)) if "inputs" in description else _stream(description)
     if description.get("deduplicate"):
         stream = stream.deduplicate()
     if description.get("retain"):
@@ -69,6 +69,43 @@ def build(description: Mapping[str, Any]) -> Pipeline:
         stream = _late(stream, description["lateness"])
     results = {name: call(f"agg {name}", _AGGREGATES, what) for name, what in description.get("agg", {}).items()}
     return _accumulating(stream, description).agg(**results)
+
+
+def _stream(description: Mapping[str, Any]) -> Stream:
+    time = description.get("time", "ts")
+    return begin(
+        time=ingestion_time() if time == "ingestion" else time,
+        key=description.get("key"),
+        watermark=call("watermark", _WATERMARKS, description.get("watermark", "none")),
+    )
+
+
+def _inputs(description: Mapping[str, Any]) -> dict[str, Stream]:
+    """The inputs; what one does not say it takes from the pipeline."""
+    shared = {name: description[name] for name in ("time", "key", "watermark") if name in description}
+    inputs = description.get("inputs", {"left": {}, "right": {}})
+    return {name: _stream(shared | own) for name, own in inputs.items()}
+
+
+def _join(description: Mapping[str, Any], inputs: Mapping[str, Stream]) -> Pipeline:
+    options = dict(description["join"])
+    if isinstance(options.get("within"), list):
+        options["within"] = tuple(options["within"])
+    return join(*inputs.values(), **options)
+
+
+def _windowed(description: Mapping[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {"window": call("window", _WINDOWS, description["window"])}
+    if "trigger" in description:
+        options["trigger"] = trigger(description["trigger"])
+    return options | {name: description[name] for name in ("lateness", "mode") if name in description}
+
+
+_TOGETHER: dict[str, Callable[[Mapping[str, Any], Mapping[str, Stream]], Pipeline]] = {
+    "join": _join,
+    "window_join": lambda said, inputs: window_join(*inputs.values(), **(_windowed(said) | said["window_join"])),
+    "cogroup": lambda said, inputs: cogroup(inputs, **_windowed(said), **said["cogroup"]),
+}
 
 
 def call(what: str, known: Mapping[str, Call], said: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from eventide.errors import EventideError
 from eventide.testing.day import Day
 from eventide.testing.hosts import LocalHost, StartHost
@@ -19,8 +22,7 @@ def run(transcript: Transcript, *, host: StartHost = LocalHost) -> TestStream | 
         _check_refusal(transcript, transcript.refused)
         return None
     first = transcript.pipelines[0].plan
-    rows = [row for step in transcript.steps for row in step.add or ()]
-    schema = RowReader(first, Day.of(transcript.day)).frame(rows).schema
+    schema = _schema(transcript, first)
     stream = TestStream(
         *transcript.pipelines, schema=schema, day=transcript.day, clock=transcript.clock, strict=True, host=host
     )
@@ -31,6 +33,19 @@ def run(transcript: Transcript, *, host: StartHost = LocalHost) -> TestStream | 
             raise AssertionError(f"{step.place}: {transcript.name!r}\n{failure}") from None
     assert stream.counts.balanced, f"{transcript.place}: rows were lost: {stream.counts}"
     return stream
+
+
+def _schema(transcript: Transcript, plan: Any) -> Mapping[str, Any]:
+    """The columns of all rows of a transcript; of several inputs, those of each."""
+    day = Day.of(transcript.day)
+    if not plan.inputs:
+        rows = [row for step in transcript.steps if not isinstance(step.add, Mapping) for row in step.add or ()]
+        return RowReader(plan, day).frame(rows).schema
+    added = [step.add for step in transcript.steps if isinstance(step.add, Mapping)]
+    return {
+        one.name: RowReader(plan.at(edge), day).frame([row for rows in added for row in rows.get(one.name, ())]).schema
+        for edge, one in enumerate(plan.inputs)
+    }
 
 
 def _check_refusal(transcript: Transcript, wanted: str) -> None:
@@ -70,12 +85,14 @@ def _act(stream: TestStream, step: Step) -> None:
         stream.advance_processing_time(**_pause(step.wait))
     if step.idle is not None:
         stream.idle(**_pause(step.idle))
-    if step.add is not None:
-        stream.add(*step.add, watermark=step.watermark, at=step.at)
+    if isinstance(step.add, Mapping):
+        stream.add(watermark=step.watermark, at=step.at, key=step.key, **step.add)
+    elif step.add is not None:
+        stream.add(*step.add, watermark=step.watermark, at=step.at, key=step.key)
     elif step.watermark == "end":
-        stream.end()
+        stream.end(None if step.key is None else str(step.key))
     elif step.watermark is not None:
-        stream.advance_watermark(step.watermark)
+        stream.advance_watermark(step.watermark, key=step.key)
 
 
 def _pause(said: str) -> dict[str, str]:

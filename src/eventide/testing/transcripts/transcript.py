@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from eventide.errors import EventideError
 from eventide.errors import testing as errors
+from eventide.plan.join_plan import JoinPlan
 from eventide.plan.pipeline import Pipeline
 from eventide.testing.expectations import ExpectedPane
 from eventide.testing.transcripts import document as documents
 from eventide.testing.transcripts.checking import check
 from eventide.testing.transcripts.document import Document
-from eventide.testing.transcripts.lines import read_pane, read_row, words
+from eventide.testing.transcripts.lines import read_joined, read_pane, read_row, words
 from eventide.testing.transcripts.pipelines import build
 
 T = TypeVar("T")
@@ -26,9 +28,10 @@ class Step:
     """A bundle, and all that must come of it."""
 
     place: str
-    add: Rows | None = None
+    add: Rows | Mapping[str, Rows] | None = None  # of several inputs: the rows of each
     at: str | int | None = None
     watermark: str | int | None = None
+    key: str | int | None = None
     wait: str | None = None
     idle: str | None = None
     expect: Sequence[ExpectedPane] = ()
@@ -108,8 +111,10 @@ def _transcript(
             raise errors.bad_transcript(where, f"the pipeline of {said['name']!r} is refused: {refusal}") from None
     columns = said.get("columns", [])
     names = columns.split() if isinstance(columns, str) else columns
+    if isinstance(columns, dict):
+        names = {name: text.split() for name, text in columns.items()}
     told = [] if refusal is not None else own.get("steps", [])
-    steps = [_step(document, (*path, "steps", i), step, names, pipelines[-1].plan.key) for i, step in enumerate(told)]
+    steps = [_step(document, (*path, "steps", i), step, names, pipelines) for i, step in enumerate(told)]
     return Transcript(
         name=said["name"],
         place=place,
@@ -133,10 +138,14 @@ def _merged(shared: Any, own: Any) -> list[Mapping[str, Any]]:
 
 
 def _step(
-    document: Document, path: documents.Path, said: Mapping[str, Any], columns: Sequence[str], key: Sequence[str]
+    document: Document,
+    path: documents.Path,
+    said: Mapping[str, Any],
+    columns: Sequence[str] | Mapping[str, Sequence[str]],
+    pipelines: Sequence[Pipeline],
 ) -> Step:
-    def each(name: str, read: Callable[[str], T]) -> list[T]:
-        content = said.get(name, "")
+    def each(name: str, read: Callable[[str], T], content: Any = None) -> list[T]:
+        content = said.get(name, "") if content is None else content
         lines = content if isinstance(content, list) else str(content).splitlines()
         found = []
         for i, line in enumerate(lines):
@@ -149,18 +158,32 @@ def _step(
                 raise errors.bad_transcript(f"{document.name}:{number}", str(problem)) from None
         return found
 
-    rows: Rows | None = None
-    if isinstance(said.get("add"), list):
-        rows = [_listed(document, (*path, "add", i), row, columns) for i, row in enumerate(said["add"])]
-    elif "add" in said:
+    rows: Rows | Mapping[str, Rows] | None = None
+    added = said.get("add")
+    if isinstance(columns, Mapping):
+        given = added if isinstance(added, dict) else {}
+        if added is not None and (not given or not set(given) <= set(columns)):
+            problem = f"the rows of several inputs are written by name: {', '.join(columns)}."
+            raise errors.bad_transcript(document.place((*path, "add")), problem)
+        if added is not None:
+            rows = {
+                name: each("add", partial(read_row, columns=columns[name]), content) for name, content in given.items()
+            }
+    elif isinstance(added, list):
+        rows = [_listed(document, (*path, "add", i), row, columns) for i, row in enumerate(added)]
+    elif added is not None:
         rows = each("add", lambda line: read_row(line, columns))
-    plain = {name: said.get(name) for name in ("at", "watermark", "wait", "idle", "reaches", "counts", "fails")}
+    plan = pipelines[-1].plan
+    pane = read_joined if isinstance(plan, JoinPlan) else partial(read_pane, key=plan.key)
+    named = ("at", "watermark", "key", "wait", "idle", "reaches", "counts", "fails")
+    plain = {name: said.get(name) for name in named}
+    sided = getattr(pipelines[0].plan, "sides", True) is not None  # a join of near rows has nothing else
     return Step(
         place=document.place(path),
         add=rows,
-        expect=each("expect", lambda line: read_pane(line, key)),
-        late=each("late", lambda line: read_row(line, columns, more=True)),
-        dead=each("dead", lambda line: _dead(line, columns)),
+        expect=each("expect", pane),
+        late=each("late", lambda line: _aside(line, columns, sided)),
+        dead=each("dead", lambda line: _dead(line, columns, sided)),
         **plain,
     )
 
@@ -174,6 +197,17 @@ def _listed(document: Document, path: documents.Path, row: Any, columns: Sequenc
     return dict(zip(columns, row, strict=True))
 
 
-def _dead(line: str, columns: Sequence[str]) -> dict[str, Any]:
+def _aside(line: str, columns: Sequence[str] | Mapping[str, Sequence[str]], sided: bool) -> dict[str, Any]:
+    """A late row; of several inputs, the name of its input comes first."""
+    if not isinstance(columns, Mapping):
+        return read_row(line, columns, more=True)
+    name, *_ = words(line)
+    if name not in columns:
+        raise ValueError(f"{line.strip()!r}: begin with the input that the row came on: {', '.join(columns)}.")
+    row = read_row(line.strip().removeprefix(name), columns[name], more=True)
+    return row | {"input": name} if sided else row  # rows of a union do not say where they came from
+
+
+def _dead(line: str, columns: Sequence[str] | Mapping[str, Sequence[str]], sided: bool) -> dict[str, Any]:
     reason, *_ = words(line)
-    return read_row(line.strip().removeprefix(reason), columns, more=True) | {"reason": reason}
+    return _aside(line.strip().removeprefix(reason), columns, sided) | {"reason": reason}

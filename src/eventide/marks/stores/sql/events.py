@@ -62,7 +62,7 @@ def segments_question(stream: str, numbers: Collection[int]) -> tuple[str, Value
         "SELECT number, length, sealed FROM eventide_segments "
         "WHERE stream = (SELECT id FROM eventide_streams WHERE name = ?) "
         f"AND number IN ({', '.join('?' * len(numbers)) or 'NULL'}) ORDER BY number FOR UPDATE",
-        (stream, *sorted(numbers)),
+        (stream, *numbers),
     )
 
 

@@ -1,0 +1,46 @@
+"""When something can happen although no row arrives: what hosts wait for instead of asking again and again.
+
+Silence has deadlines of its own (see ``Tracker.next_deadline``), and so have panes and timers on the clock of the
+batches. A watermark that follows the clock at a distance (``lags``) turns the event times at which windows and timers
+are due into deadlines, too. Before the deadline a step without rows emits nothing; at the deadline it may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from eventide.operators.saving import State
+from eventide.state.panes import PaneTable
+from eventide.time import MAX, MIN, earliest
+from eventide.watermarks.rules import ClockLag
+
+CLOCK_STEP = 1_000_000
+"""Where every move of a watermark that follows the clock matters, it moves in steps of a second."""
+
+
+def deadline(
+    state: State, lags: frozenset[int], *, clocks: Iterable[int | None] = (), dues: Iterable[int | None] = ()
+) -> int | None:
+    """The first of an operator's deadlines that is still to come.
+
+    ``clocks`` are batch times at which its store has something to do, ``dues`` event times. A watermark that crosses
+    a due time because time passes is by one of ``lags`` behind the clock in that moment.
+    """
+    if state.watermark == MAX:  # the stream has ended
+        return None
+    times = [state.tracker.next_deadline(), *clocks]
+    times += [due + lag for due in dues if due is not None and due < MAX for lag in lags]
+    # What was due at the time of the last batch has been looked at.
+    return earliest(time for time in times if time is None or time > state.now or state.now == MIN)
+
+
+def clock_lags(plan: Any) -> frozenset[int]:
+    """The distances at which watermarks of a plan's inputs follow the clock."""
+    rules = [edge.watermark.rule for edge in plan.edges]
+    return frozenset(rule.delay for rule in rules if isinstance(rule, ClockLag))
+
+
+def next_clock(tables: Iterable[Any], state: State) -> int | None:
+    """The first batch time at which a pane of these tables is due."""
+    return earliest(table.next_clock(state.now) for table in tables if isinstance(table, PaneTable))

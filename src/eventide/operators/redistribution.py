@@ -1,0 +1,141 @@
+"""The state of an operator, divided into another number of buckets.
+
+This needs no pipeline: pages tell how they were written and by which columns they can be divided. The tables of all
+buckets are read, their rows go to the bucket of their key, and each new bucket is written as if it were new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from eventide.errors import state as errors
+from eventide.state import snapshot
+from eventide.state.blocks import read_blocks, write_blocks
+from eventide.state.cell_pages import CellForm
+from eventide.state.paging import Form, Page, Pages, Shelf, Writer
+from eventide.state.pane_pages import PaneForm
+from eventide.state.small import SmallForm
+
+SplitRows: TypeAlias = Callable[[pl.DataFrame, Sequence[str], int], Sequence[pl.DataFrame]]
+"""Returns the rows of each bucket. The host owns the bucket function."""
+
+_Tables: TypeAlias = dict[str, Any]  # a list of frames or plain data by the name of the table
+
+
+@dataclass
+class BucketState:
+    """The state of one bucket: the head that the operator wrote, and its pages in memory."""
+
+    head: bytes = b""
+    bodies: dict[int, bytes] = field(default_factory=dict)
+
+    def get(self, page: int) -> bytes:
+        """Return the body of a page."""
+        return self.bodies[page]
+
+    def put(self, page: int, body: bytes) -> None:
+        """Store a page."""
+        self.bodies[page] = body
+
+    def drop(self, page: int) -> None:
+        """Delete a page."""
+        del self.bodies[page]
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """The state of all buckets together."""
+
+    head: Mapping[str, Any]  # without its tables
+    plan: dict[str, Any]
+    forms: Mapping[str, Form]
+    tables: _Tables
+
+
+def redistribute(buckets: Sequence[tuple[bytes, Pages]], count: int, split: SplitRows) -> list[BucketState]:
+    """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by."""
+    whole = _merged(buckets)
+    key: list[str] = whole.plan["key"]
+    count = count if key else 1
+    parts: list[_Tables] = [{} for _ in range(count)]
+    for name, table in whole.tables.items():
+        if isinstance(whole.forms[name], SmallForm):
+            for part in parts:
+                part[name] = table
+            continue
+        frames = [split(frame, key, count) if count > 1 else [frame] for frame in table]
+        for bucket, part in enumerate(parts):
+            part[name] = [frame[bucket] for frame in frames if frame[bucket].height]
+    return [_written(whole, part) for part in parts]
+
+
+def _merged(buckets: Sequence[tuple[bytes, Pages]]) -> _Whole:
+    heads = [snapshot.load(head) for head, _ in buckets]
+    if any(head.get("kind") != "head" for head in heads):
+        raise errors.not_a_head()
+    forms = {name: _form_of(table) for name, table in heads[0]["store"].items()}
+    tables: dict[str, list[Any]] = {name: [] for name in forms}
+    plan: dict[str, Any] = {}
+    trackers = []
+    for head, (_, pages) in zip(heads, buckets, strict=True):
+        shelf = Shelf()
+        with shelf.lend(pages):
+            plan = plan or shelf.fetch(Page(*head["plan"][1:]))
+            trackers.append(read_blocks(head["tracker"], shelf)[0])
+            for name, form in forms.items():
+                tables[name].append(form.save(form.read(head["store"][name], shelf)[0]))
+    # Every bucket sees the summary of all rows, so their trackers agree. Should one have seen less, time waits for it.
+    slowest = min(range(len(heads)), key=lambda bucket: heads[bucket]["watermark"])
+    common = {
+        "tracker": trackers[slowest],
+        "now": max(head["now"] for head in heads),
+        "position": max(head["position"] for head in heads),
+        "clock": min(head["clock"] for head in heads),
+    }
+    whole = {name: _as_one(forms[name], parts) for name, parts in tables.items()}
+    return _Whole(heads[slowest] | common, plan, forms, whole)
+
+
+def _form_of(head: Mapping[str, Any]) -> Form:
+    """How a table was written. The columns by which an operator finds its panes do not matter: pages have no hashes."""
+    if "least" in head:
+        return CellForm(head["by"])
+    return PaneForm(()) if "born" in head else SmallForm()
+
+
+def _as_one(form: Form, parts: Sequence[Any]) -> Any:
+    """The tables of all buckets as one. A key is in one bucket only, so the order of its rows does not change."""
+    if isinstance(form, SmallForm):
+        return _least_marks(parts)
+    runs = zip_longest(*parts)  # cells are merged in the order of runs, which floats depend on
+    return [pl.concat([frame for frame in frames if frame is not None]) for frames in runs]
+
+
+def _least_marks(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The watermarks that all buckets have sent, each by its key: what follows an operator knows the least of them."""
+    sent = [dict(part["marks"]) for part in parts]
+    common = [key for key in sent[0] if all(key in marks for marks in sent)]
+    return {"marks": [[key, min(marks[key] for marks in sent)] for key in common]}
+
+
+def _written(whole: _Whole, tables: _Tables) -> BucketState:
+    state = BucketState()
+    writer, shelf = Writer(state, 1), Shelf()
+    plan = writer.put(whole.plan)
+    store = {name: form.write(form.load(tables[name]), None, writer, shelf)[0] for name, form in whole.forms.items()}
+    tracker, _ = write_blocks(whole.head["tracker"], None, writer)
+    writer.finish()
+    content = {
+        **whole.head,
+        "plan": [whole.head["plan"][0], *vars(plan).values()],
+        "tracker": tracker,
+        "next": writer.next,
+        "store": store,
+    }
+    state.head = snapshot.dump(content, compression="lz4")
+    return state

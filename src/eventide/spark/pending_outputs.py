@@ -1,0 +1,162 @@
+"""Outputs of a batch that are in its commit record, and that Spark has not confirmed: its sinks may not have them.
+
+The next run of the query delivers them before anything else. If a sink fails for good, they can be listed and exported
+from here, and the batch can be confirmed without them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventide.errors import state as errors
+from eventide.sinks import About, Sink
+from eventide.sinks.batch import SinkBatch
+from eventide.spark.addresses import on_disk
+from eventide.spark.bodies import batches_of
+from eventide.spark.commit_log import CommitLog
+from eventide.spark.control_status import is_running
+from eventide.spark.query_record import QueryRecord, placement_of
+from eventide.spark.storage import LocalStorage, Storage
+from eventide.state.record import Record, Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Tables = Mapping[tuple[str, int], pa.Table]
+"""The outputs of a batch, by their name and the depth of the operator."""
+
+_COMMITS = "commits"
+
+
+@dataclass(frozen=True)
+class PendingOutput:
+    """An output of a pending batch."""
+
+    batch: int
+    output: str  # panes, late or dead
+    depth: int  # of the operator: 0 is the first pipeline of a chain
+    table: pa.Table
+
+    @property
+    def file(self) -> str:
+        """The name of its file in an export."""
+        return f"batch-{self.batch}.{self.output}.{self.depth}.parquet"
+
+
+def recorded_tables(log: CommitLog, record: Record) -> dict[tuple[str, int], pa.Table]:
+    """Return the outputs that a commit record holds."""
+    tables = {}
+    for output in record.footer["outputs"]:
+        span, file = Span(*output["span"]), output.get("file")
+        body = record.part(span) if file is None else span.verified(log.read_beside(file), file)
+        tables[output["output"], output["depth"]] = pa.Table.from_batches(batches_of(body))
+    return tables
+
+
+def pending_record(storage: Storage, records: Storage | None = None) -> Record | None:
+    """Return the commit record whose batch Spark has not committed; None if there is none."""
+    newest = CommitLog(storage, records).newest()
+    return None if newest is None or storage.exists(f"{_COMMITS}/{newest.footer['batch']}") else newest
+
+
+def pending_outputs(checkpoint: str | Path) -> list[PendingOutput]:
+    """Return the outputs of a checkpoint that no sink has confirmed."""
+    storage = _storage(checkpoint)
+    record = pending_record(storage)
+    if record is None:
+        return []
+    batch: int = record.footer["batch"]
+    tables = recorded_tables(CommitLog(storage), record)
+    return [PendingOutput(batch, output, depth, table) for (output, depth), table in sorted(tables.items())]
+
+
+def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Path]:
+    """Write outputs as Parquet files, and return their paths. A file that exists is not replaced."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for output in pending:
+        path = directory / output.file
+        unfinished = path.with_name(f".{path.name}")
+        with unfinished.open("wb") as out:
+            pq.write_table(output.table, out)
+            out.flush()
+            os.fsync(out.fileno())
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            raise errors.export_exists(str(path)) from None
+        finally:
+            unfinished.unlink()
+        paths.append(path)
+    return paths
+
+
+def discard_outputs(checkpoint: str | Path) -> int | None:
+    """Confirm the pending batch of a stopped query without delivering it. Return the batch; None if there is none."""
+    storage = _storage(checkpoint)
+    record = pending_record(storage)
+    if record is None:
+        return None
+    if is_running(Path(storage.location) / "eventide"):
+        raise errors.outputs_of_running(os.fspath(checkpoint))
+    batch: int = record.footer["batch"]
+    storage.create(f"{_COMMITS}/{batch}", [_commit_like(storage, batch)])
+    return batch
+
+
+def deliver_pending(
+    storage: Storage,
+    records: Storage,
+    recorded: QueryRecord,
+    sinks: Iterable[tuple[str, int, Sink]],
+    *,
+    query: str,
+    spark: SparkSession,
+) -> int | None:
+    """Write the outputs of the pending batch into sinks, as the pipelines that computed them described them.
+
+    This is for a query whose pipelines have changed. Return the batch; None if there is none.
+    """
+    record = pending_record(storage, records)
+    if record is None:
+        return None
+    batch: int = record.footer["batch"]
+    tables = recorded_tables(CommitLog(storage, records), record)
+    for output, depth, sink in sinks:
+        table = tables.get((output, depth))
+        if table is None:
+            continue
+        operator = recorded.operators[depth]
+        columns = recorded.columns(output, depth) if output != "panes" else {}
+        names = [name for name in table.column_names if name in columns or not columns]
+        rows = SinkBatch(table.select(names), spark).with_nulls(columns)
+        about = About(output, operator.key, operator.mode, operator.tells)  # type: ignore[arg-type]
+        sink.open(rows.schema, about)
+        sink.write(rows, batch, replace(about, query=query))
+    return batch
+
+
+def _storage(checkpoint: str | Path) -> LocalStorage:
+    local = on_disk(os.fspath(checkpoint))
+    if local is None:
+        raise errors.remote_outputs(os.fspath(checkpoint))
+    storage = LocalStorage(local)
+    if placement_of(storage) != "driver":
+        raise errors.no_records(os.fspath(checkpoint))
+    return storage
+
+
+def _commit_like(storage: Storage, batch: int) -> bytes:
+    """The content of Spark's commit of a batch: that of the batch before, as a query without Spark's state has it."""
+    if storage.exists(f"{_COMMITS}/{batch - 1}"):
+        return storage.read(f"{_COMMITS}/{batch - 1}")
+    about = {"nextBatchWatermarkMs": 0}
+    return f"v1\n{json.dumps(about)}".encode()

@@ -1,0 +1,44 @@
+"""The warning of a query that outgrows the driver: from measures of its batches, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from eventide.spark.growth import BATCHES, LONG_BATCH, Growth
+
+REMEDY = "eventide move /checkpoints/orders --to executors --buckets 8"
+
+
+@pytest.fixture
+def growth() -> Growth:
+    return Growth("/checkpoints/orders", memory=1000, buckets=8)
+
+
+def test_long_batches_that_are_spent_on_state_are_a_reason_to_move(growth: Growth) -> None:
+    messages = [growth.message(seconds=20, compute=16, state_bytes=0) for _ in range(3 * BATCHES)]
+    (message,) = filter(None, messages)
+    assert messages.index(message) == BATCHES - 1
+    assert message.startswith("Batches take 20 seconds, and the driver spends 80 % of them on state.")
+    assert message.endswith(REMEDY)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "compute"),
+    [(LONG_BATCH / 2, LONG_BATCH / 2), (10 * LONG_BATCH, LONG_BATCH)],
+    ids=["short batches", "batches that wait for their source"],
+)
+def test_other_batches_are_none(growth: Growth, seconds: float, compute: float) -> None:
+    batches = [growth.message(seconds=seconds, compute=compute, state_bytes=0) for _ in range(3 * BATCHES)]
+    assert not any(batches)
+
+
+def test_a_single_slow_batch_is_no_reason(growth: Growth) -> None:
+    slow = [300 if number == 5 else 1 for number in range(3 * BATCHES)]
+    assert not any(growth.message(seconds=seconds, compute=seconds, state_bytes=0) for seconds in slow)
+
+
+def test_state_that_fills_its_memory_is_a_reason_to_move(growth: Growth) -> None:
+    assert growth.message(seconds=1, compute=1, state_bytes=799) is None
+    message = growth.message(seconds=1, compute=1, state_bytes=800)
+    assert message is not None and message.startswith("State takes 80 % of the memory") and message.endswith(REMEDY)
+    assert growth.message(seconds=1, compute=1, state_bytes=900) is None

@@ -1,0 +1,141 @@
+"""How rows reach the driver, as far as their number decides: as rows, as stamps of tasks, or in pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import eventide as ev
+from eventide.operators.binding import operator_of
+from eventide.spark import driver_input
+from eventide.spark.batch_log import BatchLog
+from eventide.spark.driver_input import Collected, RowInput
+from eventide.spark.driver_plan import needs_workers
+from eventide.spark.feeding import Feed
+from eventide.spark.stage import Stage
+from eventide.spark.storage import LocalStorage
+from eventide.time import MIN
+
+PLAN = ev.stream(time="t", watermark=ev.lag("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count()).plan
+SCHEMA: dict[str, pl.DataType] = {"t": pl.Int64()}
+
+
+class Batch:
+    """Stands for a DataFrame with some rows, and notes how they were asked for."""
+
+    sparkSession = None  # noqa: N815
+
+    def __init__(self, rows: int, asked: list[str], failure: str = "") -> None:
+        self.rows = rows
+        self.asked = asked
+        self.failure = failure
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        if self.failure:
+            raise RuntimeError(self.failure)
+        self.asked.append("rows")
+        return pa.table({"e0c0": pa.array(range(self.rows), pa.int64())})
+
+    def mapInArrow(self, function: Any, schema: Any) -> Batch:  # noqa: N802
+        self.asked.append("stamps")
+        return self
+
+
+@pytest.fixture
+def asked() -> list[str]:
+    return []
+
+
+@pytest.fixture(params=["stamps", "pieces"])
+def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> str:
+    """How large batches travel: with and without Eventide on the workers."""
+    operator = operator_of(PLAN, SCHEMA)
+    checks: list[Any] = []
+
+    def stamped(batch: Batch) -> Collected:
+        return Collected([operator.stamp(pl.DataFrame({"t": range(batch.rows)}, schema=SCHEMA), 0, MIN)])
+
+    def pieces(batch: Batch) -> list[pa.Table]:
+        asked.append("pieces")
+        table = pa.table({"e0c0": pa.array(range(batch.rows), pa.int64())})
+        return [table.slice(0, batch.rows // 2), table.slice(batch.rows // 2)]
+
+    def look(spark: Any) -> bool:
+        checks.append(spark)
+        assert len(checks) == 1, "workers are asked once"
+        return bool(request.param == "stamps")
+
+    monkeypatch.setattr(driver_input, "collect_pages", lambda pages: pages)
+    monkeypatch.setattr(driver_input, "read_pages", stamped)
+    monkeypatch.setattr(driver_input, "row_pieces", pieces)
+    monkeypatch.setattr(driver_input, "workers_have_eventide", look)
+    return str(request.param)
+
+
+@pytest.fixture
+def rows_in() -> RowInput:
+    return RowInput(Stage("stage", PLAN, (SCHEMA,), 1), [Feed(None, SCHEMA)])  # type: ignore[arg-type]
+
+
+def collect(rows_in: RowInput, batch: Batch, size: int | None = None) -> int:
+    log = SimpleNamespace(time=0, size=size)
+    return sum(stamp.rows for stamp in rows_in.collect(batch, log, MIN).stamps)  # type: ignore[arg-type]
+
+
+def test_a_first_batch_of_unknown_size_is_taken_for_large_and_the_next_goes_by_it(
+    rows_in: RowInput, large: str, asked: list[str]
+) -> None:
+    assert [collect(rows_in, Batch(10, asked)) for _ in range(2)] == [10, 10]
+    assert asked == [large, "rows"]
+
+
+def test_a_batch_after_a_large_one_is_taken_for_large(
+    rows_in: RowInput, large: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_input, "_LARGE", 1000)
+    assert [collect(rows_in, Batch(rows, asked)) for rows in (50, 20, 20)] == [50, 20, 20]
+    assert asked == [large, large, "rows"]
+
+
+def test_a_batch_without_rows_says_nothing_of_the_next(
+    rows_in: RowInput, large: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_input, "_LARGE", 1000)
+    sizes = [(50, None), (0, 0), (20, None)]
+    assert [collect(rows_in, Batch(rows, asked), size) for rows, size in sizes] == [50, 0, 20]
+    assert asked == [large, "rows", large]
+
+
+def test_files_that_only_start_batches_have_no_size(tmp_path: Path) -> None:
+    for name, text in {
+        "offsets/0": 'v1\n{"batchTimestampMs": 0}\n-\n{"logOffset": 0}',
+        "sources/1/0": 'v1\n{"path": "s3a://shop/checkpoint/eventide/control/wake-1", "timestamp": 0, "batchId": 0}',
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert BatchLog(LocalStorage(tmp_path), 0, 0).size == 0
+
+
+def test_a_known_size_decides(rows_in: RowInput, large: str, asked: list[str]) -> None:
+    for size in (1000, 1 << 40):
+        collect(rows_in, Batch(10, asked), size)
+    assert asked == ["rows", large]
+
+
+def test_more_than_spark_collects_travels_as_a_large_batch(rows_in: RowInput, large: str, asked: list[str]) -> None:
+    assert collect(rows_in, Batch(10, asked, "is bigger than spark.driver.maxResultSize"), 1000) == 10
+    assert asked == [large]
+
+
+def test_other_failures_stay(rows_in: RowInput, asked: list[str]) -> None:
+    with pytest.raises(RuntimeError, match="the source is away"):
+        collect(rows_in, Batch(10, asked, "the source is away"), 1000)
+
+
+def test_workers_need_eventide_only_for_scans_and_noted_time() -> None:
+    assert not needs_workers(PLAN, [object()])  # type: ignore[list-item]

@@ -1,0 +1,99 @@
+"""The contract of storages on Hadoop file systems: another scheme than ``file:``, and HDFS."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import eventide as ev
+from eventide.spark import addresses
+from eventide.spark.checkpoint_storage import storage_of
+from eventide.spark.hadoop_storage import HadoopStorage
+from tests.driver.storage_contract import *  # noqa: F403
+from tests.driver.storage_contract import Open
+from tests.spark.remote import hdfs_address, remote, viewfs
+
+__all__ = ["hdfs_address", "remote"]
+
+
+@pytest.fixture
+def opened(request: pytest.FixtureRequest, spark: SparkSession, remote: str) -> Open:
+    if remote.startswith("viewfs") and request.node.get_closest_marker("exclusive"):
+        pytest.skip("this view is of a local disk, where a rename overwrites")
+    return lambda: HadoopStorage(f"{remote}/checkpoint", spark)
+
+
+@pytest.fixture
+def view(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    with viewfs(spark, tmp_path) as address:
+        yield address
+
+
+def test_an_address_with_a_scheme_is_read_by_hadoop(spark: SparkSession, view: str) -> None:
+    storage = storage_of(f"{view}/a, b/", spark)
+    assert storage.create("x/1", [b"one"]) and storage.create("x/2", [b"two"])
+    assert isinstance(storage, HadoopStorage) and storage.location == f"{view}/a, b"
+    assert sorted(storage.list("x")) == ["1", "2"]
+
+
+def test_a_path_without_a_scheme_is_on_the_default_file_system(spark: SparkSession, view: str) -> None:
+    spark.conf.set("fs.defaultFS", view)
+    addresses._default_scheme.cache_clear()
+    try:
+        storage = storage_of("/data/checkpoint", spark)
+        assert storage.create("x/1", [b"one"])
+        assert storage.location.startswith("viewfs:") and isinstance(storage, HadoopStorage)
+    finally:
+        spark.conf.unset("fs.defaultFS")
+        addresses._default_scheme.cache_clear()
+
+
+def test_a_file_system_that_spark_does_not_know_is_reported(spark: SparkSession) -> None:
+    with pytest.raises(ev.PlanError, match=r"cannot open the file system of 'nofs:.*No FileSystem for scheme"):
+        storage_of("nofs://shop/x", spark)
+
+
+def test_an_error_of_hadoop_names_the_file(spark: SparkSession, view: str) -> None:
+    storage = HadoopStorage(view, spark)
+    storage.create("a", [b"a file"])
+    with pytest.raises(OSError, match=rf"{view}/a/1: .*(ParentNotDirectory|FileAlreadyExists|not a directory)"):
+        storage.create("a/1", [b"below it"])
+
+
+def test_a_full_disk_leaves_nothing(spark: SparkSession, view: str, tmp_path: Path) -> None:
+    storage = HadoopStorage(view, spark)
+
+    def full(stream: Any, pieces: Any) -> None:
+        stream.close()
+        raise OSError(28, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(storage, "_write", full)
+        storage.create("a/1", [b"x"])
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_object_store_without_conditional_puts_is_rejected_or_needs_a_single_writer(
+    spark: SparkSession, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventide.spark.hadoop_storage._OBJECT_STORES", frozenset({"viewfs"}))
+    with pytest.raises(ev.PlanError, match=r"run\(single_writer=True\)"):
+        HadoopStorage(view, spark).create("a/1", [b"one"])
+    storage = HadoopStorage(view, spark, single_writer=True)
+    assert storage.create("a/1", [b"one"]) and not storage.create("a/1", [b"two"])
+    storage.replace("a/1", b"three")
+    assert storage.read("a/1") == b"three"
+
+
+def test_a_put_whose_answer_was_lost_has_created_the_object(
+    spark: SparkSession, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventide.spark.hadoop_storage._OBJECT_STORES", frozenset({"viewfs"}))
+    storage = HadoopStorage(view, spark, single_writer=True)
+    body = uuid.uuid4().bytes
+    assert storage.create("a/1", [body]) and storage.create("a/1", [body])

@@ -1,0 +1,118 @@
+"""The files of Spark that a move rewrites: offsets, source logs, state stores. No Spark is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import Row
+
+import eventide as ev
+from eventide.operators.redistribution import BucketState
+from eventide.spark.buckets import labels
+from eventide.spark.source_log import LoggedOffsets
+from eventide.spark.state_import import StoreImported, _relocate, _renumber, _write_pages
+from eventide.state import snapshot
+from eventide.state.heads import Head
+
+HEAD = snapshot.dump({"kind": "head"})
+
+
+def log(checkpoint: Path, name: str, *lines: str) -> None:
+    path = checkpoint / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["v1", *lines]))
+
+
+def offsets(checkpoint: Path, *sources: str) -> LoggedOffsets:
+    log(checkpoint, "offsets/7", json.dumps({"batchTimestampMs": 5, "conf": {"a": "1", "b": "2"}}), *sources)
+    (checkpoint / "offsets" / ".7.crc").touch()
+    return LoggedOffsets.read(checkpoint, 7)
+
+
+def test_settings_are_replaced_and_sources_stay(tmp_path: Path) -> None:
+    offsets(tmp_path, '{"logOffset":1}', "-").rewrite({"b": "3"}, before=False, after=False)
+    again = LoggedOffsets.read(tmp_path, 7)
+    assert again.about == {"batchTimestampMs": 5, "conf": {"a": "1", "b": "3"}}
+    assert again.sources == ('{"logOffset":1}', "-")
+    assert not (tmp_path / "offsets" / ".7.crc").exists()  # Spark would compare the new content with it
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sources"), [(True, False, ("0", "-")), (False, True, ("0", "-", "9", "-"))]
+)
+def test_a_source_of_ticks_comes_or_goes_at_the_end(
+    tmp_path: Path, before: bool, after: bool, sources: tuple[str, ...]
+) -> None:
+    offsets(tmp_path, "0", "-", "9").rewrite({}, before=before, after=after)
+    assert LoggedOffsets.read(tmp_path, 7).sources == sources
+
+
+def test_another_format_of_the_offset_log_is_rejected(tmp_path: Path) -> None:
+    offsets(tmp_path)
+    (tmp_path / "offsets" / "7").write_text("v2\n{}")
+    with pytest.raises(ev.DataError, match="has format 'v2'"):
+        LoggedOffsets.read(tmp_path, 7)
+
+
+def test_commands_up_to_the_batch_are_known_from_the_log_of_their_source(tmp_path: Path) -> None:
+    def entry(name: str, batch: int) -> str:
+        return json.dumps({"path": f"file:///c/eventide/control/{name}", "timestamp": 1, "batchId": batch})
+
+    log(tmp_path, "sources/1/1.compact", entry("first.json", 0), entry("a%20b.json", 1))
+    log(tmp_path, "sources/1/2", entry("later.json", 2))
+    (tmp_path / "sources" / "1" / ".2.crc").write_bytes(b"\x00")
+    assert offsets(tmp_path, "0", '{"logOffset":1}', "9").commands_read(tmp_path, ticks=True) == {
+        "first.json",
+        "a b.json",
+    }
+    assert offsets(tmp_path, "0", "-").commands_read(tmp_path, ticks=False) == set()
+
+
+def test_the_files_of_a_store_get_another_version_with_their_check_sums(tmp_path: Path) -> None:
+    names = ["1_ab-1.zip", ".1_ab-1.zip.crc", "1.zip", "1_ab-1.changelog", "SSTs"]
+    (tmp_path / "SSTs").mkdir()
+    for name in names[:-1]:
+        (tmp_path / name).touch()
+    for file in sorted(tmp_path.iterdir()):
+        _renumber(file, 42)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        ".42_ab-1.zip.crc",
+        "42.zip",
+        "42_ab-1.changelog",
+        "42_ab-1.zip",
+        "SSTs",
+    ]
+
+
+def test_the_metadata_of_an_operator_names_the_checkpoint_where_it_will_be(tmp_path: Path) -> None:
+    store = {"storeName": "default", "stateSchemaFilePaths": ["file:/work/checkpoint/state/0/_stateSchema/default/0_x"]}
+    (tmp_path / "0").write_text(f"v2\n{json.dumps({'stateStoreInfo': [store]})}")
+    _relocate(tmp_path / "0", Path("/data/state/revenue"))
+    content = json.loads((tmp_path / "0").read_text().split("\n")[1])
+    assert content["stateStoreInfo"][0]["stateSchemaFilePaths"] == [
+        "file:/data/state/revenue/state/0/_stateSchema/default/0_x"
+    ]
+
+
+def test_imported_pages_are_stored_as_an_operator_stores_them(tmp_path: Path) -> None:
+    buckets = [BucketState(HEAD, {1: b"small", 2: b"x" * 40_000}), BucketState(HEAD, {1: b"other"})]
+    _write_pages(tmp_path / "0.parquet", 0, buckets)
+    rows = [Row(**row) for row in pq.read_table(tmp_path / "0.parquet").to_pylist()]
+    stored: dict[str, Any] = {}
+    in_map: dict[int, bytes] = {}
+    processor = StoreImported(0, 2, "7.moved")
+    processor._head = SimpleNamespace(update=lambda value: stored.update(head=value))  # type: ignore[assignment]
+    processor._pages = lambda: SimpleNamespace(  # type: ignore[assignment, return-value]
+        updateValue=lambda key, value: in_map.update({key[0]: value[0]})
+    )
+    first = [row for row in rows if row["bucket"] == labels(2)[0]]
+    behind = Row(bucket=0, depth=1, page=0, body=b"")
+    assert list(processor.handleInputRows((0,), iter([*first, behind]), None)) == [behind]
+    version, about, head = stored["head"]
+    assert version == "7.moved" and json.loads(about) == {"buckets": 2, "promises": {}, "depth": 0, "before": []}
+    assert Head.from_bytes(head) == Head(HEAD, {1: b"small"}, 1) and in_map == {2: b"x" * 40_000}
