@@ -104,9 +104,9 @@ class Accumulator:
         """What to add up for each group, where that is all there is to do, exactly, in double precision."""
         return NO_SUM
 
-    def of_total(self, total: pl.Series, frame: pl.DataFrame) -> pl.Series:
-        """What the addends add up to, as a partial result."""
-        return total
+    def of_totals(self, totals: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
+        """The partial result, from what the addends of all accumulators add up to."""
+        return totals[self.name]
 
     def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
         """``start``, for these rows: overridden where the data allow a cheaper form or need a check."""

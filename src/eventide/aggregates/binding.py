@@ -217,7 +217,7 @@ class Bound:
         if groups is None:
             return None
         sums = groups.sums(addends).with_columns(zeros)
-        return sums.with_columns(a.of_total(sums[a.name], frame) for a in self._expressions)
+        return sums.with_columns([a.of_totals(sums, frame) for a in self._expressions])
 
     def _no_cells(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         return pl.DataFrame(schema={name: frame.schema[name] for name in by} | self.schema)

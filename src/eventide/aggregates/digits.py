@@ -49,7 +49,7 @@ class Digits:
         """The columns of single values; ``more`` are small parts to be added to them, in the same places."""
         nulls = values.null_count() > 0
         array = (values.fill_null(0.0) if nulls else values).to_numpy()
-        place = _highest_place(values)
+        place = _highest_place(array)
         digits = None if place is None else self._cut(array, 0 if place == NOTHING else place, more)
         if place is not None and digits is not None and place != NOTHING:
             filled = np.count_nonzero(array)
@@ -191,14 +191,12 @@ def _scale(values: Floats, exponent: int, out: Floats) -> None:
         np.ldexp(values, exponent, out=out)
 
 
-def _highest_place(values: pl.Series) -> int | None:
+def _highest_place(values: Floats) -> int | None:
     """The place of the largest value, if all are finite."""
-    low, high = values.min(), values.nan_max()
-    if low is None:
+    if not len(values):
         return NOTHING
-    if not np.isfinite(low) or not np.isfinite(high):  # type: ignore[arg-type]
-        return None
-    return int(_places(np.array([max(-float(low), float(high))]))[0])  # type: ignore[arg-type]
+    most = max(-float(values.min()), float(values.max()))  # NaN, where there is one: NumPy passes it on
+    return int(_places(np.array([most]))[0]) if np.isfinite(most) else None
 
 
 def _places(size: Floats) -> npt.NDArray[np.int16]:
