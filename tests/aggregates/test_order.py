@@ -54,3 +54,10 @@ def test_among_equals_the_least_value_is_picked_whatever_the_type(pick: Any, dty
     pipeline = eventide.stream(time="t").window(eventide.global_window()).agg(best=pick("name", "by"))
     for bundles in ([rows], [rows[:1], rows[1:]], [rows[:2], rows[2:]]):
         assert pipeline.local(bundles, clock=range(len(bundles))).panes["best"].to_list() == ["x"]
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8(), pl.UInt32(), pl.Float32(), pl.Boolean(), pl.Date(), pl.Time()], ids=str)
+def test_the_last_value_of_a_narrow_type_may_be_null(dtype: pl.DataType) -> None:
+    rows = pl.DataFrame({"v": pl.Series([1, None]).cast(pl.Int32).cast(dtype), "at": [0, 1]})
+    found = ev.try_out(rows, time="at", last=ev.last("v"), known=ev.last("v", ignore_nulls=True))
+    assert found == {"last": None, "known": rows["v"][0]}

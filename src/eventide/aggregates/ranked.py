@@ -62,7 +62,8 @@ class Ranks:
         """The values of the numbers in cells."""
         rank = pl.col(self.name) % pl.lit(_STEP, pl.Int128)
         known = (rank < pl.lit(_NULL, pl.Int128)).fill_null(False)
-        found = cells.select(known=known, rank=pl.when(known).then(rank).otherwise(0).cast(pl.UInt64))
+        zero = pl.lit(int(_SIGN), pl.Int128)  # a value that every type has
+        found = cells.select(known=known, rank=pl.when(known).then(rank).otherwise(zero).cast(pl.UInt64))
         values = _values(found["rank"].to_numpy(), self.dtype)
         return pl.select(pl.when(found["known"]).then(values)).to_series()
 
