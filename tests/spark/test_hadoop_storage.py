@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,17 @@ def test_an_address_with_a_scheme_is_read_by_hadoop(spark: SparkSession, view: s
     assert storage.create("x/1", [b"one"]) and storage.create("x/2", [b"two"])
     assert isinstance(storage, HadoopStorage) and storage.location == f"{view}/a, b"
     assert sorted(storage.list("x")) == ["1", "2"]
+
+
+def test_a_folder_is_listed_whatever_the_text_of_its_entries(
+    spark: SparkSession, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = storage_of(view, spark)
+    storage.create("x/1", [b"one"])
+    storage.create("x/deep/2", [b"two"])
+    assert storage.list("x") == ["1"]
+    monkeypatch.setattr("eventide.spark.hadoop_storage._ENTRY", re.compile("never"))
+    assert storage.list("x") == ["1"]
 
 
 def test_a_path_without_a_scheme_is_on_the_default_file_system(spark: SparkSession, view: str) -> None:

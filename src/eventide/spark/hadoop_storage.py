@@ -7,6 +7,7 @@ does with the files of its checkpoints.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ _OBJECT_STORES = frozenset({"gs", "s3a", "s3", "s3n", "oss", "cosn", "obs", "swi
 _ABORTABLE = "fs.capability.outputstream.abortable"
 _LARGE = 1 << 20  # bytes; more travel between Python and Java in a temporary file, not as the text of a call
 _BUFFER = 1 << 16
+_ENTRY = re.compile(r"path=(.*?); isDirectory=(true|false)")  # in the text of a status of Hadoop's
 
 _EXISTS = ("FileAlreadyExistsException", "RemoteFileChangedException")
 _MISSING = ("FileNotFoundException",)
@@ -102,17 +104,16 @@ class HadoopStorage:
             return bool(self._files.exists(self._path(name)))
 
     def list(self, folder: str) -> list[str]:
-        """List a folder without hidden files. The paths come back as one text: a call for each would take long."""
+        """List a folder without hidden files. All entries come back as one text: calls for each would take long."""
         try:
             with self._errors(folder):
                 entries = self._files.listStatus(self._path(folder))
         except FileNotFoundError:
             return []
-        paths = self._java.org.apache.hadoop.fs.FileUtil.stat2Paths(entries)
-        if "," in self._location:
-            return visible(path.getName() for path in paths)
-        text = str(self._java.org.apache.commons.lang3.ArrayUtils.toString(paths))
-        return visible(text[1:-1].split(","))
+        described = _ENTRY.findall(str(self._java.org.apache.commons.lang3.ArrayUtils.toString(entries)))
+        if len(described) == len(entries):
+            return visible(path for path, is_folder in described if is_folder == "false")
+        return visible(entry.getPath().getName() for entry in entries if entry.isFile())
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files."""
