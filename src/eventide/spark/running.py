@@ -19,6 +19,7 @@ from eventide.spark.driver_plan import DriverPlan, memory_limit, plan_in_driver
 from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
 from eventide.spark.host import apply, follow
+from eventide.spark.move import delete_leftovers
 from eventide.spark.partitions import state_partitions
 from eventide.spark.pending_outputs import deliver_pending
 from eventide.spark.query import Query
@@ -111,6 +112,8 @@ def run(
     before = read_record(files, has_state=bool(committed))
     if before is not None:
         check_placement(before, state, checkpoint)
+        if local is not None:
+            delete_leftovers(local, state)
     plan: DriverPlan | ExecutorPlan
     if state == "driver":
         assert local is not None
