@@ -2,7 +2,8 @@
 
 The new state is written next to the old one. Then ``eventide/plan.json``, which says where the state is, is replaced:
 that is the move. A crash before it leaves the old state in use, a crash after it the new one. What is left over of the
-other is deleted by this command, by its next call, or when the query starts: Spark rejects a state that it does not know.
+other is deleted by this command, by its next call, or when the query starts: Spark rejects a state that is not of the
+query.
 """
 
 from __future__ import annotations
