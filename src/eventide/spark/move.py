@@ -2,7 +2,8 @@
 
 The new state is written next to the old one. Then ``eventide/plan.json``, which says where the state is, is replaced:
 that is the move. A crash before it leaves the old state in use, a crash after it the new one. What is left over of the
-other is deleted, by this command or by its next call.
+other is deleted by this command, by its next call, or when the query starts: Spark rejects a state that is not of the
+query.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _STATE = "state"
 _WORK = "eventide/move"
 _RECORDS = ("eventide/commits", "eventide/epochs")
+_OTHERS: dict[Placement, tuple[str, ...]] = {"driver": (_WORK, _STATE), "executors": (_WORK, *_RECORDS)}
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,6 @@ class _Checkpoint:
 
     def ticks(self, placement: Placement) -> bool:
         return self.record.ticks[placement]
-
-    def delete(self, *names: str) -> None:
-        for name in names:
-            shutil.rmtree(self.path / name, ignore_errors=True)
 
     def _logged(self, batch: int) -> bool:
         return (self.path / "offsets" / str(batch)).is_file()
@@ -112,7 +110,7 @@ def _to_executors(opened: _Checkpoint, buckets: int, spark: SparkSession) -> Mov
     from eventide.spark.state_import import import_state
 
     check_session(spark)
-    opened.delete(_WORK, _STATE)  # of a move that did not come to its end
+    delete_leftovers(opened.path, "driver")
     log = opened.log
     newest = log.newest()
     if newest is None or newest.footer["batch"] > opened.batch:
@@ -126,12 +124,12 @@ def _to_executors(opened: _Checkpoint, buckets: int, spark: SparkSession) -> Mov
     _check_written(operators, read_executor_state(spark, str(opened.path), opened.batch), str(opened.path))
     _delete_commands(opened, newest.footer["commands"])
     moved = _switch(opened, "executors", operators)
-    opened.delete(*_RECORDS, _WORK)
+    delete_leftovers(opened.path, "executors")
     return moved
 
 
 def _to_driver(opened: _Checkpoint, spark: SparkSession) -> Moved:
-    opened.delete(_WORK, *_RECORDS)  # of a move that did not come to its end
+    delete_leftovers(opened.path, "executors")
     stored = read_executor_state(spark, str(opened.path), opened.batch)
     if not stored:
         raise spark_errors.no_state(str(opened.path))
@@ -145,8 +143,14 @@ def _to_driver(opened: _Checkpoint, spark: SparkSession) -> Moved:
     _check_written(operators, read_driver_state(log, log.read(opened.batch)), str(opened.path))
     _delete_commands(opened, commands)  # the driver applies all that it finds
     moved = _switch(opened, "driver", operators)
-    opened.delete(_STATE)
+    delete_leftovers(opened.path, "driver")
     return moved
+
+
+def delete_leftovers(checkpoint: Path, placement: Placement) -> None:
+    """Delete what an interrupted move left of the other placement than the one that is in use."""
+    for name in _OTHERS[placement]:
+        shutil.rmtree(checkpoint / name, ignore_errors=True)
 
 
 def write_record(log: CommitLog, batch: int, operators: Sequence[BucketState]) -> None:

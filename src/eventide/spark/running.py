@@ -25,6 +25,7 @@ from eventide.spark.executor_run import ExecutorPlan
 from eventide.spark.feeding import Source, sources
 from eventide.spark.hadoop import renaming_manager
 from eventide.spark.host import apply, follow
+from eventide.spark.move import delete_leftovers
 from eventide.spark.partitions import PARTITIONS, settings_of_a_query
 from eventide.spark.pending_outputs import deliver_pending
 from eventide.spark.query import Query
@@ -126,6 +127,8 @@ def run(
     before = read_record(files)
     if before is not None:
         check_placement(before, state, checkpoint)
+        if local is not None:
+            delete_leftovers(local, state)
     records = None
     if state == "driver":
         records = record_storage(files, storage, single_writer=single_writer)
