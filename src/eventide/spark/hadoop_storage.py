@@ -7,7 +7,6 @@ does with the files of its checkpoints.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ _OBJECT_STORES = frozenset({"gs", "s3a", "s3", "s3n", "oss", "cosn", "obs", "swi
 _ABORTABLE = "fs.capability.outputstream.abortable"
 _LARGE = 1 << 20  # bytes; more travel between Python and Java in a temporary file, not as the text of a call
 _BUFFER = 1 << 16
-_ENTRY = re.compile(r"path=(.*?); isDirectory=(true|false)")  # in the text of a status of Hadoop's
+_STATUS = "org.apache.hadoop.fs.FileStatus"
 
 _EXISTS = ("FileAlreadyExistsException", "RemoteFileChangedException")
 _MISSING = ("FileNotFoundException",)
@@ -104,16 +103,19 @@ class HadoopStorage:
             return bool(self._files.exists(self._path(name)))
 
     def list(self, folder: str) -> list[str]:
-        """List a folder without hidden files. All entries come back as one text: calls for each would take long."""
+        """List a folder without hidden files. Where possible, all paths come back as one text.
+
+        Python cannot pass an array to Java as an array of a more general class, such as that of the entries of S3.
+        """
         try:
             with self._errors(folder):
                 entries = self._files.listStatus(self._path(folder))
         except FileNotFoundError:
             return []
-        described = _ENTRY.findall(str(self._java.org.apache.commons.lang3.ArrayUtils.toString(entries)))
-        if len(described) == len(entries):
-            return visible(path for path, is_folder in described if is_folder == "false")
-        return visible(entry.getPath().getName() for entry in entries if entry.isFile())
+        if "," in self._location or self._entry_class(entries) != _STATUS:
+            return visible(entry.getPath().getName() for entry in entries)
+        paths = self._java.org.apache.hadoop.fs.FileUtil.stat2Paths(entries)
+        return visible(str(self._java.org.apache.commons.lang3.ArrayUtils.toString(paths))[1:-1].split(","))
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files."""
@@ -123,6 +125,9 @@ class HadoopStorage:
 
     def sync(self, name: str) -> None:
         """Do nothing: what its writer has closed is stored on other machines already."""
+
+    def _entry_class(self, entries: Any) -> str:
+        return str(entries.getClass().getComponentType().getName())
 
     def _path(self, name: str) -> Any:
         return self._java.org.apache.hadoop.fs.Path(f"{self._location}/{name}")
