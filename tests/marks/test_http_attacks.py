@@ -311,7 +311,7 @@ def test_times_that_are_none_and_empty_names_are_rejected(store: RemoteStore) ->
         (lambda: store.open_writer("orders", ""), "writer"),
         (lambda: store.put_group("orders", "", 0, b""), "name"),
         (lambda: store.append(seat._replace(writer=""), 1, []), "seat"),
-        (lambda: store.put_mark(lease, Mark(1, 7, 5, {0: 0}, 1)), "is no mark"),
+        (lambda: store.put_mark(lease, Mark(1, 7, 5, {0: 0}, 1)), "below its lower time"),
         (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: 0}, -1)), "is no mark"),
         (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: -1}, 1)), "is no mark"),
     ):

@@ -16,7 +16,7 @@ from eventide.testing.transcripts import Transcript, run
 from tests.operators.test_processor_histories import KINDS, PUPPET
 from tests.operators.test_processor_histories import SCHEMA as PUPPET_SCHEMA
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
-from tests.pages.test_histories import rows_of, seen
+from tests.pages.test_histories import as_ordered, rows_of, seen
 from tests.pages.test_transcripts import TRANSCRIPTS, transcript_id
 from tests.spark.harness import PagesHost
 
@@ -33,7 +33,7 @@ def difference(history: History, rng: Random) -> str | None:
     local = LocalHost([pipeline], SCHEMA)
     moved = PagesHost([pipeline], SCHEMA, buckets=rng.choice([1, 3]), moves=lambda: rng.choice(_MOVES))
     for number, push in enumerate(history.pushes):
-        rows = frame_of(push.rows)
+        rows = as_ordered(frame_of(push.rows))
         expected, actual = (
             seen(host.bundle(rows, now=push.now, watermark=push.note, polled=True)) for host in (local, moved)
         )
@@ -80,7 +80,10 @@ def test_a_join_that_moves_gives_what_one_process_gives(name: str) -> None:
                 [(rng.randrange(4), time, value(time)) for time in times if rng.random() < 0.5]
                 for value in (lambda time: time, str)
             )
-            frames = [pl.DataFrame(rows, schema, orient="row") for rows, schema in ((orders, ORDERS), (clicks, CLICKS))]
+            frames = [
+                pl.DataFrame(rows, schema, orient="row").sort("t", *schema)
+                for rows, schema in ((orders, ORDERS), (clicks, CLICKS))
+            ]
             step = query.push(dict(zip(("left", "right"), frames, strict=True)), now=now)
             came = moved.bundle(frames, now=now, watermark=None, polled=True)
             assert rows_of(step.panes) == rows_of(came.panes)

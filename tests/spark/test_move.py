@@ -16,6 +16,7 @@ from eventide.spark import move as moves
 from eventide.spark.control import Control
 from eventide.spark.partitions import BUCKETS
 from eventide.spark.query_record import placement_of
+from eventide.spark.storage import LocalStorage
 from tests.spark.running import Stream, told
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
@@ -46,7 +47,7 @@ def run_and_move(stream: Stream, pipeline: Any, bundles: Sequence[pl.DataFrame],
     for bundle, (to, buckets) in zip(bundles, MOVES, strict=False):
         stream.put(bundle).run(pipeline, state=state, **options)
         moved = ev.move(stream.checkpoint, to=to, buckets=buckets, spark=stream.spark)  # type: ignore[arg-type]
-        assert moved.after == placement_of(stream.checkpoint) == to
+        assert moved.after == placement_of(LocalStorage(stream.checkpoint)) == to
         state = to
     stream.put(*bundles[len(MOVES) :]).run(pipeline, state=state, drain=True, **options)
 
@@ -123,7 +124,7 @@ def test_a_command_is_applied_once_whenever_it_was_sent(spark: SparkSession, tmp
     stream.run(WINDOWS, state="executors")
     second = control.skip_gap("second")
     ev.move(stream.checkpoint, to="driver", spark=spark)
-    assert [file.name for file in Path(control.place).iterdir()] == [f"{second}.json"]
+    assert [file.name for file in Path(control.place).glob("*.json")] == [f"{second}.json"]
     stream.put(rows(20)).run(WINDOWS, state="driver")
     third = control.skip_gap("third")
     ev.move(stream.checkpoint, to="executors", buckets=2, spark=spark)

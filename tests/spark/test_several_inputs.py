@@ -26,6 +26,7 @@ VISITS = [
     frame.with_columns(pl.col("ts") - pl.duration(seconds=3000), pl.col("shop").alias("place")).drop("shop")
     for frame in VISITS
 ]
+VISITS = [frame.sort(*frame.columns, nulls_last=True) for frame in VISITS]
 
 SHOP = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="till"))
 PLACE = ev.stream(time="ts", key="place", watermark=ev.lag("5 seconds"))

@@ -22,13 +22,14 @@ SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Float
 
 
 def bundle(number: int, size: int = 200) -> pl.DataFrame:
-    """Rows of half a minute, out of order, some of them late, some without a time."""
+    """Rows of half a minute, some of them late, some without a time; in the order in which Spark's hosts use them."""
     rng = np.random.default_rng(number)
     at = number * 30 + rng.integers(0, 40, size) - np.where(rng.random(size) < 0.05, 150, 0)
     times = [None if rng.random() < 0.01 else START + timedelta(seconds=int(second)) for second in at]
     shops = [["kiel", "bonn", "köln", None][i] for i in rng.integers(0, 4, size)]
     prices = (rng.integers(0, 400, size) / 4).tolist()
-    return pl.DataFrame([times, shops, prices, rng.integers(0, 3, size).tolist()], schema=SCHEMA)
+    rows = pl.DataFrame([times, shops, prices, rng.integers(0, 3, size).tolist()], schema=SCHEMA)
+    return rows.sort(*SCHEMA, nulls_last=True)
 
 
 BUNDLES = [bundle(number) for number in range(6)]

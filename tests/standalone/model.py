@@ -26,6 +26,7 @@ class Window:
     start: int
     end: int
     rows: list[int] = field(default_factory=list)
+    taking_part: list[int] = field(default_factory=list)  # of a join: those of which this is the first window
     news: list[int] = field(default_factory=list)
     late: bool = False
     due: int | None = None
@@ -69,6 +70,7 @@ class Model:
             window.rows.append(value)
             if spec.joins and start != live[0]:  # it holds the message, which takes part in the first window only
                 continue
+            window.taking_part.append(value)
             window.news.append(value)
             policy = spec.late if window.late else spec.early
             if isinstance(policy, int) and window.due is None:

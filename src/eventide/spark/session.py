@@ -91,7 +91,8 @@ def session(
     if local or ui:
         builder.config("spark.ui.enabled", _text(ui))
     builder.config(map=dict(given))
-    running = _spark_session().getActiveSession() or _spark_session()._instantiatedSession  # of another thread
+    # The session that getOrCreate returns; the active session of this thread may be another.
+    running = _spark_session()._instantiatedSession or _spark_session().getActiveSession()
     if running is not None:
         for name in _FIRST_COME:
             if name not in builder._options:
