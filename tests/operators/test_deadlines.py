@@ -29,7 +29,7 @@ from tests.oracle import join_histories
 from tests.oracle.compare import bound, written
 from tests.oracle.histories import FAMILIES, HOUR, History, frame_of, random_histories
 
-PLANS = max(1, int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 100)
+PLANS = max(1, int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 200)
 SEED = os.environ.get("EVENTIDE_SEED", "0")
 AFTER = 40  # moments that are looked at after the last bundle
 
