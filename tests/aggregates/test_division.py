@@ -72,7 +72,7 @@ def _exact(value: Any) -> Any:
     return list(map(_exact, value)) if isinstance(value, (list, tuple)) else value
 
 
-@pytest.mark.parametrize("often", [False, True], ids=["once", "often"])
+@pytest.mark.parametrize("often", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "often"])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_a_batch_gives_the_same_bytes_however_it_is_divided(
     window: str, often: bool, monkeypatch: pytest.MonkeyPatch

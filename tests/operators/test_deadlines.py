@@ -101,6 +101,7 @@ def pushes_of(history: History, operator: Any) -> list[Push]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_window_misses_nothing_between_two_deadlines(family: str) -> None:
     for number in range(PLANS):
@@ -136,6 +137,7 @@ def test_an_interval_join_misses_nothing_between_two_deadlines() -> None:
                 check(operator, pushes)
 
 
+@pytest.mark.long
 def test_a_processor_misses_no_timer_between_two_deadlines() -> None:
     operator = operator_of(PUPPET.plan, SCHEMA)
     for number in range(5 * PLANS):

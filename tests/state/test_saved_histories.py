@@ -80,7 +80,7 @@ def disagreement(operator: WindowedAggregate, history: History) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("bounded", [False, True], ids=["", "in bytes"])
+@pytest.mark.parametrize("bounded", [pytest.param(False, marks=pytest.mark.long), True], ids=["", "in bytes"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_saving_between_all_bundles_changes_nothing(
     family: str, bounded: bool, monkeypatch: pytest.MonkeyPatch
