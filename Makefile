@@ -40,7 +40,7 @@ test: $(READY) ## Run the tests that a change needs (at most 8 minutes on two co
 test-all: test ## Run all tests: also long histories, faults, clusters, examples and Kafka
 	@echo "Long tests:"
 	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m long --ignore=$(SPARK_TESTS)
-	@$(RUN) -m pytest --durations=5 -rs -m long $(SPARK_TESTS)
+	@$(RUN) -m pytest -n 2 --dist loadfile --durations=5 -rs -m long $(SPARK_TESTS)
 
 test-install: build ## Install the wheel into empty environments without caches, and run the demonstration there
 	@.ci/install dist/*.whl

@@ -74,9 +74,9 @@ def test_rows_without_an_origin_are_an_origin_of_their_own(spark: SparkSession, 
 
 
 @pytest.mark.parametrize("damage", ["torn", "deleted"])
-def test_a_damaged_checkpoint_stops_the_query(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_state_store_stops_the_query(spark: SparkSession, tmp_path: Path, damage: str) -> None:
     stream = Stream(spark, tmp_path).put(FIRST, SECOND)
-    stream.run(PIPELINE)
+    stream.run(PIPELINE, state="executors")
     before = told(stream.all("panes"))
     copy = tmp_path / "copy"
     shutil.copytree(stream.checkpoint, copy)
@@ -87,9 +87,9 @@ def test_a_damaged_checkpoint_stops_the_query(spark: SparkSession, tmp_path: Pat
             file.write_bytes(file.read_bytes()[:-40])
     stream.put(THIRD)
     with pytest.raises(Exception, match=r"(?i)changelog|check ?sum|corrupt|does not exist"):
-        stream.run(PIPELINE, checkpoint=str(copy), drain=True)
+        stream.run(PIPELINE, checkpoint=str(copy), drain=True, state="executors")
     assert told(stream.all("panes")) == before
-    stream.run(PIPELINE, drain=True)
+    stream.run(PIPELINE, drain=True, state="executors")
     assert told(stream.all("panes")) == expected(FIRST, SECOND, THIRD)
 
 
