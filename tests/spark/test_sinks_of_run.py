@@ -104,3 +104,9 @@ def test_files_start_no_job_to_find_out_whether_a_batch_has_rows(
     monkeypatch.setattr("pyspark.sql.classic.dataframe.DataFrame.count", failing)
     stream.run(PER_MINUTE, panes=ev.sinks.files(tmp_path / "panes"), late=None, dead=None, drain=True)
     assert stream.spark.read.parquet(str(tmp_path / "panes")).toArrow()["n"].to_pylist() == [1, 1]
+
+
+def test_a_view_is_in_the_session_of_the_rows_also_while_another_is_active(stream: Stream, spark: SparkSession) -> None:
+    spark.newSession().createDataFrame([], "value string")  # which makes that session the active one
+    stream.run(PER_MINUTE, panes=ev.sinks.memory("in_the_session_of_the_rows"))
+    assert spark.table("in_the_session_of_the_rows").count() == 1

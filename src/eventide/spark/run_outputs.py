@@ -78,6 +78,7 @@ class RunOutputs:
     def open(self) -> None:
         """Reject what cannot work before the query starts. Sinks that were opened before a rejection are closed."""
         with self.closed_on_failure():
+            self._spark.createDataFrame([], "value string")  # makes the session the active one, which sinks ask for
             for about, depth, sink in self._sinks:
                 schema = self._stages[depth].output_schema(about.output)
                 columns = {} if about.output == "panes" else self._record.columns(about.output, depth)
