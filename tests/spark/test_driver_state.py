@@ -237,3 +237,11 @@ def test_a_flipped_byte_in_a_log_of_spark_is_noticed(spark: SparkSession, tmp_pa
     stream.put(rows(300))
     with pytest.raises(Exception, match="Checksum error"):
         stream.run(WINDOWS)
+
+
+def test_rows_that_go_to_a_writer_of_spark_keep_their_order(spark: SparkSession) -> None:
+    from eventide.sinks.batch import SinkBatch
+
+    batch = SinkBatch(pl.DataFrame({"n": range(50_000)}).to_arrow(), spark).dataframe
+    assert batch.rdd.getNumPartitions() == 1
+    assert batch.toArrow()["n"].to_pylist() == [*range(50_000)]

@@ -38,14 +38,18 @@ def maps(query: Any) -> list[int]:
 
 def test_only_a_state_that_has_grown_names_the_map(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(rows(0, 50), rows(2, 50))
-    assert maps(stream.run(ONCE)) == [0, 0]
+    assert maps(stream.run(ONCE, state="executors")) == [0, 0]
     stream.put(rows(4, 50), rows(6, 20_000, shops=8_000), rows(8, 50))
-    assert maps(stream.run(ONCE)) == [0, 2, 0]  # in the first of them workers have to read all; there are two buckets
+    assert maps(stream.run(ONCE, state="executors")) == [
+        0,
+        2,
+        0,
+    ]  # in the first of them workers have to read all; there are two buckets
     (grown,) = ev.inspect(stream.checkpoint, pipeline=ONCE, spark=spark)
     assert grown.windows is not None and grown.windows["rows"].sum() == 20_200
     assert (grown.pages, grown.bytes) == (stream.metrics[-1].pages, stream.metrics[-1].state_bytes)
     stream.put(rows(10, 50), rows(300, 50), rows(310, 50))
-    assert maps(stream.run(ONCE))[-1] == 0  # the large window is gone, and the state is small again
-    stream.run(ONCE, drain=True)
+    assert maps(stream.run(ONCE, state="executors"))[-1] == 0  # the large window is gone, and the state is small again
+    stream.run(ONCE, drain=True, state="executors")
     batch = spark.read.parquet(str(tmp_path / "in")).transform(ONCE)
     assert told(stream.all("panes")) == told(pl.DataFrame(pl.from_arrow(batch.toArrow())))

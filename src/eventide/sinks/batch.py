@@ -52,9 +52,12 @@ class SinkBatch:
 
     @cached_property
     def dataframe(self) -> DataFrame:
-        """The rows as a DataFrame."""
+        """The rows as a DataFrame, those of a table in one partition.
+
+        A retraction comes before what replaces it. Two tasks that write to Kafka would not keep that order.
+        """
         if isinstance(self._rows, pa.Table):
-            return self.spark.createDataFrame(self._rows, schema=self.schema)
+            return self.spark.createDataFrame(self._rows, schema=self.schema).coalesce(1)
         return self._rows
 
     def with_dataframe(self, rows: DataFrame) -> SinkBatch:
