@@ -119,9 +119,7 @@ def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_pa
     expected = PIPELINE.local([_frame(FIRST + THEN)], clock=["2026-03-02T00:00:00Z"])
     assert _replayed(map(json.loads, panes)) == {one[:4] for one in _panes(expected.panes)}
     assert any(json.loads(one)["diff"] == -1 for one in panes)
-    assert [(one["reason"], one["partition"]) for one in map(json.loads, dead)] == [
-        ("null_time", 0)
-    ]  # columns it reads
+    assert [(one["reason"], one["partition"]) for one in map(json.loads, dead)] == [("null_time", 0)]
 
 
 def _python(*words: str, at: Path = ROOT) -> str:

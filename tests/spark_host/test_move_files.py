@@ -90,7 +90,10 @@ def test_the_files_of_a_store_get_another_version_with_their_check_sums(tmp_path
 
 
 def test_the_metadata_of_an_operator_names_the_checkpoint_where_it_will_be(tmp_path: Path) -> None:
-    store = {"storeName": "default", "stateSchemaFilePaths": ["file:/work/checkpoint/state/0/_stateSchema/default/0_x"]}
+    store = {
+        "storeName": "default",
+        "stateSchemaFilePaths": ["file:/before/checkpoint/state/0/_stateSchema/default/0_x"],
+    }
     (tmp_path / "0").write_text(f"v2\n{json.dumps({'stateStoreInfo': [store]})}")
     _relocate(tmp_path / "0", Path("/data/state/revenue"))
     content = json.loads((tmp_path / "0").read_text().split("\n")[1])
