@@ -80,7 +80,7 @@ def _parts(source: Source, column: str, *, root: bool) -> Parts:
 
 
 class _Sums:
-    """Sums of a column and of its squares. Where rows can be taken back, so are their digits."""
+    """Sums of a column and of its squares. Where rows can be retracted, so are their digits."""
 
     def __init__(self, source: Source, column: str) -> None:
         self.name = f"squares({column})"

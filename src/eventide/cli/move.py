@@ -63,7 +63,7 @@ def move(
 
 
 def lines(moved: Moved, checkpoint: str) -> list[str]:
-    """What is told of a move."""
+    """Return what the command prints of a move."""
     counts = ", ".join(map(str, moved.buckets))
     divided = f" in {counts} bucket{'s' if counts != '1' else ''}" if moved.after == "executors" else ""
     return [

@@ -146,7 +146,7 @@ class Processing(Saved):
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
         """The earliest batch time at which something can happen without rows.
 
-        A processor that is told of watermarks may do anything when one moves. One that follows the clock moves in
+        A processor that receives watermarks may do anything when one moves. One that follows the clock moves in
         steps for it.
         """
         lags, timers = lags | clock_lags(self.plan), state.store.timers
@@ -160,7 +160,7 @@ class Processing(Saved):
 
     @property
     def hears_time(self) -> bool:
-        """Whether the processor is told of watermarks: it may do anything when one moves."""
+        """Whether the processor receives watermarks: it may do anything when one moves."""
         kind = type(self.plan.processor)
         return (kind.on_watermark, kind.on_edge_watermark) != (Processor.on_watermark, Processor.on_edge_watermark)
 

@@ -29,10 +29,10 @@ def explain(plan: Plan | JoinPlan | ProcessPlan) -> str:
     return aligned(facts(plan))
 
 
-def aligned(told: Sequence[tuple[str, str]]) -> str:
+def aligned(facts: Sequence[tuple[str, str]]) -> str:
     """Names and lines below each other. Without a name, a line belongs to the one above."""
-    width = max(len(name) for name, _ in told)
-    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in told) + "\n"
+    width = max(len(name) for name, _ in facts)
+    return "\n".join(f"{name.rjust(width)}  {text}".rstrip() for name, text in facts) + "\n"
 
 
 def facts(plan: Plan | JoinPlan | ProcessPlan) -> list[tuple[str, str]]:

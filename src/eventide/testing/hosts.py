@@ -38,7 +38,7 @@ class Host(Protocol):
         polled: bool,
         key: int | str | None = None,
     ) -> Came:
-        """Process a bundle at batch time ``now``; ``watermark`` is one that is told from outside.
+        """Process a bundle at batch time ``now``; ``watermark`` comes from outside.
 
         Of several inputs, ``rows`` has a frame for each. ``key`` says whose watermark it is; MAX ends that input.
         """
