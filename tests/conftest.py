@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.postgres import UnavailableError, cluster
+from tests.postgres import cluster
+from tests.services import running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,13 +41,7 @@ def no_data_is_left_in_the_repository() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
     """A PostgreSQL for all tests."""
-    running = cluster()
-    try:
-        url = running.__enter__()
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
-    yield url
-    running.__exit__(None, None, None)
+    yield from running(cluster())
 
 
 @pytest.fixture

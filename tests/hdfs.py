@@ -14,7 +14,8 @@ from pathlib import Path
 import pyspark
 
 from eventide.spark.java import find_java
-from tests.kafka import UnavailableError, fetch
+from tests.kafka import fetch
+from tests.services import UnavailableError
 
 _START = 60  # seconds until the cluster is active
 

@@ -18,16 +18,13 @@ from pathlib import Path
 import pyspark
 
 from eventide.spark.java import find_java
+from tests.services import UnavailableError
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / "build" / "kafka"  # `make clean` lets them be fetched again
 BROKER = "4.3.1"  # needs Java 17, as Spark does
 _START = 60  # seconds until a broker listens
 _FETCH = 400  # seconds for Maven
-
-
-class UnavailableError(Exception):
-    """Why there is none."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.services import UnavailableError
+
 INSTALLED = Path("/usr/lib/postgresql")
-
-
-class UnavailableError(Exception):
-    """Why there is none."""
 
 
 @contextmanager

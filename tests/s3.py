@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.kafka import UnavailableError
+from tests.services import UnavailableError
 
 BUCKET = "shop"
 _START = 60  # seconds until the server listens

@@ -10,19 +10,13 @@ import pytest
 from eventide.spark.object_storage import object_storage
 from tests.driver.storage_contract import *  # noqa: F403
 from tests.driver.storage_contract import Open
-from tests.kafka import UnavailableError
 from tests.s3 import BUCKET, s3
+from tests.services import running
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    running = s3()
-    try:
-        address = running.__enter__()
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
-    yield address
-    running.__exit__(None, None, None)
+    yield from running(s3())
 
 
 @pytest.fixture

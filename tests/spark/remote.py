@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.hdfs import hdfs
-from tests.kafka import UnavailableError
+from tests.services import running
 
 
 @contextmanager
@@ -28,13 +28,7 @@ def viewfs(spark: SparkSession, place: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def hdfs_address() -> Iterator[str]:
     """A real HDFS for all tests."""
-    running = hdfs()
-    try:
-        address = running.__enter__()
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
-    yield address
-    running.__exit__(None, None, None)
+    yield from running(hdfs())
 
 
 @pytest.fixture(params=["viewfs", pytest.param("hdfs", marks=pytest.mark.long)])

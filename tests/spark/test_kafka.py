@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +22,8 @@ import polars as pl
 import pyspark
 import pytest
 
-from tests.kafka import ROOT, Broker, Connector, UnavailableError, broker, connector
+from tests.kafka import ROOT, Broker, Connector, broker, connector
+from tests.services import running
 from tests.spark.kafka_job import AHEAD, AT_ONCE, BEHIND, FIRST, LATE, PIPELINE, QUICK, SCHEMA, SILENT, THEN, Row
 
 pytestmark = pytest.mark.long  # a Kafka broker
@@ -49,20 +51,20 @@ class Kafka:
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Kafka]:
-    try:
-        jars = connector()
-        running = broker()
-        started = running.__enter__()
-    except UnavailableError as reason:
-        pytest.skip(str(reason))
+    yield from running(_kafka())
+
+
+@contextmanager
+def _kafka() -> Iterator[Kafka]:
+    jars = connector()
     if jars.version != pyspark.__version__:
-        told = (
+        message = (
             f"Spark {pyspark.__version__} is tried with the Kafka connector {jars}; `make clean` lets Maven look again"
         )
-        warnings.warn(told, stacklevel=1)
-    started.create("orders", partitions=3)
-    yield Kafka(started, jars)
-    running.__exit__(None, None, None)
+        warnings.warn(message, stacklevel=1)
+    with broker() as started:
+        started.create("orders", partitions=3)
+        yield Kafka(started, jars)
 
 
 @dataclass(frozen=True)
