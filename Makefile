@@ -2,7 +2,6 @@
 # or requirements.lock change. Choose the interpreter with `make PYTHON=python3.12 ...`.
 
 PYTHON ?= python3
-EVENTIDE_HISTORIES ?= 100000
 EVENTIDE_KILLS ?= 40
 EVENTIDE_DRIVER_KILLS ?= 200
 EVENTIDE_MARK_KILLS ?= 50
@@ -37,6 +36,7 @@ test: $(READY) ## Run the tests that a change needs (at most 8 minutes on two co
 	@echo "Tests on Spark, which needs both cores:"
 	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m 'not long' $(SPARK_TESTS)
 
+test-all: export EVENTIDE_HISTORIES ?= 400
 test-all: test ## Run all tests: also long histories, faults, clusters, examples and Kafka
 	@echo "Long tests:"
 	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m long --ignore=$(SPARK_TESTS)
@@ -54,8 +54,9 @@ check: $(READY) ## Lint, check the format and the types, run the doctests
 bench: $(READY) ## Run all benchmarks and print the table
 	@$(RUN) -m bench
 
+soak: export EVENTIDE_HISTORIES ?= 100000
 soak: $(READY) ## Run the oracle over many random histories
-	@EVENTIDE_HISTORIES=$(EVENTIDE_HISTORIES) $(RUN) -m pytest tests/oracle -n 2 --dist worksteal
+	@$(RUN) -m pytest tests/oracle -n 2 --dist worksteal
 
 chaos: $(READY) ## Kill drivers, workers, writers and readers many times, and compare the sink
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py

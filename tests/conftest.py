@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.effort import examples
 from tests.postgres import cluster
 from tests.services import running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("here", deadline=None, max_examples=60)
+settings.register_profile("here", deadline=None, max_examples=examples(60))
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import eventide.aggregates as ev
 from tests.aggregates.catalogue import CASES, SCHEMA, Case, Rows
+from tests.effort import examples
 
 NAN, INF = float("nan"), float("inf")
 
@@ -31,7 +32,7 @@ rows_of_keys = st.lists(
 )
 cuts = st.lists(st.integers(0, 14), max_size=3)
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-few = settings(max_examples=12, deadline=None, derandomize=True, database=None)
+few = settings(max_examples=examples(12), deadline=None, derandomize=True, database=None)
 
 
 def frame(rows: Rows, **extra: pl.DataType) -> pl.DataFrame:
@@ -71,7 +72,7 @@ def test_any_split_of_the_rows_gives_what_the_model_gives(case: Case, rows: Rows
     check([case], aggregate.results(aggregate.merge(pl.concat(cells), ["key"])), rows)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 @given(rows=rows_of_keys, at=cuts, in_time=st.booleans())
 def test_all_together_share_their_accumulators_and_still_agree(rows: Rows, at: list[int], in_time: bool) -> None:
     # Sorted frames carry a flag that Polars uses for shortcuts; it once gave a wrong ``last``.

@@ -28,6 +28,12 @@ WINDOWS = {
     "sessions": eventide.sessions("1 second"),
     "cut sessions": eventide.sessions("1 second", max_duration="5 seconds"),
 }
+DIVISIONS = [
+    pytest.param(window, often, id=f"{window}-{'often' if often else 'once'}", marks=[pytest.mark.long] if long else [])
+    for window in WINDOWS
+    for often in (False, True)
+    for long in [often or window not in ("sliding", "sessions")]
+]
 AGGREGATES = {case.name: case.aggregate for case in CASES}
 EARLY = eventide.after_watermark(early=eventide.each(), late=eventide.each())
 
@@ -72,8 +78,7 @@ def _exact(value: Any) -> Any:
     return list(map(_exact, value)) if isinstance(value, (list, tuple)) else value
 
 
-@pytest.mark.parametrize("often", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "often"])
-@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(("window", "often"), DIVISIONS)
 def test_a_batch_gives_the_same_bytes_however_it_is_divided(
     window: str, often: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

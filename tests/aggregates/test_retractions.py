@@ -13,11 +13,12 @@ import eventide.aggregates as ev
 from eventide.errors import PlanError
 from tests.aggregates.catalogue import CASES, SCHEMA, Case, Rows
 from tests.aggregates.test_contract import INF, NAN, bound, cuts, frame, parts_of, rows_of_keys
+from tests.effort import examples
 
 RETRACTING = [case for case in CASES if case.retracts]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 @given(rows=rows_of_keys, doomed=rows_of_keys, at=cuts, seed=st.integers(0, 99))
 def test_what_remains_is_as_if_the_others_never_came(rows: Rows, doomed: Rows, at: list[int], seed: int) -> None:
     history = [row | {"diff": 1} for row in rows + doomed] + [row | {"diff": -1} for row in doomed]

@@ -4,7 +4,6 @@ travel change no result.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 
@@ -12,12 +11,12 @@ import pytest
 
 from eventide.testing.hosts import LocalHost
 from tests.driver.harness import DriverHost
+from tests.effort import SEED, examples
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
 from tests.pages.test_histories import seen
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 4
-SEED = os.environ.get("EVENTIDE_SEED", "0")
-_EACH = 3
+HISTORIES = examples(100)
+_EACH = examples(3)
 _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
 _FATES = ("", "", "", "restart", "repeat")
 

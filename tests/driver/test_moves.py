@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from random import Random
 
@@ -12,13 +11,13 @@ import pytest
 from eventide.plan.pipeline import Pipeline
 from eventide.testing.hosts import Came, LocalHost
 from tests.driver.harness import DriverHost
+from tests.effort import SEED, examples
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
 from tests.pages.test_histories import as_ordered, seen
 from tests.spark.harness import PagesHost
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
-SEED = os.environ.get("EVENTIDE_SEED", "0")
-_EACH = 4
+HISTORIES = examples(40)
+_EACH = examples(4)
 _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
 
 

@@ -17,6 +17,7 @@ from eventide.operators.bundle import Bundle, Counts
 from eventide.spark import page
 from eventide.spark.splitting import split_stamp
 from eventide.time import MIN
+from tests.effort import examples
 from tests.state.paged import Paged, Store
 
 S = 1_000_000
@@ -206,7 +207,7 @@ def test_so_many_calls_run_at_a_time_and_not_more() -> None:
     assert most == 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.booleans()), max_size=12), st.integers(1, 5))
 def test_no_row_is_lost_whatever_the_calls_do(calls: list[tuple[int, int, bool]], capacity: int) -> None:
     async def fn(row: dict[str, Any]) -> Any:
@@ -338,7 +339,7 @@ def test_state_in_pages_is_that_of_the_operator_behind_the_calls() -> None:
         paged.restart()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 5)), max_size=6), max_size=6), st.integers(1, 3))
 def test_rows_in_tasks_and_keys_in_buckets_make_no_difference_and_each_row_is_asked_about_once(
     bundles: list[list[tuple[int, int]]], buckets: int

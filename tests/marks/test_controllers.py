@@ -14,6 +14,7 @@ from eventide.marks.controller import Controller
 from eventide.marks.mark import Mark
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config, Lease, Part, Seat
+from tests.effort import examples
 
 SECOND = 1_000_000
 CONFIG = Config(schema=pa.schema({"n": pa.int64()}), mark_every=SECOND, writer_timeout=10**12)
@@ -194,4 +195,4 @@ class Controllers(RuleBasedStateMachine):
 
 
 TestControllers = Controllers.TestCase
-TestControllers.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestControllers.settings = settings(max_examples=examples(100), stateful_step_count=50, deadline=None)

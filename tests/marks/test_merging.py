@@ -17,6 +17,7 @@ from eventide.marks.segments import Segments
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config, Part, Seat, StreamInfo
 from eventide.time import MAX
+from tests.effort import examples
 from tests.marks.histories import before, cuts, scalings
 
 TIMEOUT, PERIOD = 60, 5
@@ -306,7 +307,7 @@ class Promise(RuleBasedStateMachine):
 
 
 TestPromise = Promise.TestCase
-TestPromise.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestPromise.settings = settings(max_examples=examples(60), stateful_step_count=60, deadline=None)
 
 
 def test_a_mark_whose_bounds_are_crossed_cannot_be_made() -> None:

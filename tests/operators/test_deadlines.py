@@ -5,7 +5,6 @@ A run that is stepped at every moment and a run that is stepped only at its dead
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar
@@ -24,13 +23,13 @@ from eventide.operators.saving import State
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
+from tests.effort import SEED, examples
 from tests.operators.test_processor_histories import PUPPET, SCHEMA
 from tests.oracle import join_histories
 from tests.oracle.compare import bound, written
 from tests.oracle.histories import FAMILIES, HOUR, History, frame_of, random_histories
 
-PLANS = max(1, int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 200)
-SEED = os.environ.get("EVENTIDE_SEED", "0")
+PLANS = examples(2)
 AFTER = 40  # moments that are looked at after the last bundle
 
 Push = tuple[int, Callable[[State], Step[State]]]

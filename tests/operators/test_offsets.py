@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import eventide as ev
 from eventide.operators.bundle import Output
+from tests.effort import examples
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "from": pl.String, "n": pl.Int64}
 BY_ORIGIN = ev.lag("0s", origin="from")
@@ -120,7 +121,7 @@ def test_state_is_freed_when_windows_expire() -> None:
 
 
 @given(st.permutations(range(1, 13)), st.lists(st.integers(1, 12), max_size=5), st.booleans())
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(15), deadline=None, derandomize=True, database=None)
 def test_the_table_does_not_depend_on_the_order_of_arrival(order: list[int], cuts: list[int], sliding: bool) -> None:
     kind = ev.rows(4, every=2, offset="n") if sliding else ev.rows(3, offset="n")
     pipeline = windows(kind, late=100)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, ClassVar
 
 import polars as pl
@@ -16,10 +15,10 @@ from eventide.operators.processing import Processing
 from eventide.spark import page
 from eventide.spark.splitting import split_stamp
 from eventide.time import MIN
+from tests.effort import examples
 from tests.operators.processors import enriched
 from tests.state.paged import Paged, small_pages
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
 LAG = 3
 SCHEMA = {"t": pl.Int64, "k": pl.String, "do": pl.String, "name": pl.String, "v": pl.Int64}
 KINDS = ("put", "forget", "set", "unset", "set clock")
@@ -97,7 +96,7 @@ PUPPET = ev.stream(time="t", key="k", watermark=ev.lag(f"{LAG} microseconds")).p
 
 @pytest.mark.parametrize("small", [True, False], ids=["small pages", "large pages"])
 def test_a_processor_does_what_the_model_does(small: bool) -> None:
-    @settings(max_examples=HISTORIES // 40, deadline=None)
+    @settings(max_examples=examples(10), deadline=None)
     @given(histories)
     def agrees(history: list[Any]) -> None:
         operator = Processing(PUPPET.plan, SCHEMA)
@@ -136,7 +135,7 @@ def happen(operator: Processing, paged: Paged, what: str) -> None:
             paged.versions = [(state, ledger)]
 
 
-@settings(max_examples=HISTORIES // 50, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(histories, st.integers(2, 3), st.integers(0, 6))
 def test_keys_in_different_buckets_and_rows_in_different_tasks_make_no_difference(
     history: list[Any], buckets: int, cut: int
@@ -166,7 +165,7 @@ customer = st.tuples(times, st.sampled_from(["a", "b", "c"]), st.sampled_from(["
 pairs = st.lists(st.tuples(st.lists(customer, max_size=2), st.lists(order, max_size=4), happening), max_size=10)
 
 
-@settings(max_examples=HISTORIES // 50, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(pairs)
 def test_two_inputs_meet_whatever_happens_between_bundles(history: list[Any]) -> None:
     customers = {"t": pl.Int64(), "id": pl.String(), "city": pl.String()}

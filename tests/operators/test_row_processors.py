@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide as ev
+from tests.effort import examples
 from tests.operators.processors import MINUTE, rows
 
 STREAM = ev.stream(time="t", key="k", watermark=ev.ascending())
@@ -208,7 +209,7 @@ later = st.integers(1, 3)
 asks = st.fixed_dictionaries({}, optional=dict.fromkeys("abc", later | st.none()))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.fixed_dictionaries(dict.fromkeys("abc", later)),
     st.fixed_dictionaries(dict.fromkeys("abc", asks)),

@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import HISTORIES, SEED, examples
 from tests.oracle.compare import bound, check, difference
 from tests.oracle.histories import FAMILIES, random_histories
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
-SEED = os.environ.get("EVENTIDE_SEED", "0")
-
 _PARTS = 2  # of each family, so that workers share the work evenly
-_EACH = 4  # histories of one plan
+_EACH = examples(4)  # histories of one plan
 _PLANS = -(-HISTORIES // (len(FAMILIES) * _PARTS * _EACH))
 
 
@@ -39,7 +36,7 @@ def test_columns_and_model_agree(family: str, part: int) -> None:
 
 @given(st.sampled_from(FAMILIES), st.randoms(use_true_random=False))
 @settings(
-    max_examples=max(HISTORIES // 50, 20),
+    max_examples=examples(20),
     deadline=None,
     derandomize=True,
     database=None,

@@ -14,6 +14,7 @@ import pytest
 
 import eventide as ev
 from eventide.local import LocalQuery
+from tests.effort import examples
 from tests.oracle.compare import panes_of
 from tests.oracle.histories import (
     FAMILIES,
@@ -45,7 +46,7 @@ ENDLESS = ("global", "offsets", "offset_sessions")
 NUMBERED = ("offsets", "offset_sessions", "repeats")
 BOUNDED = ("retained",)
 GIVEN_BOUNDS = ("tumbling", "sliding", "cumulate", "global", "calendar")
-SEEDS = range(4)
+SEEDS = range(min(4, examples(4)))
 
 
 def a_history(family: str, seed: int, **changes: Any) -> History:
@@ -227,7 +228,7 @@ def test_all_tables_are_empty_once_the_watermark_has_passed(family: str, seed: i
         assert not any(tables_of(query).values()), tables_of(query)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(min(12, examples(12))))
 def test_pieces_of_a_cut_session_are_freed_with_their_session(seed: int) -> None:
     """Also those that end long before the session does."""
     rng = Random(seed)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import polars as pl
@@ -15,16 +14,14 @@ from hypothesis import strategies as st
 
 from eventide.operators import messages
 from eventide.state import panes
+from tests.effort import HISTORIES, SEED, examples
 from tests.oracle.join_compare import Run, bound, check, in_buckets, in_memory, in_pages
 from tests.oracle.join_histories import random_histories
 from tests.state.paged import small_pages
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
-SEED = os.environ.get("EVENTIDE_SEED", "0")
-
 _WAYS: dict[str, Run] = {"memory": in_memory, "buckets": in_buckets, "pages": in_pages}
 _PARTS = {"memory": 8, "buckets": 1, "pages": 1}  # of equal size, so that workers share the work
-_EACH = 4  # histories of one join
+_EACH = examples(4)  # histories of one join
 _JOINS = -(-HISTORIES // (sum(_PARTS.values()) * _EACH))
 
 
@@ -51,13 +48,13 @@ def test_columns_and_model_agree(way: str, part: int, monkeypatch: pytest.Monkey
 def test_rows_of_which_all_hashes_are_equal_meet_only_where_keys_and_times_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (messages, panes):
         monkeypatch.setattr(module, "hashes", lambda frame, by: pl.zeros(frame.height, pl.UInt64, eager=True))
-    for number in range(max(HISTORIES // 200, 5)):
+    for number in range(examples(5)):
         agree(f"{SEED}/join/collisions/{number}", "memory")
 
 
 @given(st.randoms(use_true_random=False))
 @settings(
-    max_examples=max(HISTORIES // 50, 20),
+    max_examples=examples(20),
     deadline=None,
     derandomize=True,
     database=None,

@@ -6,7 +6,6 @@ buckets and pages of the Spark host.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 from random import Random
@@ -17,10 +16,10 @@ import pytest
 
 import eventide as ev
 from eventide.plan.plan import How, Mode
+from tests.effort import SEED, examples
 from tests.spark.harness import PagesHost
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 8
-SEED = os.environ.get("EVENTIDE_SEED", "0")
+HISTORIES = examples(50)
 
 SECOND = 1_000_000
 LEFT = {"t": pl.Int64(), "k": pl.String(), "a": pl.Int64()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import polars as pl
@@ -11,12 +10,12 @@ import pytest
 from eventide.operators.columns import TIME
 from eventide.operators.row_order import ordered_rows
 from eventide.testing.hosts import Came, LocalHost
+from tests.effort import SEED, examples
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
 from tests.spark.harness import PagesHost
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
-SEED = os.environ.get("EVENTIDE_SEED", "0")
-_EACH = 4
+HISTORIES = examples(40)
+_EACH = examples(4)
 _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from itertools import cycle
 from random import Random
@@ -13,6 +12,7 @@ import pytest
 import eventide as ev
 from eventide.testing.hosts import LocalHost
 from eventide.testing.transcripts import Transcript, run
+from tests.effort import SEED, examples
 from tests.operators.test_processor_histories import KINDS, PUPPET
 from tests.operators.test_processor_histories import SCHEMA as PUPPET_SCHEMA
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
@@ -20,9 +20,8 @@ from tests.pages.test_histories import as_ordered, rows_of, seen
 from tests.pages.test_transcripts import TRANSCRIPTS, transcript_id
 from tests.spark.harness import PagesHost
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
-SEED = os.environ.get("EVENTIDE_SEED", "0")
-_EACH = 4
+HISTORIES = examples(40)
+_EACH = examples(4)
 _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
 _MOVES = (None, None, 1, 2, 3, 5)
 
@@ -52,6 +51,7 @@ def test_state_that_moves_gives_what_one_process_gives(family: str) -> None:
             assert found is None, f"seed {seed!r}: {found}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=transcript_id)
 def test_every_transcript_holds_while_state_moves(transcript: Transcript) -> None:
     counts = cycle([2, 1, 3])

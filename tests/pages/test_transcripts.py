@@ -22,7 +22,10 @@ def transcript_id(transcript: Transcript) -> str:
     return f"{Path(transcript.place).name.split('.')[0]}: {transcript.name}"
 
 
-@pytest.mark.parametrize("knows", [True, False], ids=["watermark known", "watermark unknown"])
+@pytest.mark.parametrize(
+    "knows",
+    [pytest.param(True, id="watermark known"), pytest.param(False, id="watermark unknown", marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=transcript_id)
 def test_transcript_over_pages(transcript: Transcript, knows: bool) -> None:
     run(transcript, host=partial(PagesHost, buckets=3, tasks=2, knows=knows))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import types as t
 
 import eventide as ev
+from tests.effort import examples
 from tests.sinks.panes import INSTANT, MINUTE, Row, about, frame, opened, row, schema, summed
 from tests.sinks.places import Place
 
@@ -47,7 +48,7 @@ def histories(draw: st.DrawFn) -> list[list[Row]]:
 
 
 @given(history=histories(), repeated=st.integers(0, 3))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_table_equals_the_sum_of_the_diffs(place: Place, history: list[list[Row]], repeated: int) -> None:
     store = opened(place, about(key=["shop", "size"]), WIDE)
     place.tell("DELETE FROM panes", "DELETE FROM eventide_batches")
@@ -264,7 +265,7 @@ def bags(draw: st.DrawFn) -> list[list[Row]]:
 
 
 @given(history=bags(), repeated=st.integers(0, 3))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pairs_are_put_and_taken_back_one_by_one(place: Place, history: list[list[Row]], repeated: int) -> None:
     store = opened(place, about(tells="pairs"))
     place.tell("DELETE FROM panes", "DELETE FROM eventide_batches")

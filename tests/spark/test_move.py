@@ -71,6 +71,7 @@ def test_a_query_that_moves_writes_the_table_of_one_that_stays(spark: SparkSessi
     assert tables[0] == tables[1] and tables[0][0]
 
 
+@pytest.mark.long
 def test_a_chain_moves_as_a_whole(spark: SparkSession, tmp_path: Path) -> None:
     moved, stayed = Stream(spark, tmp_path / "moved"), Stream(spark, tmp_path / "stayed")
     run_and_move(moved, CHAIN, BUNDLES)
@@ -78,6 +79,7 @@ def test_a_chain_moves_as_a_whole(spark: SparkSession, tmp_path: Path) -> None:
     assert told(moved.all("panes")) == told(stayed.all("panes")) != []
 
 
+@pytest.mark.long
 def test_a_crash_leaves_the_old_state_or_the_new_one_in_use(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ ev.run(WINDOWS, rows.parquet(f"{place}/in"), panes=ev.sinks.files(f"{place}/out"
 """
 
 
+@pytest.mark.long
 def test_a_query_runs_with_python_workers_that_have_another_eventide(spark: SparkSession, tmp_path: Path) -> None:
     Stream(spark, tmp_path).put(*BUNDLES)
     (tmp_path / "packages" / "eventide").mkdir(parents=True)

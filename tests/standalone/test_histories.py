@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -15,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide as ev
+from tests.effort import examples
 from tests.standalone.model import Model, Spec
-
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400"))
 
 KINDS = [(10, 10), (10, 5), (7, 3), (5, 10), (6, 1)]
 
@@ -80,7 +78,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=max(HISTORIES // 50, 20))
+@settings(max_examples=examples(20))
 @given(SPECS, STEPS, st.sampled_from([None, ":memory:"]))
 def test_operators_and_model_agree(spec: Spec, steps: list[Any], store: Any) -> None:
     operator, model = operator_of(spec, store), Model(spec)
@@ -128,7 +126,7 @@ class Consumer:
         return said
 
 
-@settings(max_examples=max(HISTORIES // 100, 15))
+@settings(max_examples=examples(15))
 @given(SPECS, st.randoms(use_true_random=False), st.integers(1, 20))
 @pytest.mark.parametrize("loses_messages", [False, True])
 def test_crashes_lose_nothing_and_double_nothing(
@@ -209,7 +207,7 @@ def through_sessions(make: Any, stream: list[dict[str, Any]], size: int, rng: Ra
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("touching", ["merge", "split"])
-@settings(max_examples=max(HISTORIES // 100, 15))
+@settings(max_examples=examples(15))
 @given(KEYS, st.integers(1, 3), st.sampled_from(["never", "each"]), st.randoms(use_true_random=False))
 def test_the_last_word_on_sessions_is_what_all_messages_give(
     tmp_path_factory: pytest.TempPathFactory,
@@ -254,7 +252,7 @@ def test_the_last_word_on_sessions_is_what_all_messages_give(
     assert said == expected
 
 
-@settings(max_examples=max(HISTORIES // 100, 15))
+@settings(max_examples=examples(15))
 @given(KEYS, st.integers(1, 3), st.sampled_from(["never", "each"]), st.randoms(use_true_random=False))
 def test_a_session_join_tells_each_message_once(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int]], size: int, early: str, rng: Random

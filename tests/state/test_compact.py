@@ -22,6 +22,7 @@ from eventide.spark import bodies, types
 from eventide.standalone.stores import chunks
 from eventide.state import snapshot
 from eventide.state.compact import compact, to_ipc
+from tests.effort import examples
 from tests.state.paged import Paged
 
 TEXT = 600
@@ -105,7 +106,7 @@ def written(frame: pl.DataFrame) -> dict[str, int]:
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(shapes, parts)
 def test_the_bytes_of_some_rows_are_those_of_their_values(
     shape: tuple[str, list[str]], part: tuple[str, int, int]

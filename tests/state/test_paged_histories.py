@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -10,13 +9,13 @@ import pytest
 from eventide.operators.bundle import Bundle, Step
 from eventide.operators.windowed import State, WindowedAggregate
 from eventide.watermarks import Watermark
+from tests.effort import SEED, examples
 from tests.oracle.compare import bound, written
 from tests.oracle.histories import FAMILIES, History, Push, frame_of, random_histories
 from tests.state.paged import Paged, small_pages
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
-SEED = os.environ.get("EVENTIDE_SEED", "0")
-_EACH = 4
+HISTORIES = examples(40)
+_EACH = examples(4)
 _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
 
 

@@ -13,6 +13,7 @@ from eventide.state import pane_pages
 from eventide.state.paging import LIMIT, Shelf, Writer
 from eventide.state.pane_pages import Known, PaneForm
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable, with_hashes
+from tests.effort import examples
 from tests.state.paged import Store, small_pages
 
 FORM = PaneForm(("id",))
@@ -68,7 +69,7 @@ class Log:
         self.table, _ = self.table.take(hashes_of(ids), due=NEVER, clock=NEVER)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(12)))
 def test_what_is_written_is_what_is_in_memory(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(seed)
     if seed % 3:

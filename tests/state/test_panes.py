@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
 from eventide.time import MAX, MIN
+from tests.effort import examples
 
 SCHEMA = {"id": pl.Int64, HASH: pl.UInt64, DUE: pl.Int64, CLOCK: pl.Int64}
 NEVER = (0, 0)
@@ -113,7 +114,7 @@ class PaneTableMachine(RuleBasedStateMachine):
 
 
 TestPaneTable = PaneTableMachine.TestCase
-TestPaneTable.settings = settings(max_examples=20, stateful_step_count=20)
+TestPaneTable.settings = settings(max_examples=examples(20), stateful_step_count=20)
 
 
 def test_a_pane_is_due_after_the_first_and_up_to_the_second_bound() -> None:

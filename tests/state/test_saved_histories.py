@@ -5,7 +5,6 @@ Cold: another process loads everything. Warm: it has the state of the bundle bef
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from random import Random
 
@@ -14,15 +13,14 @@ import pytest
 
 from eventide.operators.bundle import Output
 from eventide.operators.windowed import WindowedAggregate
+from tests.effort import SEED, examples
 from tests.oracle.compare import written
 from tests.oracle.histories import FAMILIES, SCHEMA, History, pipeline_of, random_histories
 from tests.state.paged import Paged, small_pages
 from tests.state.test_paged_histories import step_of
 
-HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "400")) // 10
-SEED = os.environ.get("EVENTIDE_SEED", "0")
 _EACH = 2
-_PLANS = max(2, HISTORIES // (len(FAMILIES) * _EACH))
+_PLANS = examples(2)
 
 
 def in_memory(operator: WindowedAggregate, history: History) -> list[Output]:

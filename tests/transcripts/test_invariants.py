@@ -84,6 +84,7 @@ def test_the_same_bundles_give_the_same_rows(name: str) -> None:
         assert all(a.equals(b) for a, b in zip([*one.late, *one.dead], [*other.late, *other.dead], strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_a_transcript_can_fail(name: str) -> None:
     """Without the last thing that it expects, or with something else in its place, it does."""

@@ -19,6 +19,7 @@ from eventide.spark.stage import Stage
 from eventide.spark.storing import StorePages
 from eventide.state.heads import WITH_PAGES
 from eventide.watermarks import Watermark
+from tests.effort import examples
 from tests.oracle.compare import written
 from tests.workers.kept import Bucket, FakeMap
 
@@ -163,7 +164,7 @@ BATCH = st.tuples(
 
 
 @pytest.mark.parametrize("pipeline", [ONCE, OFTEN], ids=["cells", "panes"])
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(batches=st.lists(BATCH, max_size=25), limit=st.sampled_from([0, 2_000, 5_000, 20_000]))
 def test_where_pages_lie_and_who_reads_them_changes_no_result(
     pipeline: ev.Pipeline, batches: list[tuple[int, int, int, str]], limit: int

@@ -16,6 +16,7 @@ from eventide.errors import DataError
 from eventide.marks.mark import Note
 from eventide.marks.segments import Segments
 from eventide.marks.stores.store import Part, Seat, Store
+from tests.effort import examples
 from tests.marks.stores.parts import SECOND, Clock, addition, config, numbers_in, part
 
 _names = count()
@@ -214,4 +215,6 @@ class History(RuleBasedStateMachine):
 
 @pytest.mark.usefixtures("often")
 def test_a_store_does_what_the_model_does(store: Store, clock: Clock) -> None:
-    run_state_machine_as_test(lambda: History(store, clock), settings=settings(stateful_step_count=25, max_examples=25))
+    run_state_machine_as_test(
+        lambda: History(store, clock), settings=settings(stateful_step_count=25, max_examples=examples(25))
+    )

@@ -1,0 +1,18 @@
+"""How many random histories and examples the tests try.
+
+``make test`` tries some, ``make test-all`` more (400), ``make soak`` 100,000: ``EVENTIDE_HISTORIES``. ``EVENTIDE_SEED``
+chooses which.
+"""
+
+from __future__ import annotations
+
+import os
+
+THOROUGH = 400
+HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "120"))
+SEED = os.environ.get("EVENTIDE_SEED", "0")
+
+
+def examples(thorough: int) -> int:
+    """Return how many examples of a test to try, for a number that a thorough run tries; at least one."""
+    return -(-thorough * HISTORIES // THOROUGH)
