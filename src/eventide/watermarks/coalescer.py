@@ -168,6 +168,12 @@ class Coalescer:
         """An input takes no part any more, until it speaks again."""
         self._standing[source] = ABSENT
 
+    def forget(self, sources: Ints) -> None:
+        """Inputs are gone with all that is known of them; their numbers may stand for others."""
+        self._standing[sources] = ABSENT
+        for key in self._keys.values():
+            key.times[sources], key.left_out[sources] = MIN, False
+
     # What is known.
 
     def time(self, key: int) -> int:

@@ -39,6 +39,7 @@ class OriginOptions(ClockOptions, total=False):
     last_chunk: str | None
     first_chunk: int
     idle_after: str | timedelta | None
+    forget_after: str | timedelta | None
     on_return: OnReturn
     expect_origins: int | Collection[str | int] | None
     grace: str | timedelta | None
@@ -52,9 +53,10 @@ class Options:
     ``origin`` names the column that says where a row comes from; without it all rows have one origin.
     ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show.
     ``idle_after`` is how long an origin may be silent before the watermark stops waiting for it, and
-    ``on_return`` what happens when it returns behind the watermark. ``max_future_skew`` is how far ahead of the
-    batch's time a row may be (None: any distance). ``expect_origins`` (and ``grace``) hold the watermark until all
-    have been seen. ``gap_timeout`` is how long to wait for a missing sequence number.
+    ``on_return`` what happens when it returns behind the watermark. ``forget_after`` is how far the watermark is past
+    an idle origin when the origin is forgotten (see ``eventide.watermarks.forget``). ``max_future_skew`` is how far
+    ahead of the batch's time a row may be (None: any distance). ``expect_origins`` (and ``grace``) hold the watermark
+    until all have been seen. ``gap_timeout`` is how long to wait for a missing sequence number.
 
     What a pipeline adds is not written here by users, and is no part of how options are shown: ``deduplicate``, whether
     rows whose number has been seen are set aside; ``offset``, the column by whose values rows are windowed.
@@ -66,6 +68,7 @@ class Options:
     last_chunk: str | None = None
     first_chunk: int = 1
     idle_after: int | None = None
+    forget_after: int | None = None
     on_return: OnReturn = "hold"
     max_future_skew: int | None = MAX_FUTURE_SKEW
     expect_origins: int | tuple[str, ...] | None = None
@@ -92,6 +95,8 @@ class Options:
             said.append(f"gaps skipped after {format_duration(self.gap_timeout)}")
         if self.idle_after is not None:
             said.append(f"idle after {format_duration(self.idle_after)}")
+        if self.forget_after is not None:
+            said.append(f"idle origins forgotten after {format_duration(self.forget_after)}")
         if self.on_return == "catch_up":
             said.append("origins that return are left out until they catch up")
         if self.expect_origins is not None:
@@ -109,13 +114,15 @@ ORIGIN_OPTIONS = tuple(name for name, own in Options.__dataclass_fields__.items(
 COLUMN_OPTIONS = ("origin", "sequence", "chunk", "last_chunk")
 """The options that name a column."""
 
-_DURATIONS = ("idle_after", "max_future_skew", "grace", "gap_timeout")
+_DURATIONS = ("idle_after", "forget_after", "max_future_skew", "grace", "gap_timeout")
 _NEEDS = (
     ("chunk", "sequence", "chunks are the parts of a sequence"),
     ("last_chunk", "chunk", "it flags the last one of a sequence's chunks"),
     ("chunk", "last_chunk", "without it no sequence is ever known to be complete"),
     ("first_chunk", "chunk", "it is the number of a sequence's first chunk"),
     ("expect_origins", "origin", "a stream without an origin column has one origin only"),
+    ("forget_after", "origin", "a stream without an origin column has one origin only"),
+    ("forget_after", "idle_after", "an origin that the watermark waits for is never forgotten"),
     ("grace", "expect_origins", "it limits how long they are waited for"),
     ("gap_timeout", "sequence", "only numbered rows can have gaps"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ _BULK = 2_000
 
 
 class Origins:
-    """A number for each name of an origin, given once and kept. A missing name (null) is a name of its own.
+    """A number for each name of an origin, kept until it is forgotten. A missing name (null) is a name of its own.
 
     Copies of a tracker share its tables until one of them meets a new name; then that one makes its own.
 
@@ -29,6 +29,7 @@ class Origins:
     def __init__(self) -> None:
         self._number: dict[str | None, int] = {}
         self._names: list[str | None] = [None]
+        self._free: list[int] = []  # numbers of names that were forgotten; the last one is given to the next name
         self._table: pl.DataFrame | None = None
         self._own = True
 
@@ -46,12 +47,44 @@ class Origins:
         """The number of a name, a new one if it is new."""
         number = self._number.get(name)
         if number is None:
-            if not self._own:
-                self._number, self._names, self._own = dict(self._number), list(self._names), True
-            number = self._number[name] = len(self._names)
-            self._names.append(name)
-            self._table = None
+            self._detach()
+            if self._free:
+                number = self._free.pop()
+                self._names[number] = name
+            else:
+                number = len(self._names)
+                self._names.append(name)
+            self._number[name] = number
         return number
+
+    def forget(self, numbers: Ints) -> None:
+        """Free the numbers of some names for others, so that tables by number follow the names that are known.
+
+        >>> origins = Origins()
+        >>> origins.numbers(pl.Series(["berlin", "kiel"])).tolist()
+        [1, 2]
+        >>> origins.forget(np.array([1]))
+        >>> origins.find("berlin"), origins.number("oslo")
+        (None, 1)
+        """
+        self._detach()
+        for number in numbers.tolist():
+            del self._number[self._names[number]]
+            self._names[number] = None
+        self._free += numbers.tolist()
+
+    def free(self) -> list[int]:
+        """The numbers that stand for no name, in the order in which they became free."""
+        return self._free
+
+    @classmethod
+    def restore(cls, names: pl.Series, free: Sequence[int]) -> Origins:
+        """Names by number, of which some numbers are free."""
+        origins = cls()
+        origins._names, origins._free = names.to_list(), list(free)
+        unused = {SOURCE, *free}
+        origins._number = {name: number for number, name in enumerate(origins._names) if number not in unused}
+        return origins
 
     def find(self, name: str | None) -> int | None:
         """The number of a name, or None if it was never given one."""
@@ -100,10 +133,17 @@ class Origins:
         """The origin as messages call it."""
         return "the source" if number == SOURCE else label(self.name(number))
 
+    def _detach(self) -> None:
+        """Stop sharing tables with copies, before they change."""
+        self._table = None
+        if not self._own:
+            self._number, self._names, self._free = dict(self._number), list(self._names), list(self._free)
+            self._own = True
+
     def _bulk(self) -> pl.DataFrame:
         if self._table is None:
-            names = pl.Series("origin", self._names[1:], dtype=pl.String)
-            self._table = pl.DataFrame({"origin": names, "number": np.arange(1, len(self))})
+            columns = {"origin": list(self._number), "number": list(self._number.values())}
+            self._table = pl.DataFrame(columns, schema={"origin": pl.String, "number": pl.Int64})
         return self._table
 
 

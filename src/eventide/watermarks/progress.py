@@ -157,6 +157,12 @@ class Progress:
         self.runs = replace(self.runs, watermark=np.minimum(self.runs.watermark, time))
         self.chunks = replace(self.chunks, watermark=np.minimum(self.chunks.watermark, time))
 
+    def forget(self, origins: Ints) -> None:
+        """Drop all that is known of some origins."""
+        self.runs, self.chunks, self.lasts = (
+            take(table, ~np.isin(table.origin, origins)) for table in (self.runs, self.chunks, self.lasts)
+        )
+
     def give_up(self, before: int) -> None:
         """Skip every gap that has been open since ``before`` or longer."""
         gaps = self._gaps()

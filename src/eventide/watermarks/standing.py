@@ -45,3 +45,5 @@ class Metrics:
     """How far each origin has come, those first that are least far; not more than ``SHOWN`` of them."""
     renumbered_origins: tuple[str | None, ...] = ()
     """Origins that in the last batch sent a number again with a later time: their numbering has started again."""
+    forgotten_origins: int = 0
+    """How many origins the last batch forgot."""

@@ -130,12 +130,12 @@ class Strategy:
         return ", ".join((self.rule.describe(), *self.options.describe(), *self._guard()))
 
     def in_state(self) -> Strategy:
-        """The strategy as far as state depends on it: ``max_future_skew`` may change.
+        """The strategy as far as state depends on it: ``max_future_skew`` and ``forget_after`` may change.
 
         >>> lag("5s", max_future_skew="1 hour").in_state() == lag("5s", max_future_skew=None).in_state()
         True
         """
-        return replace(self, options=replace(self.options, max_future_skew=self._default_skew()))
+        return replace(self, options=replace(self.options, max_future_skew=self._default_skew(), forget_after=None))
 
     def over_panes(self) -> Strategy:
         """The same for rows that are panes of another pipeline: without the default guard.

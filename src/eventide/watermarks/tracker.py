@@ -16,6 +16,7 @@ from eventide.errors import watermarks as errors
 from eventide.time import MIN
 from eventide.watermarks.clock import PolledClock
 from eventide.watermarks.coalescer import ABSENT, ACTIVE, IDLE, Coalescer, Marks, OnBack
+from eventide.watermarks.forget import Activity
 from eventide.watermarks.intervals import NO_INTS, Bools, Ints
 from eventide.watermarks.last_chunks import LastChunks
 from eventide.watermarks.origins import SOURCE, Origins
@@ -62,6 +63,8 @@ class Tracker:
         # For writers that declare time: how far each segment was read, and the cuts ahead.
         self._passing = Passing() if isinstance(strategy.rule, Noted) else None
         self._active_at: Ints = np.array([MIN])
+        self._activity = Activity(options.forget_after)
+        self._forgotten: tuple[str | None, ...] = ()
         self._clock: PolledClock | None = None
         self._started = 0
         self._held = options.expect_origins is not None
@@ -90,6 +93,7 @@ class Tracker:
         passed = self._pass(summary, notes)
         if passed is not None:
             messages += self._coalescer.raise_to(Watermark(self.key, passed))
+        self._forget(alive)
         return Standing(self.time, self.idle, tuple(messages))
 
     @property
@@ -162,6 +166,7 @@ class Tracker:
         if mark.key == self.key:
             self._coalescer.lower_to(mark)
             self._progress.lower_to(mark.time)
+            self._activity.lower_to(mark.time)
 
     def knows(self, origin: object = None) -> bool:
         """Return whether a command may name this origin: it has sent rows, or is among those that are expected.
@@ -187,6 +192,11 @@ class Tracker:
     def at(self, edge: int) -> Tracker:
         """The tracker of one input: of the only one there is."""
         return self
+
+    @property
+    def forgotten(self) -> tuple[str | None, ...]:
+        """The origins that the last batch forgot."""
+        return self._forgotten
 
     def offsets(self) -> pl.DataFrame:
         """``reached`` of each ``origin`` that has offsets: the first one that is still to come.
@@ -231,6 +241,7 @@ class Tracker:
         twin._passing = self._passing and self._passing.copy()
         twin._offsets = self._offsets.copy()
         twin._active_at = self._active_at.copy()
+        twin._activity = self._activity.copy()
         return twin
 
     def metrics(self) -> Metrics:
@@ -257,6 +268,7 @@ class Tracker:
             gaps=tuple(gaps),
             slowest=tuple((self._origins.name(int(number)), int(times[number])) for number in slowest),
             renumbered_origins=tuple(self._origins.name(int(number)) for number in self._renumbered[:SHOWN]),
+            forgotten_origins=len(self._forgotten),
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -267,6 +279,10 @@ class Tracker:
             own["offsets"] = pl.Series("offsets", self._offsets)
         if self._passing is not None:
             own["passing"] = self._passing.snapshot()
+        if self._origins.free():
+            own["free"] = pl.Series("free", self._origins.free(), dtype=pl.Int64)
+        if self.strategy.options.forget_after is not None:
+            own["activity"] = self._activity.snapshot()
         return own | {
             "format": FORMAT,
             "origins": self._origins.names(np.arange(len(self._coalescer))),
@@ -279,14 +295,22 @@ class Tracker:
             "excused": sorted(self._excused, key=str),
         }
 
+    def _name(self, origins: Origins) -> None:
+        """Take over the names of origins, and call them so in messages."""
+        self._origins = origins
+        self._coalescer = self._coalescer.copy(name=origins.label)
+        self._progress = self._progress.copy(name=origins.label)
+
     @classmethod
     def restore(cls, strategy: Strategy, snapshot: dict[str, Any]) -> Tracker:
         """A tracker that goes on where the snapshot was taken."""
         if snapshot.get("format") != FORMAT:
             raise errors.unknown_snapshot(snapshot.get("format"), FORMAT)
         tracker = cls(strategy)
-        for name in snapshot["origins"].to_list()[1:]:
-            tracker._origins.number(name)
+        tracker._name(Origins.restore(snapshot["origins"], snapshot["free"].to_list() if "free" in snapshot else ()))
+        tracker._activity.grow(len(tracker._origins))
+        if "activity" in snapshot:  # an option that is new counts from its first search on
+            tracker._activity.restored(snapshot["activity"])
         tracker._active_at = snapshot["active_at"].to_numpy().copy()
         tracker._coalescer.restored(snapshot["coalescer"])
         _restore(tracker._progress, snapshot)
@@ -401,6 +425,7 @@ class Tracker:
         if more > 0:
             self._coalescer.grow(len(self._origins))
             self._active_at = np.append(self._active_at, np.full(more, MIN))
+            self._activity.grow(len(self._origins))
 
     def _welcome(self, alive: Ints, clock: int) -> None:
         self._active_at[alive] = clock
@@ -425,6 +450,28 @@ class Tracker:
             return NO_INTS
         waited_for = np.flatnonzero(self._coalescer.standing() != ABSENT)
         return waited_for[clock - self._active_at[waited_for] >= idle_after]
+
+    def _forget(self, alive: Ints) -> None:
+        """Forget the origins that the watermark has left far enough behind."""
+        self._forgotten = ()
+        if self.strategy.options.forget_after is None:
+            return
+        self._activity.seen(alive, self.time)
+        standing = self._coalescer.standing()
+        if not np.any(standing == ACTIVE):  # no new origins come, and a stream that is idle stays so
+            return
+        idle = standing != ACTIVE
+        idle[[SOURCE, *self._origins.free()]] = False
+        origins = self._activity.overdue(self.time, idle, self._coalescer.times(self.key))
+        if not len(origins):
+            return
+        self._forgotten = tuple(self._origins.names(origins))
+        self._excused -= set(self._forgotten)
+        for known in (self._origins, self._coalescer, self._progress, self._seen, self._activity):
+            if known is not None:
+                known.forget(origins)
+        self._active_at[origins] = MIN
+        self._offsets[origins[origins < len(self._offsets)]] = MIN
 
     def _takes_part(self, number: int) -> bool:
         standing = self._coalescer.standing()

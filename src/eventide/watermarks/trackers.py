@@ -177,6 +177,7 @@ class Trackers:
             renumbered_origins=tuple(
                 _within(name, origin) for name, one in known.items() for origin in one.renumbered_origins
             ),
+            forgotten_origins=sum(metrics.forgotten_origins for metrics in known.values()),
         )
 
     def snapshot(self) -> dict[str, Any]:
