@@ -76,6 +76,14 @@ def latest_of_nothing() -> PlanError:
     )
 
 
+def no_key_to_forget() -> PlanError:
+    """Keys cannot be forgotten where there are none."""
+    return PlanError(
+        "rows(forget_after=…) forgets keys, and this stream has no key: all rows are one group. Leave forget_after "
+        "out, or name a key in ev.stream(key=…)."
+    )
+
+
 def lateness_in_rows(window: str, *, rows: bool) -> PlanError:
     """A lateness on another axis than the windows'."""
     mend = ".lateness('1 hour')" if rows else ".lateness(rows=100)"

@@ -125,6 +125,15 @@ def first_of_nothing(value: int) -> PlanError:
     return PlanError(f"rows(first={value}) needs offset=: rows that are numbered as they arrive begin at 1.")
 
 
+def offsets_forget_by_origin() -> PlanError:
+    """Windows by offset end with their origin, not with their key."""
+    return PlanError(
+        "rows(offset=…, forget_after=…): windows by offset belong to an origin and are forgotten with it. Write "
+        "forget_after= in the watermark, as in ev.lag('1 minute', origin='partition', idle_after='1 hour', "
+        "forget_after='30 days')."
+    )
+
+
 def not_an_offset_column(where: str, value: object) -> PlanError:
     """Offsets are in a column."""
     return PlanError(

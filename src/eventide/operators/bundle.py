@@ -42,6 +42,7 @@ class Counts:
     unemitted: int = 0  # of those kept: came after their trigger had finished (only with may_lose_data)
     panes: dict[str, int] = field(default_factory=dict)
     retractions: int = 0
+    forgotten_keys: int = 0  # of windows counted in rows, and of joins with the last rows
 
     def __add__(self, other: Counts) -> Counts:
         """Both together."""
@@ -54,6 +55,7 @@ class Counts:
             self.unemitted + other.unemitted,
             _added(self.panes, other.panes),
             self.retractions + other.retractions,
+            self.forgotten_keys + other.forgotten_keys,
         )
 
     @property

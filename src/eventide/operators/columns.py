@@ -12,6 +12,7 @@ HOLD = "__hold"  # event time of a row that was not late; null where it was
 HELD = "__held"  # hidden aggregate: the pane's output time, where it is not the window's end
 DIFF = "__diff"
 SEEN = "__seen"  # rows of a key so far
+FORGET = "__forget"  # the watermark at which the key is forgotten
 WAS = "__was"  # what the offsets of a row's origin had reached before the bundle
 REACHED = "__reached"  # and after it
 ROW = "__row"

@@ -18,8 +18,11 @@ from eventide.plan.plan import Plan
 from eventide.state.keys import join_on_key
 from eventide.state.pane_pages import PaneForm
 from eventide.state.panes import CLOCK, DUE, EMPTY, HASH, PaneTable, hashes
-from eventide.time import MIN
+from eventide.time import MAX, MIN
+from eventide.watermarks.forget import forget_at
 from eventide.windows import Inherit, WindowKind
+
+_WAS_DUE = "__was_due"
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class FireOften:
         self._firing = Firing(plan, bound, results)
         self._identity = [*plan.key, c.START, c.END]
         self._counts = plan.window.axis == "rows" and plan.offset is None
+        # What is known of a key beside its panes, and goes with its cells.
+        self._of_key = [c.SEEN] if self._counts and plan.key else []
+        self._of_key += [c.FORGET] if plan.forget_after is not None else []
         self.forms = {"table": PaneForm(tuple(self._identity)), "seen": PaneForm(plan.key)}
 
     def initial(self) -> Panes:
@@ -62,7 +68,7 @@ class FireOften:
         """Key and slice; an inherited window is its own slice; rows of a key carry how many there are."""
         if isinstance(self._kind, Inherit):
             return self._identity
-        return [*self._plan.key, c.SLICE, *([c.SEEN] if self._counts and self._plan.key else [])]
+        return [*self._plan.key, c.SLICE, *self._of_key]
 
     def stamp(self, rows: pl.DataFrame, earliest: int | None, was: int) -> Stamped:
         """Rows to cells."""
@@ -72,21 +78,23 @@ class FireOften:
 
     def absorb(self, store: Panes, stamped: Stamped, moment: Moment) -> Outcome[Panes]:
         """Take in the bundle's cells, then fire what is to fire."""
+        forgotten = 0
         if self._counts and self._plan.key:
-            rows, seen = self._numbered(stamped.rows, store.seen)
-            store, stamped = replace(store, seen=seen), self.stamp(rows, None, moment.was)
+            rows, seen = self._numbered(stamped.rows, store.seen, moment)
+            seen, keys = self._without_forgotten(seen, moment)
+            store, stamped, forgotten = replace(store, seen=seen), self.stamp(rows, None, moment.was), keys.height
         places = stamped.late, stamped.outside, stamped.failed
         entered = int(stamped.cells[c.ROWS].sum())
         added = self._added(stamped.cells, moment)
         table, taken = store.table.take(hashes(added, self._identity), due=moment.due, clock=(store.clock, moment.now))
         store = replace(store, table=table, clock=moment.now)
         if not taken and added.is_empty():
-            return Outcome(store, [], entered, *places)
+            return Outcome(store, [], entered, *places, forgotten=forgotten)
         panes = self._combined(taken, added)
         fired = self._firing.fire(panes, moment, merging=False)
         open_ = fired.open.with_columns(hashes(fired.open, self._identity).alias(HASH))
         store = replace(store, table=store.table.put(open_.select(self._schema())))
-        return Outcome(store, fired.emitted, entered, *places, fired.unemitted)
+        return Outcome(store, fired.emitted, entered, *places, fired.unemitted, forgotten=forgotten)
 
     def tables(self, store: Panes) -> tuple[dict[str, Any], int]:
         """The panes, and the rows of each key."""
@@ -123,31 +131,52 @@ class FireOften:
             spread = moment.reach.beside(spread).filter(~gone).drop(c.WAS, c.REACHED)
         return self._bound.merge(spread, [*self._identity, *self.by[len(self._plan.key) + 1 :]])
 
-    def _numbered(self, rows: pl.DataFrame, seen: PaneTable) -> tuple[pl.DataFrame, PaneTable]:
+    def _numbered(
+        self, rows: pl.DataFrame, seen: PaneTable, moment: Moment
+    ) -> tuple[pl.DataFrame, PaneTable]:
         """Each row's number among the rows of its key, and how many of the key there are with this bundle."""
         key = list(self._plan.key)
         if rows.is_empty():
-            return rows.with_columns(pl.lit(0, pl.Int64).alias(c.SEEN)), seen
+            return rows.with_columns(pl.lit(0, pl.Int64).alias(name) for name in self._of_key), seen
         numbered = number(rows, key)
         keys = numbered.keys.with_columns(numbered.keys.hash_rows().alias(HASH)).with_row_index(GROUP)
         seen, known = seen.take(keys[HASH], due=(MIN, MIN), clock=(MIN, MIN))
         if known:
             before = pl.concat(known)
-            keys = join_on_key(keys, before.select(*key, c.SEEN), key, maintain_order="left")
+            keys = join_on_key(keys, before.select(*key, c.SEEN, DUE), key, maintain_order="left")
             others = before.join(keys.select(key), on=key, how="anti", nulls_equal=True)
             seen = seen.put(others)
         else:
-            keys = keys.with_columns(pl.lit(0, pl.Int64).alias(c.SEEN))
-        counts = numbered.rows[GROUP].value_counts(name="__new")
+            keys = keys.with_columns(pl.lit(0, pl.Int64).alias(c.SEEN), pl.lit(None, pl.Int64).alias(DUE))
+        counts = numbered.rows.group_by(GROUP).agg(pl.len().alias("__new"), pl.col(c.TIME).max())
         keys = keys.join(counts, on=GROUP, how="left", maintain_order="left").with_columns(
-            pl.col(c.SEEN).fill_null(0), pl.lit(None, pl.Int64).alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
+            pl.col(c.SEEN).fill_null(0), self._forget_at(moment).alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
         )
         base = pl.Series(keys[c.SEEN]).gather(numbered.rows[GROUP])
         rank = numbered.rows.select(pl.int_range(1, pl.len() + 1).over(GROUP)).to_series()
         keys = keys.with_columns((pl.col(c.SEEN) + pl.col("__new")).alias(c.SEEN))
         total = pl.Series(keys[c.SEEN]).gather(numbered.rows[GROUP])
         rows = rows.with_columns((base + rank).alias(c.AT), total.alias(c.SEEN))
+        if c.FORGET in self._of_key:
+            rows = rows.with_columns(pl.Series(keys[DUE]).gather(numbered.rows[GROUP]).alias(c.FORGET))
         return rows, seen.put(keys.select(*key, c.SEEN, HASH, DUE, CLOCK))
+
+    def _forget_at(self, moment: Moment) -> pl.Expr:
+        """The watermark at which keys are forgotten that have rows in this bundle."""
+        if self._plan.forget_after is None:
+            return pl.lit(None, pl.Int64)
+        return pl.max_horizontal(DUE, forget_at(pl.col(c.TIME), moment.stands, self._plan.forget_after))
+
+    def _without_forgotten(self, seen: PaneTable, moment: Moment) -> tuple[PaneTable, pl.DataFrame]:
+        """What is known of the keys that stay, and the keys that are forgotten. Their panes are due with them.
+
+        A window that is open holds the last row of its key, so its panes know when the key is forgotten.
+        """
+        gone: list[pl.DataFrame] = []
+        if self._plan.forget_after is not None and moment.stands < MAX:
+            due = (moment.stood, moment.stands)
+            seen, gone = seen.take(pl.Series([], dtype=pl.UInt64), due=due, clock=(MIN, MIN))
+        return seen, pl.concat(gone).select(self._plan.key) if gone else pl.DataFrame()
 
     def _combined(self, taken: list[pl.DataFrame], added: pl.DataFrame) -> pl.DataFrame:
         """Panes from state and the bundle's, one row per key and window."""
@@ -155,8 +184,9 @@ class FireOften:
         empty = pl.DataFrame(schema=self._firing.state_schema())
         if not taken:
             return pl.concat([added, empty.clear(0)], how="diagonal")
-        before = pl.concat(taken).drop(HASH, DUE, CLOCK)
-        carried = [c.SEEN] if c.SEEN in added.columns else []
+        before = pl.concat(taken).drop(HASH, CLOCK)
+        before = before.rename({DUE: _WAS_DUE}) if c.FORGET in self._of_key else before.drop(DUE)
+        carried = [name for name in self._of_key if name in added.columns]
         both = pl.concat([before.select(*self._identity, *self._bound.columns), added], how="diagonal")
         rows, keys, _ = number(both, self._identity)
         merged = merge_groups(self._bound, rows, [GROUP], self._identity)
@@ -171,6 +201,8 @@ class FireOften:
             .with_columns(pl.col(c.ADDED).fill_null(0))
             .drop(GROUP)
         )
+        if c.FORGET in self._of_key:
+            combined = combined.with_columns(pl.coalesce(c.FORGET, _WAS_DUE).alias(c.FORGET)).drop(_WAS_DUE)
         return combined.collect(engine="in-memory")
 
     def _schema(self) -> list[str]:

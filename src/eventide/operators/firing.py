@@ -154,6 +154,8 @@ class Firing:
         end, life = pl.col(c.END), self._lifetime
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
             complete = life.complete(end, pl.col(c.SEEN) + 1).fill_null(False) | pl.lit(moment.watermark == MAX)
+            if c.FORGET in panes.columns:  # no more rows are expected of a key that is forgotten
+                complete |= (pl.col(c.FORGET) <= moment.stands).fill_null(False)
             return panes, complete, pl.lit(False), complete
         if moment.reach is not None:
             panes, was, now = moment.reach.beside(panes), pl.col(c.WAS), pl.col(c.REACHED)
@@ -264,7 +266,7 @@ class Firing:
         panes = pl.concat([told.select(quiet.columns), quiet]) if told.height else quiet
         due = pl.when(COMPLETE).then(self._lifetime.expires_at(pl.col(c.END))).otherwise(pl.col(c.END))
         if self._plan.window.axis == "rows" and c.SEEN in panes.columns:
-            due = pl.lit(MAX, pl.Int64)
+            due = pl.col(c.FORGET) if c.FORGET in panes.columns else pl.lit(MAX, pl.Int64)
         # A time that has passed does not come again; kept, it would hide the ones that are still to come.
         times = [pl.col(column.name) for column in self._columns if column.due]
         clocks = [pl.when(time > NOW).then(time) for time in times]

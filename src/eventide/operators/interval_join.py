@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -136,10 +137,11 @@ class IntervalJoin(Saved):
             late.append(behind)
             new.append(side.to_keep(rows, position))
             position += rows.height
-        store, pairs = self._met(state.store, new, was, reached)
+        store, pairs, forgotten = self._met(state.store, new, was, reached)
         state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
         aside = self._late(late, was, now), self._dead(stamps, was, now)
-        return Step(state, self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached))
+        output = self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached)
+        return Step(state, replace(output, counts=replace(output.counts, forgotten_keys=forgotten)))
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
         """The earliest batch time at which something can happen without rows."""
@@ -186,8 +188,11 @@ class IntervalJoin(Saved):
 
     def _met(
         self, store: Store, new: Sequence[pl.DataFrame], was: Sequence[int], reached: Sequence[int]
-    ) -> tuple[Store, list[pl.DataFrame]]:
-        """New rows meet those that are kept, and each other. Gives what is kept now, and pairs and lone rows."""
+    ) -> tuple[Store, list[pl.DataFrame], int]:
+        """New rows meet those that are kept, and each other.
+
+        Gives what is kept now, pairs and lone rows, and how many keys were forgotten.
+        """
         meetings = Meetings()
         left, right = (side.with_key(rows) for side, rows in zip(self._sides, new, strict=True))
         met_right, _ = self._matcher.meet(LEFT, left, [store[RIGHT], EMPTY.put(right)], meetings)
@@ -199,7 +204,7 @@ class IntervalJoin(Saved):
             table, gone = self._passed(side, store[side.edge], fresh, places, passed)
             tables.append(table)
             alone += side.alone([*gone, fresh], new[side.edge], passed[1])
-        return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone]
+        return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone], 0
 
     def _marked(self, side: Messages, fresh: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
         """New rows, with a mark on those that have met one."""

@@ -56,6 +56,7 @@ class Outcome(Generic[S]):
     failed: pl.DataFrame | None = None
     unemitted: int = 0
     beyond: pl.DataFrame | None = None  # out of retention
+    forgotten: int = 0  # keys
 
 
 class Inner(Kept, Protocol):

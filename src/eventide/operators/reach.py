@@ -32,6 +32,9 @@ class Reach:
         """What a bundle has changed."""
         now = after.at(0).offsets().rename({"origin": _ORIGIN, "reached": c.REACHED})
         known = before.at(0).offsets().rename({"origin": _ORIGIN, "reached": c.WAS})
+        # An origin that is forgotten sends nothing more: its windows end as if its offsets had.
+        names = pl.Series(_ORIGIN, after.at(0).forgotten, dtype=pl.String)
+        now = pl.concat([now, pl.DataFrame({_ORIGIN: names, c.REACHED: pl.repeat(MAX, len(names), eager=True)})])
         table = now.join(known, on=_ORIGIN, how="left", nulls_equal=True)
         return Reach(after.at(0).strategy.options.origin, table, was == MAX, watermark == MAX)
 

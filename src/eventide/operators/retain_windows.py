@@ -38,9 +38,12 @@ class RetainWindows(FireOften):
     def absorb(self, store: Panes, stamped: Stamped, moment: Moment) -> Outcome[Panes]:
         """Take in the rows that find room, close what must go, then fire what is to fire."""
         key, late, outside, rows = list(self._plan.key), stamped.late, stamped.outside, stamped.rows
+        forgotten = pl.DataFrame()
         if self._counts and key:
-            rows, seen = self._numbered(rows, store.seen)
-            store, live = replace(store, seen=seen), sliced(self._kind, rows, c.AT)  # type: ignore[arg-type]
+            rows, seen = self._numbered(rows, store.seen, moment)
+            seen, forgotten = self._without_forgotten(seen, moment)
+            closed = self._retaining.without_keys(store.closed, forgotten)
+            store, live = replace(store, seen=seen, closed=closed), sliced(self._kind, rows, c.AT)  # type: ignore[arg-type]
             rows, outside = live.rows, live.outside
         rows = rows.with_row_index(c.ROW)
         touched = hashes(rows, key)
@@ -48,22 +51,23 @@ class RetainWindows(FireOften):
         store = replace(store, table=table, clock=moment.now)
         places = self._places(rows, taken, store, moment)
         beyond = rows.filter(~pl.col(c.ROW).is_in(places[c.ROW].unique().implode()))
-        carried = [c.SEEN] if c.SEEN in rows.columns else []
-        added, failed = start_cells(self._bound, places, [*self._identity, *carried])
+        added, failed = start_cells(self._bound, places, [*self._identity, *self._of_key])
         failed = None if failed is None else failed.unique(c.ROW, maintain_order=True)
         entered = rows.height - beyond.height - (0 if failed is None else failed.height)
         found = entered, late, outside, failed
         if not taken and added.is_empty():
-            return Outcome(store, [], *found, beyond=beyond)
+            return Outcome(store, [], *found, beyond=beyond, forgotten=forgotten.height)
         panes = self._combined(taken, added)
-        if carried:  # of all panes of the key, also those that got no row
-            reached = rows.group_by(key).agg(pl.col(c.SEEN).max())
-            panes = join_on_key(panes.drop(c.SEEN), reached, key, maintain_order="left")
+        if self._of_key:  # of all panes of the key, also those that got no row
+            reached = rows.group_by(key).agg(pl.col(name).max().alias(f"{name}.new") for name in self._of_key)
+            panes = join_on_key(panes, reached, key, maintain_order="left")
+            panes = panes.with_columns(pl.coalesce(f"{name}.new", name).alias(name) for name in self._of_key)
+            panes = panes.drop(f"{name}.new" for name in self._of_key)
         panes, table, closed = self._retaining.close(panes, store.table, store.closed, moment)
         fired = self._firing.fire(panes, moment, merging=False)
         open_ = self._retaining.with_sizes(fired.open).with_columns(hashes(fired.open, key).alias(HASH))
         store = replace(store, table=table.put(open_.select(self._schema())), closed=closed)
-        return Outcome(store, fired.emitted, *found, fired.unemitted, beyond)
+        return Outcome(store, fired.emitted, *found, fired.unemitted, beyond, forgotten.height)
 
     def tables(self, store: Panes) -> tuple[dict[str, Any], int]:
         """The panes, the rows of each key, and up to where windows are closed."""

@@ -64,6 +64,8 @@ class Retaining:
         self._bytes = plan.retention.bytes
         self._key = list(plan.key) or [_ALL]
         self._in_time = plan.window.axis == "time"
+        # Where each key numbers its rows, no watermark says that a position has passed.
+        self._numbers_by_key = not self._in_time and plan.offset is None and bool(plan.key) and not plan.counts_all_keys
         # Windows that end at a row are as old as the latest of their rows.
         self._longest = None if self._in_time else plan.retention.time
 
@@ -109,6 +111,14 @@ class Retaining:
         floors = pl.concat(known).select(*self._key, FLOOR)
         beside = join_on_key(self._keyed(places), floors, self._key, maintain_order="left")
         return beside.filter((last >= pl.col(FLOOR)).fill_null(True)).select(places.columns)
+
+    def without_keys(self, closed: PaneTable, keys: pl.DataFrame) -> PaneTable:
+        """What is closed, without what is known of some keys."""
+        if keys.is_empty():
+            return closed
+        closed, known = closed.take(hashes(keys, self._plan.key), due=(MIN, MIN), clock=(MIN, MIN))
+        others = [frame.join(keys, on=keys.columns, how="anti", nulls_equal=True) for frame in known]
+        return closed.put(pl.concat(others)) if others else closed
 
     def with_room(self, places: pl.DataFrame, window: list[str]) -> pl.DataFrame:
         """Places (one a row and window, in order of arrival) in windows that hold less than a window may.
@@ -179,16 +189,19 @@ class Retaining:
 
     def _with_floors(self, closed: PaneTable, gone: pl.DataFrame, moment: Moment) -> PaneTable:
         """Up to where the windows of each key are closed. A floor that has expired is not needed: rows are late."""
-        due = (moment.was, moment.watermark) if self._in_time else (MIN, MIN)
+        due = (MIN, MIN) if self._numbers_by_key else moment.due
         closed, known = closed.take(hashes(gone, self._plan.key), due=due, clock=(MIN, MIN))
         floors = [frame.select(*self._key, FLOOR) for frame in known]
         floors += [self._keyed(gone).select(*self._key, pl.col(c.END).alias(FLOOR))] if gone.height else []
         if not floors:
             return closed
         highest = pl.concat(floors).group_by(self._key, maintain_order=True).agg(pl.col(FLOOR).max())
-        expires = self._plan.lifetime.expires_at(pl.col(FLOOR)) if self._in_time else pl.lit(None, pl.Int64)
-        if self._in_time:
-            highest = highest.filter(~self._plan.lifetime.expired(pl.col(FLOOR), moment.watermark))
+        expires = pl.lit(None, pl.Int64) if self._numbers_by_key else self._plan.lifetime.expires_at(pl.col(FLOOR))
+        if not self._numbers_by_key:
+            beside = highest if moment.reach is None else moment.reach.beside(highest)
+            watermark = moment.watermark if moment.reach is None else pl.col(c.REACHED)
+            expired = self._plan.lifetime.expired(pl.col(FLOOR), watermark)
+            highest = beside.filter(~expired).select(highest.columns)
         return closed.put(
             highest.with_columns(
                 hashes(highest, self._plan.key).alias(HASH), expires.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)

@@ -182,9 +182,12 @@ class WindowedAggregate(Saved):
         return self._by_row and retention is not None and retention.time is not None
 
     def _next_due(self, state: State, tables: Iterable[Any]) -> int | None:
-        """The first event time at which a window is due; windows counted in rows do not end by time."""
+        """The first event time at which a window is due; windows counted in rows end by time only with their key."""
         if self._by_row:
-            return state.watermark + CLOCK_STEP if self.hears_time and self._inner.open(state.store) else None
+            if self.hears_time and self._inner.open(state.store):
+                return state.watermark + CLOCK_STEP
+            if self.plan.forget_after is None:
+                return None
         if isinstance(self._inner, FireOnce):
             return self._inner.next_end(state.store, state.watermark)
         return earliest(table.next_due(state.watermark) for table in tables)
@@ -379,6 +382,7 @@ def _counts(rows: int, outcome: Outcome[Any], late: int, letters: pl.DataFrame, 
         unemitted=outcome.unemitted,
         panes=dict(timings.iter_rows()) if timings is not None else {},
         retractions=int((emitted["diff"] < 0).sum()),
+        forgotten_keys=outcome.forgotten,
     )
 
 

@@ -146,6 +146,8 @@ class Stream:
     def _completed(self, window: Window, aggregates: dict[str, Aggregate]) -> Pipeline:
         self._check_names(aggregates)
         self._check_lateness(window)
+        if getattr(window, "forget_after", None) is not None and not self._key:
+            raise errors.no_key_to_forget()
         kept: Retention | None = self._options.get("retain")
         lateness = self._kept_for(window, kept)
         trigger = self._trigger or (after_watermark(late=each()) if lateness else after_watermark())
@@ -341,7 +343,7 @@ def stream(
 
 
 def _check_lengths(kind: Tumbling | Sliding | Cumulate | Sessions) -> None:
-    for name in ("size", "every", "gap", "max_duration"):
+    for name in ("size", "every", "gap", "max_duration", "forget_after"):
         length = getattr(kind, name, None)
         if isinstance(length, int) and length > _LONGEST:
             raise errors.overflow_of_time(f"{name} of the window", length)

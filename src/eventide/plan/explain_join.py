@@ -5,6 +5,7 @@ from __future__ import annotations
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.plan.losses import losses
 from eventide.time import format_duration
+from eventide.windows.kind import forgets
 
 _GIVES = {
     "inner": "pairs",
@@ -26,7 +27,7 @@ def join_facts(plan: JoinPlan) -> list[tuple[str, str]]:
         *([] if plan.where is None else [("where", str(plan.where))]),
         ("state", _message_key(plan)),
         ("left kept", retention_of(plan, LEFT)),
-        ("right kept", retention_of(plan, RIGHT)),
+        ("right kept", retention_of(plan, RIGHT) + forgets(plan.forget_after)),
         ("limit", f"{plan.max_matches:,} pairs in one bundle"),
         *losses(_losses(plan)),
     ]

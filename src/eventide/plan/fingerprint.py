@@ -42,10 +42,12 @@ def fingerprint(plan: Plan | JoinPlan | ProcessPlan) -> dict[str, str]:
 
 def _windows(plan: Plan) -> dict[str, str]:
     by_time = plan.window.axis == "time"
+    # When keys are forgotten may change between two starts.
+    window = plan.window if plan.forget_after is None else replace(plan.window, forget_after=None)  # type: ignore
     parts = {
         **_stream(plan),
-        "window": plan.window.describe(),
-        **_details("window", plan.window),
+        "window": window.describe(),
+        **_details("window", window),
         "trigger": plan.trigger.describe(),
         **_details("trigger", plan.trigger),
         "lateness": format_duration(plan.lateness) if by_time else f"{plan.lateness} rows",

@@ -45,6 +45,7 @@ class JoinPlan:
     suffix: str = "_right"
     max_matches: int = 10_000_000
     last: int | None = None
+    forget_after: int | None = None  # with ``last``: how far the left watermark is past a key that is forgotten
 
     operation = "join"
     """What the plan does with rows, as metrics name it."""

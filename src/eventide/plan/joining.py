@@ -44,6 +44,8 @@ def join(
 
     ``over`` looks back instead, from the left row to the right rows before it: ``over=ev.range("2 minutes")`` is
     ``within=("-2 minutes", "0 seconds")``, and ``over=ev.rows(3)`` is the last three right rows of the key that came.
+    They are kept for as long as the query runs. With ``over=ev.rows(3, forget_after="30 days")`` the right rows of a
+    key are forgotten when the left watermark is so far past the last row of the key, of either side.
 
     >>> import eventide as ev, polars as pl
     >>> orders, payments = (ev.stream(time="t", key="order", watermark=ev.lag("1 minute")) for _ in range(2))
@@ -76,7 +78,8 @@ def join(
         if "retain" in right._options:
             raise errors.retained_rows_already(_NAMES[RIGHT])
         kept = _kept(left, LEFT, None), Kept(LEFT, None)
-        return Pipeline(JoinPlan(inputs, None, None, kept, how, where, suffix, max_matches, last))
+        forget_after: int | None = over.forget_after  # type: ignore[union-attr]
+        return Pipeline(JoinPlan(inputs, None, None, kept, how, where, suffix, max_matches, last, forget_after))
     lo, hi = _bounds(within if over is None else (timedelta(microseconds=-over.length), timedelta(0)))
     # A left row at l has partners up to l + hi, a right row at r has them up to r - lo.
     kept = _kept(left, LEFT, hi), _kept(right, RIGHT, None if lo is None else -lo)

@@ -116,6 +116,11 @@ class Plan:
         return getattr(self.window, "by", None)
 
     @property
+    def forget_after(self) -> int | None:
+        """How far the watermark is past the last row of a key when the key is forgotten; None: never."""
+        return getattr(self.window, "forget_after", None)
+
+    @property
     def lifetime(self) -> Lifetime:
         """When this plan's windows are complete and expired."""
         joins = isinstance(self.window, Sessions) and self.window.touching == "merge"

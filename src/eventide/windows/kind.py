@@ -11,6 +11,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import polars as pl
 
+from eventide.time import format_duration
+
 Axis = Literal["time", "rows"]
 
 MOST_WINDOWS = 1_000_000  # that one row may belong to
@@ -78,6 +80,15 @@ def floor(at: pl.Expr, step: int, offset: int = 0) -> pl.Expr:
     if offset:
         return (at - offset) // step * step + offset
     return at // step * step
+
+
+def forgets(forget_after: int | None) -> str:
+    """What ``describe`` adds where idle keys are forgotten.
+
+    >>> forgets(None), forgets(3_600_000_000)
+    ('', ', keys forgotten after 1h')
+    """
+    return "" if forget_after is None else f", keys forgotten after {format_duration(forget_after)}"
 
 
 def by_offset(column: str | None, first: int = 1) -> str:

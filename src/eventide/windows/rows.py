@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from eventide.columns import named
 from eventide.errors import windows as errors
+from eventide.time import duration
 from eventide.windows.sessions import Sessions
 from eventide.windows.sliding import Sliding
 from eventide.windows.tumbling import Tumbling
 
 
-def rows(size: int, *, every: int | None = None, offset: str | None = None, first: int = 1) -> Tumbling | Sliding:
+def rows(
+    size: int,
+    *,
+    every: int | None = None,
+    offset: str | None = None,
+    first: int = 1,
+    forget_after: str | timedelta | None = None,
+) -> Tumbling | Sliding:
     """Windows of ``size`` rows of a key, a new one ``every`` so many rows (default: ``size``).
 
     Without ``offset``, a key's rows are numbered as they arrive. With it, windows are those of an origin's own offsets:
@@ -19,6 +28,12 @@ def rows(size: int, *, every: int | None = None, offset: str | None = None, firs
     watermark's ``origin=`` says whose offsets they are, and is part of the panes' key. ``first`` is the first offset
     that an origin has.
 
+    How many rows a key has sent is known for as long as the query runs. With ``forget_after`` a key is forgotten when
+    the watermark is so far past its last row: its open windows emit what they hold and close, and the key's next row
+    is number 1. Windows by ``offset`` are forgotten with their origin (``forget_after=`` of the watermark).
+
+    >>> rows(100, forget_after="30 days").describe()
+    'every 100 rows, keys forgotten after 30d'
     >>> rows(100).describe()
     'every 100 rows'
     >>> rows(100, every=10).describe()
@@ -34,9 +49,12 @@ def rows(size: int, *, every: int | None = None, offset: str | None = None, firs
     column = _column("rows()", offset)
     if column is None and first != 1:
         raise errors.first_of_nothing(first)
+    length = None if forget_after is None else duration(forget_after, what="forget_after of rows()")
+    if length is not None and column is not None:
+        raise errors.offsets_forget_by_origin()
     if step == size:
-        return Tumbling(size, first % size, "rows", column, first)
-    return Sliding(size, step, first % step, "rows", column, first)
+        return Tumbling(size, first % size, "rows", column, first, length)
+    return Sliding(size, step, first % step, "rows", column, first, length)
 
 
 def row_sessions(*, absent: int, offset: str | None = None) -> Sessions:

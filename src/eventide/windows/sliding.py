@@ -9,7 +9,7 @@ import polars as pl
 
 from eventide.errors import windows as errors
 from eventide.time import duration, format_duration
-from eventide.windows.kind import MOST_WINDOWS, Axis, by_offset, floor
+from eventide.windows.kind import MOST_WINDOWS, Axis, by_offset, floor, forgets
 from eventide.windows.tumbling import Tumbling
 
 
@@ -28,6 +28,7 @@ class Sliding:
     axis: Axis = "time"
     by: str | None = field(default=None, repr=False)
     first: int = field(default=1, repr=False)
+    forget_after: int | None = field(default=None, repr=False)
     shared = True
 
     @property
@@ -63,7 +64,8 @@ class Sliding:
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.axis == "rows":
-            return f"{self.size} rows, every {self.every} rows{by_offset(self.by, self.first)}"
+            more = by_offset(self.by, self.first) + forgets(self.forget_after)
+            return f"{self.size} rows, every {self.every} rows{more}"
         shift = f", offset {format_duration(self.offset)}" if self.offset else ""
         return f"sliding {format_duration(self.size)} every {format_duration(self.every)}{shift}"
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import polars as pl
 
 from eventide.time import duration, format_duration
-from eventide.windows.kind import Axis, by_offset, floor
+from eventide.windows.kind import Axis, by_offset, floor, forgets
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Tumbling:
     # ``describe``; left out of how a kind without them has always been shown.
     by: str | None = field(default=None, repr=False)
     first: int = field(default=1, repr=False)
+    forget_after: int | None = field(default=None, repr=False)
     shared = False
 
     @property
@@ -40,7 +41,7 @@ class Tumbling:
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.axis == "rows":
-            return f"every {self.size} rows{by_offset(self.by, self.first)}"
+            return f"every {self.size} rows{by_offset(self.by, self.first)}{forgets(self.forget_after)}"
         shift = f", offset {format_duration(self.offset)}" if self.offset else ""
         return f"tumbling {format_duration(self.size)}{shift}"
 
