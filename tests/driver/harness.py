@@ -201,7 +201,7 @@ def _typed(table: pa.Table, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
 
 def _counts(counts: Mapping[str, Any]) -> Counts:
     timings = ("EARLY", "ON_TIME", "LATE")
-    names = ("rows", "kept", "late", "refined", "unemitted", "retractions")
+    names = ("rows", "kept", "late", "refined", "unemitted", "retractions", "forgotten_keys")
     return Counts(
         **{name: counts.get(name, 0) for name in names},
         dead={reason: number for reason in REASONS if (number := counts.get(f"dead_{reason}", 0))},

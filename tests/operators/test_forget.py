@@ -170,14 +170,13 @@ def test_row_sessions_that_retention_closed_are_forgotten_when_their_rows_have_p
     assert query._state.store.closed.height < 10  # type: ignore[union-attr]
 
 
-def pairs(join: ev.Pipeline, *bundles: tuple[list[Any], list[Any]]) -> tuple[list[Any], LocalQuery]:
+def pairs(join: ev.Pipeline, *bundles: tuple[list[Any], list[Any]]) -> list[Any]:
     query = join.open({"left": SCHEMA, "right": SCHEMA})
     outputs = []
     for bundle in bundles:
         frames = [pl.DataFrame(rows, schema=SCHEMA, orient="row") for rows in bundle]
         outputs.append(query.push(dict(zip(("left", "right"), frames, strict=True)), now=0))
-    told = [(output.panes.select("k", "v", "v_right").rows(), output.counts.forgotten_keys) for output in outputs]
-    return told, query
+    return [(output.panes.select("k", "v", "v_right").rows(), output.counts.forgotten_keys) for output in outputs]
 
 
 def last_rows(how: Any = "inner", **options: Any) -> ev.Pipeline:
@@ -193,14 +192,14 @@ def test_the_last_rows_of_a_key_are_forgotten_with_it() -> None:
         ([(151, "a", 5)], []),
         ([(152, "a", 6)], [(152, "a", 7)]),
     )
-    told, query = pairs(last_rows(forget_after=us(100)), *bundles)
+    told = pairs(last_rows(forget_after=us(100)), *bundles)
     assert told == [([], 0), ([], 1), ([], 1), ([], 0), ([("a", 5, 7), ("a", 6, 7)], 0)]
-    kept, query = pairs(last_rows(), *bundles)
+    kept = pairs(last_rows(), *bundles)
     assert ([("a", 5, 1), ("a", 5, 2)], 0) in kept
 
 
 def test_rows_of_the_left_side_keep_a_key_too() -> None:
-    told, _ = pairs(
+    told = pairs(
         last_rows(forget_after=us(100)),
         ([], [(10, "a", 1)]),
         ([(90, "a", 2)], []),
@@ -211,7 +210,7 @@ def test_rows_of_the_left_side_keep_a_key_too() -> None:
 
 
 def test_a_right_row_that_met_none_is_padded_when_it_is_forgotten() -> None:
-    told, _ = pairs(last_rows("right", forget_after=us(100)), ([], [(10, "a", 1)]), ([(200, "b", 2)], []))
+    told = pairs(last_rows("right", forget_after=us(100)), ([], [(10, "a", 1)]), ([(200, "b", 2)], []))
     assert told == [([], 0), ([("a", None, 1)], 1)]
 
 

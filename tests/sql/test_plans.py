@@ -46,6 +46,7 @@ WINDOWS = {
     "CUMULATE(orders, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY)": ev.cumulate("1 hour", "1 day"),
     "CALENDAR(orders, DESCRIPTOR(ts), 'month', tz => 'Europe/Berlin')": ev.calendar("month", tz="Europe/Berlin"),
     "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100)": ev.rows(100),
+    "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100, forget_after => INTERVAL '30' DAY)": ev.rows(100, forget_after="30d"),
     "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100, every => 10, offset => n, first => 0)": ev.rows(
         100, every=10, offset="n", first=0
     ),
@@ -75,6 +76,9 @@ WATERMARKS: dict[str, Any] = {
     "WATERMARK FOR ts AS ts MAX FUTURE SKEW NONE": ev.ascending(max_future_skew=None),
     "WATERMARK FOR ts AS ts - INTERVAL '30' SECOND PER partition IDLE AFTER INTERVAL '2' MINUTE ON RETURN CATCH UP": (
         ev.lag("30s", origin="partition", idle_after="2m", on_return="catch_up")
+    ),
+    "WATERMARK FOR ts AS ts PER device IDLE AFTER INTERVAL '1' HOUR FORGET AFTER INTERVAL '30' DAY": (
+        ev.ascending(origin="device", idle_after="1 hour", forget_after="30 days")
     ),
     "WATERMARK FOR ts AS ts SEQUENCE n CHUNK c LAST CHUNK z FIRST CHUNK 0 GAP TIMEOUT INTERVAL '1' HOUR": (
         ev.ascending(sequence="n", chunk="c", last_chunk="z", first_chunk=0, gap_timeout="1 hour")

@@ -81,6 +81,7 @@ def as_json(one: OperatorState, limit: int | None = None) -> dict[str, Any]:
             }
             for origin in one.origins[:limit]
         ],
+        "forgotten_origins": one.forgotten_origins,
         "gaps": [{"origin": gap.origin, "first": gap.first, "last": gap.last} for gap in one.gaps[:limit]],
         "pages": one.pages,
         "bytes": one.bytes,

@@ -131,9 +131,7 @@ class FireOften:
             spread = moment.reach.beside(spread).filter(~gone).drop(c.WAS, c.REACHED)
         return self._bound.merge(spread, [*self._identity, *self.by[len(self._plan.key) + 1 :]])
 
-    def _numbered(
-        self, rows: pl.DataFrame, seen: PaneTable, moment: Moment
-    ) -> tuple[pl.DataFrame, PaneTable]:
+    def _numbered(self, rows: pl.DataFrame, seen: PaneTable, moment: Moment) -> tuple[pl.DataFrame, PaneTable]:
         """Each row's number among the rows of its key, and how many of the key there are with this bundle."""
         key = list(self._plan.key)
         if rows.is_empty():

@@ -55,9 +55,7 @@ class LastRowsJoin(IntervalJoin):
             return None
         active = pl.concat([rows.select(*self.plan.key, HASH, c.TIME) for rows in (left, right)])
         latest = active.group_by(*self.plan.key, HASH).agg(pl.col(c.TIME).max())
-        return latest.select(
-            *self.plan.key, HASH, forget_at(pl.col(c.TIME), watermark, forget_after).alias(c.FORGET)
-        )
+        return latest.select(*self.plan.key, HASH, forget_at(pl.col(c.TIME), watermark, forget_after).alias(c.FORGET))
 
     def _last(
         self, table: PaneTable, new: pl.DataFrame, forget: pl.DataFrame | None

@@ -32,6 +32,8 @@ def batch_line(metrics: BatchMetrics) -> str:
         parts.append(f"{counted(metrics.gaps, 'gap')} in sequences")
     if metrics.renumbered_origins:
         parts.append(f"numbering restarted by {', '.join(map(str, metrics.renumbered_origins))}")
+    if forgotten := forgotten_text(metrics):
+        parts.append(f"forgot {forgotten}")
     return " | ".join(parts)
 
 
@@ -123,6 +125,17 @@ def idle_text(metrics: BatchMetrics) -> str:
     shown = ", ".join(map(str, metrics.idle_origins[:_IDLE_SHOWN]))
     more = len(metrics.idle_origins) - _IDLE_SHOWN
     return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def forgotten_text(metrics: BatchMetrics) -> str:
+    """Return how many idle origins and keys the batch forgot.
+
+    >>> from eventide.spark.metrics import BatchMetrics
+    >>> forgotten_text(BatchMetrics(batch=0, depth=0, at=0, forgotten_origins=2, forgotten_keys=1))
+    '2 origins, 1 key'
+    """
+    counts = (metrics.forgotten_origins, "origin"), (metrics.forgotten_keys, "key")
+    return ", ".join(counted(number, noun) for number, noun in counts if number)
 
 
 def balance_text(operation: str, rows: int, kept: int, late: int, dead: Mapping[str, int]) -> str:

@@ -73,6 +73,7 @@ class OperatorState:
     windows: pl.DataFrame | None  # open windows with keys and rows; None: give the pipeline to see them
     state: pl.DataFrame | None = None  # of a processor, by key
     timers: pl.DataFrame | None = None  # of a processor, by time
+    forgotten_origins: int = 0  # since the query began
 
     @property
     def idle_origins(self) -> list[str | None]:
@@ -100,6 +101,8 @@ class OperatorState:
         for origin in self.origins:
             times = ", ".join(_instant(time) for time in origin.watermarks.values())
             lines.append(f"  origin     {origin.name!r} {origin.standing}, at {times}")
+        if self.forgotten_origins:
+            lines.append(f"  forgotten  {self.forgotten_origins:,} origins")
         lines += [f"  gap        {gap.origin!r} {gap.first} to {gap.last}" for gap in self.gaps]
         if self.windows is not None:
             lines.append(f"  windows    {self.windows.height} open")
@@ -168,6 +171,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
         windows=None if own is None or processor is not None else _windows(frames),
         state=state,
         timers=timers,
+        forgotten_origins=sum(known.get("forgotten", 0) for known in tracker.get("inputs", [tracker])),
     )
 
 

@@ -37,7 +37,10 @@ def published_in(progress: Mapping[str, Any]) -> Sequence[BatchMetrics]:
     return batches.get(progress["batchId"], ())
 
 
-_COUNTERS = ("rows", "kept", "late", "refined", "unemitted", "retractions", "written", "missing_files")
+_COUNTERS = (
+    *("rows", "kept", "late", "refined", "unemitted", "retractions", "written", "missing_files"),
+    *("forgotten_origins", "forgotten_keys"),
+)
 _GAUGES = ("open_windows", "pages", "state_bytes", "cache_hits", "origins", "gaps")
 
 

@@ -23,6 +23,7 @@ SUMS = (
     "panes_on_time",
     "panes_late",
     "retractions",
+    "forgotten_keys",
     "open_windows",
     "pages",
     "state_bytes",
@@ -44,6 +45,7 @@ def measured(output: Output, state: State, sizes: dict[str, int]) -> dict[str, i
         "unemitted": counts.unemitted,
         **{f"panes_{timing.lower()}": number for timing, number in counts.panes.items()},
         "retractions": counts.retractions,
+        "forgotten_keys": counts.forgotten_keys,
         "open_windows": output.open_panes,
         "buckets": 1,
         **sizes,
@@ -68,5 +70,6 @@ def progress_detail(state: State, *, operation: str, before: int = MIN, commands
         "gaps": len(known.gaps),
         "slowest": known.slowest,
         "renumbered_origins": list(known.renumbered_origins),
+        "forgotten_origins": known.forgotten_origins,
     }
     return json.dumps(facts)

@@ -54,6 +54,8 @@ class BatchMetrics:
     idle_origins: tuple[str | None, ...] = ()
     slowest: tuple[tuple[str | None, int], ...] = ()  # origins that are least far, and their watermarks; at most 12
     renumbered_origins: tuple[str | None, ...] = ()  # they sent a number again with a later time; at most 12
+    forgotten_origins: int = 0  # idle for as long as forget_after= says
+    forgotten_keys: int = 0
     gaps: int = 0  # runs of sequence numbers that are missing
     open_windows: int = 0
     pages: int = 0
@@ -142,6 +144,7 @@ def metrics_of(
         idle_origins=tuple(detail.get("idle_origins", ())),
         slowest=tuple((name, time) for name, time in detail.get("slowest", ())),
         renumbered_origins=tuple(detail.get("renumbered_origins", ())),
+        forgotten_origins=detail.get("forgotten_origins", 0),
         gaps=detail.get("gaps", 0),
         operation=detail.get("operation", "window"),
         seconds=seconds,

@@ -18,6 +18,7 @@ WATERMARK_OPTIONS = (
     ("FIRST CHUNK", "first_chunk", "number"),
     ("GAP TIMEOUT", "gap_timeout", "length"),
     ("IDLE AFTER", "idle_after", "length"),
+    ("FORGET AFTER", "forget_after", "length"),
     ("ON RETURN", "on_return", "HOLD or CATCH UP"),
     ("EXPECT", "expect_origins", "origins"),
     ("GRACE", "grace", "length"),

@@ -159,9 +159,9 @@ class Progress:
 
     def forget(self, origins: Ints) -> None:
         """Drop all that is known of some origins."""
-        self.runs, self.chunks, self.lasts = (
-            take(table, ~np.isin(table.origin, origins)) for table in (self.runs, self.chunks, self.lasts)
-        )
+        self.runs = take(self.runs, ~np.isin(self.runs.origin, origins))
+        self.chunks = take(self.chunks, ~np.isin(self.chunks.origin, origins))
+        self.lasts = take(self.lasts, ~np.isin(self.lasts.origin, origins))
 
     def give_up(self, before: int) -> None:
         """Skip every gap that has been open since ``before`` or longer."""

@@ -65,6 +65,7 @@ class Tracker:
         self._active_at: Ints = np.array([MIN])
         self._activity = Activity(options.forget_after)
         self._forgotten: tuple[str | None, ...] = ()
+        self._forgotten_so_far = 0
         self._clock: PolledClock | None = None
         self._started = 0
         self._held = options.expect_origins is not None
@@ -279,8 +280,9 @@ class Tracker:
             own["offsets"] = pl.Series("offsets", self._offsets)
         if self._passing is not None:
             own["passing"] = self._passing.snapshot()
-        if self._origins.free():
+        if self._forgotten_so_far:
             own["free"] = pl.Series("free", self._origins.free(), dtype=pl.Int64)
+            own["forgotten"] = self._forgotten_so_far
         if self.strategy.options.forget_after is not None:
             own["activity"] = self._activity.snapshot()
         return own | {
@@ -307,6 +309,7 @@ class Tracker:
         if snapshot.get("format") != FORMAT:
             raise errors.unknown_snapshot(snapshot.get("format"), FORMAT)
         tracker = cls(strategy)
+        tracker._forgotten_so_far = snapshot.get("forgotten", 0)
         tracker._name(Origins.restore(snapshot["origins"], snapshot["free"].to_list() if "free" in snapshot else ()))
         tracker._activity.grow(len(tracker._origins))
         if "activity" in snapshot:  # an option that is new counts from its first search on
@@ -466,6 +469,7 @@ class Tracker:
         if not len(origins):
             return
         self._forgotten = tuple(self._origins.names(origins))
+        self._forgotten_so_far += len(origins)
         self._excused -= set(self._forgotten)
         for known in (self._origins, self._coalescer, self._progress, self._seen, self._activity):
             if known is not None:
