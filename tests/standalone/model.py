@@ -19,6 +19,12 @@ class Spec(NamedTuple):
     late: Any = "each"
     keep: int | None = None
     """For so long (so many rows) windows stay after their end."""
+    full_rows: int | None = None
+    """A window is full with so many messages."""
+    full_time: int = 0
+    """A window is full with a message that is so far past its end."""
+    keep_time: int | None = None
+    """On the row axis: full windows stay for so long after their latest message."""
 
 
 @dataclass
@@ -31,6 +37,7 @@ class Window:
     late: bool = False
     due: int | None = None
     told: int = 0
+    latest: int = MIN
 
 
 class Model:
@@ -42,6 +49,7 @@ class Model:
         self.seen: set[int] = set()
         self.front = MIN
         self.floor = MIN
+        self.newest = MIN
         self.dead: list[int] = []
         self.told: list[tuple[Any, ...]] = []
 
@@ -66,8 +74,9 @@ class Model:
             window = self.windows.get(start)
             if window is None:
                 end = start + spec.size
-                window = self.windows[start] = Window(start, end, late=end <= was)
+                window = self.windows[start] = Window(start, end, late=end <= was - spec.full_time)
             window.rows.append(value)
+            window.latest = max(window.latest, time)
             if spec.joins and start != live[0]:  # it holds the message, which takes part in the first window only
                 continue
             window.taking_part.append(value)
@@ -76,14 +85,21 @@ class Model:
             if isinstance(policy, int) and window.due is None:
                 window.due = now + policy
         self.front = max(self.front, at)
+        self.newest = max(self.newest, time)
         self.look(now)
 
     def look(self, now: int) -> None:
         keep, by_rows = self.spec.keep, self.spec.axis == "rows"
         if keep is not None and self.front > MIN:
             self.floor = max(self.floor, self.front - keep + by_rows)
-        for window in sorted(self.windows.values(), key=lambda window: (window.end, window.start)):
-            full, expired = window.end <= self.front, window.end <= self.floor
+        ordered = sorted(self.windows.values(), key=lambda window: (window.end, window.start))
+        for window in ordered if self.spec.keep_time is not None else []:
+            if window.end > self.front or window.latest > self.newest - self.spec.keep_time:
+                break
+            self.floor = max(self.floor, window.end)
+        for window in ordered:
+            full, expired = window.end <= self.front - self.spec.full_time, window.end <= self.floor
+            full = full or (self.spec.full_rows is not None and len(window.rows) >= self.spec.full_rows)
             policy = self.spec.late if window.late else self.spec.early
             ripe = policy == "each" or (window.due is not None and window.due <= now)
             first = full and not window.late

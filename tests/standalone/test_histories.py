@@ -30,6 +30,16 @@ def policy_of(policy: Any) -> Any:
     return ev.each() if policy == "each" else ev.every(us(policy))
 
 
+def retained(spec: Spec) -> dict[str, Any] | None:
+    kept = {} if spec.keep is None else {"rows": spec.keep} if spec.axis == "rows" else {"time": us(spec.keep)}
+    return (kept if spec.keep_time is None else kept | {"time": us(spec.keep_time)}) or None
+
+
+def full_size(spec: Spec) -> dict[str, Any] | None:
+    full = {} if spec.full_rows is None else {"rows": spec.full_rows}
+    return (full | {"time": us(spec.full_time)} if spec.full_time else full) or None
+
+
 def operator_of(spec: Spec, store: Any = None, **options: Any) -> Any:
     by_rows = spec.axis == "rows"
     window = ev.rows(spec.size, every=spec.every) if by_rows else ev.sliding(us(spec.size), every=us(spec.every))
@@ -38,7 +48,8 @@ def operator_of(spec: Spec, store: Any = None, **options: Any) -> Any:
         "offset": "offset",
         "early": policy_of(spec.early),
         "late": policy_of(spec.late),
-        "retain": None if spec.keep is None else {"rows": spec.keep} if by_rows else {"time": us(spec.keep)},
+        "retain": retained(spec),
+        "full": full_size(spec),
         "store": store,
         "schema": {"offset": int, "time": int, "value": int},
         **options,
@@ -63,14 +74,23 @@ def outputs_of(operator: Any, spec: Spec) -> list[tuple[Any, ...]]:
     return found
 
 
+def _spec(kind: Any, axis: str, joins: bool, early: Any, late: Any, keep: Any, full: Any, age: Any) -> Spec:
+    """On each axis only what it has: an end in time, or an age of what is counted in rows."""
+    by_rows = axis == "rows"
+    rows, time = full
+    return Spec(*kind, axis, joins, early, late, keep, rows, 0 if by_rows else time, age if by_rows else None)
+
+
 SPECS = st.builds(
-    lambda kind, axis, joins, early, late, keep: Spec(*kind, axis, joins, early, late, keep),
+    _spec,
     st.sampled_from(KINDS),
     st.sampled_from(["time", "time", "rows"]),
     st.booleans(),
     st.sampled_from(["never", "each", 10]),
     st.sampled_from(["never", "each", 10]),
     st.sampled_from([None, None, 5, 12]),
+    st.sampled_from([(None, 0), (None, 0), (2, 0), (None, 4), (3, 7)]),
+    st.sampled_from([None, 10]),
 )
 # A step is a message (how far its offset lies from the next new one, its time) or none, and how much time passes.
 STEPS = st.lists(
@@ -132,7 +152,9 @@ class Consumer:
 def test_crashes_lose_nothing_and_double_nothing(
     tmp_path_factory: pytest.TempPathFactory, loses_messages: bool, spec: Spec, rng: Random, count: int
 ) -> None:
-    spec = spec._replace(keep=None)  # what is too old depends on the order, which is another test's subject
+    spec = spec._replace(
+        keep=None, keep_time=None
+    )  # what is too old depends on the order, which is another test's subject
     place = tmp_path_factory.mktemp("crash") / "store.db"
     stream = [{"offset": i, "time": rng.randint(-5, 40), "value": rng.randint(0, 9)} for i in range(1, count + 1)]
     operator, consumer, now, at = operator_of(spec, place), Consumer(spec), 0, 0

@@ -449,7 +449,12 @@ class TestRefusals:
             ({"window": "1 minute"}, "ev.tumbling"),
             ({"aggregates": {}}, "no aggregate"),
             ({"aggregates": {"window": ev.count()}}, "every output has"),
-            ({"window": ev.rows(2), "retain": {"time": "1 hour"}}, "never with time"),
+            ({"window": ev.rows(2), "time": None, "retain": {"time": "1 hour"}}, "needs time="),
+            ({"full": {"row": 3}}, "Did you mean 'rows'"),
+            ({"full": {"rows": 0}}, "full={'rows'"),
+            ({"full": 100}, "full={'rows'"),
+            ({"window": ev.rows(2), "full": {"time": "1 minute"}}, "no end in time"),
+            ({"window": ev.rows(2, forget_after="1 day")}, "forget_after= of the window needs a pipeline"),
         ],
     )
     def test_what_cannot_work_is_refused_when_it_is_made(self, options: dict[str, Any], what: str) -> None:
@@ -545,3 +550,128 @@ def test_windows_of_messages_without_a_time_have_no_times(place: Place) -> None:
     (meta,) = counts.get_windows()["meta"].to_list()
     assert (meta["first_time"], meta["last_time"]) == (None, None)
     assert (meta["start_offset"], meta["last_offset"]) == (1, 2)
+
+
+class TestFullSize:
+    def test_a_window_can_wait_for_a_message_past_its_end(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), full={"time": "30 seconds"}, store=place())
+        for offset, time in enumerate(["9:00:10", "9:01:29", "9:00:20", "9:01:30"]):
+            per_minute.add_message(message(offset, time), now=at("9:05:00"))
+        assert told(per_minute.get_result(), "n") == [("9:05:00", "9:00:00", "ON_TIME", 2)]
+
+    def test_a_window_can_be_full_with_so_many_messages(self, place: Place) -> None:
+        per_minute = counting(ev.tumbling("1 minute"), full={"rows": 2}, late=ev.each(), store=place())
+        for offset, time in enumerate(["9:00:10", "9:00:20", "9:00:30", "9:01:00", "9:02:00"]):
+            per_minute.add_message(message(offset, time), now=at("9:05:00"))
+        assert told(per_minute.get_result(), "n") == [
+            ("9:05:00", "9:00:00", "ON_TIME", 2),
+            ("9:05:00", "9:00:00", "LATE", 3),
+            ("9:05:00", "9:01:00", "ON_TIME", 1),
+        ]
+
+    def test_row_windows_can_be_full_before_their_end(self, place: Place) -> None:
+        counts = counting(ev.rows(3), full={"rows": 2}, late=ev.never(), store=place())
+        counts.add_message(message(1, "9:00:00"), now=0)
+        assert counts.get_result().is_empty()
+        counts.add_message(message(2, "9:00:00"), now=0)
+        assert counts.get_result()["n"].to_list() == [2]
+
+    def test_explain_says_when_windows_are_full(self) -> None:
+        chosen = counting(ev.tumbling("1 minute"), full={"time": "30 seconds", "rows": 100})
+        assert "; when full (30s past the end, or 100 messages); late:" in chosen.explain()
+
+
+class TestRowWindows:
+    def test_full_row_windows_expire_by_the_age_of_their_messages(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(2), **TIMES, retain={"time": "1 hour"}, store=place())
+        times = ["9:00:00", "9:10:00", "9:20:00", "9:30:00", "10:09:00"]
+        orders.add_message([message(i, time) for i, time in enumerate(times)], now=0)
+        assert orders.get_messages()["offset"].to_list() == [0, 1, 2, 3, 4]
+        orders.add_message(message(5, "10:10:00"), now=0)
+        assert orders.get_messages()["offset"].to_list() == [2, 3, 4, 5]
+        assert [window["start"] for window in orders.get_windows()["window"]] == [3, 5]
+
+    def test_rows_and_time_bound_row_windows_together(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(2), **TIMES, retain={"time": "1 hour", "rows": 3}, store=place())
+        orders.add_message([message(i, "9:00:00") for i in range(6)], now=0)
+        assert orders.get_messages()["offset"].to_list() == [2, 3, 4, 5]
+        orders.add_message(message(6, "10:00:00"), now=0)
+        assert orders.get_messages()["offset"].to_list() == [6]
+
+    def test_an_old_window_behind_a_young_one_waits_for_it(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(1), **TIMES, retain={"time": "1 hour"}, store=place())
+        times = ["9:30:00", "9:00:00", "10:00:00", "10:10:00"]
+        orders.add_message([message(i, time) for i, time in enumerate(times)], now=0)
+        assert orders.get_messages()["offset"].to_list() == [0, 1, 2, 3]
+        orders.add_message(message(4, "10:30:00"), now=0)
+        assert orders.get_messages()["offset"].to_list() == [2, 3, 4]
+
+    def test_a_window_that_is_not_full_stays(self, place: Place) -> None:
+        medians = ev.WindowAggregator(
+            ev.rows(2), {"m": ev.median("v")}, **TIMES, key="k", retain={"time": "1 hour"}, store=place()
+        )
+        medians.add_message([message(i, "9:00:00", k="a", v=float(i)) for i in range(3)], now=0)
+        medians.add_message(message(3, "9:00:00", k="b", v=3.0), now=0)
+        medians.add_message(message(4, "12:00:00", k="c", v=4.0), now=0)
+        assert sorted(medians.get_messages()["offset"]) == [2, 3, 4]
+        medians.add_message(message(5, "12:00:00", k="a", v=4.0), now=0)
+        medians.add_message(message(6, "12:00:00", k="a", v=4.0), now=0)
+        assert medians.get_result().filter(k="a")["m"].to_list() == [0.5, 3.0]
+
+    def test_row_sessions_expire_by_the_age_of_their_messages(self, place: Place) -> None:
+        visits = ev.SessionAggregator(
+            ev.row_sessions(absent=1), {"n": ev.count()}, **TIMES, key="k", retain={"time": "1 hour"}, store=place()
+        )
+        keys = ["a", "a", "b", "b", "c"]
+        visits.add_message([message(i, f"9:0{i}:00", k=key) for i, key in enumerate(keys)], now=0)
+        visits.add_message(message(5, "10:01:00", k="c"), now=0)
+        assert visits.get_windows()["k"].to_list() == ["b", "c"]
+
+    def test_an_age_outlives_a_restart(self, tmp_path: Path) -> None:
+        def opened() -> ev.JoinWindow:
+            return ev.JoinWindow(ev.rows(1), **TIMES, retain={"time": "1 hour"}, store=tmp_path / "store.db")
+
+        with opened() as orders:
+            orders.add_message([message(i, time) for i, time in enumerate(["9:00:00", "9:30:00", "10:00:00"])], now=0)
+            orders.flush()
+        with opened() as orders:
+            assert orders.get_messages()["offset"].to_list() == [1, 2]
+            orders.add_message(message(3, "9:50:00"), now=0)
+            assert orders.get_messages()["offset"].to_list() == [1, 2, 3]
+
+    def test_row_windows_are_found_by_offset(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(2), offset="offset", store=place())
+        orders.add_message([{"offset": offset} for offset in (100, 110, 120, 130, 140)], now=0)
+
+        def starts(*bounds: Any) -> list[int]:
+            return orders.get_windows(*bounds)["meta"].struct.field("start_offset").to_list()
+
+        assert starts() == [100, 120, 140]
+        assert starts(100, 101) == [100] and starts(120) == [120, 140] and starts(None, 120) == [100]
+        assert starts(105, 125) == [100, 120]
+        assert starts(1, 5) == []
+
+    def test_windows_of_keys_that_count_by_themselves_lie_in_the_order_of_their_offsets(self, place: Place) -> None:
+        counts = ev.WindowAggregator(ev.rows(2), {"n": ev.count()}, offset="offset", key="k", store=place())
+        counts.add_message([{"offset": i, "k": key} for i, key in enumerate("aaabab")], now=0)
+        facts = counts.get_windows().select("k", pl.col("meta").struct.field("start_offset")).rows()
+        assert facts == [("a", 0), ("a", 2), ("b", 3)]
+        assert counts.get_windows(2, 3, key="a").height == 1
+
+    def test_messages_of_row_windows_are_read_by_offset(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(2), offset="offset", store=place())
+        orders.add_message([{"offset": offset} for offset in (100, 110, 120, 130, 140)], now=0)
+
+        def read(*bounds: Any, **options: Any) -> list[int]:
+            return orders.get_messages(*bounds, **options)["offset"].to_list()
+
+        assert read(110, 130) == [110, 120]
+        assert read(start_offset=110, end_offset=130) == [110, 120, 130]
+        assert read(110, end_offset=120) == [110, 120]
+        assert read(1, 5) == []
+
+    def test_row_windows_are_not_found_by_time(self, place: Place) -> None:
+        orders = ev.JoinWindow(ev.rows(2), **TIMES, store=place())
+        orders.add_message(message(1, "9:00:00"), now=0)
+        with pytest.raises(PlanError, match="found by offset"):
+            orders.get_windows(at("9:00:00"))

@@ -74,10 +74,39 @@ def bad_retention(value: object) -> PlanError:
     return PlanError(f"retain={shown(value)}: say retain={{'time': '1 hour'}}, retain={{'rows': 1000}}, or both.")
 
 
-def retention_in_time_of_rows() -> PlanError:
-    """Windows counted in rows expire by rows."""
+def retention_without_time(operator: str) -> PlanError:
+    """Windows counted in rows have an age only where messages have a time."""
     return PlanError(
-        "retain: windows counted in rows expire when enough rows have followed, never with time. Say {'rows': …} only."
+        f"{operator}: retain={{'time': …}} needs time=…, the column with the event time of messages. Name it, or say "
+        "retain={'rows': …} only."
+    )
+
+
+def bad_full_size(value: object) -> PlanError:
+    """A full-size policy that is no mapping."""
+    return PlanError(f"full={shown(value)}: say full={{'rows': 100}}, full={{'time': '30 seconds'}}, or both.")
+
+
+def unknown_full_size(name: str) -> PlanError:
+    """A full-size policy in an unknown measure."""
+    return PlanError(f"full: there is no {name!r}. {did_you_mean(name, ['time', 'rows'])}")
+
+
+def full_size_in_time_of_rows() -> PlanError:
+    """Windows counted in rows have no end in time."""
+    return PlanError("full: windows counted in rows have no end in time. Say full={'rows': …}, or leave it out.")
+
+
+def not_an_offset(value: object) -> PlanError:
+    """Windows counted in rows are found by offset."""
+    return PlanError(f"Windows counted in rows are found by offset: {shown(value)} is no integer.")
+
+
+def keys_not_forgotten(operator: str) -> PlanError:
+    """Row windows that forget keys."""
+    return PlanError(
+        f"{operator}: forget_after= of the window needs a pipeline, because it goes by the watermark. Leave it out: "
+        "retain={'time': …} drops windows by their age."
     )
 
 

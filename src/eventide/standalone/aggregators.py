@@ -13,6 +13,7 @@ from eventide.errors import aggregates as aggregate_errors
 from eventide.errors import standalone as errors
 from eventide.standalone.contents import Results
 from eventide.standalone.design import Design
+from eventide.standalone.full_size import full_size
 from eventide.standalone.intake import Roles, check_names, roles
 from eventide.standalone.operator import Dead, WindowOperator
 from eventide.standalone.outbox import Downstream
@@ -30,7 +31,9 @@ LATE_IN_BATCHES = every("10 seconds")
 class WindowAggregator(WindowOperator):
     """Results for each window, told when it is full, and again for late messages.
 
-    A message enters every window that holds it. A window is full with the first message at its end, or beyond it.
+    A message enters every window that holds it. A window is full with the first message at its end, or beyond it,
+    unless ``full`` says otherwise: ``full={"time": "30 seconds"}`` waits for a message that is so far past the end, and
+    with ``full={"rows": 100}`` a window is full with its hundredth message, too.
     Results are told early as ``early`` says (default: not at all) and late as ``late`` says (default: collected for ten
     seconds). Messages are kept only where an aggregate needs every value, such as a median.
 
@@ -52,6 +55,7 @@ class WindowAggregator(WindowOperator):
         key: str | list[str] | None = None,
         early: Trigger = NOT_EARLY,
         late: Trigger = LATE_IN_BATCHES,
+        full: Mapping[str, object] | None = None,
         retain: Mapping[str, object] | None = None,
         store: str | Path | None = None,
         downstream: Downstream | None = None,
@@ -62,8 +66,10 @@ class WindowAggregator(WindowOperator):
         placing = fixed_windows(name, window, first_only=False)
         columns = roles(name, time=time, offset=offset, window_key=key)
         axis = placing.kind.axis
-        course = Course(axis, per_key=axis == "rows" and bool(columns.window_key), retention=retention(retain, axis))
-        design = _design(columns, placing, course, aggregates, Policies(early, late, operator=name))
+        course = Course(axis, per_key=axis == "rows" and bool(columns.window_key), retention=retention(retain))
+        design = _design(
+            columns, placing, course, aggregates, Policies(early, late, full_size(full, axis), operator=name)
+        )
         super().__init__(design, store=store, downstream=downstream, dead=dead, schema=schema)
 
 
@@ -92,6 +98,7 @@ class SessionAggregator(WindowOperator):
         time: str | None = None,
         early: Trigger = NOT_EARLY,
         late: Trigger = LATE_IN_BATCHES,
+        full: Mapping[str, object] | None = None,
         retain: Mapping[str, object] | None = None,
         store: str | Path | None = None,
         downstream: Downstream | None = None,
@@ -104,8 +111,10 @@ class SessionAggregator(WindowOperator):
         if not columns.window_key:
             raise errors.no_key(name)
         axis = placing.kind.axis
-        course = Course(axis, per_key=False, retention=retention(retain, axis), knows_next=axis == "rows")
-        design = _design(columns, placing, course, aggregates, Policies(early, late, operator=name))
+        course = Course(axis, per_key=False, retention=retention(retain), knows_next=axis == "rows")
+        design = _design(
+            columns, placing, course, aggregates, Policies(early, late, full_size(full, axis), operator=name)
+        )
         super().__init__(design, store=store, downstream=downstream, dead=dead, schema=schema)
 
 
@@ -138,6 +147,8 @@ def _design(
 
 
 def check_time(columns: Roles, course: Course) -> None:
-    """Windows in time need a time."""
+    """Windows in time need a time, and so does an age."""
     if course.axis == "time" and columns.time is None:
         raise errors.no_time(columns.operator)
+    if course.axis == "rows" and course.retention.time is not None and columns.time is None:
+        raise errors.retention_without_time(columns.operator)

@@ -12,6 +12,7 @@ from eventide.errors import standalone as errors
 from eventide.standalone.aggregators import check_time
 from eventide.standalone.contents import NewMessages
 from eventide.standalone.design import Design
+from eventide.standalone.full_size import full_size
 from eventide.standalone.intake import Roles, check_names, roles
 from eventide.standalone.operator import Dead, WindowOperator
 from eventide.standalone.outbox import Downstream
@@ -53,6 +54,7 @@ class JoinWindow(WindowOperator):
         size: Size = "small",
         early: Trigger = AT_ONCE,
         late: Trigger = AT_ONCE,
+        full: Mapping[str, object] | None = None,
         retain: Mapping[str, object] | None = None,
         store: str | Path | None = None,
         downstream: Downstream | None = None,
@@ -63,8 +65,10 @@ class JoinWindow(WindowOperator):
         placing = fixed_windows(name, window, first_only=True)
         columns = roles(name, time=time, offset=offset, equal=key)
         axis = placing.kind.axis
-        course = Course(axis, per_key=False, retention=retention(retain, axis))
-        design = _design(columns, placing, course, Policies(early, late, operator=name), time_range, size)
+        course = Course(axis, per_key=False, retention=retention(retain))
+        design = _design(
+            columns, placing, course, Policies(early, late, full_size(full, axis), operator=name), time_range, size
+        )
         super().__init__(design, store=store, downstream=downstream, dead=dead, schema=schema)
 
 
@@ -92,6 +96,7 @@ class SessionJoinWindow(WindowOperator):
         size: Size = "small",
         early: Trigger = AT_ONCE,
         late: Trigger = AT_ONCE,
+        full: Mapping[str, object] | None = None,
         retain: Mapping[str, object] | None = None,
         store: str | Path | None = None,
         downstream: Downstream | None = None,
@@ -104,8 +109,10 @@ class SessionJoinWindow(WindowOperator):
         if not columns.window_key:
             raise errors.no_key(name)
         axis = placing.kind.axis
-        course = Course(axis, per_key=False, retention=retention(retain, axis), knows_next=axis == "rows")
-        design = _design(columns, placing, course, Policies(early, late, operator=name), time_range, size)
+        course = Course(axis, per_key=False, retention=retention(retain), knows_next=axis == "rows")
+        design = _design(
+            columns, placing, course, Policies(early, late, full_size(full, axis), operator=name), time_range, size
+        )
         super().__init__(design, store=store, downstream=downstream, dead=dead, schema=schema)
 
 

@@ -19,12 +19,14 @@ from typing import Any, Self, TypeAlias
 import polars as pl
 
 from eventide.errors import standalone as errors
+from eventide.operators import columns as c
 from eventide.standalone import columns as s
 from eventide.standalone.clock import Clock, Moment
 from eventide.standalone.contents import Content
 from eventide.standalone.design import Design
 from eventide.standalone.intake import Rows, admitted, frame_of
 from eventide.standalone.outbox import Downstream, Outbox
+from eventide.standalone.placing import SessionWindows
 from eventide.standalone.progress import Progress
 from eventide.standalone.restoring import Restoring
 from eventide.standalone.shown import dead_letters, message_rows, output_rows, window_rows
@@ -109,12 +111,15 @@ class WindowOperator:
     def get_windows(
         self, start: Moment | None = None, end: Moment | None = None, *, key: object = None
     ) -> pl.DataFrame:
-        """The windows that share an instant (a row number) with ``[start, end)``, in the order in which they expire."""
+        """The windows that share an instant with ``[start, end)``, in the order in which they expire.
+
+        Windows counted in rows are found by the offsets of their messages: those that hold one in ``[start, end)``.
+        """
         if self._content is None:
             raise errors.no_schema()
         session = None if key is None else self._design.window_key(key, self._columns)
-        found = self._store.windows.overlapping(self._position(start, MIN), self._position(end, MAX), session=session)
-        windows = self._no_windows() if found is None else found
+        within = self._position(start, MIN), self._position(end, MAX)
+        windows = self._windows(*within, session)
         content = self._content.shown(windows, self._store.messages)
         return window_rows(windows, content, self._design.axis, timed=self._design.roles.time is not None)
 
@@ -132,29 +137,30 @@ class WindowOperator:
         """The messages in ``[start, end)`` that are kept, all of them or those of a key, by time and offset.
 
         Offsets sharpen the ends: at ``start`` messages count from ``start_offset`` on, and those at ``end`` itself
-        up to ``end_offset``. Without ``start`` or ``end``, offsets are bounds by themselves. ``told=True`` leaves out
-        what waits for a policy and was in no output yet.
+        up to ``end_offset``. Without ``start`` or ``end``, offsets are bounds by themselves. Where windows are counted
+        in rows, ``start`` and ``end`` are offsets, too. ``told=True`` leaves out what waits for a policy and was in no
+        output yet.
         """
         if self._content is None:
             raise errors.no_schema()
         if not self._content.needs_messages:
             raise errors.keeps_no_messages(self._design.roles.operator)
         session, equal, nothing = self._design.lookup(key, on, self._columns)
+        first, last = self._position(start, MIN), self._position(end, MAX)
         # Without a time, an offset bounds the messages by itself.
-        lower = start_offset if start is None else None
-        upper = end_offset if end is None else None
-        within = Range(
-            self._position(start, MIN),
-            self._position(end, MAX),
-            None if start is None else start_offset,
-            None if end is None else end_offset,
-        )
+        lower = start_offset if start is None and start_offset is not None else MIN
+        upper = end_offset if end is None and end_offset is not None else MAX
+        if self._design.axis == "rows":
+            lower, upper = max(lower, first), min(upper, last if end is None else last - 1)
+            within = self._holding(lower, upper)
+        else:
+            sharper = None if start is None else start_offset, None if end is None else end_offset
+            within = Range(first, last, *sharper)
         found = None if nothing else self._store.messages.read(within, session=session, equal=equal)
         if found is None:
             return pl.DataFrame(schema=self._columns)
-        if lower is not None or upper is not None:
-            bounds = MIN if lower is None else lower, MAX if upper is None else upper
-            found = found.filter(pl.col(s.OFFSET).is_between(*bounds))
+        if (lower, upper) != (MIN, MAX):
+            found = found.filter(pl.col(s.OFFSET).is_between(lower, upper))
         return message_rows(found, self._store.windows.all() if told else None).select(self._columns.names())
 
     @property
@@ -347,7 +353,30 @@ class WindowOperator:
         last: int = saved["last"]
         return last
 
+    def _windows(self, start: int, end: int, session: str | None = None) -> pl.DataFrame:
+        """The windows that share a part of ``[start, end)``: instants, or offsets where windows are counted in rows."""
+        store = self._store.windows
+        if self._design.axis == "time":
+            found = store.overlapping(start, end, session=session)
+            return self._no_windows() if found is None else found
+        known = store.overlapping(MIN, MAX, session=session)
+        if known is None:
+            return self._no_windows()
+        found = known.filter((pl.col(s.START_OFFSET) < end) & (pl.col(s.LAST_OFFSET) >= start))
+        by_key = isinstance(self._design.placing, SessionWindows)
+        return found if by_key else found.sort(s.START_OFFSET, c.START, c.END, maintain_order=True)
+
+    def _holding(self, lower: int, upper: int) -> Range:
+        """Where messages with these offsets lie, on the row axis: in windows, because others are not kept."""
+        if (lower, upper) == (MIN, MAX):
+            return Range()
+        windows = self._windows(lower, min(upper, MAX - 1) + 1)
+        first, last = windows[c.START].min(), windows[c.END].max()
+        return Range(first, last) if isinstance(first, int) and isinstance(last, int) else Range(MIN, MIN)
+
     def _position(self, value: Moment | None, default: int) -> int:
         if value is None:
             return default
+        if self._design.axis == "rows" and not isinstance(value, int):
+            raise errors.not_an_offset(value)
         return value if isinstance(value, int) else instant(value)

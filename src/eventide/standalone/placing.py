@@ -123,3 +123,5 @@ def _check_by(operator: str, window: object) -> None:
     column = getattr(window, "by", None)
     if column is not None:
         raise errors.windows_by_offset(operator, column)
+    if getattr(window, "forget_after", None) is not None:
+        raise errors.keys_not_forgotten(operator)

@@ -8,9 +8,9 @@ from eventide.errors import triggers as errors
 from eventide.operators import columns as c
 from eventide.panes import EARLY, LATE, ON_TIME, TIMING
 from eventide.standalone import columns as s
+from eventide.standalone.full_size import FullSize
 from eventide.triggers import AfterWatermark, Trigger
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, Changes
-from eventide.windows.lifetime import is_complete
 
 FIRES = "__fires"
 MOVED = "__moved"  # the window is new, or its bounds have changed
@@ -21,11 +21,12 @@ _PASSING = [column.meta.output_name() for column in (COMPLETE, WAS_COMPLETE, NOW
 class Policies:
     """Two triggers around the full window, compiled to columns that rest with each window."""
 
-    def __init__(self, early: Trigger, late: Trigger, *, operator: str) -> None:
+    def __init__(self, early: Trigger, late: Trigger, full: FullSize, *, operator: str) -> None:
         for name, trigger in (("early", early), ("late", late)):
             if not hasattr(trigger, "compile"):
                 raise errors.not_a_trigger(f"{operator}({name}=…)", trigger)
-        self._described = f"early: {early.describe()}; when full; late: {late.describe()}"
+        self.full = full
+        self._described = f"early: {early.describe()}; {full.describe()}; late: {late.describe()}"
         self._trigger = AfterWatermark(early, late).compile("__policy")
         self.columns = self._trigger.columns()
         add, moved, fired = Changes(), Changes(), Changes()
@@ -54,12 +55,12 @@ class Policies:
 
     def evaluated(self, windows: pl.DataFrame, now: int) -> pl.DataFrame:
         """Windows (with ``FRONT``, ``WAS_FRONT``, ``ADDED``, ``MOVED``) and whether their news are told now."""
-        end, new = pl.col(c.END), pl.col(s.TOLD).is_null()
+        new = pl.col(s.TOLD).is_null()
         judged = (
             windows.lazy()
             .with_columns(
-                is_complete(end, pl.col(s.FRONT)).alias(COMPLETE.meta.output_name()),
-                is_complete(end, pl.col(s.WAS_FRONT)).alias(WAS_COMPLETE.meta.output_name()),
+                self.full.reached(pl.col(s.FRONT)).alias(COMPLETE.meta.output_name()),
+                self.full.passed(pl.col(s.WAS_FRONT)).alias(WAS_COMPLETE.meta.output_name()),
                 pl.lit(now, pl.Int64).alias(NOW.meta.output_name()),
             )
             .with_columns(

@@ -9,8 +9,9 @@ import polars as pl
 
 from eventide.errors import standalone as errors
 from eventide.operators import columns as c
+from eventide.standalone import columns as s
 from eventide.time import MIN, duration, format_duration
-from eventide.windows import Axis
+from eventide.windows.lifetime import is_complete
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,18 @@ class Retention:
         crowded = older[c.END].max()
         return max(floor, crowded) if isinstance(crowded, int) else floor
 
+    def row_floors(self, windows: pl.DataFrame, newest: int, by: pl.Expr) -> pl.DataFrame:
+        """On the row axis: for each ``by``, the end of the last window that is too old to stay.
+
+        A window that is full is as old as the latest message in it, or in one before it: windows go in their order.
+        """
+        if self.time is None or newest < MIN + self.time:
+            return windows.select(by, pl.col(c.END).alias(s.FLOOR)).clear()
+        full = windows.filter(is_complete(pl.col(c.END), pl.col(s.FRONT))).select(by, c.END, s.LAST_TIME).sort(c.END)
+        latest = pl.col(s.LAST_TIME).cum_max().over(by.meta.output_name())
+        old = full.filter(latest <= newest - self.time)
+        return old.group_by(by.meta.output_name(), maintain_order=True).agg(pl.col(c.END).max().alias(s.FLOOR))
+
     def describe(self) -> str:
         """One line for ``explain()``."""
         parts = [] if self.time is None else [format_duration(self.time)]
@@ -38,10 +51,10 @@ class Retention:
         return " and at most ".join(parts) or "everything"
 
 
-def retention(retain: Mapping[str, object] | None, axis: Axis) -> Retention:
+def retention(retain: Mapping[str, object] | None) -> Retention:
     """What a user says of it.
 
-    >>> retention({"time": "1 hour", "rows": 1000}, "time").describe()
+    >>> retention({"time": "1 hour", "rows": 1000}).describe()
     '1h and at most 1000 rows'
     """
     if retain is None:
@@ -52,8 +65,6 @@ def retention(retain: Mapping[str, object] | None, axis: Axis) -> Retention:
         if name not in ("time", "rows"):
             raise errors.unknown_retention(name)
     time, rows = retain.get("time"), retain.get("rows")
-    if time is not None and axis == "rows":
-        raise errors.retention_in_time_of_rows()
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise errors.bad_retention(retain)
     return Retention(None if time is None else duration(time, what="time of retain"), rows)

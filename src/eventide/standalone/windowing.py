@@ -15,7 +15,6 @@ from eventide.standalone.policies import FIRES, MOVED, Policies
 from eventide.standalone.progress import Progress
 from eventide.standalone.stores.windows import NAME
 from eventide.triggers.trigger import ADDED
-from eventide.windows.lifetime import is_complete
 
 ADDED_ = ADDED.meta.output_name()
 _ENTERED = "__entered"  # messages have entered the window
@@ -114,8 +113,8 @@ class Windowing:
             untouched = self.untouched(others).with_columns(pl.lit(False).alias(_ENTERED))
             windows = pl.concat([windows, untouched.select(windows.columns)])
         windows = after.beside(before.beside(windows, s.WAS_FRONT).drop(s.FLOOR))
-        end, expired = pl.col(c.END), pl.col(c.END) <= pl.col(s.FLOOR)
-        filled = ~is_complete(end, pl.col(s.WAS_FRONT)) & is_complete(end, pl.col(s.FRONT))
+        full, expired = self._policies.full, pl.col(c.END) <= pl.col(s.FLOOR)
+        filled = ~full.passed(pl.col(s.WAS_FRONT)) & full.passed(pl.col(s.FRONT))
         windows = windows.filter(pl.col(_ENTERED) | filled | expired | self._policies.wakes(now)).drop(_ENTERED)
         telling = ((pl.col(FIRES) | expired) & (pl.col(s.PENDING) > 0)).alias(_TELLING)
         windows = self._policies.evaluated(windows, now).with_columns(telling, expired.alias(_EXPIRED))
