@@ -22,7 +22,7 @@ def start() -> Stream:
 def test_a_step_leaves_the_stream_it_began_with_as_it_was() -> None:
     stream = start()
     before = repr(stream)
-    stream.window(ev.tumbling("1m"), at="latest")
+    stream.window(ev.tumbling("1m"), output_time="latest")
     stream.trigger(ev.on_update(), may_lose_data=True)
     stream.lateness("1h")
     stream.retracting(skip_unchanged=True)
@@ -45,7 +45,7 @@ def test_neither_a_stream_nor_a_pipeline_can_be_changed(attribute: str) -> None:
 
 
 STEPS: list[Callable[[Stream], Stream]] = [
-    lambda s: s.window(ev.sliding("10m", every="1m"), at="earliest"),
+    lambda s: s.window(ev.sliding("10m", every="1m"), output_time="earliest"),
     lambda s: s.trigger(ev.after_watermark(early=ev.every("10s"), late=ev.on_update())),
     lambda s: s.lateness("1h"),
     lambda s: s.retracting(skip_unchanged=True),

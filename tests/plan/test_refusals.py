@@ -41,7 +41,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: windowed().accumulating().retracting(), ".retracting(): this stream is accumulating already"),
     (lambda: ev.stream(time="ts").window("1 minute"), "such as ev.tumbling('1 minute'), not '1 minute' (str)"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling), "A kind of your own implements ev.WindowKind"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), at="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), output_time="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling("80000000 days")), "size of the window"),
     (lambda: ev.stream(time="ts").window(ev.sliding("1d", every="80000000 days")), "every of the window"),
     (lambda: ev.stream(time="ts").window(ev.sessions("80000000 days")), "gap of the window"),

@@ -64,15 +64,15 @@ def no_name() -> PlanError:
 
 
 def bad_output_time(value: object) -> PlanError:
-    """at= is not known."""
-    return PlanError(f".window(at={shown(value)}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
+    """output_time= is not known."""
+    return PlanError(f".window(output_time={shown(value)}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
 
 
 def latest_of_nothing() -> PlanError:
     """Early and late refinements of row windows."""
     return PlanError(
         ".lateness() has no meaning for windows counted in rows: rows are counted as they arrive, and none is late. "
-        "Remove it, or window by offset: ev.rows(…, offset='offset')."
+        "Remove it, or window by offset: ev.rows(…, by='offset')."
     )
 
 

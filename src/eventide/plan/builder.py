@@ -44,17 +44,17 @@ class Stream:
     _inputs: tuple[Input, ...] = ()
     _calls: tuple[AsyncMap, ...] = ()
 
-    def window(self, kind: Window, *, at: OutputTime = "end") -> Stream:
-        """Cut the stream into windows. ``at`` chooses a pane's output time: the window's end, or its rows'."""
+    def window(self, kind: Window, *, output_time: OutputTime = "end") -> Stream:
+        """Cut the stream into windows. A pane's event time is the window's end, or that of a row (``output_time``)."""
         if self._window is not None:
             raise errors.said_twice("window")
         if isinstance(kind, type) or not isinstance(kind, (WindowKind, Sessions, Inherit)):
             raise window_errors.not_a_window(kind)
-        if at not in ("end", "earliest", "latest"):
-            raise errors.bad_output_time(at)
+        if output_time not in ("end", "earliest", "latest"):
+            raise errors.bad_output_time(output_time)
         if isinstance(kind, (Tumbling, Sliding, Cumulate, Sessions)):
             _check_lengths(kind)
-        return replace(self, _window=kind, _options=self._options | {"output_time": at})
+        return replace(self, _window=kind, _options=self._options | {"output_time": output_time})
 
     def trigger(self, trigger: Trigger, *, may_lose_data: bool = False) -> Stream:
         """Say when panes are emitted. Name the accumulation mode too: how the panes of a window relate."""
