@@ -21,15 +21,15 @@ SECOND = 1_000_000
 
 def per_device(*, forget: str | None) -> ev.Pipeline:
     """Windows of three rows of each device, which is also the origin of its rows."""
-    watermark = ev.lag("1 second", origin="device", idle_after="5 seconds", forget_after=forget)
+    watermark = ev.bounded_delay("1 second", origin="device", idle_timeout="5 seconds", forget_after=forget)
     stream = ev.stream(time="t", key="device", watermark=watermark)
     return stream.window(ev.rows(3, forget_after=forget)).agg(n=ev.count(), total=ev.sum("v"))
 
 
 def by_offset(*, forget: str | None) -> ev.Pipeline:
     """Windows of three offsets of each device."""
-    watermark = ev.lag("1 second", origin="device", idle_after="5 seconds", forget_after=forget)
-    return ev.stream(time="t", watermark=watermark).window(ev.rows(3, offset="v")).agg(n=ev.count())
+    watermark = ev.bounded_delay("1 second", origin="device", idle_timeout="5 seconds", forget_after=forget)
+    return ev.stream(time="t", watermark=watermark).window(ev.rows(3, by="v")).agg(n=ev.count())
 
 
 def fleet(devices: int) -> Iterator[pl.DataFrame]:

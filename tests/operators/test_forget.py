@@ -21,13 +21,13 @@ def us(n: int) -> timedelta:
 
 
 def collected(kind: Any, **bounds: Any) -> ev.Pipeline:
-    stream = ev.stream(time="t", key="k", watermark=ev.lag("0s"))
+    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s"))
     stream = stream.retain(**bounds) if bounds else stream
-    return stream.window(kind).agg(values=ev.collect("v"))
+    return stream.window(kind).agg(values=ev.collect_list("v"))
 
 
 def opened(kind: Any, **bounds: Any) -> LocalQuery:
-    return collected(kind, **bounds).open(SCHEMA)
+    return collected(kind, **bounds).start_local(SCHEMA)
 
 
 def push(query: LocalQuery, *rows: tuple[int, str, int], **options: Any) -> Output:
@@ -93,8 +93,8 @@ def test_a_key_with_rows_in_the_batch_that_would_forget_it_stays() -> None:
 
 
 def test_a_pane_that_was_emitted_early_is_replaced_when_its_key_is_forgotten() -> None:
-    stream = ev.stream(time="t", key="k", watermark=ev.lag("0s")).window(THREES)
-    query = stream.trigger(ev.after_watermark(early=ev.each())).retracting().agg(n=ev.count()).open(SCHEMA)
+    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).window(THREES)
+    query = stream.trigger(ev.after_watermark(early=ev.on_update())).retracting().agg(n=ev.count()).start_local(SCHEMA)
     push(query, (10, "a", 1))
     push(query, (20, "a", 2))
     panes = push(query, (200, "b", 3)).panes.filter(k="a")
@@ -105,8 +105,10 @@ def test_a_pane_that_was_emitted_early_is_replaced_when_its_key_is_forgotten() -
 
 def test_a_processing_time_trigger_does_not_keep_a_key() -> None:
     trigger = ev.after_watermark(early=ev.repeatedly(ev.after_processing_time(us(5))))
-    stream = ev.stream(time="t", key="k", watermark=ev.lag("0s")).window(THREES).trigger(trigger).accumulating()
-    query = stream.agg(values=ev.collect("v")).open(SCHEMA)
+    stream = (
+        ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).window(THREES).trigger(trigger).accumulating()
+    )
+    query = stream.agg(values=ev.collect_list("v")).start_local(SCHEMA)
     frame = pl.DataFrame([(10, "a", 1)], schema=SCHEMA, orient="row")
     query.push(frame, now=0)
     early = query.push(pl.DataFrame([(60, "b", 2)], schema=SCHEMA, orient="row"), now=10)
@@ -134,22 +136,22 @@ def test_a_restart_forgets_the_same_keys() -> None:
         rows = [(7 * step, f"k{step}", step), (7 * step, f"k{step - 2}", step), (7 * step, "steady", step)]
         ours, theirs = push(query, *rows), push(restarted, *rows)
         assert ours.panes.equals(theirs.panes) and ours.counts == theirs.counts
-        restarted = collected(THREES).open(saved=restarted.save())
+        restarted = collected(THREES).start_local(saved=restarted.save())
     assert sum(panes.height for panes in query.scan()) < 40
 
 
 def test_when_keys_are_forgotten_may_change_between_two_starts() -> None:
     query = opened(ev.rows(3))
     push(query, (10, "a", 1), (10, "b", 2))
-    forgetful = collected(THREES).open(saved=query.save())
+    forgetful = collected(THREES).start_local(saved=query.save())
     push(forgetful, (20, "a", 3))
     assert [key for key, *_ in told(push(forgetful, (500, "c", 4)))] == ["a"]  # b had no row since
 
 
 def test_windows_by_offset_end_with_an_origin_that_is_forgotten() -> None:
-    watermark = ev.lag("0s", origin="k", idle_after=us(10), forget_after=us(100))
-    stream = ev.stream(time="t", watermark=watermark).window(ev.rows(3, offset="v"))
-    query = stream.agg(values=ev.collect("v")).open(SCHEMA)
+    watermark = ev.bounded_delay("0s", origin="k", idle_timeout=us(10), forget_after=us(100))
+    stream = ev.stream(time="t", watermark=watermark).window(ev.rows(3, by="v"))
+    query = stream.agg(values=ev.collect_list("v")).start_local(SCHEMA)
 
     def send(now: int, *rows: tuple[int, str, int]) -> Output:
         return query.push(pl.DataFrame(rows, schema=SCHEMA, orient="row"), now=now)
@@ -163,15 +165,15 @@ def test_windows_by_offset_end_with_an_origin_that_is_forgotten() -> None:
 
 @pytest.mark.parametrize("offset", [None, "v"], ids=["as they arrive", "by offset"])
 def test_row_sessions_that_retention_closed_are_forgotten_when_their_rows_have_passed(offset: str | None) -> None:
-    stream = ev.stream(time="t", key="k", watermark=ev.lag("0s")).retain(time=us(1))
-    query = stream.window(ev.row_sessions(absent=2, offset=offset)).agg(values=ev.collect("v")).open(SCHEMA)
+    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).retain(time=us(1))
+    query = stream.window(ev.row_sessions(absent=2, by=offset)).agg(values=ev.collect_list("v")).start_local(SCHEMA)
     for number in range(60):
         push(query, (number, f"k{number // 2}", number + 1))
     assert query._state.store.closed.height < 10  # type: ignore[union-attr]
 
 
 def pairs(join: ev.Pipeline, *bundles: tuple[list[Any], list[Any]]) -> list[Any]:
-    query = join.open({"left": SCHEMA, "right": SCHEMA})
+    query = join.start_local({"left": SCHEMA, "right": SCHEMA})
     outputs = []
     for bundle in bundles:
         frames = [pl.DataFrame(rows, schema=SCHEMA, orient="row") for rows in bundle]
@@ -180,7 +182,7 @@ def pairs(join: ev.Pipeline, *bundles: tuple[list[Any], list[Any]]) -> list[Any]
 
 
 def last_rows(how: Any = "inner", **options: Any) -> ev.Pipeline:
-    left, right = (ev.stream(time="t", key="k", watermark=ev.lag("0s")) for _ in range(2))
+    left, right = (ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")) for _ in range(2))
     return ev.join(left.retain(time=us(5)), right, over=ev.rows(2, **options), how=how)
 
 
@@ -218,7 +220,7 @@ def test_a_right_row_that_met_none_is_padded_when_it_is_forgotten() -> None:
     ("build", "message"),
     [
         (lambda: ev.rows(3, forget_after="0s"), "forget_after of rows.*longer than zero"),
-        (lambda: ev.rows(3, offset="o", forget_after="1 day"), "forgotten with it.*in the watermark"),
+        (lambda: ev.rows(3, by="o", forget_after="1 day"), "forgotten with it.*in the watermark"),
         (lambda: ev.stream(time="t").window(THREES).agg(n=ev.count()), "forgets keys, and this stream has no key"),
     ],
 )

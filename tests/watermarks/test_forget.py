@@ -9,7 +9,7 @@ import pytest
 
 from eventide.errors import PlanError
 from eventide.time import MIN
-from eventide.watermarks import Tracker, Watermark, ascending, empty_summary, lag
+from eventide.watermarks import Tracker, Watermark, ascending, bounded_delay, empty_summary
 
 
 def us(micros: int) -> timedelta:
@@ -20,7 +20,7 @@ class Stream:
     """A tracker of origins ``o`` that are idle after 10 and forgotten after 160 microseconds."""
 
     def __init__(self, **options):
-        given = {"origin": "o", "idle_after": us(10), "forget_after": us(160)} | options
+        given = {"origin": "o", "idle_timeout": us(10), "forget_after": us(160)} | options
         self.strategy = ascending(**given)
         self.tracker = Tracker(self.strategy)
 
@@ -54,7 +54,7 @@ def test_an_idle_origin_far_behind_the_watermark_is_forgotten():
 
 
 def test_an_origin_that_the_watermark_waits_for_is_never_forgotten():
-    stream = Stream(idle_after=us(10**6))
+    stream = Stream(idle_timeout=us(10**6))
     stream.batch(0, a=100, b=100)
     assert stream.batch(1, b=10_000) == 100
     stream.tracker.advance(empty_summary(), 2, notes=[Watermark(0, 5_000)])
@@ -198,16 +198,19 @@ def test_nothing_is_forgotten_before_there_is_a_watermark():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"idle_after": "1m"}, "forget_after needs origin"),
-        ({"origin": "o"}, "forget_after needs idle_after: an origin that the watermark waits for is never forgotten"),
-        ({"origin": "o", "idle_after": "1m", "forget_after": "0s"}, "forget_after of lag.*longer than zero"),
+        ({"idle_timeout": "1m"}, "forget_after needs origin"),
+        ({"origin": "o"}, "forget_after needs idle_timeout: an origin that the watermark waits for is never forgotten"),
+        (
+            {"origin": "o", "idle_timeout": "1m", "forget_after": "0s"},
+            "forget_after of bounded_delay.*longer than zero",
+        ),
     ],
 )
 def test_a_mistake_is_rejected_when_the_strategy_is_built(options, message):
     with pytest.raises(PlanError, match=message):
-        lag("1s", **{"forget_after": "30 days"} | options)
+        bounded_delay("1s", **{"forget_after": "30 days"} | options)
 
 
 def test_explain_shows_it():
-    strategy = lag("1s", origin="device", idle_after="1m", forget_after="30 days")
-    assert strategy.describe() == "lag 1s, per 'device', idle after 1m, idle origins forgotten after 30d"
+    strategy = bounded_delay("1s", origin="device", idle_timeout="1m", forget_after="30 days")
+    assert strategy.describe() == "bounded delay 1s, per 'device', idle after 1m, idle origins forgotten after 30d"

@@ -128,8 +128,8 @@ def first_of_nothing(value: int) -> PlanError:
 def offsets_forget_by_origin() -> PlanError:
     """Windows by offset end with their origin, not with their key."""
     return PlanError(
-        "rows(offset=…, forget_after=…): windows by offset belong to an origin and are forgotten with it. Write "
-        "forget_after= in the watermark, as in ev.lag('1 minute', origin='partition', idle_after='1 hour', "
+        "rows(by=…, forget_after=…): windows by offset belong to an origin and are forgotten with it. Write "
+        "forget_after= in the watermark, as in ev.bounded_delay('1 minute', origin='partition', idle_timeout='1 hour', "
         "forget_after='30 days')."
     )
 

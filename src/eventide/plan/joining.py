@@ -48,7 +48,7 @@ def join(
     key are forgotten when the left watermark is so far past the last row of the key, of either side.
 
     >>> import eventide as ev, polars as pl
-    >>> orders, payments = (ev.stream(time="t", key="order", watermark=ev.lag("1 minute")) for _ in range(2))
+    >>> orders, payments = (ev.stream(time="t", key="order", watermark=ev.bounded_delay("1 minute")) for _ in range(2))
     >>> paid = ev.join(orders, payments, within=("0 seconds", "1 hour"), how="left")
     >>> rows = {
     ...     "left": pl.DataFrame({"t": [0, 5], "order": ["a", "b"]}),
