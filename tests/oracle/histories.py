@@ -70,7 +70,7 @@ def us(n: int) -> timedelta:
     return timedelta(microseconds=n)
 
 
-def window_of(window: tuple[Any, ...]) -> Any:
+def window_of(window: tuple[Any, ...], forget: int | None = None) -> Any:
     """The kind of window as users write it."""
     kind, *args = window
     if kind == "global":
@@ -82,7 +82,7 @@ def window_of(window: tuple[Any, ...]) -> Any:
     if kind == "sliding":
         return ev.sliding(us(args[0]), every=us(args[1]), offset=us(args[2]))
     if kind == "rows":
-        return ev.rows(args[0], every=args[1])
+        return ev.rows(args[0], every=args[1], forget_after=None if forget is None else us(forget))
     if kind == "row_sessions":
         return ev.row_sessions(absent=args[0] - 1)
     if kind == "offsets":
@@ -144,7 +144,7 @@ def pipeline_of(
     key = "key" if spec.keyed else None
     stream = ev.stream(time="time", key=key, watermark=source_of(source, spec.skew))
     stream = stream.deduplicate() if spec.deduplicate else stream
-    stream = stream.window(window_of(spec.window), output_time=spec.at)  # type: ignore[arg-type]
+    stream = stream.window(window_of(spec.window, spec.forget), output_time=spec.at)  # type: ignore[arg-type]
     stream = stream.trigger(trigger_of(spec.trigger), may_lose_data=True)
     if spec.lateness:
         late = spec.lateness
@@ -271,7 +271,7 @@ def random_spec(rng: Random, family: str) -> Spec:
         return spec._replace(kept=kept, most=most)
     cut, window = family == "cut", random_window(rng, family)
     by_row = family in ("rows", "row_sessions")
-    return Spec(
+    spec = Spec(
         window=window,
         trigger=rng.choice(USUAL) if rng.random() < 0.5 else random_trigger(rng),
         mode=rng.choice(["accumulating", "retracting", "retracting", "accumulating" if cut else "discarding"]),
@@ -283,6 +283,7 @@ def random_spec(rng: Random, family: str) -> Spec:
         skew=rng.choice([None, None, DAY, 10]),
         lists=rng.random() < 0.25,
     )
+    return spec._replace(forget=rng.choice([None, 1, 8, 25])) if family == "rows" and spec.keyed else spec
 
 
 def random_source(rng: Random, spec: Spec) -> tuple[Any, ...]:

@@ -46,6 +46,7 @@ class Spec(NamedTuple):
     deduplicate: bool = False
     kept: int | None = None  # retention by time
     most: int | None = None  # retention by rows
+    forget: int | None = None  # when idle keys of rows are forgotten
 
     @property
     def life(self) -> int:
@@ -98,6 +99,7 @@ class Out:
     kept: int = 0
     refined: int = 0
     unemitted: int = 0
+    forgotten: int = 0
 
     def counts(self) -> dict[str, Any]:
         return {
@@ -109,6 +111,7 @@ class Out:
             "unemitted": self.unemitted,
             "panes": dict(Counter(pane.timing for pane in self.panes if pane.diff > 0)),
             "retractions": sum(pane.diff < 0 for pane in self.panes),
+            "forgotten_keys": self.forgotten,
         }
 
 
@@ -206,6 +209,8 @@ class Model:
         self.ids: dict[int, int] = {}  # for windows by offset: whose id a row has, which has its own order
         self.reach: dict[Any, int] = {}  # per origin: the first offset that is still to come
         self.seen: set[tuple[str | None, int | None]] = set()  # the numbers of rows, per origin
+        self.active: dict[str | None, int] = {}  # per key: its last activity
+        self.forgotten: set[str | None] = set()  # keys that this bundle forgets
 
     def step(self, rows: list[Row], now: int, watermark: int) -> Out:
         out = Out(rows=len(rows))
@@ -213,15 +218,19 @@ class Model:
         usable = [row for row in rows if self._admit(row)]
         if self.spec.by_offset:
             usable = self._as_offsets(usable)
+        self.forgotten = set()
         self.before = {key: self._reached(key, self.watermark) for key in self._keys(usable)}
         place = self._assign if not self.spec.merging else self._cut if self.spec.window[3] else self._merge
         place(usable)
         self._follow(rows)
+        self._forget()
         self._make_room()
         for window in list(self.open.values()):
             self._evaluate(window)
         self._wear_away()
         self._outlive()
+        for key in self.forgotten:
+            self.floors.pop(key, None)
         self.watermark = self.after
         out.panes.sort(key=lambda pane: pane[:4])
         return out
@@ -293,6 +302,8 @@ class Model:
         """The watermark on the window's axis: on the row axis, rows of the key (or the stream) so far, plus one."""
         if not self.spec.by_row or watermark == MAX:
             return watermark
+        if key in self.forgotten:
+            return MAX
         if self.spec.by_offset:
             return self.reach.get(key[1], MIN)
         return (self.numbered[key] if self.spec.window[0] == "rows" else self.numbered.total()) + 1
@@ -303,11 +314,22 @@ class Model:
             return end + life < watermark
         return end + life <= watermark or end == watermark == MAX
 
+    def _forget(self) -> None:
+        """Keys that the watermark has left far enough behind send nothing more: their windows end."""
+        self.forgotten = set()
+        if self.spec.forget is not None and self.after < MAX:
+            self.forgotten = {key for key, last in self.active.items() if last + self.spec.forget <= self.after}
+        for key in self.forgotten:
+            del self.active[key], self.numbered[key]
+        self.out.forgotten = len(self.forgotten)
+
     # Windows
 
     def _assign(self, rows: list[Row]) -> None:
         for row in rows:
             self.numbered[row.key] += 1
+            assert row.time is not None
+            self.active[row.key] = max(self.active.get(row.key, MIN), row.time, self.after)
             at = row.number if self.spec.by_offset else self.numbered[row.key] if self.spec.by_row else row.time
             assert at is not None
             windows = windows_at(self.spec.window, at)

@@ -42,8 +42,7 @@ class RetainWindows(FireOften):
         if self._counts and key:
             rows, seen = self._numbered(rows, store.seen, moment)
             seen, forgotten = self._without_forgotten(seen, moment)
-            closed = self._retaining.without_keys(store.closed, forgotten)
-            store, live = replace(store, seen=seen, closed=closed), sliced(self._kind, rows, c.AT)  # type: ignore[arg-type]
+            store, live = replace(store, seen=seen), sliced(self._kind, rows, c.AT)  # type: ignore[arg-type]
             rows, outside = live.rows, live.outside
         rows = rows.with_row_index(c.ROW)
         touched = hashes(rows, key)
@@ -56,6 +55,7 @@ class RetainWindows(FireOften):
         entered = rows.height - beyond.height - (0 if failed is None else failed.height)
         found = entered, late, outside, failed
         if not taken and added.is_empty():
+            store = replace(store, closed=self._retaining.without_keys(store.closed, forgotten))
             return Outcome(store, [], *found, beyond=beyond, forgotten=forgotten.height)
         panes = self._combined(taken, added)
         if self._of_key:  # of all panes of the key, also those that got no row
@@ -66,6 +66,7 @@ class RetainWindows(FireOften):
         panes, table, closed = self._retaining.close(panes, store.table, store.closed, moment)
         fired = self._firing.fire(panes, moment, merging=False)
         open_ = self._retaining.with_sizes(fired.open).with_columns(hashes(fired.open, key).alias(HASH))
+        closed = self._retaining.without_keys(closed, forgotten)
         store = replace(store, table=table.put(open_.select(self._schema())), closed=closed)
         return Outcome(store, fired.emitted, *found, fired.unemitted, beyond, forgotten.height)
 
