@@ -82,3 +82,8 @@ def test_a_watermark_without_origins_says_so() -> None:
     assert "none: there is one watermark for all rows" in shown(held())
     with_origin = shown(held(origins=(Origin("till-west", "active", {0: NOON}),)))
     assert "none:" not in with_origin and "till-west" in with_origin
+
+
+def test_origins_that_were_forgotten_are_counted() -> None:
+    assert "forgotten  1,200 origins" in shown(held(forgotten_origins=1_200))
+    assert as_json(held(forgotten_origins=3))["forgotten_origins"] == 3

@@ -48,6 +48,11 @@ def test_the_line_of_a_batch_has_all_that_matters() -> None:
     assert printed(metrics) == [str(metrics)]
 
 
+def test_a_batch_that_forgets_says_how_much() -> None:
+    assert str(batch(forgotten_origins=2, forgotten_keys=1)).endswith(" | forgot 2 origins, 1 key")
+    assert "forgot" not in str(batch())
+
+
 @pytest.mark.parametrize(("operation", "emitted"), [("join", "7 rows joined"), ("processor", "7 rows emitted")])
 def test_a_join_and_a_processor_have_no_panes(operation: Any, emitted: str) -> None:
     line = str(batch(rows=3, operation=operation, panes={"ON_TIME": 7}))

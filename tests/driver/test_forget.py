@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,21 @@ def test_state_follows_the_devices_that_are_active(pipeline, tmp_path: Path) -> 
     bounded = sizes(pipeline(forget="10 seconds"), tmp_path / "bounded", batches=90, devices=200)
     assert max(bounded[60:]) < 1.5 * max(bounded[20:40])
     assert 2 * max(bounded[60:]) < growing[-1]
+
+
+def test_metrics_and_inspect_count_what_was_forgotten(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    driver = Driver(checkpoint, [per_device(forget="10 seconds")], [SCHEMA])
+    origins = keys = 0
+    for second, rows in enumerate(itertools.islice(fleet(2), 40)):
+        checkpoint.log_offsets(second, second * SECOND)
+        operator = driver.batch(second, [rows]).operators[0]
+        keys += operator["counts"].get("forgotten_keys", 0)
+        origins += json.loads(operator["detail"])["forgotten_origins"]
+    (state,) = ev.inspect(tmp_path, pipeline=per_device(forget="10 seconds"))
+    assert state.forgotten_origins == origins > 40
+    assert 81 - len(state.origins) == origins
+    assert keys > 40
 
 
 @pytest.mark.long

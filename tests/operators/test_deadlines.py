@@ -209,6 +209,18 @@ def test_a_watermark_that_follows_the_clock_makes_the_end_of_a_window_a_deadline
     assert closed.output.panes.height == 1 and operator.next_deadline(closed.state) is None
 
 
+def test_a_key_that_is_forgotten_by_the_clock_is_a_deadline() -> None:
+    stream = ev.stream(time="t", key="k", watermark=ev.processing_time("2 seconds"))
+    plan = stream.window(ev.rows(3, forget_after="10 seconds")).agg(n=ev.count()).plan
+    operator = operator_of(plan, {"t": pl.Int64(), "k": pl.String()})
+    step = operator.step(operator.initial(), Bundle(pl.DataFrame({"t": [0], "k": ["a"]}), now=1_000_000))
+    assert operator.next_deadline(step.state) == 12_000_000
+    stamp = operator.stamp(operator.no_rows(), 12_000_000, step.state.watermark)
+    gone = operator.absorb(step.state, [stamp], 12_000_000)
+    assert gone.output.panes["n"].to_list() == [1] and gone.output.counts.forgotten_keys == 1
+    assert operator.next_deadline(gone.state) is None
+
+
 def test_a_drained_stream_has_no_deadline() -> None:
     operator, state = opened(windows(ev.ascending(idle_timeout="1 second")))
     assert operator.next_deadline(operator.step(state, Bundle(NO_ROWS, 100, (Watermark(0, MAX),))).state) is None

@@ -207,4 +207,5 @@ def _counts(pages: Sequence[page.Page]) -> Counts:
         unemitted=total.get("unemitted", 0),
         panes={name[6:].upper(): number for name, number in total.items() if name.startswith("panes_")},
         retractions=total.get("retractions", 0),
+        forgotten_keys=total.get("forgotten_keys", 0),
     )
