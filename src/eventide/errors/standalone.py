@@ -64,14 +64,14 @@ def duration_key(column: str) -> PlanError:
     )
 
 
-def unknown_retention(name: str) -> PlanError:
-    """A retention in an unknown measure."""
-    return PlanError(f"retain: there is no {name!r}. {did_you_mean(name, ['time', 'rows'])}")
+def unknown_bound(option: str, name: str) -> PlanError:
+    """A bound in an unknown measure."""
+    return PlanError(f"{option}: there is no {name!r}. {did_you_mean(name, ['time', 'rows'])}")
 
 
-def bad_retention(value: object) -> PlanError:
-    """A retention that is no mapping."""
-    return PlanError(f"retain={shown(value)}: say retain={{'time': '1 hour'}}, retain={{'rows': 1000}}, or both.")
+def bad_bounds(option: str, value: object) -> PlanError:
+    """Bounds that are no mapping."""
+    return PlanError(f"{option}={shown(value)}: say {option}={{'time': '1 hour'}}, {option}={{'rows': 1000}}, or both.")
 
 
 def retention_without_time(operator: str) -> PlanError:
@@ -80,16 +80,6 @@ def retention_without_time(operator: str) -> PlanError:
         f"{operator}: retain={{'time': …}} needs time=…, the column with the event time of messages. Name it, or say "
         "retain={'rows': …} only."
     )
-
-
-def bad_full_size(value: object) -> PlanError:
-    """A full-size policy that is no mapping."""
-    return PlanError(f"full={shown(value)}: say full={{'rows': 100}}, full={{'time': '30 seconds'}}, or both.")
-
-
-def unknown_full_size(name: str) -> PlanError:
-    """A full-size policy in an unknown measure."""
-    return PlanError(f"full: there is no {name!r}. {did_you_mean(name, ['time', 'rows'])}")
 
 
 def full_size_in_time_of_rows() -> PlanError:

@@ -9,7 +9,8 @@ import polars as pl
 
 from eventide.errors import standalone as errors
 from eventide.operators import columns as c
-from eventide.time import MIN, duration, format_duration
+from eventide.standalone.bounds import time_and_rows
+from eventide.time import MIN, format_duration
 from eventide.windows import Axis
 from eventide.windows.lifetime import is_complete
 
@@ -48,16 +49,7 @@ def full_size(full: Mapping[str, object] | None, axis: Axis) -> FullSize:
     >>> full_size({"rows": 100}, "time").describe()
     'when full (100 messages)'
     """
-    if full is None:
-        return FullSize()
-    if not isinstance(full, Mapping) or not full:
-        raise errors.bad_full_size(full)
-    for name in full:
-        if name not in ("time", "rows"):
-            raise errors.unknown_full_size(name)
-    time, rows = full.get("time"), full.get("rows")
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-        raise errors.bad_full_size(full)
+    time, rows = time_and_rows("full", full, zero=True)
     if time is not None and axis == "rows":
         raise errors.full_size_in_time_of_rows()
-    return FullSize(0 if time is None else duration(time, what="time of full", zero=True), rows)
+    return FullSize(time or 0, rows)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from eventide.errors import standalone as errors
 from eventide.operators import columns as c
 from eventide.standalone import columns as s
-from eventide.time import MIN, duration, format_duration
+from eventide.standalone.bounds import time_and_rows
+from eventide.time import MIN, format_duration
 from eventide.windows.lifetime import is_complete
 
 
@@ -57,14 +57,4 @@ def retention(retain: Mapping[str, object] | None) -> Retention:
     >>> retention({"time": "1 hour", "rows": 1000}).describe()
     '1h and at most 1000 rows'
     """
-    if retain is None:
-        return Retention()
-    if not isinstance(retain, Mapping):
-        raise errors.bad_retention(retain)
-    for name in retain:
-        if name not in ("time", "rows"):
-            raise errors.unknown_retention(name)
-    time, rows = retain.get("time"), retain.get("rows")
-    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-        raise errors.bad_retention(retain)
-    return Retention(None if time is None else duration(time, what="time of retain"), rows)
+    return Retention(*time_and_rows("retain", retain, zero=False))
