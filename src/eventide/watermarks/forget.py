@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from eventide.time import MAX, MIN
-from eventide.watermarks.intervals import NO_INTS, Bools, Ints
+from eventide.watermarks.intervals import Bools, Ints
 
 _SWEEPS = 16
 
@@ -49,8 +49,10 @@ class Activity:
     >>> activity.grow(3)
     >>> activity.seen(np.array([1, 2]), 100)
     >>> idle, times = np.array([False, True, False]), np.array([MIN, 100, 250])
-    >>> [activity.overdue(watermark, idle, times).tolist() for watermark in (250, 260, 265)]
-    [[], [1], []]
+    >>> [activity.overdue(watermark, idle, times).tolist() for watermark in (250, 260)]
+    [[], [1]]
+    >>> activity.searches(269), activity.searches(270)
+    (False, True)
     """
 
     def __init__(self, forget_after: int | None) -> None:
@@ -68,13 +70,13 @@ class Activity:
         """A batch that ends at ``watermark`` brought rows of these origins."""
         self._watermarks[origins] = watermark
 
-    def overdue(self, watermark: int, idle: Bools, times: Ints) -> Ints:
-        """The ``idle`` origins that are to be forgotten; none before the time of the next search.
+    def searches(self, watermark: int) -> bool:
+        """Whether it is time to look for origins that are to be forgotten."""
+        return self._forget_after is not None and max(MIN + 1, self._next_search) <= watermark < MAX
 
-        ``times`` are the watermarks of the origins themselves.
-        """
-        if self._forget_after is None or not max(MIN + 1, self._next_search) <= watermark < MAX:
-            return NO_INTS
+    def overdue(self, watermark: int, idle: Bools, times: Ints) -> Ints:
+        """The ``idle`` origins that are to be forgotten. ``times`` are the watermarks of the origins themselves."""
+        assert self._forget_after is not None
         self._next_search = min(watermark + max(self._forget_after // _SWEEPS, 1), MAX)
         # Rows that came before there was a watermark count from now on.
         self._watermarks[idle & (self._watermarks == MIN)] = watermark

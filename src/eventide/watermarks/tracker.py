@@ -460,6 +460,8 @@ class Tracker:
         if self.strategy.options.forget_after is None:
             return
         self._activity.seen(alive, self.time)
+        if not self._activity.searches(self.time):
+            return
         standing = self._coalescer.standing()
         if not np.any(standing == ACTIVE):  # no new origins come, and a stream that is idle stays so
             return
