@@ -71,7 +71,7 @@ def test_a_late_offset_refines_its_window_while_the_lateness_lasts() -> None:
     query = windows(late=3).start_local()
     query.push(frame((1, "a", "x", 1), (1, "a", "x", 5)), now=0)
     late = query.push(frame((1, "a", "x", 3)), now=0)
-    assert told(late) == [(1, 4, [1, 3], "LATE")]
+    assert told(late) == [(1, 4, [1], "ON_TIME"), (1, 4, [1, 3], "LATE")]
     assert late.counts.refined == 1
     query.push(frame((1, "a", "x", 6)), now=0)
     too_late = query.push(frame((1, "a", "x", 2)), now=0)

@@ -61,7 +61,7 @@ def open_panes(query: LocalQuery) -> int:
 def test_a_window_is_kept_for_its_time_and_refined_by_late_rows() -> None:
     windows = query(time=us(5))
     assert told(push(windows, (1, "a", 1), watermark=12)) == [(10, [1], "ON_TIME", False)]
-    assert told(push(windows, (2, "a", 2), watermark=15)) == [(10, [1, 2], "LATE", True)]
+    assert told(push(windows, (2, "a", 2), watermark=15)) == [(10, [1], "ON_TIME", False), (10, [1, 2], "LATE", True)]
     gone = push(windows, (3, "a", 3))
     assert (beyond(gone), gone.late.height) == ([3], 0)
 
@@ -85,7 +85,8 @@ def test_a_lateness_that_is_longer_than_the_retention_does_not_count() -> None:
 def test_sessions_are_kept_for_their_time_too() -> None:
     sessions = query(ev.sessions(us(5)), time=us(5))
     push(sessions, (1, "a", 1), watermark=9)
-    assert told(push(sessions, (2, "a", 2), watermark=20)) == [(7, [1, 2], "LATE", True)]
+    refined = told(push(sessions, (2, "a", 2), watermark=20))
+    assert refined == [(6, [1], "ON_TIME", False), (7, [1, 2], "LATE", True)]
     assert beyond(push(sessions, (3, "a", 3))) == [3]
 
 

@@ -32,7 +32,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time="ts", key=["a", "b", "a"]), "key: the column 'a' is named twice"),
     (lambda: ev.stream(time="ts", key="window"), "key: 'window' is a column that every pane has"),
     (lambda: ev.stream(time="ts", key=["a", "diff"]), "key: 'diff' is a column that every pane has"),
-    (lambda: ev.stream(time="ts", watermark="30s"), "use a strategy such as watermark=ev.bounded_delay('30 seconds')"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", watermark=30), "use a strategy such as watermark=ev.bounded_delay('30 seconds')"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", chunk="c")), "chunk needs sequence"),
     (lambda: windowed().window(ev.tumbling("1m")), ".window() was called before on this stream"),

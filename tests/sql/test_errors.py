@@ -333,7 +333,11 @@ OWN = "SELECT SUM(n) FROM TUMBLE(({inner}), DESCRIPTOR(window_time), INTERVAL '1
 
 @pytest.mark.parametrize(
     ("outer", "emit"),
-    [(INHERITED, f"{AGAIN} ACCUMULATING"), (INHERITED, "EMIT ALLOWED LATENESS 1 hour"), (OWN, f"{AGAIN} RETRACTING")],
+    [
+        (INHERITED, f"{AGAIN} ACCUMULATING"),
+        (INHERITED, "EMIT ALLOWED LATENESS 1 hour ACCUMULATING"),
+        (OWN, f"{AGAIN} RETRACTING"),
+    ],
 )
 def test_panes_that_are_told_again_are_not_counted_again(outer: str, emit: str) -> None:
     inner = windowed("window_start, COUNT(*) AS n", f"GROUP BY window {emit}")

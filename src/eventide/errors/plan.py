@@ -21,6 +21,19 @@ def said_twice(method: str) -> PlanError:
     return PlanError(f".{method}() was called before on this stream. Each setting is made once; start from the stream.")
 
 
+def bad_mode(mode: object, known: Sequence[str]) -> PlanError:
+    """A mode that does not exist."""
+    return PlanError(f".emit(mode={shown(mode)}): {did_you_mean(str(mode), known)}")
+
+
+def late_without_lateness() -> PlanError:
+    """Late panes of windows that take no late rows."""
+    return PlanError(
+        ".emit(late=…) emits panes for late rows, but no row may be late. "
+        "Add allowed_lateness='1 hour', or remove late=."
+    )
+
+
 def another_mode(mode: str, before: str) -> PlanError:
     """A second accumulation mode."""
     return PlanError(f".{mode}(): this stream is {before} already. Say one accumulation mode, once.")
@@ -116,10 +129,14 @@ def internal_name(column: str) -> PlanError:
 
 def not_rows(value: object) -> PlanError:
     """Something that is no frame of rows."""
-    return PlanError(
-        f"rows must be a Polars or Arrow frame (or a list of them, one a bundle), not {type(value).__name__}. "
-        "For a list of dicts use polars.DataFrame(rows)."
-    )
+    package = type(value).__module__.partition(".")[0]
+    hint = {
+        "pandas": "Convert it with polars.from_pandas(rows).",
+        "polars": "Collect a LazyFrame first: rows.collect().",
+        "pyspark": "Run it on Spark with ev.run(pipeline, rows, …), or convert it with rows.toArrow().",
+    }.get(package, "For a list or a dict use polars.DataFrame(rows).")
+    named = type(value).__name__ if package not in ("pandas", "pyspark") else f"a {package} {type(value).__name__}"
+    return PlanError(f"rows must be a Polars or Arrow frame (or a list of them, one a bundle), not {named}. {hint}")
 
 
 def duplicate_columns(names: Sequence[str]) -> PlanError:

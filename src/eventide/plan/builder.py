@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eventide.aggregates import Aggregate
 from eventide.columns import named, with_names
@@ -13,8 +13,10 @@ from eventide.errors import plan as errors
 from eventide.errors import processing as processing_errors
 from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
+from eventide.hints import no_attribute
 from eventide.panes import RESERVED
 from eventide.plan.calls import AsyncMap, async_map
+from eventide.plan.emission import When, check_mode, default_mode, emission
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
 from eventide.plan.process_plan import Late, OnError, process_plan
@@ -22,7 +24,7 @@ from eventide.plan.retention import Retention, retention
 from eventide.processors import Processor
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, on_update
-from eventide.watermarks import Strategy, ascending
+from eventide.watermarks import Strategy, ascending, bounded_delay
 from eventide.watermarks.strategies import unstated
 from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
 
@@ -55,6 +57,42 @@ class Stream:
         if isinstance(kind, (Tumbling, Sliding, Cumulate, Sessions)):
             _check_lengths(kind)
         return replace(self, _window=kind, _options=self._options | {"output_time": output_time})
+
+    def emit(
+        self,
+        *,
+        early: When | None = None,
+        late: When | None = None,
+        allowed_lateness: str | timedelta | int | None = None,
+        mode: Mode | None = None,
+        skip_unchanged: bool = False,
+    ) -> Stream:
+        """Choose when panes are emitted besides the pane of the complete window, and how late rows may be.
+
+        ``early``: before the window is complete, so often (``"10 seconds"`` of processing time while rows arrive), or
+        by a trigger. ``allowed_lateness``: late rows refine the window for so long after its end; what arrives later
+        goes to the late output. For windows by offset it is a number of rows. ``late``: how often they do, by default
+        with every bundle that has some. ``mode``: how the panes of a window relate. ``"retracting"``, the default,
+        retracts the previous pane (``diff = -1``), so that the diffs sum to the table; ``"accumulating"`` emits only
+        the new content of the window, ``"discarding"`` only what is new. ``skip_unchanged``: no pane that equals the
+        one before.
+
+        >>> import eventide as ev
+        >>> sales = ev.stream(time="ts", key="shop", watermark="30 seconds").window(ev.tumbling("1 minute"))
+        >>> revenue = sales.emit(early="10 seconds", allowed_lateness="1 hour").agg(total=ev.sum("price"))
+        >>> revenue.plan.mode
+        'retracting'
+        """
+        stream = self
+        if isinstance(allowed_lateness, int):
+            stream = stream.lateness(rows=allowed_lateness)
+        elif allowed_lateness is not None:
+            stream = stream.lateness(allowed_lateness)
+        stream = stream.trigger(emission(early, late, has_lateness=allowed_lateness is not None))
+        if mode is not None:
+            check_mode(mode)
+            return stream._accumulate(mode, skip_unchanged)
+        return replace(stream, _options=stream._options | {"skip_unchanged": skip_unchanged})
 
     def trigger(self, trigger: Trigger, *, may_lose_data: bool = False) -> Stream:
         """Say when panes are emitted. Name the accumulation mode too: how the panes of a window relate."""
@@ -162,7 +200,7 @@ class Stream:
                 window=window,
                 trigger=trigger,
                 lateness=lateness,
-                mode=self._mode or "accumulating",
+                mode=self._mode or default_mode(trigger, lateness),
                 aggregates=aggregates,
                 skip_unchanged=self._options.get("skip_unchanged", False),
                 output_time=self._options["output_time"],
@@ -248,6 +286,14 @@ class Stream:
             return replace(self, _inputs=tuple(replace(one, calls=(*one.calls, call)) for one in self._inputs))
         return replace(self, _calls=(*self._calls, call))
 
+    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is probably meant by an attribute that does not exist."""
+            if name.startswith("_"):  # those that Python asks for
+                raise AttributeError(name)
+            raise AttributeError(no_attribute("Stream", name, dir(type(self))))
+
     def _by_offset(self, window: Window) -> Stream:
         """Offsets are an origin's own: it is part of the key, and the tracker follows how far they have come."""
         column: str | None = getattr(window, "by", None)
@@ -310,20 +356,20 @@ class Stream:
             at_end = finish is Finish.AT_END
             kept = f"{lateness} rows" if self._options.get("lateness_in_rows") else format_duration(lateness)
             raise trigger_errors.may_lose_data(trigger.describe(), kept, at_end=at_end)
-        if self._trigger is not None and self._mode is None:
-            raise trigger_errors.no_accumulation(trigger.describe())
 
 
 def stream(
-    *,
     time: str | IngestionTime,
+    *,
     key: str | Sequence[str] | None = None,
-    watermark: Strategy | None = None,
+    watermark: Strategy | str | timedelta | None = None,
 ) -> Stream:
     """Begin a pipeline: which column is the event time, which columns are the key, how the watermark is found.
 
+    A duration is short for ``ev.bounded_delay``: rows are expected to be at most so much out of order.
+
     >>> import eventide as ev
-    >>> clicks = ev.stream(time="ts", key="user", watermark=ev.bounded_delay("30 seconds"))
+    >>> clicks = ev.stream(time="ts", key="user", watermark="30 seconds")
     >>> per_minute = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count())
     """
     time = named(time)
@@ -337,6 +383,8 @@ def stream(
             raise errors.key_taken(name)
     if watermark is None:
         watermark = ascending() if isinstance(time, IngestionTime) else unstated()
+    if isinstance(watermark, (str, timedelta)):
+        watermark = bounded_delay(watermark)
     if not hasattr(watermark, "summarise"):
         raise errors.not_a_watermark(watermark)
     return Stream(time, names, watermark)
