@@ -17,6 +17,7 @@ from eventide.errors import joins as join_errors
 from eventide.errors import plan as errors
 from eventide.operators.binding import loaded, operator_of
 from eventide.operators.bundle import Bundle, Counts, Output
+from eventide.operators.calls_across_bundles import CallsAcrossBundles
 from eventide.operators.late_warning import LateWarning
 from eventide.operators.operator import StreamOperator, drained, ended, noted
 from eventide.operators.saving import State
@@ -183,6 +184,24 @@ class LocalQuery:
         90000000
         """
         return self._push(None, self._same_clock(now), [ended(self._pipeline.plan, input)], polled=True)
+
+    def wait_for_calls(self, answers: int | None = None) -> None:
+        """Wait until so many calls of ``map_async(across_bundles=True)`` are answered, by default all that are in flight.
+
+        The next bundle takes the answers; one without rows will do.
+
+        >>> import eventide as ev, polars as pl
+        >>> async def look_up(row):
+        ...     return {"price": 7}
+        >>> sales = ev.stream(time="t").map_async(look_up, output={"price": pl.Int64}, across_bundles=True)
+        >>> query = sales.window(ev.tumbling("1 minute")).agg(total=ev.sum("price")).open()
+        >>> step = query.push(pl.DataFrame({"t": [0, 1]}), now=0)
+        >>> query.wait_for_calls()
+        >>> query.push(now=1).in_flight
+        0
+        """
+        if isinstance(self._operator, CallsAcrossBundles):
+            self._operator.calls.wait_for_news(answers)
 
     def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
         """Do not wait any longer for sequence numbers that are missing (all, or those up to ``up_to``) of an origin.

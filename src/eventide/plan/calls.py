@@ -39,7 +39,9 @@ class AsyncMap:
         """One line for ``explain()``."""
         order = "in order" if self.options.ordered else "as answers come"
         gives = ", ".join(f"{name}: {dtype}" for name, dtype in self.output.items())
-        return f"{self.name} gives {gives}; {self.options.capacity} calls at a time, {order}; runs Python for each row"
+        spans = ", across bundles" if self.options.across_bundles else ""
+        calls = f"{self.options.capacity} calls at a time, {order}{spans}"
+        return f"{self.name} gives {gives}; {calls}; runs Python for each row"
 
 
 def async_map(
@@ -51,11 +53,32 @@ def async_map(
     timeout: str | timedelta | None,
     retries: int,
     backoff: str | timedelta | Sequence[str | timedelta],
+    across_bundles: bool = False,
 ) -> AsyncMap:
     """Check what a user says of calls."""
     if not callable(fn) or not any(map(inspect.iscoroutinefunction, (fn, fn.__call__))):
         raise errors.not_async(fn)
     if output is None:
         raise errors.no_output(".map_async()")
-    options = async_options(ordered=ordered, capacity=capacity, timeout=timeout, retries=retries, backoff=backoff)
+    options = async_options(
+        ordered=ordered,
+        capacity=capacity,
+        timeout=timeout,
+        retries=retries,
+        backoff=backoff,
+        across_bundles=across_bundles,
+    )
     return AsyncMap(fn, declared("output", output), options)
+
+
+def followed_by(calls: tuple[AsyncMap, ...], call: AsyncMap) -> tuple[AsyncMap, ...]:
+    """The calls of an input with one more. Calls that span bundles must be the only ones."""
+    both = (*calls, call)
+    if calls and any(each.options.across_bundles for each in both):
+        raise errors.calls_after_calls(calls[-1].name, call.name)
+    return both
+
+
+def spans_bundles(plan: Any) -> bool:
+    """Whether an input of a plan has calls that span bundles."""
+    return any(call.options.across_bundles for edge in plan.edges for call in edge.calls)

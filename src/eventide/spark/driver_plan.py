@@ -88,7 +88,14 @@ class DriverPlan:
     def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return what processes a batch of that DataFrame. ``ends``: the query ends with the data that is there."""
         query = DriverQuery(
-            self.stages, self.input, self.tables, self.storage, outputs, memory=self.memory, records=self.records
+            self.stages,
+            self.input,
+            self.tables,
+            self.storage,
+            outputs,
+            memory=self.memory,
+            ends=ends,
+            records=self.records,
         )
         if not self.ticks(followed=outputs.followed):
             query.schedule(timed=not ends)

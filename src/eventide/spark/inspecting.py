@@ -15,7 +15,7 @@ import polars as pl
 from eventide.errors import spark as errors
 from eventide.operators import columns as c
 from eventide.operators.binding import operator_of
-from eventide.operators.saving import schemas_in
+from eventide.operators.saving import CALLS, schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.process_plan import ProcessPlan
 from eventide.spark.checkpoint_storage import record_storage, storage_of
@@ -146,7 +146,8 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
     """What an operator holds, from the heads and the pages of its buckets."""
     depth, bodies, pages = stored.depth, stored.heads, stored.pages
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
-    tracker = _tracker_of(first, pages[bucket])
+    calls = first.get(CALLS, {})  # that span batches: what is known of the source is in their part
+    tracker = _tracker_of(calls or first, pages[bucket])
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     plan = _plan_of(first, pages[bucket])
     own = chain[depth] if depth < len(chain) else None
@@ -156,7 +157,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
     return OperatorState(
         depth=depth,
         format=stored.format,
-        plan=plan["plan"],
+        plan=plan["plan"] | calls.get("facts", {}),
         buckets=stored.buckets,
         watermark=first["watermark"],
         watermarks={key: output for key, output, _ in keys},

@@ -13,7 +13,7 @@ from eventide.watermarks.strategies import Strategy, ascending, clock_lag, lag, 
 from eventide.watermarks.summaries import SUMMARY, empty_summary
 from eventide.watermarks.tracker import Tracker
 from eventide.watermarks.trackers import AnyTracker, Trackers
-from eventide.watermarks.watermark import Cut, Done, Idle, InputEnd, InputWatermark, Message, Note, Watermark
+from eventide.watermarks.watermark import Cut, Done, Idle, InputEnd, InputIdle, InputWatermark, Message, Note, Watermark
 
 __all__ = [
     "SUMMARY",
@@ -24,6 +24,7 @@ __all__ = [
     "Gap",
     "Idle",
     "InputEnd",
+    "InputIdle",
     "InputWatermark",
     "Marks",
     "Message",
