@@ -186,7 +186,7 @@ class LocalQuery:
         return self._push(None, self._same_clock(now), [ended(self._pipeline.plan, input)], polled=True)
 
     def wait_for_calls(self, answers: int | None = None) -> None:
-        """Wait until so many calls of ``map_async(across_bundles=True)`` are answered, by default all that are in flight.
+        """Wait until so many calls of ``map_async(across_bundles=True)`` are answered; by default all in flight.
 
         The next bundle takes the answers; one without rows will do.
 

@@ -64,7 +64,7 @@ class BackgroundCalls:
             self._changed.wait_for(lambda: self._arrived >= arrived or self._fault is not None)
 
     def wait_for_news(self, answers: int | None = None) -> None:
-        """Wait until so many answers have arrived that the state has not taken; None, or too many: all there will be."""
+        """Wait for so many answers that the state has not taken; None, or too many: for all that calls will give."""
         self.wait(self._begun if answers is None else min(self.taken + answers, self._begun))
 
     def cancel(self) -> None:
@@ -127,6 +127,21 @@ class BackgroundCalls:
 def _loop() -> asyncio.AbstractEventLoop:
     """The loop of this process, one for all queries: clients that calls share stay connected to it."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="eventide-calls", daemon=True).start()
-    atexit.register(loop.call_soon_threadsafe, loop.stop)
+    thread = threading.Thread(target=loop.run_forever, name="eventide-calls", daemon=True)
+    thread.start()
+    atexit.register(_end, loop, thread)
     return loop
+
+
+def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Cancel the calls of queries that nobody has ended, when the process ends."""
+
+    async def cancel() -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=1) if tasks else None
+        loop.stop()
+
+    asyncio.run_coroutine_threadsafe(cancel(), loop)
+    thread.join(timeout=2)

@@ -22,7 +22,7 @@ from eventide.operators.async_map import Answer
 from eventide.operators.background_calls import BackgroundCalls
 from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.call_queue import END, IDLE, INPUT, NUMBER, CallQueue
-from eventide.operators.calling import with_answers
+from eventide.operators.calling import schema_after, with_answers
 from eventide.operators.deadlines import clock_lags, deadline
 from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, restored_tracker
 from eventide.operators.operator import StreamOperator
@@ -55,7 +55,8 @@ class CallsAcrossBundles:
         self.plan = plan
         self.inner = inner
         self.schemas = tuple(dict(schema) for schema in schemas)
-        self._inputs = inputs_behind(plan, inner.schemas)
+        behind = zip(plan.edges, self.schemas, strict=True)
+        self._inputs = inputs_behind(plan, tuple(schema_after(own.calls, schema) for own, schema in behind))
         self._maps: dict[int, AsyncMap] = {
             edge: call for edge, own in enumerate(plan.edges) for call in own.calls if call.options.across_bundles
         }
@@ -339,7 +340,7 @@ class CallsAcrossBundles:
 
     def _letters(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows as the operator's dead letters look: what calls would have given is null."""
-        schema = self.inner.schemas[edge]
+        schema = self._inputs.schemas[edge]
         missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in rows.columns]
         ours = [name for name in rows.columns if name.startswith("__")]
         return self._inputs.as_one(edge, rows.with_columns(missing).select(*schema, *ours))

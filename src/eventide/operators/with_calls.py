@@ -119,12 +119,12 @@ class WithCalls:
     def load(cls, plan: Any, kind: Any, saved: bytes) -> tuple[Self, State]:
         """The operator and the state that were saved."""
         content = snapshot.load(saved)
+        if CALLS in content:
+            raise errors.spanning_changed(added=False)
         if content.get("kind") == "whole":
             raise errors.calls_changed(added=True)
         if content.get("kind") != WITH_CALLS:
             raise errors.not_whole()
-        if CALLS in content:
-            raise errors.spanning_changed(added=False)
         operator = cls(plan, kind, *(frame.schema for frame in content["rows"]))
         operator.inner, state = kind.load(plan, content["inner"][0])
         return operator, state

@@ -137,7 +137,7 @@ class TestStream:
         return self._wait(by, to, polled=True, word="idle")
 
     def wait_for_calls(self, answers: int | None = None) -> Self:
-        """Calls that span bundles are answered: all, or so many. A bundle without rows takes the answers. In process."""
+        """Calls that span bundles are answered, all or so many, and a bundle without rows takes the answers."""
         self._begin("wait_for_calls")
         if isinstance(self._host, LocalHost):
             self._host.wait_for_calls(answers)
