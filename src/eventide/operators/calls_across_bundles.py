@@ -239,10 +239,8 @@ class CallsAcrossBundles:
         }
 
     def scan(self, state: State) -> list[pl.DataFrame]:
-        """What rests in state, for inspection; the rows in flight last."""
-        held: Held = state.store
-        waiting = [queue.waiting.drop(NUMBER) for queue in held.queues if queue.waiting.height]
-        return [*self.inner.scan(held.inner), *waiting]
+        """What rests in the state of the operator behind the calls, for inspection."""
+        return self.inner.scan(state.store.inner)
 
     def _arrived(
         self, queues: Sequence[CallQueue], stamps: Sequence[Stamp]
