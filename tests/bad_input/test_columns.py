@@ -30,7 +30,7 @@ def test_an_aggregates_column_that_is_missing_is_refused_with_a_hint() -> None:
 
 
 def test_a_watermarks_column_that_is_missing_is_refused_with_a_hint() -> None:
-    guarded = counted(stream(watermark=ev.lag("1s", origin="kk")).window(KINDS["tumbling"]))
+    guarded = counted(stream(watermark=ev.bounded_delay("1s", origin="kk")).window(KINDS["tumbling"]))
     with pytest.raises(ev.PlanError, match=r"no column 'kk' for origin. Did you mean 'k'"):
         guarded.local(FRAME, clock=[0])
 

@@ -25,7 +25,7 @@ def test_a_derived_watermark_does_not_go_back() -> None:
 
 
 def test_a_watermark_told_from_outside_does_not_go_back() -> None:
-    query = counted(stream(watermark=ev.none()).window(ev.tumbling("10s"))).open()
+    query = counted(stream(watermark=ev.no_watermark()).window(ev.tumbling("10s"))).open()
     assert query.push(rows([1]), now=0, watermark=50).watermark == 50
     assert query.push(rows([1]), now=0, watermark=40).watermark == 50
 
@@ -49,27 +49,27 @@ def test_a_declared_watermark_that_goes_back_between_bundles_stops_the_job_and_c
 
 @pytest.mark.parametrize("number", [0, -1, None])
 def test_a_sequence_below_one_is_a_bad_row(number: int | None) -> None:
-    numbered = stream(watermark=ev.lag("0s", sequence="seq"))
+    numbered = stream(watermark=ev.bounded_delay("0s", sequence="seq"))
     result = check(counted(numbered.window(KINDS["tumbling"])), [rows([1, 2], seq=[1, number])])
     assert reasons(result) == ["bad_row"]
     assert "sequence or chunk number" in result.dead["detail"][0]
 
 
 def test_a_chunk_below_the_first_is_a_bad_row() -> None:
-    strategy = ev.lag("0s", sequence="seq", chunk="chunk", last_chunk="last")
+    strategy = ev.bounded_delay("0s", sequence="seq", chunk="chunk", last_chunk="last")
     frame = rows([1, 2], seq=[1, 1], chunk=[1, 0], last=[True, False])
     assert reasons(check(counted(stream(watermark=strategy).window(KINDS["tumbling"])), [frame])) == ["bad_row"]
 
 
 def test_two_last_chunks_of_one_sequence_stop_the_job() -> None:
-    strategy = ev.lag("0s", origin="k", sequence="seq", chunk="chunk", last_chunk="last")
+    strategy = ev.bounded_delay("0s", origin="k", sequence="seq", chunk="chunk", last_chunk="last")
     frame = rows([1, 2], seq=[1, 1], chunk=[1, 2], last=[True, True])
     with pytest.raises(ev.DataError, match=r"Sequence 1 of .*'a'.* has two last chunks"):
         counted(stream(watermark=strategy).window(KINDS["tumbling"])).local(frame, clock=[0])
 
 
 def test_a_chunk_that_comes_again_is_harmless() -> None:
-    strategy = ev.lag("0s", sequence="seq", chunk="chunk", last_chunk="last")
+    strategy = ev.bounded_delay("0s", sequence="seq", chunk="chunk", last_chunk="last")
     frame = rows([1], seq=[1], chunk=[1], last=[True])
     result = check(counted(stream(watermark=strategy).window(KINDS["tumbling"])), [frame, frame])
     assert [step.watermark for step in result.steps[:2]] == [1, 1]
@@ -139,7 +139,7 @@ def test_an_aggregate_sees_the_users_columns_and_no_others() -> None:
     assert seen and seen[0] == {"t", "k", "v"}
 
 
-OFTEN = stream().window(ev.tumbling("10s")).trigger(ev.after_watermark(early=ev.each())).retracting()
+OFTEN = stream().window(ev.tumbling("10s")).trigger(ev.after_watermark(early=ev.on_update())).retracting()
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_refined_rows_are_those_that_found_a_window_behind_the_watermark() -> No
 
 
 def inherited(**columns: Any) -> Any:
-    pipeline = ev.stream(time="t", watermark=ev.none()).window(ev.inherit()).agg(n=ev.count())
+    pipeline = ev.stream(time="t", watermark=ev.no_watermark()).window(ev.inherit()).agg(n=ev.count())
     return pipeline.local(pl.DataFrame(columns), clock=[0])
 
 

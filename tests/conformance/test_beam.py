@@ -102,7 +102,7 @@ def pipeline(case: dict[str, Any]) -> Pipeline:
         .trigger(trigger(case["trigger_fn_parsed"]), may_lose_data=True)
         .lateness(FOREVER if lateness == "MAX" else f"{lateness} seconds")
     )
-    return getattr(stream, case["accumulation_mode"])().agg(values=ev.collect("v"))
+    return getattr(stream, case["accumulation_mode"])().agg(values=ev.collect_list("v"))
 
 
 class Driver:

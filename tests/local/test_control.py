@@ -53,15 +53,15 @@ def test_a_step_that_failed_leaves_no_trace() -> None:
 
 
 def test_draining_after_a_restart_uses_the_clock_that_was_saved() -> None:
-    query = counting(ev.none()).open()
+    query = counting(ev.no_watermark()).open()
     query.push(rows((1, "a", 1)), now=1000)
-    later = counting(ev.none()).open(saved=query.save())
+    later = counting(ev.no_watermark()).open(saved=query.save())
     assert later.result.watermarks is not None
     assert later.drain().panes.equals(query.drain().panes)
 
 
 def test_a_query_need_not_keep_what_it_gave() -> None:
-    query = counting(ev.none()).open(keep=False)
+    query = counting(ev.no_watermark()).open(keep=False)
     assert query.push(rows((1, "a", 1)), now=0).counts.rows == 1
     assert query.result.steps == []
 

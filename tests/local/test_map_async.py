@@ -37,7 +37,7 @@ async def double(row: dict[str, Any]) -> dict[str, Any]:
 def summed(fn: Any, *bundles: pl.DataFrame, output: Any = None, stream: Any = STREAM, **options: Any) -> LocalResult:
     """All rows in lists of one window."""
     mapped = stream.map_async(fn, output=output or DOUBLED, **{"retries": 0, **options})
-    pipeline = mapped.window(ev.global_window()).agg(w=ev.collect("w"), n=ev.count())
+    pipeline = mapped.window(ev.global_window()).agg(w=ev.collect_list("w"), n=ev.count())
     result = pipeline.local(list(bundles), clock=list(range(len(bundles))))
     assert result.metrics.balanced
     return result
@@ -80,7 +80,9 @@ def test_a_column_of_the_row_can_be_replaced_where_a_call_says_so() -> None:
         return {"v": 9} if row["v"] < 0 else {}
 
     mapped = STREAM.map_async(mend, output={"v": pl.Int64})
-    result = mapped.window(ev.global_window()).agg(v=ev.collect("v")).local(rows((1, "a", -1), (2, "a", 4)), clock=[0])
+    result = (
+        mapped.window(ev.global_window()).agg(v=ev.collect_list("v")).local(rows((1, "a", -1), (2, "a", 4)), clock=[0])
+    )
     assert result.panes["v"].to_list() == [[9, 4]]
 
 
@@ -91,7 +93,9 @@ def test_calls_can_follow_each_other() -> None:
         return {"x": row["w"] + 1}
 
     mapped = STREAM.map_async(double, output=DOUBLED).map_async(add, output={"x": pl.Int64}, retries=0)
-    result = mapped.window(ev.global_window()).agg(x=ev.collect("x")).local(rows((1, "a", 1), (2, "a", 2)), clock=[0])
+    result = (
+        mapped.window(ev.global_window()).agg(x=ev.collect_list("x")).local(rows((1, "a", 1), (2, "a", 2)), clock=[0])
+    )
     assert result.panes["x"].to_list() == [[3]]
     assert result.dead.select("v", "w", "x").rows() == [(2, 4, None)]
 

@@ -11,7 +11,7 @@ import pytest
 import eventide as ev
 
 SECOND = 1_000_000
-PER_MINUTE = ev.stream(time="t", key="k", watermark=ev.lag("0s")).window(ev.tumbling("1m")).agg(n=ev.count())
+PER_MINUTE = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1m")).agg(n=ev.count())
 
 
 def rows(*times: int, key: str = "a") -> pl.DataFrame:
@@ -118,14 +118,17 @@ def test_the_same_bundles_give_the_same_bytes() -> None:
 
 
 def test_a_pipeline_can_follow_another() -> None:
-    per_hour = ev.stream(time="pane.time", watermark=ev.none()).window(ev.tumbling("1h")).agg(total=ev.sum("n"))
+    per_hour = ev.stream(time="pane.time", watermark=ev.no_watermark()).window(ev.tumbling("1h")).agg(total=ev.sum("n"))
     panes = per_hour.local(PER_MINUTE.local([rows(1, 2, 70), rows(4000)], clock=[0, 0])).panes
     assert panes["total"].to_list() == [3, 1]
 
 
 def test_a_pipeline_can_inherit_the_windows_of_another_with_its_retractions() -> None:
     early = (
-        ev.stream(time="t", key="k").window(ev.tumbling("1m")).trigger(ev.after_watermark(early=ev.each())).retracting()
+        ev.stream(time="t", key="k")
+        .window(ev.tumbling("1m"))
+        .trigger(ev.after_watermark(early=ev.on_update()))
+        .retracting()
     )
     first = early.agg(n=ev.count()).local([rows(1), rows(2, key="b"), rows(3)], clock=[0, 0, 0])
     total = ev.stream(time="pane.time").window(ev.inherit()).agg(total=ev.sum("n")).local(first)

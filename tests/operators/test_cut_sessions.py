@@ -12,7 +12,7 @@ SECOND, MINUTE = 1_000_000, 60_000_000
 def early_panes(sessions: Any, every_seconds: int) -> list[int]:
     """The clock, in seconds, of each early pane while a row extends the session every few seconds, for ten minutes."""
     pipeline = (
-        ev.stream(time="t", watermark=ev.none())
+        ev.stream(time="t", watermark=ev.no_watermark())
         .window(sessions)
         .trigger(ev.after_watermark(early=ev.every("1 minute")))
         .retracting()
@@ -34,7 +34,7 @@ def test_a_greatest_length_does_not_starve_early_panes() -> None:
 
 def test_a_piece_that_is_cut_elsewhere_keeps_the_earliest_deadline() -> None:
     pipeline = (
-        ev.stream(time="t", watermark=ev.none())
+        ev.stream(time="t", watermark=ev.no_watermark())
         .window(ev.sessions("1 minute", max_duration="2 minutes"))
         .trigger(ev.every("1 minute"))
         .retracting()

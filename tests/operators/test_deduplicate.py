@@ -14,7 +14,7 @@ from eventide.operators.windowed import WindowedAggregate
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "from": pl.String, "n": pl.Int64}
 CHUNKED = SCHEMA | {"part": pl.Int64, "last": pl.Boolean}
-NUMBERED = ev.lag("0s", origin="from", sequence="n")
+NUMBERED = ev.bounded_delay("0s", origin="from", sequence="n")
 
 
 def counting(watermark: ev.Strategy = NUMBERED) -> ev.Pipeline:
@@ -71,14 +71,14 @@ def test_numbers_that_were_skipped_may_still_come_once() -> None:
 
 
 def test_numbers_that_were_given_up_may_still_come_once() -> None:
-    query = counting(ev.lag("0s", sequence="n", gap_timeout="1 second")).open()
+    query = counting(ev.bounded_delay("0s", sequence="n", gap_timeout="1 second")).open()
     query.push(frame((1, "a", "x", 1), (9, "a", "x", 3)), now=0)
     assert query.push(frame(), now=2_000_000).watermark == 9
     assert duplicates(query.push(frame((2, "a", "x", 2), (2, "a", "x", 2)), now=3_000_000)) == [("x", 2)]
 
 
 def test_chunks_of_a_sequence_are_rows_of_their_own() -> None:
-    strategy = ev.lag("0s", origin="from", sequence="n", chunk="part", last_chunk="last")
+    strategy = ev.bounded_delay("0s", origin="from", sequence="n", chunk="part", last_chunk="last")
     query = counting(strategy).open()
     first = [(1, "a", "x", 1, 1, False), (1, "a", "x", 2, 1, False), (1, "a", "x", 2, 3, True)]
     query.push(frame(*first, schema=CHUNKED), now=0)
@@ -164,7 +164,7 @@ def test_rows_that_come_again_get_no_number_in_row_windows() -> None:
 
 def test_a_stream_without_numbers_is_refused() -> None:
     with pytest.raises(ev.PlanError, match=r"names none. Add sequence="):
-        ev.stream(time="t", watermark=ev.lag("1s")).deduplicate()
+        ev.stream(time="t", watermark=ev.bounded_delay("1s")).deduplicate()
     with pytest.raises(ev.PlanError, match="called before"):
         ev.stream(time="t", watermark=NUMBERED).deduplicate().deduplicate()
     stream = ev.stream(time="t", watermark=NUMBERED)

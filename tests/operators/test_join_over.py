@@ -109,7 +109,7 @@ def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], said:
 
 
 def test_a_join_over_rows_explains_what_is_kept() -> None:
-    said = ev.join(stream(HOUR, ev.lag("1 minute")), stream(), over=ev.rows(3)).explain()
+    said = ev.join(stream(HOUR, ev.bounded_delay("1 minute")), stream(), over=ev.rows(3)).explain()
     assert "within  the last 3 right rows of the key\n" in said
     assert "state  messages by equal fields + offset\n" in said
     assert "left kept  1h behind the left watermark (retain)\n" in said

@@ -13,7 +13,7 @@ from eventide.testing import TestStream
 from eventide.time import MAX
 
 MINUTE = 60_000_000
-PER_MINUTE = ev.stream(time="t", watermark=ev.lag("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+PER_MINUTE = ev.stream(time="t", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
 
 
 def rows(*minutes: int) -> pl.DataFrame:

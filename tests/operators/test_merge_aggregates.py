@@ -14,7 +14,7 @@ from tests.spark.harness import PagesHost
 MINUTE = 60_000_000
 PAID = ev.stream(time="t", key="user", watermark=ev.ascending())
 BOUGHT = ev.stream(time="t", key="user", watermark=ev.ascending())
-EARLY = ev.after_watermark(early=ev.each(), late=ev.each())
+EARLY = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
 
 
 class Balance(ev.MergeAggregate):

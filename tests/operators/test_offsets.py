@@ -15,7 +15,7 @@ from eventide.operators.bundle import Output
 from tests.effort import examples
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "from": pl.String, "n": pl.Int64}
-BY_ORIGIN = ev.lag("0s", origin="from")
+BY_ORIGIN = ev.bounded_delay("0s", origin="from")
 
 
 def frame(*rows: tuple[object, ...]) -> pl.DataFrame:
@@ -24,7 +24,7 @@ def frame(*rows: tuple[object, ...]) -> pl.DataFrame:
 
 def windows(kind: Any = None, *, watermark: Any = BY_ORIGIN, key: str | None = None, late: int = 0) -> ev.Pipeline:
     stream = ev.stream(time="t", key=key, watermark=watermark).window(kind or ev.rows(3, offset="n"))
-    return (stream.lateness(rows=late) if late else stream).agg(seen=ev.sort("n"))
+    return (stream.lateness(rows=late) if late else stream).agg(seen=ev.collect_sorted("n"))
 
 
 def told(output: Output, *key: str) -> list[tuple[object, ...]]:
@@ -38,7 +38,7 @@ def test_the_origin_is_part_of_the_panes_key() -> None:
     assert pipeline.plan.key == ("from",)
     assert windows(key="k").plan.key == ("k", "from")
     assert windows(key="from").plan.key == ("from",)
-    assert windows(watermark=ev.lag("0s")).plan.key == ()
+    assert windows(watermark=ev.bounded_delay("0s")).plan.key == ()
 
 
 def test_a_row_lies_in_the_windows_of_its_offset() -> None:
@@ -55,13 +55,13 @@ def test_a_window_is_complete_when_offsets_have_passed_its_end_even_if_some_are_
 
 
 def test_where_offsets_are_the_sequence_a_gap_is_waited_for() -> None:
-    query = windows(watermark=ev.lag("0s", origin="from", sequence="n")).open()
+    query = windows(watermark=ev.bounded_delay("0s", origin="from", sequence="n")).open()
     assert told(query.push(frame((1, "a", "x", 1), (1, "a", "x", 3), (1, "a", "x", 4)), now=0)) == []
     assert told(query.push(frame((1, "a", "x", 2)), now=0)) == [(1, 4, [1, 2, 3], "ON_TIME")]
 
 
 def test_a_gap_that_was_skipped_is_not_waited_for() -> None:
-    query = windows(watermark=ev.lag("0s", origin="from", sequence="n")).open()
+    query = windows(watermark=ev.bounded_delay("0s", origin="from", sequence="n")).open()
     query.push(frame((1, "a", "x", 1), (1, "a", "x", 3)), now=0)
     query.skip_gap("x")
     assert told(query.push(frame(), now=0)) == [(1, 4, [1, 3], "ON_TIME")]
@@ -92,7 +92,7 @@ def test_rows_of_other_keys_move_the_offsets_of_their_origin() -> None:
 
 
 def test_a_session_ends_when_enough_offsets_have_passed_without_the_key() -> None:
-    numbered = ev.lag("0s", origin="from", sequence="n")
+    numbered = ev.bounded_delay("0s", origin="from", sequence="n")
     query = windows(ev.row_sessions(absent=2, offset="n"), watermark=numbered, key="k").open()
     rows = [(1, key, "x", n) for n, key in enumerate("aababbba", 1)]
     assert told(query.push(frame(*rows[4:6], *rows[:2]), now=0)) == []

@@ -577,10 +577,10 @@ class Through(ev.Processor):
 
 LEFT_KEY, RIGHT_KEY = (ev.stream(time="t", key="k", watermark=ev.ascending(watermark_key=key)) for key in (0, 1))
 TWO_TIMES = {"t": pl.Int64, "t_right": pl.Int64, "k": pl.String}
-BY_RIGHT_TIME = ev.stream(time="t_right", watermark=ev.none(watermark_key=1)).window(ev.tumbling("1 minute"))
+BY_RIGHT_TIME = ev.stream(time="t_right", watermark=ev.no_watermark(watermark_key=1)).window(ev.tumbling("1 minute"))
 WITH_TWO_TIMES = (
     ev.join(LEFT_KEY, RIGHT_KEY, on="k", within="0 seconds"),
-    ev.stream(time="t", watermark=ev.none()).process(Through(), output=TWO_TIMES),
+    ev.stream(time="t", watermark=ev.no_watermark()).process(Through(), output=TWO_TIMES),
     BY_RIGHT_TIME.agg(n=ev.count()),
 )
 
@@ -624,7 +624,7 @@ def test_a_key_that_passes_survives_a_restart_and_is_told_once() -> None:
             return (watermark,)
 
     joined = WITH_TWO_TIMES[0].local({name: [frame] for name, frame in sides(1, 2).items()}, drain=False)
-    pipeline = ev.stream(time="t", watermark=ev.none()).process(Hearing(), output=TWO_TIMES)
+    pipeline = ev.stream(time="t", watermark=ev.no_watermark()).process(Hearing(), output=TWO_TIMES)
     query = pipeline.open()
     query.follow(joined.steps[0], now=0)
     later = pipeline.open(saved=query.save())

@@ -144,7 +144,7 @@ def test_windows_that_share_slices_with_open_ones_would_be_emitted_again() -> No
     assert "share slices with open windows" in rejected(counting(KINDS["sliding"]), 5, 6, to=5)
 
 
-@pytest.mark.parametrize(("watermark", "reason"), [(ev.clock_lag("1s"), "clock"), (ev.noted("x#y"), "noted")])
+@pytest.mark.parametrize(("watermark", "reason"), [(ev.processing_time("1s"), "clock"), (ev.noted("x#y"), "noted")])
 def test_a_watermark_that_would_rise_again_is_not_lowered(watermark: Any, reason: str) -> None:
     problem = reset_problem(counting(KINDS["tumbling"], watermark).plan, NO_WINDOWS, watermark=9, to=5)
     assert problem is not None and reason in problem

@@ -139,7 +139,7 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_row_is_in_a_window_or_late_or_dead(family: str, seed: int) -> None:
     history = a_history(family, seed)
-    result = opened(history, {"ids": ev.collect("id")}).result
+    result = opened(history, {"ids": ev.collect_list("id")}).result
     told = set(result.panes["ids"].explode().drop_nulls())
     late, dead = result.late["id"].to_list(), result.dead["id"].to_list()
     assert sorted([*told, *late, *dead]) == [row.id for row in all_rows(history)]

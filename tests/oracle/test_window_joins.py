@@ -41,14 +41,14 @@ class History:
     bundles: tuple[tuple[list[Row], list[Row]], ...]
 
     def pipeline(self) -> ev.Pipeline:
-        left = ev.stream(time="t", key="k", watermark=ev.lag("3 seconds"))
-        right = ev.stream(time="t", key="id", watermark=ev.lag("1 second"))
+        left = ev.stream(time="t", key="k", watermark=ev.bounded_delay("3 seconds"))
+        right = ev.stream(time="t", key="id", watermark=ev.bounded_delay("1 second"))
         return ev.window_join(
             left,
             right,
             window=ev.sliding(f"{self.size} seconds", every=f"{self.every} seconds"),
             how=self.how,
-            trigger=ev.after_watermark(early=ev.each(), late=ev.each()) if self.often else None,
+            trigger=ev.after_watermark(early=ev.on_update(), late=ev.on_update()) if self.often else None,
             lateness=f"{self.lateness} seconds" if self.lateness else None,
             mode=self.mode if self.often or self.lateness else None,
         )

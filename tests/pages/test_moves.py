@@ -60,7 +60,7 @@ def test_every_transcript_holds_while_state_moves(transcript: Transcript) -> Non
 
 ORDERS = {"id": pl.Int64(), "t": pl.Int64(), "price": pl.Int64()}
 CLICKS = {"id": pl.Int64(), "t": pl.Int64(), "page": pl.String()}
-LAG = ev.lag("5 microseconds")
+LAG = ev.bounded_delay("5 microseconds")
 STREAMS = (ev.stream(time="t", key="id", watermark=LAG), ev.stream(time="t", key="id", watermark=LAG))
 JOINS = {
     "within": ev.join(*STREAMS, within=("-10 microseconds", "4 microseconds"), how="full"),

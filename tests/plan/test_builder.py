@@ -16,16 +16,16 @@ from eventide.plan import IngestionTime, Stream
 
 
 def start() -> Stream:
-    return ev.stream(time="ts", key=["shop", "till"], watermark=ev.lag("30s"))
+    return ev.stream(time="ts", key=["shop", "till"], watermark=ev.bounded_delay("30s"))
 
 
 def test_a_step_leaves_the_stream_it_began_with_as_it_was() -> None:
     stream = start()
     before = repr(stream)
     stream.window(ev.tumbling("1m"), at="latest")
-    stream.trigger(ev.each(), may_lose_data=True)
+    stream.trigger(ev.on_update(), may_lose_data=True)
     stream.lateness("1h")
-    stream.retracting(fire_only_updated=True)
+    stream.retracting(skip_unchanged=True)
     assert repr(stream) == before
 
 
@@ -46,9 +46,9 @@ def test_neither_a_stream_nor_a_pipeline_can_be_changed(attribute: str) -> None:
 
 STEPS: list[Callable[[Stream], Stream]] = [
     lambda s: s.window(ev.sliding("10m", every="1m"), at="earliest"),
-    lambda s: s.trigger(ev.after_watermark(early=ev.every("10s"), late=ev.each())),
+    lambda s: s.trigger(ev.after_watermark(early=ev.every("10s"), late=ev.on_update())),
     lambda s: s.lateness("1h"),
-    lambda s: s.retracting(fire_only_updated=True),
+    lambda s: s.retracting(skip_unchanged=True),
 ]
 
 
@@ -60,7 +60,7 @@ def test_the_order_of_the_steps_does_not_matter() -> None:
             stream = step(stream)
         plans.append(stream.agg(n=ev.count()).plan)
     assert all(plan == plans[0] for plan in plans)
-    assert plans[0].fire_only_updated and plans[0].output_time == "earliest" and plans[0].mode == "retracting"
+    assert plans[0].skip_unchanged and plans[0].output_time == "earliest" and plans[0].mode == "retracting"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_key_is_a_column_several_or_none(key: Any, names: tuple[str, ...]) -> 
 
 
 def test_without_a_watermark_nothing_is_ever_late() -> None:
-    assert ev.stream(time="ts").window(ev.tumbling("1m")).agg(n=ev.count()).plan.watermark == ev.none()
+    assert ev.stream(time="ts").window(ev.tumbling("1m")).agg(n=ev.count()).plan.watermark == ev.no_watermark()
 
 
 def test_ingestion_time_is_in_order() -> None:
@@ -91,7 +91,7 @@ def test_ingestion_time_is_the_batchs() -> None:
     ids=lambda window: window.describe(),
 )
 def test_a_pipeline_can_be_pickled(window: Any) -> None:
-    stream = start().window(window).trigger(ev.after_watermark(early=ev.every("1s"), late=ev.each())).retracting()
+    stream = start().window(window).trigger(ev.after_watermark(early=ev.every("1s"), late=ev.on_update())).retracting()
     pipeline = stream.agg(n=ev.count(), p95=ev.quantile("price", 0.95), top=ev.top_n("price", 3))
     again = pickle.loads(pickle.dumps(pipeline))
     assert again == pipeline and again.explain() == pipeline.explain()

@@ -15,7 +15,7 @@ LEFT = ev.stream(time="t", key="id")
 RIGHT = ev.stream(time="t", key="id")
 TWO = ev.stream(time="t", key=["id", "shop"])
 MINUTE = ev.tumbling("1 minute")
-EARLY = ev.after_watermark(early=ev.each())
+EARLY = ev.after_watermark(early=ev.on_update())
 
 REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.union(LEFT), "union of 1 input(s) has nothing to unite"),
@@ -119,7 +119,7 @@ def test_rows_are_given_by_the_names_of_inputs() -> None:
 
 
 def test_a_union_says_which_watermark_key_stands_still() -> None:
-    other = ev.stream(time="t", key="id", watermark=ev.lag("1 second", watermark_key=7))
+    other = ev.stream(time="t", key="id", watermark=ev.bounded_delay("1 second", watermark_key=7))
     told = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
     assert "time goes by watermark key 0, which 'b' does not have: it stands still while 'b' is active" in told
 
@@ -181,7 +181,7 @@ def test_a_retired_input_stays_retired_after_a_restart() -> None:
 
 
 def test_an_idle_input_without_origins_is_listed_as_idle() -> None:
-    query = united(a=PLAIN, b=ev.stream(time="t", key="id", watermark=ev.ascending(idle_after="1 second")))
+    query = united(a=PLAIN, b=ev.stream(time="t", key="id", watermark=ev.ascending(idle_timeout="1 second")))
     query.push({"a": at(50), "b": at(10)}, now=0)
     query.push({"a": at(60)}, now=2_000_000)
     assert query.result.watermarks is not None and query.result.watermarks.idle_origins == ("b",)

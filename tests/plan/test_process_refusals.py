@@ -72,7 +72,7 @@ def test_a_processor_has_no_windows() -> None:
 
 @pytest.mark.parametrize("said", ["lateness", "trigger", "retracting"])
 def test_what_is_said_of_windows_has_no_place_before_a_processor(said: str) -> None:
-    given = {"lateness": ["1m"], "trigger": [ev.each()], "retracting": []}[said]
+    given = {"lateness": ["1m"], "trigger": [ev.on_update()], "retracting": []}[said]
     with pytest.raises(ev.PlanError, match=rf"\.{said}\(\) is said of windows"):
         getattr(STREAM, said)(*given).process(RunningTotal(), output=TOTALS)
 

@@ -28,14 +28,14 @@ VISITS = [
 ]
 VISITS = [frame.sort(*frame.columns, nulls_last=True) for frame in VISITS]
 
-SHOP = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="till"))
-PLACE = ev.stream(time="ts", key="place", watermark=ev.lag("5 seconds"))
+SHOP = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="till"))
+PLACE = ev.stream(time="ts", key="place", watermark=ev.bounded_delay("5 seconds"))
 OFTEN = {
-    "trigger": ev.after_watermark(early=ev.each(), late=ev.each()),
+    "trigger": ev.after_watermark(early=ev.on_update(), late=ev.on_update()),
     "lateness": "30 seconds",
     "mode": "retracting",
 }
-SHOPS = ev.union(shops=SHOP, stalls=ev.stream(time="ts", key="shop", watermark=ev.lag("1 minute")))
+SHOPS = ev.union(shops=SHOP, stalls=ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 minute")))
 PIPELINES: dict[str, tuple[ev.Pipeline, Sequence[Sequence[pl.DataFrame]]]] = {
     "inner window join": (ev.window_join(SHOP, PLACE, window=ev.tumbling("20 seconds")), (SALES, VISITS)),
     "full window join": (

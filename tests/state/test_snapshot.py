@@ -50,7 +50,7 @@ def test_damaged_bytes_are_refused(change) -> None:  # type: ignore[no-untyped-d
 
 def _pipeline(**changes: object) -> ev.Pipeline:
     size, delay = changes.get("size", "1 minute"), changes.get("delay", "10 seconds")
-    stream = ev.stream(time="t", key="k", watermark=ev.lag(delay))  # type: ignore[arg-type]
+    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay(delay))  # type: ignore[arg-type]
     return stream.window(ev.tumbling(size)).agg(n=changes.get("n", ev.count()))  # type: ignore[arg-type]
 
 
@@ -64,7 +64,7 @@ def _saved() -> bytes:
     ("changes", "told"),
     [
         ({"size": "2 minutes"}, "the window changed from tumbling 1m to tumbling 2m"),
-        ({"delay": "1 second"}, "the watermark changed from lag 10s to lag 1s"),
+        ({"delay": "1 second"}, "the watermark changed from bounded delay 10s to bounded delay 1s"),
         ({"n": ev.sum("v")}, r"the aggregate n changed from count\(\) to sum\(v\)"),
     ],
     ids=["window", "watermark", "aggregate"],

@@ -40,7 +40,7 @@ def bad_time(time: object) -> PlanError:
 
 def not_a_watermark(value: object) -> PlanError:
     """Something that is no watermark strategy."""
-    return PlanError(f"watermark={shown(value)}: use a strategy such as watermark=ev.lag('30 seconds').")
+    return PlanError(f"watermark={shown(value)}: use a strategy such as watermark=ev.bounded_delay('30 seconds').")
 
 
 def twice_in_key(column: str) -> PlanError:
@@ -203,7 +203,7 @@ def no_numbers(watermark: str) -> PlanError:
     """Rows that cannot be told from their repeats."""
     return PlanError(
         f".deduplicate() knows rows by their numbers, but the watermark ({watermark}) names none. Add sequence= (and "
-        "origin=, where numbers are per origin): ev.lag('30 seconds', origin='partition', sequence='offset')."
+        "origin=, where numbers are per origin): ev.bounded_delay('30 seconds', origin='partition', sequence='offset')."
     )
 
 
@@ -237,9 +237,9 @@ def no_watermark_on_stream(what: str) -> PlanError:
     """A plan that is applied to a stream and would never emit anything."""
     return PlanError(
         f"{what} has no watermark: on a stream its windows would never be complete, and rows would be kept for ever. "
-        'Add watermark= to ev.stream(…): ev.lag("30 seconds") follows the highest event time, '
-        'ev.clock_lag("30 seconds") follows the clock, also when no rows arrive. Or state that there is none with '
-        "ev.none(), for a trigger by count or processing time, or a stream that is drained. "
+        'Add watermark= to ev.stream(…): ev.bounded_delay("30 seconds") follows the highest event time, '
+        'ev.processing_time("30 seconds") follows the clock, also when no rows arrive. Or state that there is none: '
+        "ev.no_watermark(), for a trigger by count or processing time, or a stream that is drained. "
         "In SQL: WATERMARK FOR ts AS ts - INTERVAL '30' SECOND."
     )
 

@@ -10,7 +10,7 @@ _IN_SQL = (
         r"Wrap it in ev\.repeatedly\(…\), or use it as early= of ev\.after_watermark\(\)",
         "Write REPEATEDLY(…), or EARLY …",
     ),
-    (r"late=ev\.each\(\) to after_watermark\(\)", "LATE EACH ROW to EMIT"),
+    (r"late=ev\.on_update\(\) to after_watermark\(\)", "LATE ON UPDATE to EMIT"),
     (r"\.lateness\('1 hour'\)", "ALLOWED LATENESS INTERVAL '1' HOUR"),
     (r"\.lateness\(rows=100\)", "ALLOWED LATENESS 100 ROWS"),
     (r"\.lateness\(\)", "ALLOWED LATENESS"),

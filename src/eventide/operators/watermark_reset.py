@@ -19,7 +19,7 @@ from eventide.plan.calls import spans_bundles
 from eventide.plan.process_plan import ProcessPlan
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
-from eventide.watermarks.rules import ClockLag, Noted
+from eventide.watermarks.rules import Noted, ProcessingTime
 from eventide.windows import WindowKind
 from eventide.windows.kind import END, SLICE, START
 from eventide.windows.lifetime import is_complete
@@ -44,8 +44,10 @@ def reset_problem(plan: Any, windows: pl.DataFrame, *, watermark: int, to: int) 
     if spans_bundles(plan):
         return "calls span bundles (map_async(across_bundles=True)), and hold watermarks of their own back"
     for source in plan.edges:
-        if isinstance(source.watermark.rule, ClockLag):
-            return "it follows the clock of the batches (ev.clock_lag), and would be as high again in the next batch"
+        if isinstance(source.watermark.rule, ProcessingTime):
+            return (
+                "it follows the clock of the batches (ev.processing_time), and would be as high again in the next batch"
+            )
         if isinstance(source.watermark.rule, Noted):
             return "it follows what the writers of the stream noted (ev.noted), which cannot be withdrawn"
     if plan.window.axis == "rows":

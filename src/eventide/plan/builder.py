@@ -21,7 +21,7 @@ from eventide.plan.process_plan import Late, OnError, process_plan
 from eventide.plan.retention import Retention, retention
 from eventide.processors import Processor
 from eventide.time import duration, format_duration
-from eventide.triggers import Finish, Trigger, after_watermark, each
+from eventide.triggers import Finish, Trigger, after_watermark, on_update
 from eventide.watermarks import Strategy, ascending
 from eventide.watermarks.strategies import unstated
 from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
@@ -114,7 +114,7 @@ class Stream:
         does not. What is remembered grows with the gaps in the numbers, not with the rows.
 
         >>> import eventide as ev
-        >>> numbered = ev.lag("30 seconds", origin="partition", sequence="offset")
+        >>> numbered = ev.bounded_delay("30 seconds", origin="partition", sequence="offset")
         >>> clicks = ev.stream(time="ts", key="user", watermark=numbered).deduplicate()
         """
         if self._inputs:
@@ -125,17 +125,17 @@ class Stream:
             raise errors.no_numbers(self._watermark.describe())
         return replace(self, _watermark=self._watermark.deduplicating())
 
-    def accumulating(self, *, fire_only_updated: bool = False) -> Stream:
+    def accumulating(self, *, skip_unchanged: bool = False) -> Stream:
         """Each pane repeats the whole content of its window."""
-        return self._accumulate("accumulating", fire_only_updated)
+        return self._accumulate("accumulating", skip_unchanged)
 
-    def discarding(self, *, fire_only_updated: bool = False) -> Stream:
+    def discarding(self, *, skip_unchanged: bool = False) -> Stream:
         """Each pane has only what is new since the last one."""
-        return self._accumulate("discarding", fire_only_updated)
+        return self._accumulate("discarding", skip_unchanged)
 
-    def retracting(self, *, fire_only_updated: bool = False) -> Stream:
+    def retracting(self, *, skip_unchanged: bool = False) -> Stream:
         """As accumulating, and the last pane is taken back first (``diff = -1``): the diffs sum to the truth."""
-        return self._accumulate("retracting", fire_only_updated)
+        return self._accumulate("retracting", skip_unchanged)
 
     def agg(self, **aggregates: Aggregate) -> Pipeline:
         """Complete the pipeline: what is computed for each key and window."""
@@ -148,7 +148,7 @@ class Stream:
         self._check_lateness(window)
         kept: Retention | None = self._options.get("retain")
         lateness = self._kept_for(window, kept)
-        trigger = self._trigger or (after_watermark(late=each()) if lateness else after_watermark())
+        trigger = self._trigger or (after_watermark(late=on_update()) if lateness else after_watermark())
         self._check_trigger(trigger, lateness)
         if isinstance(window, Sessions) and window.max_duration and self._mode == "discarding":
             raise errors.session_discarding()
@@ -162,7 +162,7 @@ class Stream:
                 lateness=lateness,
                 mode=self._mode or "accumulating",
                 aggregates=aggregates,
-                fire_only_updated=self._options.get("fire_only_updated", False),
+                skip_unchanged=self._options.get("skip_unchanged", False),
                 output_time=self._options["output_time"],
                 inputs=self._inputs,
                 calls=self._calls,
@@ -293,10 +293,10 @@ class Stream:
         elif in_rows != (window.axis == "rows"):
             raise errors.lateness_in_rows(window.describe(), rows=in_rows)
 
-    def _accumulate(self, mode: Mode, fire_only_updated: bool) -> Stream:
+    def _accumulate(self, mode: Mode, skip_unchanged: bool) -> Stream:
         if self._mode is not None:
             raise errors.another_mode(mode, self._mode)
-        return replace(self, _mode=mode, _options=self._options | {"fire_only_updated": fire_only_updated})
+        return replace(self, _mode=mode, _options=self._options | {"skip_unchanged": skip_unchanged})
 
     def _check_names(self, aggregates: dict[str, Aggregate]) -> None:
         from eventide.errors import aggregates as aggregate_errors
@@ -335,7 +335,7 @@ def stream(
     """Begin a pipeline: which column is the event time, which columns are the key, how the watermark is found.
 
     >>> import eventide as ev
-    >>> clicks = ev.stream(time="ts", key="user", watermark=ev.lag("30 seconds"))
+    >>> clicks = ev.stream(time="ts", key="user", watermark=ev.bounded_delay("30 seconds"))
     >>> per_minute = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count())
     """
     time = named(time)

@@ -91,7 +91,7 @@ class Plan:
     lateness: int
     mode: Mode
     aggregates: Mapping[str, Aggregate]
-    fire_only_updated: bool = False
+    skip_unchanged: bool = False
     output_time: OutputTime = "end"
     inputs: tuple[Input, ...] = ()
     sides: Sides | None = None
@@ -166,7 +166,7 @@ class Plan:
     @property
     def remembers(self) -> bool:
         """Whether the values of the last pane are kept."""
-        return self.mode == "retracting" or self.fire_only_updated
+        return self.mode == "retracting" or self.skip_unchanged
 
 
 def _fires_once(trigger: Trigger, lateness: int) -> bool:

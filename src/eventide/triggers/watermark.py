@@ -117,7 +117,7 @@ def after_watermark(*, early: Trigger | None = None, late: Trigger | None = None
     """When the watermark passes the end of the window: the on-time pane. ``early`` and ``late`` repeat.
 
     >>> from eventide.triggers import each, every
-    >>> after_watermark(early=every("10 seconds"), late=each()).describe()
+    >>> after_watermark(early=every("10 seconds"), late=on_update()).describe()
     'when the watermark passes the end; early: repeatedly (10s of ...); late: each time rows join'
     """
     for name, part in (("early", early), ("late", late)):
