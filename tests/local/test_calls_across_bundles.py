@@ -61,7 +61,7 @@ def passing(service: Any, stream: Any = STREAM, **options: Any) -> ev.Pipeline:
 
 
 def windowed(service: Any, stream: Any = STREAM, **options: Any) -> ev.Pipeline:
-    return spanning(service, stream, **options).window(ev.tumbling("10 s")).agg(w=ev.collect("w"))
+    return spanning(service, stream, **options).window(ev.tumbling("10 s")).agg(w=ev.collect_list("w"))
 
 
 def take(query: LocalQuery, answers: int, *, now: int) -> Output:
@@ -146,7 +146,7 @@ def test_a_row_that_arrives_behind_a_released_watermark_is_late(service: Service
 
 def test_a_silent_origin_does_not_make_its_row_in_flight_late(service: Service) -> None:
     """Its silence lets the watermark go on, but only behind the row."""
-    stream = ev.stream(time="t", key="k", watermark=ev.ascending(origin="k", idle_after="10 s"))
+    stream = ev.stream(time="t", key="k", watermark=ev.ascending(origin="k", idle_timeout="10 s"))
     query = windowed(service, stream).open()
     query.push(rows((1, 1)), now=0)
     query.push(rows((100, 2)).with_columns(k=pl.lit("b")), now=1)
@@ -204,9 +204,9 @@ def test_calls_of_one_side_hold_back_the_watermark_of_that_side_alone(service: S
 
 
 def test_an_idle_input_is_not_waited_for_once_its_rows_have_left(service: Service) -> None:
-    stream = ev.stream(time="t", key="k", watermark=ev.ascending(idle_after="10 s"))
+    stream = ev.stream(time="t", key="k", watermark=ev.ascending(idle_timeout="10 s"))
     query = ev.union(left=spanning(service, stream), right=spanning(service, stream))
-    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect("w")).open()
+    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect_list("w")).open()
     running.push(both(1, 2), now=0)
     service.answer(2)
     take(running, 1, now=1)
@@ -220,7 +220,7 @@ def test_an_idle_input_is_not_waited_for_once_its_rows_have_left(service: Servic
 
 def test_an_input_ends_behind_its_rows(service: Service) -> None:
     query = ev.union(left=spanning(service), right=spanning(service))
-    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect("w")).open()
+    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect_list("w")).open()
     running.push(both(1, 2, t=50), now=0)
     ended = threading.Timer(0.05, service.answer, [1])
     ended.start()
@@ -234,11 +234,11 @@ def test_calls_within_a_bundle_and_across_bundles_can_be_mixed(service: Service)
         return {"w": 2 * row["v"]}
 
     within = STREAM.map_async(double, output=OUTPUT)
-    query = ev.union(left=spanning(service), right=within).window(ev.global_window()).agg(w=ev.collect("w")).open()
+    query = ev.union(left=spanning(service), right=within).window(ev.global_window()).agg(w=ev.collect_list("w")).open()
     assert query.push(both(1, 2), now=0).in_flight == 1
     saved = query.save()
     service.answer(1)
-    later = ev.union(left=spanning(service), right=within).window(ev.global_window()).agg(w=ev.collect("w"))
+    later = ev.union(left=spanning(service), right=within).window(ev.global_window()).agg(w=ev.collect_list("w"))
     query = later.open(saved=saved)
     query.push(now=1)
     service.answer(1)
@@ -389,9 +389,9 @@ def test_state_in_pages_has_the_rows_in_flight(service: Service) -> None:
 
 
 def test_the_option_cannot_change_under_a_state(service: Service) -> None:
-    within = STREAM.map_async(service.call, output=OUTPUT).window(ev.tumbling("10 s")).agg(w=ev.collect("w"))
+    within = STREAM.map_async(service.call, output=OUTPUT).window(ev.tumbling("10 s")).agg(w=ev.collect_list("w"))
     across = windowed(service)
-    plain = STREAM.window(ev.tumbling("10 s")).agg(w=ev.collect("v"))
+    plain = STREAM.window(ev.tumbling("10 s")).agg(w=ev.collect_list("v"))
     for pipeline in (within, plain):
         with pytest.raises(ev.PlanError, match="saved with it, and this plan is without"):
             pipeline.open(saved=across.open(SCHEMA).save())

@@ -26,7 +26,7 @@ def rows(*of: tuple[int, int]) -> pl.DataFrame:
 def pipeline(fn: Any, **options: Any) -> ev.Pipeline:
     stream = ev.stream(time="ts", watermark=ev.ascending())
     mapped = stream.map_async(fn, output={"w": pl.Int64}, **{"across_bundles": True, "retries": 0, **options})
-    return mapped.window(ev.tumbling("10 seconds")).agg(w=ev.collect("w"))
+    return mapped.window(ev.tumbling("10 seconds")).agg(w=ev.collect_list("w"))
 
 
 @pytest.fixture
