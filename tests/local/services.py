@@ -40,7 +40,7 @@ class Service:
     def wait_for(self, *values: int) -> None:
         """Wait until the calls for all of these have begun."""
         with self._begun:
-            assert self._begun.wait_for(lambda: set(values) <= self._open.keys(), 10)
+            assert self._begun.wait_for(lambda: set(values) <= self._open.keys(), 120)
 
     def close(self) -> None:
         """End all calls that no test has ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,12 @@ from pyspark.sql import SparkSession
 import eventide as ev
 from tests.local.services import Service
 from tests.spark.running import Stream
-from tests.spark.test_deadlines import control, until
+from tests.spark.test_deadlines import control
+from tests.spark.test_deadlines import until as until_soon
+
+
+def until(condition: Callable[[], object]) -> None:
+    until_soon(condition, 120)
 
 
 def rows(*of: tuple[int, int]) -> pl.DataFrame:
