@@ -99,7 +99,9 @@ class FilesSink:
             write_parquet(batch.arrow, root / name, self.options.get("compression", "snappy"))
         elif not batch.is_empty():
             rows = _fitting(batch.dataframe, self.format, about)
-            rows.write.format(self.format).mode("overwrite").options(**self.options).save(f"{self.path.rstrip('/')}/{name}")
+            rows.write.format(self.format).mode("overwrite").options(**self.options).save(
+                f"{self.path.rstrip('/')}/{name}"
+            )
 
     def close(self) -> None:
         """Nothing to let go of."""
