@@ -388,6 +388,18 @@ def test_state_in_pages_has_the_rows_in_flight(service: Service) -> None:
     operator.calls.cancel()  # type: ignore[attr-defined]
 
 
+def test_rows_in_flight_have_nulls_in_columns_that_the_source_has_since(service: Service) -> None:
+    operator = operator_of(passing(service).plan, SCHEMA)
+    paged = Paged(operator)  # type: ignore[arg-type]
+    paged.step(lambda state: operator.step(state, Bundle(rows((1, 1)), 0)))
+    paged.operator = wider = operator_of(passing(service).plan, {**SCHEMA, "x": pl.Int64()})  # type: ignore[assignment]
+    paged.restart()
+    service.calls.clear()
+    paged.step(lambda state: wider.step(state, Bundle(rows((2, 2)).with_columns(x=pl.lit(7, pl.Int64)), 1)))
+    assert paged.state.store.queues[0].waiting.select("v", "x").rows() == [(1, None), (2, 7)]
+    service.wait_for(1, 2)
+
+
 def test_the_option_cannot_change_under_a_state(service: Service) -> None:
     within = STREAM.map_async(service.call, output=OUTPUT).window(ev.tumbling("10 s")).agg(w=ev.collect_list("w"))
     across = windowed(service)

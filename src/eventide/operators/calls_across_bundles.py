@@ -345,7 +345,8 @@ class CallsAcrossBundles:
 
     @property
     def _facts(self) -> dict[str, str]:
-        return {**fingerprint(self.plan), "calls": "across bundles"}
+        given = [f"{name}: {dtype}" for call in self._maps.values() for name, dtype in call.output.items()]
+        return {**fingerprint(self.plan), "calls": f"across bundles, for {', '.join(given)}"}
 
     def _saved(self, state: State) -> dict[str, Any]:
         queues = [queue.saved() for queue in state.store.queues]
@@ -354,7 +355,8 @@ class CallsAcrossBundles:
     def _state(self, saved: Mapping[str, Any], inner: State) -> State:
         check(saved["facts"], self._facts)
         tracker = restored_tracker(self.plan, saved["tracker"])
-        queues = tuple(CallQueue.restore(queue) for queue in saved["queues"])
+        schemas = zip(saved["queues"], self.schemas, self.inner.schemas, strict=True)
+        queues = tuple(CallQueue.restore(queue).bound_to(before, after) for queue, before, after in schemas)
         return State(tracker, inner.watermark, saved["now"], Held(inner, queues), inner.position)
 
 

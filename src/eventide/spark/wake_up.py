@@ -56,10 +56,9 @@ class WakeUp:
 
     def soon(self, pause: int) -> None:
         """Wake the query after ``pause``, or at its deadline if that is earlier."""
-        with self._changed:
-            first = self._deadline
-        due = self._clock() + pause
-        self.set(due if first is None else min(first, due))
+        with self._changed:  # its lock can be taken again by the same thread
+            due = self._clock() + pause
+            self.set(due if self._deadline is None else min(self._deadline, due))
 
     def now(self) -> None:
         """Wake the query at once."""
