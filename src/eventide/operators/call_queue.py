@@ -93,12 +93,9 @@ class CallQueue:
     def bound_to(self, rows: Mapping[str, pl.DataType], results: Mapping[str, pl.DataType]) -> CallQueue:
         """The queue for rows with these columns. Columns that rows in flight did not have are null in them."""
         empty = CallQueue.empty(rows, results)
-        frames = [(self.waiting, empty.waiting), (self.answered, empty.answered)]
         waiting, answered = (
-            frame
-            if frame.schema == wanted.schema
-            else pl.concat([wanted, frame], how="diagonal").select(wanted.columns)
-            for frame, wanted in frames
+            pl.concat([wanted, frame], how="diagonal").select(wanted.columns)
+            for frame, wanted in ((self.waiting, empty.waiting), (self.answered, empty.answered))
         )
         return replace(self, waiting=waiting, answered=answered)
 

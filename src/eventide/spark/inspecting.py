@@ -107,6 +107,8 @@ class OperatorState:
             lines.append(f"  windows    {self.windows.height} open")
         if self.state is not None and self.timers is not None:
             lines.append(f"  processor  {self.state.height:,} keys with state, {self.timers.height:,} timers")
+        if self.in_flight:
+            lines.append(f"  in flight  {self.in_flight:,} rows wait for calls")
         return "\n".join(lines)
 
 
