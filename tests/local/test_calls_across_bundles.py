@@ -17,6 +17,7 @@ import eventide as ev
 from eventide.local import LocalQuery
 from eventide.operators.binding import operator_of
 from eventide.operators.bundle import Bundle, Output
+from eventide.plan.pipeline import over_panes
 from eventide.testing import TestStream, pane
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
@@ -180,6 +181,19 @@ def test_watermarks_of_other_keys_wait_behind_the_rows_each_by_itself(service: S
     operator.calls.wait_for_news()  # type: ignore[attr-defined]
     step = operator.absorb(step.state, [nothing], 2)
     assert dict(step.output.promises) == {0: S, 7: 11}
+
+
+def test_a_later_pipeline_of_a_chain_may_have_calls_that_span_bundles(service: Service) -> None:
+    counts = STREAM.window(ev.tumbling("10 s")).agg(v=ev.count())
+    later = ev.stream(time="pane.time", key="k").map_async(service.call, output=OUTPUT, across_bundles=True)
+    first = counts.open()
+    second = LocalQuery(over_panes(later.window(ev.tumbling("1 minute")).agg(w=ev.sum("w"))))
+    output = second.follow(first.push(rows((1, 1), (2, 2), (70, 3)), now=0), now=0)
+    assert output.in_flight == 1 and output.watermark == MIN
+    service.answer(2)
+    second.wait_for_calls()
+    output = second.follow(first.push(now=1), now=1)
+    assert emitted(output) == [4] and output.in_flight == 0
 
 
 # Several inputs
