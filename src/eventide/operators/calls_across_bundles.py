@@ -7,15 +7,14 @@ arrived before it have left. So a row that is not late when it arrives is not la
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from eventide.errors import plan as plan_errors
 from eventide.errors import processing as errors
-from eventide.errors import state as state_errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.async_map import Answer
@@ -24,31 +23,19 @@ from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.call_queue import END, IDLE, INPUT, NUMBER, CallQueue
 from eventide.operators.calling import schema_after, with_answers
 from eventide.operators.deadlines import clock_lags, deadline
-from eventide.operators.inputs import advanced, blank_letter, fresh_tracker, restored_tracker
+from eventide.operators.inputs import advanced, blank_letter, fresh_tracker
 from eventide.operators.operator import StreamOperator
 from eventide.operators.outcome import Stamped
 from eventide.operators.repeats import without_repeats
-from eventide.operators.saving import CALLS, State, check
+from eventide.operators.saved_calls import Held, SavedCalls
+from eventide.operators.saving import State
 from eventide.operators.with_calls import failed_letters, inputs_behind, own_time_columns, without_windows
 from eventide.plan.calls import AsyncMap
-from eventide.plan.fingerprint import fingerprint
-from eventide.state import snapshot
-from eventide.state.blocks import KnownBlocks, read_blocks, write_blocks
-from eventide.state.paging import Ledger, Pages, Writer
 from eventide.time import MAX, MIN, earliest, format_instant
-from eventide.watermarks import InputEnd, InputIdle, InputWatermark, Note, Options, Strategy, Trackers, Watermark
-from eventide.watermarks.rules import NoWatermark
+from eventide.watermarks import InputEnd, InputIdle, InputWatermark, Note, Trackers, Watermark
 
 
-@dataclass(frozen=True)
-class Held:
-    """The state of the operator behind the calls, and the rows of each input that have not reached it."""
-
-    inner: State
-    queues: tuple[CallQueue, ...]
-
-
-class CallsAcrossBundles:
+class CallsAcrossBundles(SavedCalls):
     """An operator whose rows are asked about first, while further bundles arrive. ``inner`` is built by ``binding``."""
 
     def __init__(self, plan: Any, inner: StreamOperator, *schemas: Mapping[str, pl.DataType]) -> None:
@@ -73,11 +60,6 @@ class CallsAcrossBundles:
     def judges_when_stamping(self) -> bool:
         """Rows travel as they are: they are judged when their calls are answered."""
         return False
-
-    @property
-    def state_facts(self) -> Mapping[str, str]:
-        """What a state in pages depends on, in words."""
-        return {**self.inner.state_facts, **self._facts}
 
     def no_rows(self, edge: int = 0) -> pl.DataFrame:
         """A bundle without rows."""
@@ -168,75 +150,6 @@ class CallsAcrossBundles:
     def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
         """The distances at which the operator's own promises follow the clock."""
         return self.inner.lags(before | clock_lags(self.plan))
-
-    def save(self, state: State) -> bytes:
-        """The state as bytes: that of the operator behind, with the rows in flight beside it."""
-        content = snapshot.load(self.inner.save(state.store.inner))
-        rows = [pl.DataFrame(schema=schema) for schema in self.schemas]
-        return snapshot.dump(content | {CALLS: self._saved(state) | {"rows": rows}})
-
-    @staticmethod
-    def schemas_in(saved: bytes) -> list[pl.Schema]:
-        """The columns of the rows of each input, as they were when the state was saved."""
-        content = snapshot.load(saved)
-        if content.get("kind") == "head":
-            raise state_errors.not_whole()
-        if CALLS not in content:
-            raise state_errors.spanning_changed(added=True)
-        return [frame.schema for frame in content[CALLS]["rows"]]
-
-    def load(self, saved: bytes) -> tuple[Self, State]:
-        """The operator and the state that were saved."""
-        content = snapshot.load(saved)
-        calls = content.pop(CALLS)
-        loaded: Any = type(self.inner)
-        if hasattr(self.inner, "inner"):
-            self.inner, inner = loaded.load(self.inner.plan, type(self.inner.inner), snapshot.dump(content))
-        else:
-            self.inner, inner = loaded.load(self.inner.plan, snapshot.dump(content))
-        return self, self._state(calls, inner)
-
-    def write(self, state: State, pages: Pages, ledger: Ledger | None) -> tuple[bytes, Ledger]:
-        """Put what is new since ``ledger`` into pages; gives the head and the new ledger."""
-        head, inner = self.inner.write(state.store.inner, pages, ledger)
-        writer = Writer(pages, inner.next)
-        before: KnownBlocks | None = None if ledger is None else ledger.tables.get(CALLS)
-        calls, known = write_blocks(self._saved(state), before, writer)
-        writer.finish()
-        head = snapshot.dump(snapshot.load(head) | {CALLS: calls, "next": writer.next}, compression="lz4")
-        return head, replace(
-            inner, next=writer.next, tables={**inner.tables, CALLS: known}, written=inner.written + writer.written
-        )
-
-    def read(self, head: bytes, pages: Pages, near: tuple[State, Ledger] | None = None) -> tuple[State, Ledger]:
-        """The state that was written."""
-        content = snapshot.load(head)
-        if CALLS not in content:
-            raise state_errors.spanning_changed(added=True)
-        blocks = content.pop(CALLS)
-        before = None if near is None else (near[0].store.inner, near[1])
-        inner, ledger = self.inner.read(snapshot.dump(content), pages, before)
-        with ledger.open(pages):
-            calls, known = read_blocks(blocks, ledger.shelf)
-        return self._state(calls, inner), replace(ledger, tables={**ledger.tables, CALLS: known})
-
-    def let_go(self, state: State, ledger: Ledger, *, keep: int = 0) -> State:
-        """The state with about ``keep`` bytes in memory of what can be fetched again. Rows in flight stay."""
-        held: Held = state.store
-        return replace(state, store=replace(held, inner=self.inner.let_go(held.inner, ledger, keep=keep)))
-
-    def sizes(self, state: State, ledger: Ledger | None = None) -> dict[str, int]:
-        """How large the state is."""
-        held: Held = state.store
-        sizes = self.inner.sizes(held.inner, ledger)
-        in_flight = [frame for queue in held.queues for frame in (queue.waiting, queue.answered)]
-        known: KnownBlocks = (Ledger() if ledger is None else ledger).tables.get(CALLS, KnownBlocks())
-        return sizes | {
-            "rows": sizes["rows"] + sum(frame.height for frame in in_flight),
-            "raw": sizes["raw"] + sum(int(frame.estimated_size()) for frame in in_flight),
-            "pages": sizes["pages"] + len(known.all()),
-            "bytes": sizes["bytes"] + sum(page.size for page in known.all()),
-        }
 
     def scan(self, state: State) -> list[pl.DataFrame]:
         """What rests in the state of the operator behind the calls, for inspection."""
@@ -342,51 +255,3 @@ class CallsAcrossBundles:
         missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in rows.columns]
         ours = [name for name in rows.columns if name.startswith("__")]
         return self._inputs.as_one(edge, rows.with_columns(missing).select(*schema, *ours))
-
-    @property
-    def _facts(self) -> dict[str, str]:
-        given = [f"{name}: {dtype}" for call in self._maps.values() for name, dtype in call.output.items()]
-        return {**fingerprint(self.plan), "calls": f"across bundles, for {', '.join(given)}"}
-
-    def _saved(self, state: State) -> dict[str, Any]:
-        queues = [queue.saved() for queue in state.store.queues]
-        return {"facts": self._facts, "tracker": state.tracker.snapshot(), "now": state.now, "queues": queues}
-
-    def _state(self, saved: Mapping[str, Any], inner: State) -> State:
-        check(saved["facts"], self._facts)
-        tracker = restored_tracker(self.plan, saved["tracker"])
-        schemas = zip(saved["queues"], self.schemas, self.inner.schemas, strict=True)
-        queues = tuple(CallQueue.restore(queue).bound_to(before, after) for queue, before, after in schemas)
-        return State(tracker, inner.watermark, saved["now"], Held(inner, queues), inner.position)
-
-
-def plan_behind(plan: Any) -> Any:
-    """The plan of the operator behind the calls: its watermarks come from the queue only."""
-    if plan.inputs:
-        inputs = tuple(
-            replace(own, watermark=_from_queue(own.watermark), calls=_within_bundles(own.calls)) for own in plan.inputs
-        )
-        names = {"inputs": inputs}
-        if "watermark" in type(plan).__dataclass_fields__:
-            names["watermark"] = inputs[0].watermark
-        return replace(plan, **names)
-    return replace(plan, watermark=_from_queue(plan.watermark), calls=_within_bundles(plan.calls))
-
-
-def schemas_behind(plan: Any, schemas: Sequence[Mapping[str, pl.DataType]]) -> list[Mapping[str, pl.DataType]]:
-    """The columns of rows behind the calls that span bundles."""
-    behind = list(schemas)
-    for edge, own in enumerate(plan.edges):
-        for call in own.calls:
-            if call.options.across_bundles:
-                behind[edge] = call.after(behind[edge])
-    return behind
-
-
-def _from_queue(strategy: Strategy) -> Strategy:
-    key = strategy.options.watermark_key
-    return Strategy(NoWatermark(), Options(watermark_key=key, max_future_skew=None))
-
-
-def _within_bundles(calls: Sequence[AsyncMap]) -> tuple[AsyncMap, ...]:
-    return tuple(call for call in calls if not call.options.across_bundles)

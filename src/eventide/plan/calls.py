@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +13,8 @@ import polars as pl
 from eventide.errors import processing as errors
 from eventide.operators.async_map import AsyncOptions, async_options
 from eventide.processors.fitting import declared
+from eventide.watermarks import Options, Strategy
+from eventide.watermarks.rules import NoWatermark
 
 
 @dataclass(frozen=True)
@@ -82,3 +84,35 @@ def followed_by(calls: tuple[AsyncMap, ...], call: AsyncMap) -> tuple[AsyncMap, 
 def spans_bundles(plan: Any) -> bool:
     """Whether an input of a plan has calls that span bundles."""
     return any(call.options.across_bundles for edge in plan.edges for call in edge.calls)
+
+
+def plan_behind(plan: Any) -> Any:
+    """The plan of the operator behind the calls: its watermarks come from the queue only."""
+    if plan.inputs:
+        inputs = tuple(
+            replace(own, watermark=_from_queue(own.watermark), calls=_within_bundles(own.calls)) for own in plan.inputs
+        )
+        names = {"inputs": inputs}
+        if "watermark" in type(plan).__dataclass_fields__:
+            names["watermark"] = inputs[0].watermark
+        return replace(plan, **names)
+    return replace(plan, watermark=_from_queue(plan.watermark), calls=_within_bundles(plan.calls))
+
+
+def schemas_behind(plan: Any, schemas: Sequence[Mapping[str, pl.DataType]]) -> list[Mapping[str, pl.DataType]]:
+    """The columns of rows behind the calls that span bundles."""
+    behind = list(schemas)
+    for edge, own in enumerate(plan.edges):
+        for call in own.calls:
+            if call.options.across_bundles:
+                behind[edge] = call.after(behind[edge])
+    return behind
+
+
+def _from_queue(strategy: Strategy) -> Strategy:
+    key = strategy.options.watermark_key
+    return Strategy(NoWatermark(), Options(watermark_key=key, max_future_skew=None))
+
+
+def _within_bundles(calls: Sequence[AsyncMap]) -> tuple[AsyncMap, ...]:
+    return tuple(call for call in calls if not call.options.across_bundles)
