@@ -157,7 +157,7 @@ def local_retention() -> Line:
     """
     rows = ev.stream(time="ts", key="key", watermark=ev.bounded_delay("10 seconds")).window(ev.global_window())
     early = rows.trigger(ev.every("1 hour")).accumulating().retain(rows=1_000)
-    query = early.agg(middle=ev.median("value")).open(keep=False)
+    query = early.agg(middle=ev.median("value")).start_local(keep=False)
     rng = np.random.default_rng(3)
     sizes: list[int] = []
     balanced, times = True, []
@@ -192,7 +192,7 @@ class _Open:
     def __init__(self, pipeline: ev.Pipeline, keys: int) -> None:
         self._keys = keys
         self._rng = np.random.default_rng(1)
-        self._query = pipeline.open()
+        self._query = pipeline.start_local()
         self._clock = 0
         self._pushed = keys
         for start in range(0, keys, BUNDLE):

@@ -130,4 +130,4 @@ if __name__ == "__main__":
     given = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("bills"), given.rows, Path(place))
+        main(ev.spark_session("bills"), given.rows, Path(place))

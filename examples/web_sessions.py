@@ -130,4 +130,4 @@ if __name__ == "__main__":
     given = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("visits"), given.rows, Path(place), given.database)
+        main(ev.spark_session("visits"), given.rows, Path(place), given.database)

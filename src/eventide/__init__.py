@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from eventide.spark.query import Query
     from eventide.spark.running import run
     from eventide.spark.scanning import scan_parquet
-    from eventide.spark.session import configure, session
+    from eventide.spark.session import configure, spark_session
     from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
     from eventide.streamsql import SqlPipeline, sql, sql_pipeline
     from eventide.triggers import (
@@ -198,10 +198,10 @@ __all__ = [
     "run",
     "scan_parquet",
     "scan_stream",
-    "session",
     "sessions",
     "sinks",
     "sliding",
+    "spark_session",
     "sql",
     "sql_pipeline",
     "std",
@@ -240,7 +240,7 @@ _ON_SPARK = {
     "outputs": "outputs",
     "run": "running",
     "scan_parquet": "scanning",
-    "session": "session",
+    "spark_session": "session",
 }
 
 

@@ -104,14 +104,14 @@ CHANGES = {
 
 @pytest.mark.parametrize("other", CHANGES.values(), ids=CHANGES.keys())
 def test_a_bundle_with_another_schema_stops_the_query(other: pl.DataFrame) -> None:
-    query = pipeline().open()
+    query = pipeline().start_local()
     query.push(FRAME, now=0)
     with pytest.raises(ev.DataError, match=r"but the query began with"):
         query.push(other, now=1)
 
 
 def test_a_query_that_refused_a_bundle_goes_on_as_if_it_had_not_come() -> None:
-    query = pipeline().open()
+    query = pipeline().start_local()
     query.push(FRAME, now=0)
     with pytest.raises(ev.DataError):
         query.push(CHANGES["another type"], now=1)

@@ -143,7 +143,7 @@ def test_every_way_to_write_a_time_means_the_same() -> None:
 def test_a_column_that_cannot_hold_times_is_refused(dtype: Any) -> None:
     pipeline = counted(stream().window(KINDS["tumbling"]))
     with pytest.raises(ev.PlanError, match=r"Column 't' has type .* cannot be read as event time"):
-        pipeline.open({"t": dtype, "k": pl.String})
+        pipeline.start_local({"t": dtype, "k": pl.String})
 
 
 def test_a_time_inside_a_struct_is_found_by_its_dotted_name() -> None:

@@ -54,8 +54,8 @@ def test_a_job_finds_the_modules_beside_it(tmp_path: Path, monkeypatch: pytest.M
         job(
             tmp_path,
             "import eventide as ev\nfrom sizes_of_this_test import SIZE\n"
-            "rows = ev.stream(time='ts', watermark=ev.bounded_delay('30s'))\n"
-            "pipeline = rows.window(ev.tumbling(SIZE)).agg(n=ev.count())",
+            "sales = ev.stream(time='ts', watermark=ev.bounded_delay('30s'))\n"
+            "pipeline = sales.window(ev.tumbling(SIZE)).agg(n=ev.count())",
         )
     )
     assert "tumbling 5m" in loaded.pipelines[0].explain()

@@ -113,7 +113,7 @@ def test_a_join_names_the_side_that_lacks_a_column(side: str) -> None:
 
 def test_a_join_names_the_side_whose_watermark_goes_back() -> None:
     marked = ev.stream(time="ts", key="shop", watermark=ev.punctuated("mark"))
-    query = ev.join(STREAM, marked, within="1 minute").open()
+    query = ev.join(STREAM, marked, within="1 minute").start_local()
     rows = pl.DataFrame({"ts": [1], "shop": ["kiel"], "price": [1], "mark": [5]})
     query.push({"left": ROWS, "right": rows})
     with pytest.raises(ev.DataError, match="input 'right': "):

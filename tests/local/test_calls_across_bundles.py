@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import eventide as ev
 from eventide.local import LocalQuery
+from eventide.local.background_calls import BackgroundCalls, in_background
 from eventide.operators.binding import operator_of
 from eventide.operators.bundle import Bundle, Output
 from eventide.plan.pipeline import over_panes
@@ -80,7 +81,7 @@ def emitted(output: Output) -> list[int]:
 
 
 def test_a_bundle_does_not_wait_for_its_calls(service: Service) -> None:
-    query = passing(service).open()
+    query = passing(service).start_local()
     assert query.push(rows((1, 1)), now=0).in_flight == 1
     service.answer(1)
     output = take(query, 1, now=1)
@@ -88,7 +89,7 @@ def test_a_bundle_does_not_wait_for_its_calls(service: Service) -> None:
 
 
 def test_ordered_rows_and_watermarks_leave_in_the_order_of_their_arrival(service: Service) -> None:
-    query = passing(service).open()
+    query = passing(service).start_local()
     query.push(rows((1, 1)), now=0)
     query.push(rows((2, 2)), now=1)
     service.answer(2)
@@ -100,7 +101,7 @@ def test_ordered_rows_and_watermarks_leave_in_the_order_of_their_arrival(service
 
 
 def test_unordered_rows_overtake_each_other_and_no_watermark_overtakes_a_row(service: Service) -> None:
-    query = passing(service, ordered=False).open()
+    query = passing(service, ordered=False).start_local()
     query.push(rows((1, 1), (2, 2)), now=0)
     query.push(rows((3, 3)), now=1)
     service.answer(3)
@@ -115,7 +116,7 @@ def test_unordered_rows_overtake_each_other_and_no_watermark_overtakes_a_row(ser
 
 
 def test_a_watermark_leaves_as_soon_as_the_rows_before_it_have_left(service: Service) -> None:
-    query = passing(service).open()
+    query = passing(service).start_local()
     query.push(rows((1, 1)), now=0)
     query.push(rows((5, 2)), now=1)
     service.answer(1)
@@ -124,7 +125,7 @@ def test_a_watermark_leaves_as_soon_as_the_rows_before_it_have_left(service: Ser
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_a_row_that_is_not_late_when_it_arrives_is_not_late_when_it_leaves(service: Service, ordered: bool) -> None:
-    query = windowed(service, ordered=ordered).open()
+    query = windowed(service, ordered=ordered).start_local()
     query.push(rows((1, 1)), now=0)
     query.push(rows((60, 2)), now=1)
     service.answer(2)
@@ -135,7 +136,7 @@ def test_a_row_that_is_not_late_when_it_arrives_is_not_late_when_it_leaves(servi
 
 
 def test_a_row_that_arrives_behind_a_released_watermark_is_late(service: Service) -> None:
-    query = windowed(service).open()
+    query = windowed(service).start_local()
     query.push(rows((60, 1)), now=0)
     service.answer(1)
     take(query, 1, now=1)
@@ -148,7 +149,7 @@ def test_a_row_that_arrives_behind_a_released_watermark_is_late(service: Service
 def test_a_silent_origin_does_not_make_its_row_in_flight_late(service: Service) -> None:
     """Its silence lets the watermark go on, but only behind the row."""
     stream = ev.stream(time="t", key="k", watermark=ev.ascending(origin="k", idle_timeout="10 s"))
-    query = windowed(service, stream).open()
+    query = windowed(service, stream).start_local()
     query.push(rows((1, 1)), now=0)
     query.push(rows((100, 2)).with_columns(k=pl.lit("b")), now=1)
     service.answer(1, 2)
@@ -162,7 +163,7 @@ def test_a_silent_origin_does_not_make_its_row_in_flight_late(service: Service) 
 
 
 def test_watermarks_from_outside_wait_behind_the_rows(service: Service) -> None:
-    query = passing(service, ev.stream(time="t", key="k")).open()
+    query = passing(service, ev.stream(time="t", key="k")).start_local()
     query.push(rows((1, 1)), now=0, watermark=50)
     assert query.push(now=1, watermark=60).watermark == MIN
     service.answer(1)
@@ -172,13 +173,15 @@ def test_watermarks_from_outside_wait_behind_the_rows(service: Service) -> None:
 def test_watermarks_of_other_keys_wait_behind_the_rows_each_by_itself(service: Service) -> None:
     plan = passing(service).plan
     operator = operator_of(plan, SCHEMA)
+    calls = in_background(operator)
+    assert calls is not None
     stamp = operator.stamp(rows((1, 1)), 0, MIN)
     step = operator.absorb(operator.initial(), [stamp], 0, notes=[Watermark(0, 5), Watermark(7, 9)])
     nothing = operator.stamp(operator.no_rows(), 1, MIN)
     step = operator.absorb(step.state, [nothing], 1, notes=[Watermark(7, 11)])
     assert dict(step.output.promises) == {}
     service.answer(1)
-    operator.calls.wait_for_news()  # type: ignore[attr-defined]
+    calls.wait_for_news()
     step = operator.absorb(step.state, [nothing], 2)
     assert dict(step.output.promises) == {0: S, 7: 11}
 
@@ -186,7 +189,7 @@ def test_watermarks_of_other_keys_wait_behind_the_rows_each_by_itself(service: S
 def test_a_later_pipeline_of_a_chain_may_have_calls_that_span_bundles(service: Service) -> None:
     counts = STREAM.window(ev.tumbling("10 s")).agg(v=ev.count())
     later = ev.stream(time="pane.time", key="k").map_async(service.call, output=OUTPUT, across_bundles=True)
-    first = counts.open()
+    first = counts.start_local()
     second = LocalQuery(over_panes(later.window(ev.tumbling("1 minute")).agg(w=ev.sum("w"))))
     output = second.follow(first.push(rows((1, 1), (2, 2), (70, 3)), now=0), now=0)
     assert output.in_flight == 1 and output.watermark == MIN
@@ -207,7 +210,7 @@ def both(one: int | None = None, other: int | None = None, *, t: int = 1) -> dic
 def test_calls_of_one_side_hold_back_the_watermark_of_that_side_alone(service: Service) -> None:
     left = ev.stream(time="t", key="k", watermark=ev.ascending())
     right = ev.stream(time="t", key="k", watermark=ev.ascending(watermark_key=1))
-    query = ev.join(spanning(service, left), right, within="10 s").open()
+    query = ev.join(spanning(service, left), right, within="10 s").start_local()
     query.push(both(1, 2), now=0)
     output = query.push(both(None, 3, t=30), now=1)
     assert output.promises.get(0, MIN) == MIN
@@ -220,7 +223,7 @@ def test_calls_of_one_side_hold_back_the_watermark_of_that_side_alone(service: S
 def test_an_idle_input_is_not_waited_for_once_its_rows_have_left(service: Service) -> None:
     stream = ev.stream(time="t", key="k", watermark=ev.ascending(idle_timeout="10 s"))
     query = ev.union(left=spanning(service, stream), right=spanning(service, stream))
-    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect_list("w")).open()
+    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect_list("w")).start_local()
     running.push(both(1, 2), now=0)
     service.answer(2)
     take(running, 1, now=1)
@@ -234,7 +237,7 @@ def test_an_idle_input_is_not_waited_for_once_its_rows_have_left(service: Servic
 
 def test_an_input_ends_behind_its_rows(service: Service) -> None:
     query = ev.union(left=spanning(service), right=spanning(service))
-    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect_list("w")).open()
+    running = query.window(ev.tumbling("10 s")).agg(w=ev.collect_list("w")).start_local()
     running.push(both(1, 2, t=50), now=0)
     ended = threading.Timer(0.05, service.answer, [1])
     ended.start()
@@ -248,12 +251,17 @@ def test_calls_within_a_bundle_and_across_bundles_can_be_mixed(service: Service)
         return {"w": 2 * row["v"]}
 
     within = STREAM.map_async(double, output=OUTPUT)
-    query = ev.union(left=spanning(service), right=within).window(ev.global_window()).agg(w=ev.collect_list("w")).open()
+    query = (
+        ev.union(left=spanning(service), right=within)
+        .window(ev.global_window())
+        .agg(w=ev.collect_list("w"))
+        .start_local()
+    )
     assert query.push(both(1, 2), now=0).in_flight == 1
     saved = query.save()
     service.answer(1)
     later = ev.union(left=spanning(service), right=within).window(ev.global_window()).agg(w=ev.collect_list("w"))
-    query = later.open(saved=saved)
+    query = later.start_local(saved=saved)
     query.push(now=1)
     service.answer(1)
     assert emitted(query.drain()) == [[2, 4]]
@@ -263,7 +271,7 @@ def test_calls_within_a_bundle_and_across_bundles_can_be_mixed(service: Service)
 
 
 def test_a_bundle_waits_while_more_rows_are_in_flight_than_the_capacity(service: Service) -> None:
-    query = passing(service, capacity=2).open()
+    query = passing(service, capacity=2).start_local()
     query.push(rows((1, 1), (2, 2)), now=0)
     service.wait_for(1, 2)
     room = threading.Timer(0.05, service.answer, [1])
@@ -275,7 +283,7 @@ def test_a_bundle_waits_while_more_rows_are_in_flight_than_the_capacity(service:
 
 
 def test_rows_that_wait_for_their_turn_take_room(service: Service) -> None:
-    query = passing(service, capacity=2).open()
+    query = passing(service, capacity=2).start_local()
     query.push(rows((1, 1), (2, 2)), now=0)
     service.answer(2)
     query.wait_for_calls(1)
@@ -302,7 +310,7 @@ def test_so_many_calls_run_at_a_time_and_not_more() -> None:
 
 
 def test_the_end_of_the_stream_waits_for_all_calls(service: Service) -> None:
-    query = windowed(service).open()
+    query = windowed(service).start_local()
     query.push(rows((1, 1), (20, 2)), now=0)
     answers = threading.Timer(0.05, service.answer, [2, 1])
     answers.start()
@@ -325,7 +333,7 @@ def test_a_run_in_process_gives_all_rows() -> None:
 
 
 def test_a_row_whose_call_fails_is_a_dead_letter_and_holds_nothing_back(service: Service) -> None:
-    query = passing(service).open()
+    query = passing(service).start_local()
     query.push(rows((1, 1), (2, 2)), now=0)
     service.fail(2)
     output = take(query, 1, now=1)
@@ -338,7 +346,7 @@ def test_a_row_whose_call_fails_is_a_dead_letter_and_holds_nothing_back(service:
 
 
 def test_a_row_without_a_usable_time_is_a_dead_letter_at_once_and_not_called_for(service: Service) -> None:
-    query = passing(service).open()
+    query = passing(service).start_local()
     output = query.push(rows((1, 1)).with_columns(t=pl.lit(None, pl.Int64)), now=0)
     assert output.dead["reason"].to_list() == ["null_time"] and output.in_flight == 0
     assert service.calls == []
@@ -346,7 +354,7 @@ def test_a_row_without_a_usable_time_is_a_dead_letter_at_once_and_not_called_for
 
 def test_a_repeated_number_is_a_dead_letter_although_the_first_row_is_in_flight(service: Service) -> None:
     stream = ev.stream(time="t", key="k", watermark=ev.ascending(sequence="v")).deduplicate()
-    query = passing(service, stream).open()
+    query = passing(service, stream).start_local()
     query.push(rows((1, 1)), now=0)
     output = query.push(rows((1, 1), (2, 2)), now=1)
     assert output.dead["reason"].to_list() == ["duplicate"] and output.in_flight == 2
@@ -361,7 +369,7 @@ def test_a_bundle_that_fails_leaves_no_calls_behind_for_the_numbers_of_its_rows(
                 raise RuntimeError("picky")
             self.emit(rows.select("w"))
 
-    query = spanning(service, ordered=False).process(Picky(), output=OUTPUT).open()
+    query = spanning(service, ordered=False).process(Picky(), output=OUTPUT).start_local()
     query.push(rows((1, 1), (2, 2)), now=0)
     service.answer(2)
     query.wait_for_calls(1)
@@ -380,11 +388,11 @@ def test_a_bundle_that_fails_leaves_no_calls_behind_for_the_numbers_of_its_rows(
 
 def test_a_restart_calls_again_for_the_rows_in_flight(service: Service) -> None:
     pipeline = windowed(service)
-    query = pipeline.open()
+    query = pipeline.start_local()
     query.push(rows((1, 1), (2, 2), (20, 3)), now=0)
     service.answer(2)
     take(query, 1, now=1)
-    later = pipeline.open(saved=query.save())
+    later = pipeline.start_local(saved=query.save())
     assert later.push(now=2).in_flight == 3
     service.wait_for(1, 3)
     service.answer(1, 3)
@@ -394,21 +402,24 @@ def test_a_restart_calls_again_for_the_rows_in_flight(service: Service) -> None:
 
 def test_state_in_pages_has_the_rows_in_flight(service: Service) -> None:
     operator = operator_of(windowed(service, capacity=9000).plan, SCHEMA)
+    calls = in_background(operator)
+    assert calls is not None
     paged = Paged(operator)  # type: ignore[arg-type]
     many = rows(*((1, v) for v in range(5000)))
     paged.step(lambda state: operator.step(state, Bundle(many, 0)))
     paged.restart()
     assert paged.state.store.queues[0].waiting["v"].to_list() == list(range(5000))
-    operator.calls.cancel()  # type: ignore[attr-defined]
+    calls.cancel()
 
 
 def test_rows_in_flight_have_nulls_in_columns_that_the_source_has_since(service: Service) -> None:
     operator = operator_of(passing(service).plan, SCHEMA)
+    in_background(operator)
     paged = Paged(operator)  # type: ignore[arg-type]
     paged.step(lambda state: operator.step(state, Bundle(rows((1, 1)), 0)))
     paged.operator = wider = operator_of(passing(service).plan, {**SCHEMA, "x": pl.Int64()})  # type: ignore[assignment]
+    in_background(wider)
     paged.restart()
-    service.calls.clear()
     paged.step(lambda state: wider.step(state, Bundle(rows((2, 2)).with_columns(x=pl.lit(7, pl.Int64)), 1)))
     assert paged.state.store.queues[0].waiting.select("v", "x").rows() == [(1, None), (2, 7)]
     service.wait_for(1, 2)
@@ -420,9 +431,9 @@ def test_the_option_cannot_change_under_a_state(service: Service) -> None:
     plain = STREAM.window(ev.tumbling("10 s")).agg(w=ev.collect_list("v"))
     for pipeline in (within, plain):
         with pytest.raises(ev.PlanError, match="saved with it, and this plan is without"):
-            pipeline.open(saved=across.open(SCHEMA).save())
+            pipeline.start_local(saved=across.start_local(SCHEMA).save())
         with pytest.raises(ev.PlanError, match="without across_bundles=True, and this plan has it"):
-            across.open(saved=pipeline.open(SCHEMA).save())
+            across.start_local(saved=pipeline.start_local(SCHEMA).save())
 
 
 def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
@@ -430,25 +441,28 @@ def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
 ) -> None:
     checkpoint, pipeline = Checkpoint(tmp_path), windowed(service)
 
-    def driver() -> Driver:
-        return Driver(checkpoint, [pipeline], [{name: dtype() for name, dtype in SCHEMA.items()}])
+    def started() -> tuple[Driver, BackgroundCalls]:
+        driver = Driver(checkpoint, [pipeline], [{name: dtype() for name, dtype in SCHEMA.items()}])
+        calls = in_background(driver.chain.operators[0])
+        assert calls is not None
+        return driver, calls
 
-    first = driver()
+    first, calls = started()
     checkpoint.log_offsets(0, 0)
     assert first.batch(0, [rows((1, 1), (15, 2), (30, 3))]).operators[0]["counts"]["in_flight"] == 3
     service.answer(1, 2)
-    first.chain.operators[0].calls.wait_for_news(2)  # type: ignore[attr-defined]
+    calls.wait_for_news(2)
     checkpoint.log_offsets(1, S)
     delivered = first.batch(1, [rows((31, 4))], finish=False)
     assert not delivered.tables  # the watermark waits for the third row
-    again = driver()
+    again, calls = started()
     repeated = again.batch(1, [rows()])
     assert repeated.restored and repeated.operators == delivered.operators
     checkpoint.log_offsets(2, 2 * S)
     assert again.batch(2, [rows()]).operators[0]["counts"]["in_flight"] == 2
     service.wait_for(3, 4)
     service.answer(3, 4)
-    again.chain.operators[0].calls.wait_for_news()  # type: ignore[attr-defined]
+    calls.wait_for_news()
     checkpoint.log_offsets(3, 3 * S)
     panes = again.batch(3, [rows()]).tables["panes", 0]
     assert panes.column("w").to_pylist() == [[2], [4]]
@@ -482,7 +496,7 @@ def test_rows_in_are_rows_out_late_dead_and_in_flight(
         return {"w": row["v"]} if fates[row["v"]] == "keep" else None
 
     pipeline = windowed(fated, ordered=ordered, capacity=capacity)
-    query = pipeline.open(SCHEMA)
+    query = pipeline.start_local(SCHEMA)
     pushed, outputs = 0, []
     for now, bundle in enumerate(bundles):
         frame = rows(*((t, pushed + i) for i, (t, _) in enumerate(bundle)))
@@ -491,7 +505,7 @@ def test_rows_in_are_rows_out_late_dead_and_in_flight(
         if data.draw(st.booleans()):
             query.wait_for_calls(data.draw(st.integers(0, 3)))
         if data.draw(st.booleans()):
-            query = pipeline.open(saved=query.save())
+            query = pipeline.start_local(saved=query.save())
         counts = [output.counts for output in outputs]
         assert all(count.balanced for count in counts)
         known = sum(count.rows for count in counts) + outputs[-1].in_flight
@@ -506,6 +520,15 @@ def test_rows_in_are_rows_out_late_dead_and_in_flight(
 
 
 # Tests and plans
+
+
+def test_a_host_that_makes_no_calls_between_bundles_waits_for_them() -> None:
+    async def double(row: dict[str, Any]) -> dict[str, Any]:
+        return {"w": 2 * row["v"]}
+
+    operator = operator_of(passing(double).plan, SCHEMA)
+    step = operator.step(operator.initial(), Bundle(rows((1, 1), (2, 2)), 0))
+    assert emitted(step.output) == [2, 4] and step.output.in_flight == 0
 
 
 def test_a_test_stream_waits_for_answers() -> None:
@@ -539,18 +562,18 @@ def test_a_plan_that_cannot_work_is_rejected_when_it_is_built(service: Service, 
 def test_time_must_be_known_when_rows_arrive(service: Service) -> None:
     stream = ev.stream(time="w", key="k", watermark=ev.ascending())
     with pytest.raises(ev.PlanError, match="the time or the watermark reads 'w', which the calls give"):
-        windowed(service, stream).open(SCHEMA)
+        windowed(service, stream).start_local(SCHEMA)
 
 
 def test_windows_by_offset_are_rejected(service: Service) -> None:
     stream = ev.stream(time="t", watermark=ev.ascending(sequence="v"))
-    pipeline = spanning(service, stream).window(ev.rows(2, offset="v")).agg(n=ev.count())
+    pipeline = spanning(service, stream).window(ev.rows(2, by="v")).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="windows by offset="):
-        pipeline.open(SCHEMA)
+        pipeline.start_local(SCHEMA)
 
 
 def test_the_watermark_cannot_be_lowered(service: Service) -> None:
-    query = windowed(service).open(SCHEMA)
+    query = windowed(service).start_local(SCHEMA)
     query.push(rows(), now=0, watermark=100)
     with pytest.raises(ev.PlanError, match="calls span bundles"):
         query.lower_watermark(50)

@@ -308,9 +308,9 @@ def test_or_one_of_them_so_that_all_are_alike() -> None:
 
 def test_a_query_goes_on_where_it_was_saved() -> None:
     pipeline = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(w=ev.sum("w"))
-    query = pipeline.open()
+    query = pipeline.start_local()
     query.push(rows((1, "a", 1)), now=0)
-    later = pipeline.open(saved=query.save())
+    later = pipeline.start_local(saved=query.save())
     later.push(rows((2, "a", 2)), now=1)
     assert later.drain().panes["w"].to_list() == [6]
 
@@ -320,9 +320,9 @@ def test_a_state_does_not_follow_when_calls_are_added_or_removed() -> None:
     plain = STREAM.window(window).agg(n=ev.count())
     asking = STREAM.map_async(double, output=DOUBLED).window(window).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match=r"saved without \.map_async, and this plan has it"):
-        asking.open(saved=plain.open(SCHEMA).save())
+        asking.start_local(saved=plain.start_local(SCHEMA).save())
     with pytest.raises(ev.PlanError, match=r"saved with \.map_async, and this plan has none"):
-        plain.open(saved=asking.open(SCHEMA).save())
+        plain.start_local(saved=asking.start_local(SCHEMA).save())
 
 
 def test_the_head_of_a_state_in_pages_is_not_the_state() -> None:

@@ -18,7 +18,7 @@ def early_panes(sessions: Any, every_seconds: int) -> list[int]:
         .retracting()
         .agg(n=ev.count())
     )
-    query = pipeline.open({"t": pl.Int64()})
+    query = pipeline.start_local({"t": pl.Int64()})
     clocks = range(0, 600, every_seconds)
     steps = [query.push(pl.DataFrame({"t": [second * SECOND]}), now=second * SECOND) for second in clocks]
     return [second for second, step in zip(clocks, steps, strict=True) if step.panes.filter(pl.col("diff") > 0).height]
@@ -40,7 +40,7 @@ def test_a_piece_that_is_cut_elsewhere_keeps_the_earliest_deadline() -> None:
         .retracting()
         .agg(n=ev.count())
     )
-    query = pipeline.open({"t": pl.Int64()})
+    query = pipeline.start_local({"t": pl.Int64()})
     first = pl.DataFrame({"t": [60 * SECOND, 100 * SECOND]})
     assert query.push(first, now=0).panes.is_empty()
     earlier = pl.DataFrame({"t": [30 * SECOND]})  # the session begins earlier, and its pieces move

@@ -35,7 +35,7 @@ class Query:
     """A join that takes bundles of ``(key, time)``; the value of a row counts the rows of its side."""
 
     def __init__(self, pipeline: ev.Pipeline) -> None:
-        self.query = pipeline.open({"left": LEFT, "right": RIGHT})
+        self.query = pipeline.start_local({"left": LEFT, "right": RIGHT})
         self.seen = [0, 0]
 
     def push(self, left: Any = (), right: Any = (), **options: Any) -> Output:
@@ -287,7 +287,7 @@ def test_a_state_of_another_join_is_refused() -> None:
     query = Query(joined(0, 5))
     query.push([("a", 1)])
     with pytest.raises(ev.PlanError, match="within"):
-        joined(0, 6).open(saved=query.query.save())
+        joined(0, 6).start_local(saved=query.query.save())
 
 
 def test_all_watermarks_end_where_both_sides_are_drained() -> None:

@@ -49,14 +49,14 @@ TOLD = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]  # id, value, cost
 )
 def test_shipments_join_orders_over_what_precedes(over: Any) -> None:
     shipments = stream(HOUR) if over == ev.rows(3) else stream()
-    query = ev.join(shipments, stream(), over=over).open()
+    query = ev.join(shipments, stream(), over=over).start_local()
     told = [list(query.push(rows, now=0).panes.select("id", "value", "cost").iter_rows()) for rows in HISTORY]
     assert told == TOLD
 
 
 def pairs(over: Any, *bundles: Any, how: Any = "inner") -> list[list[Any]]:
     """Of bundles ``(left values, right values)`` of one key."""
-    query = ev.join(stream(HOUR), stream(), over=over, how=how).open()
+    query = ev.join(stream(HOUR), stream(), over=over, how=how).start_local()
     told = []
     for at, sides in enumerate(bundles):
         frames = {}

@@ -86,9 +86,9 @@ def window_of(window: tuple[Any, ...]) -> Any:
     if kind == "row_sessions":
         return ev.row_sessions(absent=args[0] - 1)
     if kind == "offsets":
-        return ev.rows(args[0], every=args[1], offset="number")
+        return ev.rows(args[0], every=args[1], by="number")
     if kind == "offset_sessions":
-        return ev.row_sessions(absent=args[0] - 1, offset="number")
+        return ev.row_sessions(absent=args[0] - 1, by="number")
     gap, touching, longest = args
     most = None if longest is None else us(longest)
     return ev.sessions(gap if isinstance(gap, str) else us(gap), touching=touching, max_duration=most)
@@ -144,7 +144,7 @@ def pipeline_of(
     key = "key" if spec.keyed else None
     stream = ev.stream(time="time", key=key, watermark=source_of(source, spec.skew))
     stream = stream.deduplicate() if spec.deduplicate else stream
-    stream = stream.window(window_of(spec.window), at=spec.at)  # type: ignore[arg-type]
+    stream = stream.window(window_of(spec.window), output_time=spec.at)  # type: ignore[arg-type]
     stream = stream.trigger(trigger_of(spec.trigger), may_lose_data=True)
     if spec.lateness:
         late = spec.lateness

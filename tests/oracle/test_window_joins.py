@@ -144,7 +144,7 @@ def frames(bundle: tuple[list[Row], list[Row]]) -> list[pl.DataFrame]:
 
 def in_process(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     pipeline = history.pipeline()
-    query = pipeline.open({"left": LEFT, "right": RIGHT})
+    query = pipeline.start_local({"left": LEFT, "right": RIGHT})
     panes, late = [], []
     for i, bundle in enumerate(history.bundles):
         step = query.push(dict(zip(("left", "right"), frames(bundle), strict=True)), now=i)
@@ -152,7 +152,7 @@ def in_process(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.Dat
         panes.append(step.panes)
         late.append(step.late)
         if rng.random() < 0.3:
-            query = pipeline.open(saved=query.save())
+            query = pipeline.start_local(saved=query.save())
     return pl.concat([*panes, query.drain(now=99).panes]), late
 
 

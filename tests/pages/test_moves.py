@@ -72,7 +72,7 @@ JOINS = {
 def test_a_join_that_moves_gives_what_one_process_gives(name: str) -> None:
     rng, join = Random(f"{SEED}/join moves/{name}"), JOINS[name]
     for _ in range(max(1, HISTORIES // 4)):
-        query = join.open({"left": ORDERS, "right": CLICKS})
+        query = join.start_local({"left": ORDERS, "right": CLICKS})
         moved = PagesHost([join], (ORDERS, CLICKS), buckets=1, moves=lambda: rng.choice(_MOVES))
         for now in range(8):
             times = [now * 4 + rng.randrange(12) for _ in range(12)]

@@ -27,7 +27,7 @@ def test_a_plan_with_everything() -> None:
         ev.stream(
             time="ts", key=["shop", "till"], watermark=ev.bounded_delay("30s", origin="partition", idle_timeout="2m")
         )
-        .window(ev.sliding("10 minutes", every="1 minute"), at="earliest")
+        .window(ev.sliding("10 minutes", every="1 minute"), output_time="earliest")
         .trigger(ev.after_watermark(early=ev.every("10s"), late=ev.on_update()))
         .lateness("1 hour")
         .retracting(skip_unchanged=True)

@@ -68,13 +68,13 @@ def test_something_must_be_equal() -> None:
 def test_a_mistake_about_columns_is_refused_before_any_row(options: Any, left: Any, right: Any, said: str) -> None:
     own = {"order": pl.String, "at": pl.Datetime("us", "UTC")}
     with pytest.raises(ev.PlanError, match=said):
-        join(**options).open({"left": own | left, "right": own | right})
+        join(**options).start_local({"left": own | left, "right": own | right})
 
 
 def test_keys_of_different_types_never_meet_and_are_refused() -> None:
     schemas = {"left": {"order": pl.String, "at": pl.Int64}, "right": {"order": pl.Int64, "at": pl.Int64}}
     with pytest.raises(ev.PlanError, match="Cast one of them"):
-        join().open(schemas)
+        join().start_local(schemas)
 
 
 def test_rows_are_kept_until_the_other_side_has_passed_their_last_partner() -> None:

@@ -32,7 +32,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time="ts", key=["a", "b", "a"]), "key: the column 'a' is named twice"),
     (lambda: ev.stream(time="ts", key="window"), "key: 'window' is a column that every pane has"),
     (lambda: ev.stream(time="ts", key=["a", "diff"]), "key: 'diff' is a column that every pane has"),
-    (lambda: ev.stream(time="ts", watermark="30s"), "use a strategy such as watermark=ev.bounded_delay('30 seconds')"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", watermark=30), "use a strategy such as watermark=ev.bounded_delay('30 seconds')"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", chunk="c")), "chunk needs sequence"),
     (lambda: windowed().window(ev.tumbling("1m")), ".window() was called before on this stream"),
@@ -41,7 +41,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: windowed().accumulating().retracting(), ".retracting(): this stream is accumulating already"),
     (lambda: ev.stream(time="ts").window("1 minute"), "such as ev.tumbling('1 minute'), not '1 minute' (str)"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling), "A kind of your own implements ev.WindowKind"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), at="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), output_time="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling("80000000 days")), "size of the window"),
     (lambda: ev.stream(time="ts").window(ev.sliding("1d", every="80000000 days")), "every of the window"),
     (lambda: ev.stream(time="ts").window(ev.sessions("80000000 days")), "gap of the window"),

@@ -229,8 +229,8 @@ def test_an_interrupt_stops_a_query_after_its_batch(
     job = tmp_path / "rate.py"
     job.write_text(
         "import eventide as ev\n"
-        "rows = ev.stream(time='timestamp', watermark=ev.bounded_delay('1 s'))\n"
-        "pipeline = rows.window(ev.tumbling('2 s')).agg(n=ev.count())\n"
+        "ticks = ev.stream(time='timestamp', watermark=ev.bounded_delay('1 s'))\n"
+        "pipeline = ticks.window(ev.tumbling('2 s')).agg(n=ev.count())\n"
     )
     batches: list[int] = []
 

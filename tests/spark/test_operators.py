@@ -71,9 +71,9 @@ PIPELINES = {
     "deduplicated": SALES.deduplicate().window(ev.tumbling("20 seconds")).agg(n=ev.count(), total=ev.sum("price")),
     "rows by offset": ev.stream(time="ts", watermark=NUMBERED)
     .deduplicate()
-    .window(ev.rows(25, offset="offset"))
+    .window(ev.rows(25, by="offset"))
     .agg(n=ev.count(), total=ev.sum("price")),
-    "row sessions by offset": SALES.deduplicate().window(ev.row_sessions(absent=2, offset="offset")).agg(n=ev.count()),
+    "row sessions by offset": SALES.deduplicate().window(ev.row_sessions(absent=2, by="offset")).agg(n=ev.count()),
     "retained": SALES.window(ev.tumbling("10 seconds"))
     .retain(time="20 seconds", rows=20)
     .agg(prices=ev.collect_list("price")),

@@ -70,7 +70,7 @@ def test_a_batch_gives_the_final_table_of_the_drained_stream(spark: SparkSession
     rows = spark.createDataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
     for name in ("tumbling", "sliding", "sessions", "triggers", "global"):
         panes = pl.DataFrame(pl.from_arrow(rows.transform(PIPELINES[name]).toArrow()))
-        query = PIPELINES[name].open(frame.schema)
+        query = PIPELINES[name].start_local(frame.schema)
         query.push(frame, now=START, watermark="9999-01-01T00:00:00Z")
         query.drain()
         columns = [column for column in panes.columns if column not in ("pane", "diff")]

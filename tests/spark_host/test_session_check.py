@@ -43,7 +43,7 @@ def test_spark_connect_is_rejected_in_one_sentence(call: Any) -> None:
 
 def test_a_session_on_spark_connect_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match=r"does not run over Spark Connect \(sc://there\)"):
-        ev.session(master="sc://there")
+        ev.spark_session(master="sc://there")
 
 
 def test_a_python_of_workers_must_be_able_to_import_eventide(tmp_path: Path) -> None:

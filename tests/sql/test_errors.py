@@ -68,9 +68,9 @@ MISTAKES: list[tuple[str, str, str]] = [
         "must not be negative",
     ),
     (
-        f"CREATE STREAM orders WATERMARK FOR ts AS ts ORIGINS TIMEOUT -'5' SECOND; {windowed()}",
+        f"CREATE STREAM orders WATERMARK FOR ts AS ts TIMEOUT -'5' SECOND; {windowed()}",
         "-",
-        "a length behind ORIGINS TIMEOUT is expected",
+        "a length behind TIMEOUT is expected",
     ),
     (windowed("SUM(n ^ 2) AS x"), "n ^ 2", "Write POWER(x, y)"),
     (windowed(rest="GROUP BY 3"), "3", "SELECT has 1 columns"),
@@ -82,7 +82,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed(rest="EMIT EARLY SOON RETRACTING"), "SOON", "ON UPDATE"),
     (windowed(rest="EMIT EARLY EVERY INTERVAL '5' SCEOND RETRACTING"), "EVERY", "Did you mean 'second'?"),
     (windowed(rest="EMIT WHEN ANY_OFF(ON_UPDATE()) RETRACTING"), "ANY_OFF", "Did you mean 'ANY_OF'?"),
-    (windowed(rest="EMIT WHEN ON UPDATE EARLY ON UPDATE RETRACTING"), "EACH", "EMIT WHEN … is the whole trigger"),
+    (windowed(rest="EMIT WHEN ON UPDATE EARLY ON UPDATE RETRACTING"), "ON", "EMIT WHEN … is the whole trigger"),
     (windowed(rest="EMIT RETRACTING DISCARDING"), "", "said before"),
     (windowed("SUM(price, 3)"), "SUM", "Write SUM(column)"),
     (windowed("QUANTILE(price)"), "QUANTILE", "QUANTILE(column, 0.95)"),
@@ -171,7 +171,7 @@ MISTAKES: list[tuple[str, str, str]] = [
         "the key is what the query groups by",
     ),
     ("SELECT COUNT(*) FROM SESSION(orders, DESCRIPTOR(ts), pirce)", "pirce", "Did you mean 'price'?"),
-    ("SELECT COUNT(*) FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 5, offset => m)", "m", "There is no column 'm'"),
+    ("SELECT COUNT(*) FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 5, by => m)", "m", "There is no column 'm'"),
     ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '-1' HOUR + INTERVAL '1' DAY)", "'-1'", "length"),
     (windowed(rest="EMIT WHEN AFTER 5 ROWS ACCUMULATING"), "EMIT", "MAY LOSE DATA in EMIT"),
     (windowed(rest="EMIT ALLOWED LATENESS 5 ROWS"), "EMIT", "ALLOWED LATENESS INTERVAL '1' HOUR"),
@@ -205,7 +205,7 @@ STREAMS: list[tuple[str, str, str]] = [
     ("WATERMARK FOR ts AS ts PRE shop", "PRE", "There are: WATERMARK FOR"),
     ("WATERMARK FOR ts AS price * 2", "price * 2", "AS ts - INTERVAL '30' SECOND"),
     ("WATERMARK FOR ts AS price - INTERVAL '1' SECOND", "price - INTERVAL '1", "AS ts - INTERVAL '30' SECOND"),
-    ("WATERMARK FOR ts AS ts ORIGINS TIMEOUT INTERVAL '1' HOUR", "WATERMARK", "origins_timeout"),
+    ("WATERMARK FOR ts AS ts TIMEOUT INTERVAL '1' HOUR", "WATERMARK", "origins_timeout"),
     ("WATERMARK FOR ts AS NOTED BY 'nowhere'", "WATERMARK", "nowhere"),
     ("WATERMARK FOR ts AS ts WATERMARK FOR ts AS ts", "WATERMARK", "was said before"),
     ("WATERMARK FOR ts AS ts IDLE TIMEOUT soon", "soon", "a length behind IDLE TIMEOUT"),
@@ -333,7 +333,11 @@ OWN = "SELECT SUM(n) FROM TUMBLE(({inner}), DESCRIPTOR(window_time), INTERVAL '1
 
 @pytest.mark.parametrize(
     ("outer", "emit"),
-    [(INHERITED, f"{AGAIN} ACCUMULATING"), (INHERITED, "EMIT ALLOWED LATENESS 1 hour"), (OWN, f"{AGAIN} RETRACTING")],
+    [
+        (INHERITED, f"{AGAIN} ACCUMULATING"),
+        (INHERITED, "EMIT ALLOWED LATENESS 1 hour ACCUMULATING"),
+        (OWN, f"{AGAIN} RETRACTING"),
+    ],
 )
 def test_panes_that_are_told_again_are_not_counted_again(outer: str, emit: str) -> None:
     inner = windowed("window_start, COUNT(*) AS n", f"GROUP BY window {emit}")

@@ -46,8 +46,8 @@ WINDOWS = {
     "CUMULATE(orders, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY)": ev.cumulate("1 hour", "1 day"),
     "CALENDAR(orders, DESCRIPTOR(ts), 'month', tz => 'Europe/Berlin')": ev.calendar("month", tz="Europe/Berlin"),
     "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100)": ev.rows(100),
-    "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100, every => 10, offset => n, first => 0)": ev.rows(
-        100, every=10, offset="n", first=0
+    "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100, every => 10, by => n, first => 0)": ev.rows(
+        100, every=10, by="n", first=0
     ),
     "ROW_SESSION(orders, DESCRIPTOR(ts), absent => 5)": ev.row_sessions(absent=5),
     "orders": ev.global_window(),
@@ -79,7 +79,7 @@ WATERMARKS: dict[str, Any] = {
     "WATERMARK FOR ts AS ts SEQUENCE n CHUNK c LAST CHUNK z FIRST CHUNK 0 GAP TIMEOUT INTERVAL '1' HOUR": (
         ev.ascending(sequence="n", chunk="c", last_chunk="z", first_chunk=0, gap_timeout="1 hour")
     ),
-    "WATERMARK FOR ts AS ts PER device EXPECT 3 ORIGINS ORIGINS TIMEOUT INTERVAL '5' MINUTE WATERMARK KEY 7": ev.ascending(
+    "WATERMARK FOR ts AS ts PER device EXPECT 3 ORIGINS TIMEOUT INTERVAL '5' MINUTE WATERMARK KEY 7": ev.ascending(
         origin="device", expect_origins=3, origins_timeout="5m", watermark_key=7
     ),
     "WATERMARK FOR ts AS ts PER device ON RETURN HOLD EXPECT ('a', 'b')": ev.ascending(
@@ -161,7 +161,7 @@ EMITS: dict[str, ev.Stream] = {
     "EMIT WHEN AFTER 2 ROWS MAY LOSE DATA DISCARDING": (
         BEGUN.trigger(ev.after_count(2), may_lose_data=True).discarding()
     ),
-    "EMIT AT EARLIEST": orders().window(ev.tumbling("1 minute"), at="earliest"),
+    "EMIT AT EARLIEST": orders().window(ev.tumbling("1 minute"), output_time="earliest"),
 }
 
 
@@ -172,10 +172,10 @@ def test_emit_is_a_trigger_a_lateness_and_a_mode(clause: str, stream: ev.Stream)
 
 def test_lateness_of_windows_by_offset_is_in_rows() -> None:
     said = ev.sql_pipeline(
-        f"{ORDERS} SELECT COUNT(*) AS n FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 10, offset => o)"
+        f"{ORDERS} SELECT COUNT(*) AS n FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 10, by => o)"
         " EMIT ON WINDOW CLOSE ALLOWED LATENESS 5 ROWS"
     )
-    assert said.plan == orders().window(ev.rows(10, offset="o")).lateness(rows=5).agg(n=ev.count()).plan
+    assert said.plan == orders().window(ev.rows(10, by="o")).lateness(rows=5).agg(n=ev.count()).plan
 
 
 AGGREGATES: dict[str, Any] = {

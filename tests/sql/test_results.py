@@ -177,7 +177,7 @@ def test_names_of_a_declaration_are_found_in_upper_and_lower_case() -> None:
 
 @pytest.mark.parametrize("table", ["SESSION(orders, DESCRIPTOR(TS), PRICE)", "ROWS_WINDOW(orders, DESCRIPTOR(ts), 2)"])
 def test_columns_of_windows_are_found_in_upper_and_lower_case(table: str) -> None:
-    table = table.replace(", 2)", ", 2, offset => PRICE)")
+    table = table.replace(", 2)", ", 2, by => PRICE)")
     assert told(f"SELECT COUNT(*) AS n FROM {table}") == told(f"SELECT COUNT(*) AS n FROM {table.lower()}")
 
 

@@ -90,7 +90,7 @@ def test_the_greatest_of_three_rows_is_told_early_and_when_the_window_is_full() 
     result = ev.sql(
         """
         SELECT window_start, MAX(value) AS most
-        FROM ROWS_WINDOW(Orders, DESCRIPTOR(time), 3, offset => "offset")
+        FROM ROWS_WINDOW(Orders, DESCRIPTOR(time), 3, by => "offset")
         EMIT EARLY ON UPDATE ACCUMULATING
         """,
         Orders=ORDERS,

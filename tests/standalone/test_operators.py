@@ -524,7 +524,7 @@ class TestOverlappingJoins:
         assert orders.get_result()["offset"].to_list() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("window", [ev.rows(3, offset="nowhere"), ev.rows(3, every=1, offset="offset")])
+@pytest.mark.parametrize("window", [ev.rows(3, by="nowhere"), ev.rows(3, every=1, by="offset")])
 def test_windows_by_offset_are_rejected(window: Any) -> None:
     with pytest.raises(PlanError, match="rows are then counted as they arrive"):
         ev.WindowAggregator(window, {"n": ev.count()}, **TIMES)
@@ -532,7 +532,7 @@ def test_windows_by_offset_are_rejected(window: Any) -> None:
 
 def test_row_sessions_by_offset_are_rejected() -> None:
     with pytest.raises(PlanError, match="rows are then counted as they arrive"):
-        ev.SessionAggregator(ev.row_sessions(absent=3, offset="offset"), {"n": ev.count()}, **TIMES, key="user")
+        ev.SessionAggregator(ev.row_sessions(absent=3, by="offset"), {"n": ev.count()}, **TIMES, key="user")
 
 
 def test_offsets_without_times_bound_the_messages_that_are_read(place: Place) -> None:

@@ -61,4 +61,4 @@ def pushed(
     stream = ev.stream(time="t").window(window or ev.tumbling("1m")).lateness(lateness)
     stream = stream.trigger(trigger, may_lose_data=may_lose_data)
     stream = getattr(stream, mode)(skip_unchanged=skip_unchanged)
-    return Pushed(stream.agg(n=ev.count()).open())
+    return Pushed(stream.agg(n=ev.count()).start_local())

@@ -101,8 +101,3 @@ def test_a_trigger_that_never_stops_is_good(trigger: Trigger, lateness: str) -> 
 @pytest.mark.parametrize("trigger", [*STOPS_ANY_TIME, *STOPS_AT_END], ids=named)
 def test_a_loss_that_is_accepted_is_explained(trigger: Trigger) -> None:
     assert "accepted by may_lose_data" in build(trigger, lateness="1h", may_lose_data=True).explain()
-
-
-def test_a_trigger_without_an_accumulation_mode_is_refused() -> None:
-    with pytest.raises(ev.PlanError, match=r"does not say how they relate. Add .accumulating\(\)"):
-        ev.stream(time="t").window(ev.tumbling("1m")).trigger(ev.on_update()).agg(n=ev.count())

@@ -39,7 +39,7 @@ def push(kind: ev.WindowKind, *, often: bool = False) -> pl.DataFrame:
     stream = ev.stream(time="t").window(kind)
     if often:
         stream = stream.trigger(ev.after_watermark(early=ev.on_update())).accumulating()
-    query = stream.agg(n=ev.count()).open()
+    query = stream.agg(n=ev.count()).start_local()
     panes = query.push(pl.DataFrame({"t": [1, 4]}), now=0, watermark=10).panes
     query.drain()
     return panes

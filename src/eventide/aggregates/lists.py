@@ -1,4 +1,4 @@
-"""Aggregates whose result is a list: ``collect``, ``collect_set``, ``sort``, ``top_n``, ``top_n_by_key``."""
+"""Aggregates that return lists: ``collect_list``, ``collect_set``, ``collect_sorted``, ``top_n``, ``top_n_by_key``."""
 
 from __future__ import annotations
 

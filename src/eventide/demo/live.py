@@ -87,7 +87,7 @@ def main(console: Console, picture: Path, *, seconds: int = SECONDS) -> Seen:
 
 def _run(console: Console, place: Path, seconds: int) -> Seen:
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    spark = ev.session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
+    spark = ev.spark_session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
     (place / "sales").mkdir()
     rows = spark.readStream.schema(SPARK_SCHEMA).parquet(str(place / "sales"))
     seen = Seen(console)

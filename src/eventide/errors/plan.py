@@ -21,6 +21,19 @@ def said_twice(method: str) -> PlanError:
     return PlanError(f".{method}() was called before on this stream. Each setting is made once; start from the stream.")
 
 
+def bad_mode(mode: object, known: Sequence[str]) -> PlanError:
+    """A mode that does not exist."""
+    return PlanError(f".emit(mode={shown(mode)}): {did_you_mean(str(mode), known)}")
+
+
+def late_without_lateness() -> PlanError:
+    """Late panes of windows that take no late rows."""
+    return PlanError(
+        ".emit(late=…) emits panes for late rows, but no row may be late. "
+        "Add allowed_lateness='1 hour', or remove late=."
+    )
+
+
 def another_mode(mode: str, before: str) -> PlanError:
     """A second accumulation mode."""
     return PlanError(f".{mode}(): this stream is {before} already. Say one accumulation mode, once.")
@@ -64,15 +77,15 @@ def no_name() -> PlanError:
 
 
 def bad_output_time(value: object) -> PlanError:
-    """at= is not known."""
-    return PlanError(f".window(at={shown(value)}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
+    """output_time= is not known."""
+    return PlanError(f".window(output_time={shown(value)}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
 
 
 def latest_of_nothing() -> PlanError:
     """Early and late refinements of row windows."""
     return PlanError(
         ".lateness() has no meaning for windows counted in rows: rows are counted as they arrive, and none is late. "
-        "Remove it, or window by offset: ev.rows(…, offset='offset')."
+        "Remove it, or window by offset: ev.rows(…, by='offset')."
     )
 
 

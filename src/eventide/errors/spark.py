@@ -141,7 +141,7 @@ def workers_lack_eventide(module: str) -> PlanError:
 
 def no_session(what: str) -> PlanError:
     """No SparkSession is active."""
-    return PlanError(f"{what} needs a SparkSession: make one with ev.session(), or give one as spark=.")
+    return PlanError(f"{what} needs a SparkSession: make one with ev.spark_session(), or give one as spark=.")
 
 
 def expression_in_scan(name: str) -> PlanError:

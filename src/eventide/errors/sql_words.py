@@ -14,7 +14,7 @@ _IN_SQL = (
     (r"\.lateness\('1 hour'\)", "ALLOWED LATENESS INTERVAL '1' HOUR"),
     (r"\.lateness\(rows=100\)", "ALLOWED LATENESS 100 ROWS"),
     (r"\.lateness\(\)", "ALLOWED LATENESS"),
-    (r"window by offset: ev\.rows\(…, offset='offset'\)", "count by a column: ROWS_WINDOW(…, offset => column)"),
+    (r"window by offset: ev\.rows\(…, offset='offset'\)", "count by a column: ROWS_WINDOW(…, by => column)"),
     (r"(left|right)\.retain\(time=…\)", r"CREATE STREAM … RETAIN INTERVAL '1' HOUR, for the \1 stream"),
     (r"\.retain\(rows=…\) and \.retain\(bytes=…\)", "RETAIN … ROWS and RETAIN … BYTES"),
     (r"\.retain\(time='1 hour'\), or with within=", "RETAIN INTERVAL '1' HOUR, or compare the times in ON"),
@@ -23,7 +23,7 @@ _IN_SQL = (
     (r"join: within=\(.*\) holds nothing", "The bounds of time in ON hold nothing"),
     (r"\bwithin already says", "ON already says"),
     (r"join: where gives", "The condition in ON gives"),
-    (r"ev\.collect\('(\w+)'\)", r"ARRAY_AGG(\1)"),
+    (r"ev\.collect_list\('(\w+)'\)", r"ARRAY_AGG(\1)"),
     (r"IngestionTime\(\)", "INGESTION_TIME()"),
     (r"\.deduplicate\(\)", "DEDUPLICATE"),
 )

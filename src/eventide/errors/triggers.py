@@ -37,15 +37,6 @@ def may_lose_data(trigger: str, lateness: str, *, at_end: bool) -> PlanError:
     )
 
 
-def no_accumulation(trigger: str) -> PlanError:
-    """A trigger without an accumulation mode."""
-    return PlanError(
-        f"The trigger '{trigger}' can emit several panes of one window, but the plan does not say how they relate. "
-        "Add .accumulating() (each pane repeats the whole), .discarding() (only what is new) or .retracting() "
-        "(as accumulating, and the last pane is taken back first)."
-    )
-
-
 def offset_unaligned() -> PlanError:
     """An offset of periods that begin with a row."""
     return PlanError(

@@ -15,9 +15,9 @@ import pyarrow as pa
 from eventide.errors import LateRowsWarning
 from eventide.errors import joins as join_errors
 from eventide.errors import plan as errors
+from eventide.local.background_calls import BackgroundCalls, in_background
 from eventide.operators.binding import loaded, operator_of
 from eventide.operators.bundle import Bundle, Counts, Output
-from eventide.operators.calls_across_bundles import CallsAcrossBundles
 from eventide.operators.late_warning import LateWarning
 from eventide.operators.operator import StreamOperator, drained, ended, noted
 from eventide.operators.saving import State
@@ -82,7 +82,7 @@ class LocalQuery:
 
     >>> import eventide as ev, polars as pl
     >>> per_minute = ev.stream(time="t").window(ev.tumbling("1 minute")).agg(n=ev.count())
-    >>> query = per_minute.open()
+    >>> query = per_minute.start_local()
     >>> step = query.push(pl.DataFrame({"t": [0, 1, 60_000_000]}), now="1970-01-01T00:01:05Z", watermark=60_000_000)
     >>> step.panes["n"].to_list()
     [2]
@@ -96,9 +96,11 @@ class LocalQuery:
         self._late_warning = LateWarning()
         self._operator: StreamOperator | None = None
         self._state: State | None = None
+        self._calls: BackgroundCalls | None = None
         self.result = LocalResult()
         if saved is not None:
             self._operator, self._state = loaded(pipeline.plan, saved)
+            self._calls = in_background(self._operator)
             self.result.tracker = self._state.tracker
         if schema is not None:
             schemas = [schema[name] for name in self._names] if pipeline.plan.inputs else [schema]
@@ -120,7 +122,7 @@ class LocalQuery:
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", key="id", watermark=ev.ascending())
-        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
         >>> frame = pl.DataFrame({"t": [90_000_000], "id": [1]})
         >>> query.push({"web": frame, "shop": frame.clear()}, now=0).watermark == ev.time.MIN
         True
@@ -177,7 +179,7 @@ class LocalQuery:
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", key="id", watermark=ev.ascending())
-        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
         >>> frame = pl.DataFrame({"t": [90_000_000], "id": [1]})
         >>> step = query.push({"web": frame, "shop": frame.clear()}, now=0)
         >>> query.end("shop").watermark
@@ -194,14 +196,14 @@ class LocalQuery:
         >>> async def look_up(row):
         ...     return {"price": 7}
         >>> sales = ev.stream(time="t").map_async(look_up, output={"price": pl.Int64}, across_bundles=True)
-        >>> query = sales.window(ev.tumbling("1 minute")).agg(total=ev.sum("price")).open()
+        >>> query = sales.window(ev.tumbling("1 minute")).agg(total=ev.sum("price")).start_local()
         >>> step = query.push(pl.DataFrame({"t": [0, 1]}), now=0)
         >>> query.wait_for_calls()
         >>> query.push(now=1).in_flight
         0
         """
-        if isinstance(self._operator, CallsAcrossBundles):
-            self._operator.calls.wait_for_news(answers)
+        if self._calls is not None:
+            self._calls.wait_for_news(answers)
 
     def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
         """Do not wait any longer for sequence numbers that are missing (all, or those up to ``up_to``) of an origin.
@@ -225,7 +227,7 @@ class LocalQuery:
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", watermark=ev.ascending(max_future_skew=None))
-        >>> query = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> query = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
         >>> step = query.push(pl.DataFrame({"t": ["2026-03-01T12:00:30Z", "2062-03-01T12:00:30Z"]}))
         >>> query.lower_watermark("2026-03-01T12:00:30Z")
         >>> query.push(pl.DataFrame({"t": ["2026-03-01T12:00:40Z"]})).late.height
@@ -250,13 +252,13 @@ class LocalQuery:
         return done
 
     def save(self) -> bytes:
-        """All that the query knows. ``pipeline.open(saved=…)`` goes on from there, with the same results.
+        """All that the query knows. ``pipeline.start_local(saved=…)`` goes on from there, with the same results.
 
         >>> import eventide as ev, polars as pl
         >>> counting = ev.stream(time="t").window(ev.tumbling("1 minute")).agg(n=ev.count())
-        >>> query = counting.open()
+        >>> query = counting.start_local()
         >>> step = query.push(pl.DataFrame({"t": [0, 1]}), now=0)
-        >>> later = counting.open(saved=query.save())
+        >>> later = counting.start_local(saved=query.save())
         >>> step = later.push(pl.DataFrame({"t": [2]}), now=1)
         >>> later.drain().panes["n"].to_list()
         [3]
@@ -284,6 +286,7 @@ class LocalQuery:
     def _bind(self, schemas: Sequence[pl.Schema]) -> None:
         if self._operator is None:
             self._operator = operator_of(self._pipeline.plan, *schemas)
+            self._calls = in_background(self._operator)
             self._state = self._operator.initial()
             return
         for schema, known in zip(schemas, self._operator.schemas, strict=True):

@@ -18,7 +18,6 @@ from eventide.errors import processing as errors
 from eventide.operators import columns as c
 from eventide.operators.admission import admit
 from eventide.operators.async_map import Answer
-from eventide.operators.background_calls import BackgroundCalls
 from eventide.operators.bundle import Bundle, Stamp, Step
 from eventide.operators.call_queue import END, IDLE, INPUT, NUMBER, CallQueue
 from eventide.operators.calling import schema_after, with_answers
@@ -26,6 +25,7 @@ from eventide.operators.deadlines import clock_lags, deadline
 from eventide.operators.inputs import advanced, blank_letter, fresh_tracker
 from eventide.operators.operator import StreamOperator
 from eventide.operators.outcome import Stamped
+from eventide.operators.pending_calls import CallsAtOnce, PendingCalls
 from eventide.operators.repeats import without_repeats
 from eventide.operators.saved_calls import Held, SavedCalls
 from eventide.operators.saving import State
@@ -36,7 +36,10 @@ from eventide.watermarks import InputEnd, InputIdle, InputWatermark, Note, Track
 
 
 class CallsAcrossBundles(SavedCalls):
-    """An operator whose rows are asked about first, while further bundles arrive. ``inner`` is built by ``binding``."""
+    """An operator whose rows are asked about first, while further bundles arrive. ``inner`` is built by ``binding``.
+
+    ``maps`` has the calls that span bundles, by the number of their input; ``calls`` makes them.
+    """
 
     def __init__(self, plan: Any, inner: StreamOperator, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
@@ -44,10 +47,10 @@ class CallsAcrossBundles(SavedCalls):
         self.schemas = tuple(dict(schema) for schema in schemas)
         behind = zip(plan.edges, self.schemas, strict=True)
         self._inputs = inputs_behind(plan, tuple(schema_after(own.calls, schema) for own, schema in behind))
-        self._maps: dict[int, AsyncMap] = {
+        self.maps: dict[int, AsyncMap] = {
             edge: call for edge, own in enumerate(plan.edges) for call in own.calls if call.options.across_bundles
         }
-        self.calls = BackgroundCalls(self._maps)
+        self.calls: PendingCalls = CallsAtOnce(self.maps)  # until a host attaches its own
         for edge, own in enumerate(plan.edges):
             given = {name for call in own.calls for name in call.output}
             for column in own_time_columns(own, self.schemas[edge]):
@@ -123,7 +126,7 @@ class CallsAcrossBundles(SavedCalls):
             queues = self._settled(queues, tracker, dead)
             left, given = [], []
             for edge, queue in enumerate(queues):
-                call = self._maps.get(edge)
+                call = self.maps.get(edge)
                 queue, rows = queue.leave(ordered=call is not None and call.options.ordered)
                 left.append(queue)
                 given.append(self._stamped(held.inner, edge, passing.get(edge, rows), dead[edge], now))
@@ -163,7 +166,7 @@ class CallsAcrossBundles(SavedCalls):
         for edge, queue in enumerate(queues):
             frames = [stamp.stamped.rows.drop(c.TIME) for stamp in stamps if stamp.edge == edge]
             rows = pl.concat([self.no_rows(edge), *frames])
-            if edge in self._maps:
+            if edge in self.maps:
                 queue = queue.arrive(rows)
             else:
                 passing[edge] = rows
@@ -191,13 +194,13 @@ class CallsAcrossBundles(SavedCalls):
     ) -> list[CallQueue]:
         """The queues with the answers that have arrived. Waits while more rows are in flight than may be."""
         settled = list(queues)
-        taken = dict.fromkeys(self._maps, 0)
-        for edge in self._maps:
+        taken = dict.fromkeys(self.maps, 0)
+        for edge in self.maps:
             self.calls.begin(edge, queues[edge].waiting)
         while True:
             arrived = self.calls.arrived
             missing = []
-            for edge, call in self._maps.items():
+            for edge, call in self.maps.items():
                 answers = self.calls.answers(edge, taken[edge])
                 taken[edge] += len(answers)
                 settled[edge] = self._answered(edge, call, settled[edge], answers, dead[edge])

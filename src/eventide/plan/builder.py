@@ -15,6 +15,7 @@ from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
 from eventide.panes import RESERVED
 from eventide.plan.calls import AsyncMap, async_map, followed_by
+from eventide.plan.emission import When, check_mode, default_mode, emission
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
 from eventide.plan.process_plan import Late, OnError, process_plan
@@ -22,7 +23,7 @@ from eventide.plan.retention import Retention, retention
 from eventide.processors import Processor
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, on_update
-from eventide.watermarks import Strategy, ascending
+from eventide.watermarks import Strategy, ascending, bounded_delay
 from eventide.watermarks.strategies import unstated
 from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
 
@@ -44,17 +45,53 @@ class Stream:
     _inputs: tuple[Input, ...] = ()
     _calls: tuple[AsyncMap, ...] = ()
 
-    def window(self, kind: Window, *, at: OutputTime = "end") -> Stream:
-        """Cut the stream into windows. ``at`` chooses a pane's output time: the window's end, or its rows'."""
+    def window(self, kind: Window, *, output_time: OutputTime = "end") -> Stream:
+        """Cut the stream into windows. A pane's event time is the window's end, or that of a row (``output_time``)."""
         if self._window is not None:
             raise errors.said_twice("window")
         if isinstance(kind, type) or not isinstance(kind, (WindowKind, Sessions, Inherit)):
             raise window_errors.not_a_window(kind)
-        if at not in ("end", "earliest", "latest"):
-            raise errors.bad_output_time(at)
+        if output_time not in ("end", "earliest", "latest"):
+            raise errors.bad_output_time(output_time)
         if isinstance(kind, (Tumbling, Sliding, Cumulate, Sessions)):
             _check_lengths(kind)
-        return replace(self, _window=kind, _options=self._options | {"output_time": at})
+        return replace(self, _window=kind, _options=self._options | {"output_time": output_time})
+
+    def emit(
+        self,
+        *,
+        early: When | None = None,
+        late: When | None = None,
+        allowed_lateness: str | timedelta | int | None = None,
+        mode: Mode | None = None,
+        skip_unchanged: bool = False,
+    ) -> Stream:
+        """Choose when panes are emitted besides the pane of the complete window, and how late rows may be.
+
+        ``early``: before the window is complete, so often (``"10 seconds"`` of processing time while rows arrive), or
+        by a trigger. ``allowed_lateness``: late rows refine the window for so long after its end; what arrives later
+        goes to the late output. For windows by offset it is a number of rows. ``late``: how often they do, by default
+        with every bundle that has some. ``mode``: how the panes of a window relate. ``"retracting"``, the default,
+        retracts the previous pane (``diff = -1``), so that the diffs sum to the table; ``"accumulating"`` emits only
+        the new content of the window, ``"discarding"`` only what is new. ``skip_unchanged``: no pane that equals the
+        one before.
+
+        >>> import eventide as ev
+        >>> sales = ev.stream(time="ts", key="shop", watermark="30 seconds").window(ev.tumbling("1 minute"))
+        >>> revenue = sales.emit(early="10 seconds", allowed_lateness="1 hour").agg(total=ev.sum("price"))
+        >>> revenue.plan.mode
+        'retracting'
+        """
+        stream = self
+        if isinstance(allowed_lateness, int):
+            stream = stream.lateness(rows=allowed_lateness)
+        elif allowed_lateness is not None:
+            stream = stream.lateness(allowed_lateness)
+        stream = stream.trigger(emission(early, late, has_lateness=allowed_lateness is not None))
+        if mode is not None:
+            check_mode(mode)
+            return stream._accumulate(mode, skip_unchanged)
+        return replace(stream, _options=stream._options | {"skip_unchanged": skip_unchanged})
 
     def trigger(self, trigger: Trigger, *, may_lose_data: bool = False) -> Stream:
         """Say when panes are emitted. Name the accumulation mode too: how the panes of a window relate."""
@@ -160,7 +197,7 @@ class Stream:
                 window=window,
                 trigger=trigger,
                 lateness=lateness,
-                mode=self._mode or "accumulating",
+                mode=self._mode or default_mode(trigger, lateness),
                 aggregates=aggregates,
                 skip_unchanged=self._options.get("skip_unchanged", False),
                 output_time=self._options["output_time"],
@@ -322,20 +359,20 @@ class Stream:
             at_end = finish is Finish.AT_END
             kept = f"{lateness} rows" if self._options.get("lateness_in_rows") else format_duration(lateness)
             raise trigger_errors.may_lose_data(trigger.describe(), kept, at_end=at_end)
-        if self._trigger is not None and self._mode is None:
-            raise trigger_errors.no_accumulation(trigger.describe())
 
 
 def stream(
-    *,
     time: str | IngestionTime,
+    *,
     key: str | Sequence[str] | None = None,
-    watermark: Strategy | None = None,
+    watermark: Strategy | str | timedelta | None = None,
 ) -> Stream:
     """Begin a pipeline: which column is the event time, which columns are the key, how the watermark is found.
 
+    A duration is short for ``ev.bounded_delay``: rows are expected to be at most so much out of order.
+
     >>> import eventide as ev
-    >>> clicks = ev.stream(time="ts", key="user", watermark=ev.bounded_delay("30 seconds"))
+    >>> clicks = ev.stream(time="ts", key="user", watermark="30 seconds")
     >>> per_minute = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count())
     """
     time = named(time)
@@ -349,6 +386,8 @@ def stream(
             raise errors.key_taken(name)
     if watermark is None:
         watermark = ascending() if isinstance(time, IngestionTime) else unstated()
+    if isinstance(watermark, (str, timedelta)):
+        watermark = bounded_delay(watermark)
     if not hasattr(watermark, "summarise"):
         raise errors.not_a_watermark(watermark)
     return Stream(time, names, watermark)

@@ -48,7 +48,7 @@ class Pipeline:
 
         return run_local(self, rows, clock=clock, drain=drain)
 
-    def open(self, schema: Any = None, *, saved: bytes | None = None, keep: bool = True) -> LocalQuery:
+    def start_local(self, schema: Any = None, *, saved: bytes | None = None, keep: bool = True) -> LocalQuery:
         """A query in this process that takes bundles one by one; with ``saved`` one that goes on where it was saved.
 
         What ``push`` gives is also kept in ``query.result``, unless ``keep=False``: for queries that run long.

@@ -160,7 +160,7 @@ class Plan:
         ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
         once, at its end. ``panes``: a row per key and window with its trigger's state.
         """
-        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not self.bounded
+        once = fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not self.bounded
         return "cells" if once and isinstance(self.window, WindowKind) else "panes"
 
     @property
@@ -169,7 +169,8 @@ class Plan:
         return self.mode == "retracting" or self.skip_unchanged
 
 
-def _fires_once(trigger: Trigger, lateness: int) -> bool:
+def fires_once(trigger: Trigger, lateness: int) -> bool:
+    """Whether each window emits one pane, when it is complete."""
     if lateness:
         return False
     inner = trigger.inner if isinstance(trigger, Repeatedly) else trigger

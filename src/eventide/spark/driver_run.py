@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import DriverLimitWarning
+from eventide.local.background_calls import in_background
 from eventide.operators.binding import operator_of
-from eventide.operators.calls_across_bundles import CallsAcrossBundles
 from eventide.operators.chain import Chain
 from eventide.operators.row_order import in_row_order
 from eventide.sinks.batch import SinkBatch
@@ -66,7 +66,7 @@ class DriverQuery:
         self._growth: Growth | None = None
         self._wake_up = WakeUp(storage, CONTROL)
         self._timed = False
-        self._calls = [operator.calls for operator in self._chain.operators if isinstance(operator, CallsAcrossBundles)]
+        self._calls = [calls for operator in self._chain.operators if (calls := in_background(operator)) is not None]
         for calls in self._calls:
             calls.wait_for_all = ends
             calls.on_answer = self._answered

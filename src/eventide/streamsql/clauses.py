@@ -20,7 +20,7 @@ WATERMARK_OPTIONS = (
     ("IDLE TIMEOUT", "idle_timeout", "length"),
     ("ON RETURN", "on_return", "HOLD or CATCH UP"),
     ("EXPECT", "expect_origins", "origins"),
-    ("ORIGINS TIMEOUT", "origins_timeout", "length"),
+    ("TIMEOUT", "origins_timeout", "length"),
     ("MAX FUTURE SKEW", "max_future_skew", "length or NONE"),
     ("WATERMARK KEY", "watermark_key", "number"),
 )

@@ -31,7 +31,7 @@ class Emitted:
 
     def on(self, stream: Stream, window: Window) -> Stream:
         """The stream, cut into windows and ready to be aggregated."""
-        said = stream.window(window, at=self.at)
+        said = stream.window(window, output_time=self.at)
         said = said if self.trigger is None else said.trigger(self.trigger, may_lose_data=self.may_lose_data)
         if "time" in self.lateness:
             said = said.lateness(self.lateness["time"])

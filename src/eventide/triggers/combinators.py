@@ -252,7 +252,7 @@ def in_order(*triggers: Trigger) -> InOrder:
 def or_finally(trigger: Trigger, until: Trigger) -> Parallel:
     """``trigger``, until ``until`` fires for the last time.
 
-    >>> from eventide.triggers import after_count, after_watermark, each
+    >>> from eventide.triggers import after_count, after_watermark, on_update
     >>> or_finally(on_update(), after_watermark()).describe()
     'any of (each time rows join, when the watermark passes the end)'
     """

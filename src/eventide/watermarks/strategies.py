@@ -33,7 +33,7 @@ from eventide.watermarks.summaries import empty_summary, highest_offsets, places
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A rule for watermarks with its options. Build it with ``lag``, ``ascending`` and their like."""
+    """A rule for watermarks with its options. Build it with ``bounded_delay``, ``ascending`` and their like."""
 
     rule: Rule
     options: Options

@@ -62,7 +62,7 @@ def build(description: Mapping[str, Any]) -> Pipeline:
         stream = stream.retain(**description["retain"])
     if "window" in description:
         kind = call("window", _WINDOWS, description["window"])
-        stream = stream.window(kind, at=description.get("output_time", "end"))
+        stream = stream.window(kind, output_time=description.get("output_time", "end"))
     if "trigger" in description:
         stream = stream.trigger(trigger(description["trigger"]), may_lose_data=description.get("may_lose_data", False))
     if "lateness" in description:

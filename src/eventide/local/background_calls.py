@@ -14,7 +14,17 @@ import polars as pl
 
 from eventide.operators.async_map import Answer, attempt
 from eventide.operators.call_queue import NUMBER
+from eventide.operators.calls_across_bundles import CallsAcrossBundles
+from eventide.operators.operator import StreamOperator
 from eventide.plan.calls import AsyncMap
+
+
+def in_background(operator: StreamOperator) -> BackgroundCalls | None:
+    """Make the calls of an operator that span bundles beside the bundles; None: it has no such calls."""
+    if not isinstance(operator, CallsAcrossBundles):
+        return None
+    operator.calls = calls = BackgroundCalls(operator.maps)
+    return calls
 
 
 class BackgroundCalls:
