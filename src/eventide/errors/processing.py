@@ -226,7 +226,7 @@ def time_from_calls(column: str) -> PlanError:
 def offsets_across_bundles() -> PlanError:
     """Windows by offset behind calls that span bundles."""
     return PlanError(
-        ".map_async(across_bundles=True): windows by offset= need all rows of a bundle at once. Leave out "
+        ".map_async(across_bundles=True): windows by= an offset need all rows of a bundle at once. Leave out "
         "across_bundles=True, or window by time."
     )
 
