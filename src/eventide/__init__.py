@@ -250,7 +250,7 @@ def __getattr__(name: str) -> object:
     if name in ("marks", "policies", "sinks"):
         return import_module(f"eventide.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'eventide' has no attribute {name!r}", name=name, obj=import_module(__name__))
+        raise AttributeError(import_module("eventide.hints").no_attribute("eventide", name, __all__))
     if name in _ON_SPARK:
         home = import_module(f"eventide.spark.{_ON_SPARK[name]}")
     else:

@@ -37,7 +37,9 @@ Remote.__module__ = "pyspark.sql.connect.dataframe"
     ids=["transform", "run", "outputs", "by name"],
 )
 def test_spark_connect_is_rejected_in_one_sentence(call: Any) -> None:
-    with pytest.raises(ev.PlanError, match=r"^Eventide does not run over Spark Connect: [^.]*ev\.session\(\)[^.]*\.$"):
+    with pytest.raises(
+        ev.PlanError, match=r"^Eventide does not run over Spark Connect: [^.]*ev\.spark_session\(\)[^.]*\.$"
+    ):
         call(Remote())
 
 

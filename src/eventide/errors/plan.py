@@ -121,10 +121,14 @@ def internal_name(column: str) -> PlanError:
 
 def not_rows(value: object) -> PlanError:
     """Something that is no frame of rows."""
-    return PlanError(
-        f"rows must be a Polars or Arrow frame (or a list of them, one a bundle), not {type(value).__name__}. "
-        "For a list of dicts use polars.DataFrame(rows)."
-    )
+    package = type(value).__module__.partition(".")[0]
+    hint = {
+        "pandas": "Convert it with polars.from_pandas(rows).",
+        "polars": "Collect a LazyFrame first: rows.collect().",
+        "pyspark": "Run it on Spark with ev.run(pipeline, rows, …), or convert it with rows.toArrow().",
+    }.get(package, "For a list or a dict use polars.DataFrame(rows).")
+    named = type(value).__name__ if package not in ("pandas", "pyspark") else f"a {package} {type(value).__name__}"
+    return PlanError(f"rows must be a Polars or Arrow frame (or a list of them, one a bundle), not {named}. {hint}")
 
 
 def duplicate_columns(names: Sequence[str]) -> PlanError:

@@ -376,7 +376,7 @@ def _bundles(rows: Mapping[str, Any]) -> Iterator[dict[str, pl.DataFrame]]:
 def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:
     if isinstance(rows, (pl.DataFrame, pa.Table, pa.RecordBatch)):
         yield as_frame(rows)
-    elif isinstance(rows, (str, bytes, dict)) or not isinstance(rows, Iterable):
+    elif isinstance(rows, (str, bytes, dict)) or hasattr(type(rows), "columns") or not isinstance(rows, Iterable):
         raise errors.not_rows(rows)
     else:
         for frame in rows:

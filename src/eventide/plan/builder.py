@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eventide.aggregates import Aggregate
 from eventide.columns import named, with_names
@@ -13,6 +13,7 @@ from eventide.errors import plan as errors
 from eventide.errors import processing as processing_errors
 from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
+from eventide.hints import no_attribute
 from eventide.panes import RESERVED
 from eventide.plan.calls import AsyncMap, async_map, followed_by
 from eventide.plan.emission import When, check_mode, default_mode, emission
@@ -296,6 +297,14 @@ class Stream:
             inputs = (replace(stream, calls=followed_by(stream.calls, call)) for stream in self._inputs)
             return replace(self, _inputs=tuple(inputs))
         return replace(self, _calls=followed_by(self._calls, call))
+
+    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is probably meant by an attribute that does not exist."""
+            if name.startswith("_"):  # those that Python asks for
+                raise AttributeError(name)
+            raise AttributeError(no_attribute("Stream", name, dir(type(self))))
 
     def _by_offset(self, window: Window) -> Stream:
         """Offsets are an origin's own: it is part of the key, and the tracker follows how far they have come."""
