@@ -22,7 +22,7 @@ from eventide.plan.pipeline import over_panes
 from eventide.testing import TestStream, pane
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
-from tests.driver.harness import Checkpoint, Driver
+from tests.driver.harness import Checkpoint, Driver, DriverHost
 from tests.effort import examples
 from tests.local.services import Service
 from tests.state.paged import Paged
@@ -467,6 +467,13 @@ def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
     panes = again.batch(3, [rows()]).tables["panes", 0]
     assert panes.column("w").to_pylist() == [[2], [4]]
     assert sorted(service.calls) == [1, 2, 3, 3, 4, 4]
+
+
+def test_state_with_calls_across_bundles_cannot_move_to_the_executors(service: Service, tmp_path: Path) -> None:
+    host = DriverHost(tmp_path, [windowed(service)], {name: dtype() for name, dtype in SCHEMA.items()})
+    host.bundle(rows(), now=0, watermark=None)
+    with pytest.raises(ev.PlanError, match="so leave the option out"):
+        host.stored(2)
 
 
 # Row identity
