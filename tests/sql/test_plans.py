@@ -165,6 +165,8 @@ EMITS: dict[str, ev.Stream] = {
     "EMIT WHEN AFTER 2 ROWS MAY LOSE DATA DISCARDING": (
         BEGUN.trigger(ev.after_count(2), may_lose_data=True).discarding()
     ),
+    "EMIT EARLY ON UPDATE": BEGUN.emit(early=ev.on_update()),
+    "EMIT EARLY ON UPDATE ONLY UPDATED": BEGUN.emit(early=ev.on_update(), skip_unchanged=True),
     "EMIT AT EARLIEST": orders().window(ev.tumbling("1 minute"), output_time="earliest"),
 }
 
@@ -219,7 +221,7 @@ AGGREGATES: dict[str, Any] = {
     "COMPOSITE(n => COUNT(*), total => SUM(price))": ev.composite(n=ev.count(), total=ev.sum("price")),
     "SUM(price * quantity)": ev.sum("price * quantity"),
     "SUM(price) FILTER (WHERE shop = 'kiel')": ev.sum("CASE WHEN shop = 'kiel' THEN price END"),
-    "COUNT(DISTINCT price)": ev.collect_set("price"),
+    "COUNT(DISTINCT price)": ev.count_distinct("price"),
 }
 
 

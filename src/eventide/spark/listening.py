@@ -41,7 +41,7 @@ _COUNTERS = (
     *("rows", "kept", "late", "refined", "unemitted", "retractions", "written", "missing_files"),
     *("forgotten_origins", "forgotten_keys"),
 )
-_GAUGES = ("open_windows", "pages", "state_bytes", "cache_hits", "origins", "gaps")
+_GAUGES = ("open_windows", "in_flight", "pages", "state_bytes", "cache_hits", "origins", "gaps")
 
 
 def listen(spark: SparkSession, tell: OnMetrics) -> StreamingQueryListener:

@@ -25,6 +25,7 @@ SUMS = (
     "retractions",
     "forgotten_keys",
     "open_windows",
+    "in_flight",
     "pages",
     "state_bytes",
     "written",
@@ -47,6 +48,7 @@ def measured(output: Output, state: State, sizes: dict[str, int]) -> dict[str, i
         "retractions": counts.retractions,
         "forgotten_keys": counts.forgotten_keys,
         "open_windows": output.open_panes,
+        "in_flight": output.in_flight,
         "buckets": 1,
         **sizes,
     }
