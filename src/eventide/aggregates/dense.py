@@ -83,14 +83,14 @@ class DenseGroups:
             parts = [column.slice(first, height).to_numpy() for column in columns]
             length = len(parts[0])
             place, number = scratch[:length], numbers[:length]
-            number[:] = 0
             for part, axis in zip(parts, self.axes, strict=True):
-                np.subtract(part, axis.low, out=place, casting="unsafe", dtype=np.int64)
+                target = number if axis is self.axes[0] else place
+                np.subtract(part, axis.low, out=target, casting="unsafe", dtype=np.int64)
                 if axis.step != 1:
-                    np.floor_divide(place, axis.step, out=place)
-                if axis is not self.axes[0]:
+                    np.floor_divide(target, axis.step, out=target)
+                if target is place:
                     number *= axis.length
-                number += place
+                    number += place
             yield first, number
 
     def _keys(self, numbers: npt.NDArray[np.int64]) -> list[pl.Series]:

@@ -104,9 +104,9 @@ class Digits:
         found: list[Integers | None] = [None] * (len(self.columns) - 1)
         if place == NOTHING:
             return found
-        for index, rows, whole in cut(values, place, squares=self.squares is not None):
-            if (digit := found[index]) is None:
-                digit = found[index] = np.zeros(len(values), np.int64)
+        for position, rows, whole in cut(values, place, squares=self.squares is not None):
+            if (digit := found[position]) is None:
+                digit = found[position] = np.zeros(len(values), np.int64)
             digit[rows] += whole
         return found
 
@@ -180,8 +180,11 @@ class DigitAdder:
         if self._place == NOTHING:
             return
         values = self._values[first : first + len(numbers)]
-        for index, rows, whole in cut(values, self._place, squares=self._digits.squares is not None):
-            np.add.at(self._totals[index], numbers[rows], whole)
+        last, among = None, numbers
+        for position, rows, whole in cut(values, self._place, squares=self._digits.squares is not None):
+            if rows is not last:
+                last, among = rows, numbers[rows]
+            np.add.at(self._totals[position], among, whole)
 
     def columns(self, present: npt.NDArray[np.intp]) -> list[pl.Series]:
         """The columns of these groups."""

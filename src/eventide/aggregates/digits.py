@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Rows = slice | npt.NDArray[np.intp]
 
 WIDTH = 32  # bits of a digit; 2**31 rows have room in the 64 bits of a sum
 SHIFT = 21  # the unit of place 0 is 2**-21, so that most values between 0.5 and 1024 have two digits
@@ -28,8 +29,7 @@ SQUARE_DIGITS = 5
 NOTHING = -1000  # the place of zero, which is in no place
 BEYOND = 1000  # the place of infinities and NaN: its digits count +inf, -inf and NaN
 
-_BLOCK = 8_192  # rows that are cut together: what is in between stays in the processor's cache
-_SPARSE = 8  # a digit that fewer than one row in so many has is cut for these rows alone
+_BLOCK = 16_384  # rows that are cut together: what is in between stays in the processor's cache
 _HALF = 1 << (WIDTH - 1)
 _MASK = (1 << WIDTH) - 1
 # A float to which 1.5 * 2**52 units are added loses all below one unit, and its last bits are the number of units.
@@ -40,9 +40,9 @@ _ROUND_BITS = [int(np.float64(value).view(np.int64)) for value in _ROUND]
 class Digit(NamedTuple):
     """One digit of some rows. The array is valid until the next digit is cut."""
 
-    index: int
-    """Its position, highest first: ``DIGITS`` of the value, then ``SQUARE_DIGITS`` of its square."""
-    rows: slice | npt.NDArray[np.intp]
+    position: int
+    """Highest first: ``DIGITS`` of the value, then ``SQUARE_DIGITS`` of its square."""
+    rows: Rows
     whole: Integers
 
 
@@ -51,97 +51,97 @@ def cut(values: Floats, place: int, *, squares: bool) -> Iterator[Digit]:
 
     No value may lie in a higher place.
     """
-    scratch, whole = np.empty((2, _BLOCK)), np.empty((6, _BLOCK), np.int64)
+    height = min(_BLOCK, len(values))
+    floats, integers = np.empty((2, height)), np.empty((7, height), np.int64)
     for first in range(0, len(values), _BLOCK):
         block = values[first : first + _BLOCK]
-        rounded, rest = scratch[:, : len(block)]
+        rounded, rest = floats[:, : len(block)]
+        a, b, *scratch = integers[:, : len(block)]
         rows = slice(first, first + len(block))
-        a, b, *more = whole[:, : len(block)]
-        _scale(block, place, rest)
-        _round(rest, 0, rounded, a)
+        scaled = _scaled(block, place, rest)
+        _round(scaled, 0, rounded, a, rest)
         yield Digit(0, rows, a)
         filled = rest != 0
-        second = bool(filled.any())
-        if second:
-            _round(rest, 1, rounded, b)
-            yield Digit(1, rows, b)
-            np.not_equal(rest, 0, out=filled)
+        if not filled.any():
+            if squares:
+                _halve(np.multiply(a, a, out=scratch[0]), scratch[1], scratch[2])
+                yield Digit(DIGITS, rows, scratch[1])
+                yield Digit(DIGITS + 1, rows, scratch[2])
+            continue
+        _round(rest, 1, rounded, b, rest)
+        yield Digit(1, rows, b)
         if squares:
-            for index, digit in _square(a, b if second else None, more):
-                yield Digit(index, rows, digit)
-        count = np.count_nonzero(filled) if second else 0
-        if count * _SPARSE > len(block):
-            yield from _third(a, b, rest, rows, squares)
-        elif count:
+            yield from _square(a, b, rows, scratch)
+        np.not_equal(rest, 0, out=filled)
+        count = np.count_nonzero(filled)
+        if count > len(block) // 2:
+            yield from _third(a, b, rest, rounded, rows, scratch if squares else scratch[:1])
+        elif count:  # for these rows alone
             few = np.flatnonzero(filled)
-            yield from _third(a[few], b[few], rest[few], few + first, squares)
+            scratch = [array[:count] for array in (scratch if squares else scratch[:1])]
+            yield from _third(a[few], b[few], rest[few], rounded[:count], few + first, scratch)
 
 
-def _scale(values: Floats, place: int, out: Floats) -> None:
+def _scaled(values: Floats, place: int, out: Floats) -> Floats:
     """Values as if their place were 0."""
     if place == 0:
-        np.copyto(out, values)
-    elif abs(place * WIDTH) < 1000:
-        np.multiply(values, 2.0 ** (-WIDTH * place), out=out)  # exact, and faster
-    else:
-        np.ldexp(values, -WIDTH * place, out=out)
+        return values
+    if abs(place * WIDTH) < 1000:
+        return np.multiply(values, 2.0 ** (-WIDTH * place), out=out)  # exact, and faster
+    return np.ldexp(values, -WIDTH * place, out=out)
 
 
-def _round(rest: Floats, i: int, rounded: Floats, whole: Integers) -> None:
-    """Move a digit out of the rest."""
-    np.add(rest, _ROUND[i], out=rounded)
+def _round(values: Floats, i: int, rounded: Floats, whole: Integers, rest: Floats) -> None:
+    """Cut digit ``i`` off: the whole units, and the rest."""
+    np.add(values, _ROUND[i], out=rounded)
     np.subtract(rounded.view(np.int64), _ROUND_BITS[i], out=whole)
     np.subtract(rounded, _ROUND[i], out=rounded)
-    np.subtract(rest, rounded, out=rest)
+    np.subtract(values, rounded, out=rest)
 
 
-def _square(a: Integers, b: Integers | None, scratch: list[Integers]) -> Iterator[tuple[int, Integers]]:
+def _square(a: Integers, b: Integers, rows: Rows, scratch: list[Integers]) -> Iterator[Digit]:
     """What the two highest digits give to the digits of a square."""
-    product, high, low, _ = scratch
-    np.multiply(a, a, out=product)
-    _halve(product, high, low)
-    yield DIGITS, high
-    if b is None:
-        yield DIGITS + 1, low
-        return
-    digit = low
-    for i, (one, other) in enumerate([(a, b), (b, b)], DIGITS + 1):
-        np.multiply(one, other, out=product)
-        if one is not other:
-            product += product
-        low = scratch[3 - i % 2]
-        _halve(product, high, low)
-        digit += high
-        yield i, digit
-        digit = low
-    yield DIGITS + 3, digit
+    product, high, low, lower, _ = scratch
+    _halve(np.multiply(a, a, out=product), high, low)
+    yield Digit(DIGITS, rows, high)
+    _halve(_twice(a, b, product), high, lower)
+    low += high
+    yield Digit(DIGITS + 1, rows, low)
+    _halve(np.multiply(b, b, out=product), high, low)
+    lower += high
+    yield Digit(DIGITS + 2, rows, lower)
+    yield Digit(DIGITS + 3, rows, low)
 
 
 def _third(
-    a: Integers, b: Integers, rest: Floats, rows: slice | npt.NDArray[np.intp], squares: bool
+    a: Integers, b: Integers, rest: Floats, rounded: Floats, rows: Rows, scratch: list[Integers]
 ) -> Iterator[Digit]:
-    """The third digit, and what it and the fourth give to the digits of a square."""
-    rounded, c = np.empty(len(rest)), np.empty(len(rest), np.int64)
-    _round(rest, 2, rounded, c)
+    """The third digit, and, with more scratch, what it and the fourth give to the digits of a square."""
+    c, *others = scratch
+    _round(rest, 2, rounded, c, rest)
     yield Digit(2, rows, c)
-    if not squares:
+    if not others:
         return
-    high, low = _halves(2 * a * c)
+    product, high, low, lower = others
+    _halve(_twice(a, c, product), high, low)
     yield Digit(DIGITS + 2, rows, high)
-    higher, lowest = _halves(2 * b * c)
-    yield Digit(DIGITS + 3, rows, low + higher)
-    lowest += _halves(c * c)[0]
+    _halve(_twice(b, c, product), high, lower)
+    low += high
+    yield Digit(DIGITS + 3, rows, low)
+    _halve(np.multiply(c, c, out=product), high, low)
+    lower += high
     if rest.any():
         # A fourth digit follows only where the first is zero, so there is no product of both.
-        _round(rest, 3, rounded, c)
-        lowest += _halves(2 * b * c)[0]
-    yield Digit(DIGITS + 4, rows, lowest)
+        _round(rest, 3, rounded, c, rest)
+        _halve(_twice(b, c, product), high, low)
+        lower += high
+    yield Digit(DIGITS + 4, rows, lower)
 
 
-def _halves(product: Integers) -> tuple[Integers, Integers]:
-    high, low = np.empty((2, len(product)), np.int64)
-    _halve(product, high, low)
-    return high, low
+def _twice(one: Integers, other: Integers, out: Integers) -> Integers:
+    np.multiply(one, other, out=out)
+    out += out
+    return out
 
 
 def _halve(product: Integers, high: Integers, low: Integers) -> None:
