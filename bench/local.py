@@ -59,7 +59,7 @@ def same(panes: pl.DataFrame, table: pl.DataFrame) -> bool:
 
 
 def _stream() -> ev.Stream:
-    return ev.stream(time="ts", key="key", watermark=ev.lag("10 seconds"))
+    return ev.stream(time="ts", key="key", watermark=ev.bounded_delay("10 seconds"))
 
 
 def _tumbling(name: str, keys: int) -> Line:
@@ -113,7 +113,7 @@ def local_sliding() -> Line:
 def local_triggers() -> Line:
     """A retracting early pane on every bundle, 10 thousand keys, against one group_by at the end."""
     bundles = generate(10_000)
-    trigger = ev.after_watermark(early=ev.each(), late=ev.each())
+    trigger = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     pipeline = _stream().window(ev.tumbling("1 minute")).trigger(trigger).retracting()
     complete = pipeline.agg(n=ev.count(), total=ev.sum("value"))
     return race(
@@ -128,7 +128,7 @@ def local_triggers() -> Line:
 
 def local_small_bundles() -> Line:
     """Milliseconds per bundle of 10 thousand rows on 5 million open keys, against 50 thousand; lower is better."""
-    trigger = ev.after_watermark(early=ev.each(), late=ev.each())
+    trigger = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     pipeline = _stream().window(ev.tumbling("1 hour")).trigger(trigger).retracting().agg(n=ev.count())
     small, large = _Open(pipeline, 50_000), _Open(pipeline, 5_000_000)
     few, many = [], []
@@ -155,9 +155,9 @@ def local_retention() -> Line:
     Windows without an end keep all values (a median), and a few keys have most of the rows; retention bounds them by
     rows. Every row is counted: in a window, or as a dead letter.
     """
-    rows = ev.stream(time="ts", key="key", watermark=ev.lag("10 seconds")).window(ev.global_window())
+    rows = ev.stream(time="ts", key="key", watermark=ev.bounded_delay("10 seconds")).window(ev.global_window())
     early = rows.trigger(ev.every("1 hour")).accumulating().retain(rows=1_000)
-    query = early.agg(middle=ev.median("value")).open(keep=False)
+    query = early.agg(middle=ev.median("value")).start_local(keep=False)
     rng = np.random.default_rng(3)
     sizes: list[int] = []
     balanced, times = True, []
@@ -192,7 +192,7 @@ class _Open:
     def __init__(self, pipeline: ev.Pipeline, keys: int) -> None:
         self._keys = keys
         self._rng = np.random.default_rng(1)
-        self._query = pipeline.open()
+        self._query = pipeline.start_local()
         self._clock = 0
         self._pushed = keys
         for start in range(0, keys, BUNDLE):

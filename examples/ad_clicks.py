@@ -27,13 +27,13 @@ HOURS = 3  # in which rows arrive: two with clicks, and one with the last sales
 CLICK = "click bigint, ad string, cost bigint, at timestamp"
 SALE = "click bigint, price bigint, at timestamp"
 
-clicks = ev.stream(time="at", key="click", watermark=ev.lag("2 minutes"))
-sales = ev.stream(time="at", key="click", watermark=ev.lag("10 minutes"))
+clicks = ev.stream(time="at", key="click", watermark=ev.bounded_delay("2 minutes"))
+sales = ev.stream(time="at", key="click", watermark=ev.bounded_delay("10 minutes"))
 paired = ev.join(clicks, sales, within=("0 seconds", "30 minutes"), how="left")
 report = (
     ev.stream(time="at", key="ad")  # the join says how far its rows have come: no watermark of its own is needed
     .window(ev.tumbling("30 minutes"))
-    .trigger(ev.after_watermark(early=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update()))
     .retracting()
     .agg(clicks=ev.count(), cost=ev.sum("cost"), sales=ev.count("price"), earned=ev.sum("price"))
 )
@@ -130,4 +130,4 @@ if __name__ == "__main__":
     given = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("ad clicks"), given.rows, Path(place))
+        main(ev.spark_session("ad clicks"), given.rows, Path(place))

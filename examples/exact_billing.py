@@ -4,7 +4,7 @@ Three gateways meter calls. The one in town is up to date, the island is an hour
 when it has a satellite. Each writes to one stream and notes how far it has come. A controller makes marks of the notes,
 and a bill for an hour is written when all three have finished that hour: no call is late, and no bill is corrected.
 
-Beside it, the same bills with a guess, ev.lag("30 minutes"), as one has it without notes. What it misses is counted.
+Beside it, the same bills with an estimate, ev.bounded_delay("30 minutes"), as without notes. What it misses is counted.
 
     python examples/exact_billing.py --rows 20000
 """
@@ -78,7 +78,7 @@ def main(spark: SparkSession, rows: int, place: Path) -> pl.DataFrame:
     for writer in writers.values():  # whoever has said this is waited for from the start
         writer.note_time(NOON, nothing_written=True)
     noted = ev.stream(time="at", key="customer", watermark=ev.noted(address))
-    lagging = ev.stream(time="at", key="customer", watermark=ev.lag("30 minutes"))
+    lagging = ev.stream(time="at", key="customer", watermark=ev.bounded_delay("30 minutes"))
     exact, guessed = queries = [
         started(spark, name, calls, address, place) for name, calls in (("exact", noted), ("guessed", lagging))
     ]
@@ -130,4 +130,4 @@ if __name__ == "__main__":
     given = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("bills"), given.rows, Path(place))
+        main(ev.spark_session("bills"), given.rows, Path(place))

@@ -119,4 +119,4 @@ if __name__ == "__main__":
     given = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("uploads"), given.rows, Path(place))
+        main(ev.spark_session("uploads"), given.rows, Path(place))

@@ -34,10 +34,10 @@ QUOTE = "number bigint, at timestamp, symbol string, bid bigint, ask bigint, tra
 
 # A number that is missing is waited for: no window is told before all of its messages are there.
 feed = ev.stream(time="at", key="symbol", watermark=ev.ascending(sequence="number")).deduplicate()
-book = feed.window(ev.rows(SIZE, every=EVERY, offset="number")).agg(
+book = feed.window(ev.rows(SIZE, every=EVERY, by="number")).agg(
     best_bid=ev.max("bid"), best_ask=ev.min("ask"), bid=ev.last("bid"), ask=ev.last("ask"), traded=ev.sum("traded")
 )
-bursts = feed.window(ev.row_sessions(absent=ABSENT, offset="number")).agg(quotes=ev.count(), traded=ev.sum("traded"))
+bursts = feed.window(ev.row_sessions(absent=ABSENT, by="number")).agg(quotes=ev.count(), traded=ev.sum("traded"))
 
 
 def made_up(rows: int) -> pl.DataFrame:
@@ -136,4 +136,4 @@ if __name__ == "__main__":
     given = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("order book"), given.rows, Path(place))
+        main(ev.spark_session("order book"), given.rows, Path(place))

@@ -32,9 +32,9 @@ PAGE = "visitor string, page string, at timestamp"
 READ = "SELECT visitor, window_start, window_end, pages, entry FROM eventide_visits ORDER BY visitor, window_start"
 
 visits = (
-    ev.stream(time="at", key="visitor", watermark=ev.lag("10 minutes"))
+    ev.stream(time="at", key="visitor", watermark=ev.bounded_delay("10 minutes"))
     .window(ev.sessions(PAUSE))
-    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
     .lateness("6 hours")
     .retracting()
     .agg(pages=ev.count(), entry=ev.first("page"))
@@ -130,4 +130,4 @@ if __name__ == "__main__":
     given = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.session("visits"), given.rows, Path(place), given.database)
+        main(ev.spark_session("visits"), given.rows, Path(place), given.database)

@@ -59,10 +59,10 @@ def postgres_url(server: str) -> str:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, two state partitions, and nothing left behind."""
-    from eventide.spark.session import session
+    from eventide.spark.session import spark_session
 
     place = tmp_path_factory.mktemp("spark")
-    running = session(
+    running = spark_session(
         "eventide tests",
         master="local[2]",
         partitions=2,

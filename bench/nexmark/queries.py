@@ -41,7 +41,7 @@ class Query:
 
 
 def _stream(key: str | None = None) -> ev.Stream:
-    return ev.stream(time="dateTime", key=key, watermark=ev.lag(LAG))
+    return ev.stream(time="dateTime", key=key, watermark=ev.bounded_delay(LAG))
 
 
 def _q5() -> tuple[ev.Pipeline, ...]:
@@ -62,7 +62,7 @@ def _q8() -> tuple[ev.Pipeline, ...]:
 
 
 def _q17() -> tuple[ev.Pipeline, ...]:
-    day = _stream("auction").window(ev.tumbling("24 hours")).trigger(ev.after_watermark(early=ev.each()))
+    day = _stream("auction").window(ev.tumbling("24 hours")).trigger(ev.after_watermark(early=ev.on_update()))
     ranks = {f"{name}_bids": ev.count(name) for name in RANKS}
     prices = {"low": ev.min("price"), "high": ev.max("price"), "mean": ev.mean("price"), "total": ev.sum("price")}
     return (day.accumulating().agg(bids=ev.count(), **ranks, **prices),)

@@ -83,6 +83,12 @@ def _first_result(names: Sequence[str]) -> list[Line]:
     return first_result(names)
 
 
+def _two_queries(names: Sequence[str]) -> list[Line]:
+    from bench.spark.two_queries import two_queries
+
+    return [two_queries()]
+
+
 def _restart(names: Sequence[str]) -> list[Line]:
     from bench.spark.restart import restart
 
@@ -157,6 +163,7 @@ BENCHMARKS: dict[str, Group] = {
     "first_result": _first_result,
     "first_result_plain_session": _first_result,
     "restart": _restart,
+    "two_queries": _two_queries,
     "latency_end_to_end": _latency,
     "interval_join_many_keys": _interval_join_many,
     "interval_join_few_keys": _interval_join_few,
@@ -187,6 +194,7 @@ TARGETS = {
     "first_result": "at most 1",
     "first_result_plain_session": "at most 0.4",
     "restart": "at most 5 s more",
+    "two_queries": "at most 2",
     "latency_end_to_end": "at most 0.7",
     "interval_join_many_keys": "at least 2",
     "interval_join_few_keys": "at least 2",

@@ -116,7 +116,7 @@ def _run_eventide(rows: Any, place: Path) -> Any:
     import eventide as ev
     from bench.spark.sinks import run_in_driver
 
-    windows = ev.stream(time="ts", key=KEY, watermark=ev.lag("10 seconds")).window(ev.tumbling("1 minute"))
+    windows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("10 seconds")).window(ev.tumbling("1 minute"))
     return run_in_driver(windows.agg(n=ev.count(), total=ev.sum("value")), rows, place).spark
 
 

@@ -81,7 +81,9 @@ def _cold(who: str, plain: bool) -> Answer:
     with scratch("first-result") as place:
         first = _FirstFile(place / "out")
         if who == "eventide":
-            windows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.tumbling("1 minute"))
+            windows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(
+                ev.tumbling("1 minute")
+            )
             run_in_driver(windows.agg(n=ev.count(), total=ev.sum("value")), stream(spark, files), place)
         else:
             run_in_spark(own(lambda: F.window("ts", "1 minute"))(stream(spark, files)), place)

@@ -125,7 +125,7 @@ def long_join() -> Line:
 
 
 def _pipeline(near: int) -> ev.Pipeline:
-    one, other = (ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")) for _ in range(2))
+    one, other = (ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")) for _ in range(2))
     return ev.join(one, other, within=f"{near} milliseconds")
 
 

@@ -175,7 +175,7 @@ def _start(place: Path) -> Any:
     spark = start_session()
     rows = spark.readStream.schema("ts timestamp, key bigint").parquet(str(place / "source"))
     if sys.argv[1] == "eventide":
-        windows = ev.stream(time="ts", key="key", watermark=ev.lag(f"{LAG * 1000:.0f} milliseconds"))
+        windows = ev.stream(time="ts", key="key", watermark=ev.bounded_delay(f"{LAG * 1000:.0f} milliseconds"))
         pipeline = windows.window(ev.tumbling(f"{WINDOW} second")).agg(n=ev.count())
         return run_in_driver(pipeline, rows, place, trigger="0 seconds").spark
     windowed = rows.withWatermark("ts", f"{LAG * 1000:.0f} milliseconds")

@@ -19,7 +19,7 @@ from bench.spark.data import rows_in
 from bench.spark.machine import cpu_seconds
 from bench.spark.settings import CORES, MEMORY, cache
 from eventide.spark.java import use_java
-from eventide.spark.session import session
+from eventide.spark.session import spark_session
 
 _STATE = "spark.sql.streaming.stateStore"
 _PROVIDER = f"{_STATE}.providerClass"
@@ -31,7 +31,7 @@ IN_MEMORY = f"{_PROVIDERS}.HDFSBackedStateStoreProvider"
 
 def start_session() -> SparkSession:
     """One session for all contestants: what is set for one is set for all."""
-    return session(
+    return spark_session(
         "bench",
         cores=CORES,
         partitions=CORES,

@@ -70,7 +70,7 @@ def _run(place: str) -> Answer:
     from bench.spark.sinks import run_in_driver
 
     spark = start_session()
-    windows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.tumbling("1 hour"))
+    windows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(ev.tumbling("1 hour"))
     up = time.perf_counter()
     commit = _NextCommit(Path(place) / "checkpoint/commits")
     query = run_in_driver(windows.agg(n=ev.count()), stream(spark, Path(place) / "source"), Path(place))

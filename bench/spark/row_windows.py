@@ -27,7 +27,7 @@ COLUMNS = ("key", "start", "end", "n", "total")
 
 def row_windows(names: Sequence[str], keys: int) -> list[Line]:
     """Five rows each. What is summed is the same in all rows of a key: the rows of a batch have no order."""
-    rows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.rows(SIZE))
+    rows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(ev.rows(SIZE))
     pipeline = rows.agg(n=ev.count(), total=ev.sum("key"))
     # A batch costs the peer so much for each key: with many keys one is enough to wait for.
     files = PEER_FILES if keys <= 10_000 else 1

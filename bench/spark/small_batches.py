@@ -56,8 +56,8 @@ def _run(keys: int) -> Answer:
     from bench.spark.queries import scratch, start_session, stream
     from bench.spark.sinks import batch_seconds, run_in_driver
 
-    windows = ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds")).window(ev.tumbling("1 hour"))
-    early = windows.trigger(ev.after_watermark(early=ev.each(), late=ev.each())).retracting()
+    windows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(ev.tumbling("1 hour"))
+    early = windows.trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update())).retracting()
     files = data.open_keys(scaled(keys), BATCHES, BATCH)
     with scratch("small-batches") as place:
         query = run_in_driver(early.agg(n=ev.count()), stream(start_session(), files), place)

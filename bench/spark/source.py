@@ -23,7 +23,7 @@ Query = Callable[[SparkSession], DataFrame]
 _APPEND = 1_000  # rows in a batch of the writer
 _KEYS = 10_000
 PER_MINUTE = (
-    ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds"))
+    ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds"))
     .window(ev.tumbling("1 minute"))
     .agg(n=ev.count(), total=ev.sum("value"))
 )

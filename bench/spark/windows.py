@@ -117,4 +117,4 @@ def _panes(panes: DataFrame) -> DataFrame:
 
 
 def _stream() -> ev.Stream:
-    return ev.stream(time="ts", key=KEY, watermark=ev.lag("30 seconds"))
+    return ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds"))

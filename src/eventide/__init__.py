@@ -22,8 +22,9 @@ if TYPE_CHECKING:
         Parts,
         approx_distinct,
         approx_quantile,
-        collect,
+        collect_list,
         collect_set,
+        collect_sorted,
         composite,
         count,
         first,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
         mode,
         quantile,
         reduce,
-        sort,
         std,
         sum,
         top_n,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from eventide.spark.query import Query
     from eventide.spark.running import run
     from eventide.spark.scanning import scan_parquet
-    from eventide.spark.session import configure, session
+    from eventide.spark.session import configure, spark_session
     from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
     from eventide.streamsql import SqlPipeline, sql, sql_pipeline
     from eventide.triggers import (
@@ -83,20 +83,20 @@ if TYPE_CHECKING:
         after_watermark,
         all_of,
         any_of,
-        each,
         every,
         in_order,
         never,
+        on_update,
         or_finally,
         repeatedly,
     )
     from eventide.watermarks import (
         Watermark,
         ascending,
-        clock_lag,
-        lag,
-        none,
+        bounded_delay,
+        no_watermark,
         noted,
+        processing_time,
         punctuated,
     )
     from eventide.windows import (
@@ -149,16 +149,16 @@ __all__ = [
     "approx_distinct",
     "approx_quantile",
     "ascending",
+    "bounded_delay",
     "calendar",
-    "clock_lag",
     "cogroup",
-    "collect",
+    "collect_list",
     "collect_set",
+    "collect_sorted",
     "composite",
     "configure",
     "count",
     "cumulate",
-    "each",
     "every",
     "first",
     "fold",
@@ -168,7 +168,6 @@ __all__ = [
     "inherit",
     "inspect",
     "join",
-    "lag",
     "last",
     "listen",
     "marks",
@@ -181,12 +180,14 @@ __all__ = [
     "mode",
     "move",
     "never",
-    "none",
+    "no_watermark",
     "noted",
+    "on_update",
     "or_finally",
     "outputs",
     "policies",
     "process",
+    "processing_time",
     "punctuated",
     "quantile",
     "range",
@@ -197,11 +198,10 @@ __all__ = [
     "run",
     "scan_parquet",
     "scan_stream",
-    "session",
     "sessions",
     "sinks",
     "sliding",
-    "sort",
+    "spark_session",
     "sql",
     "sql_pipeline",
     "std",
@@ -240,7 +240,7 @@ _ON_SPARK = {
     "outputs": "outputs",
     "run": "running",
     "scan_parquet": "scanning",
-    "session": "session",
+    "spark_session": "session",
 }
 
 
@@ -250,7 +250,7 @@ def __getattr__(name: str) -> object:
     if name in ("marks", "policies", "sinks"):
         return import_module(f"eventide.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'eventide' has no attribute {name!r}", name=name, obj=import_module(__name__))
+        raise AttributeError(import_module("eventide.hints").no_attribute("eventide", name, __all__))
     if name in _ON_SPARK:
         home = import_module(f"eventide.spark.{_ON_SPARK[name]}")
     else:

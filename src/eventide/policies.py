@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eventide.triggers import AfterWatermark, after_watermark, each, every
+from eventide.triggers import AfterWatermark, after_watermark, every, on_update
 
 
 def samza_aggregate() -> AfterWatermark:
@@ -20,4 +20,4 @@ def samza_join() -> AfterWatermark:
     >>> samza_join().describe()
     'when the watermark passes the end; early: each time rows join; late: each time rows join'
     """
-    return after_watermark(early=each(), late=each())
+    return after_watermark(early=on_update(), late=on_update())

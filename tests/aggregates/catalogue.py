@@ -265,10 +265,12 @@ CASES = [
         top_by_key,
         pl.List(pl.Struct({"key": TEXT, "value": INT})),
     ),
-    Case("collect", ev.collect("s"), collect, pl.List(TEXT)),
+    Case("collect", ev.collect_list("s"), collect, pl.List(TEXT)),
     Case("collect_set", ev.collect_set("s"), on("s", lambda v: sorted(set(v))), pl.List(TEXT)),
-    Case("sort", ev.sort("wild"), on("wild", lambda v: sorted(v, key=spark_order)), pl.List(FLOAT)),
-    Case("sort_down", ev.sort("n", descending=True), on("n", lambda v: sorted(v, reverse=True)), pl.List(INT)),
+    Case("sort", ev.collect_sorted("wild"), on("wild", lambda v: sorted(v, key=spark_order)), pl.List(FLOAT)),
+    Case(
+        "sort_down", ev.collect_sorted("n", descending=True), on("n", lambda v: sorted(v, reverse=True)), pl.List(INT)
+    ),
     Case("median", ev.median("n"), on("n", or_null(percentile(0.5))), FLOAT, close=nearly),
     Case("quantile", ev.quantile("q", 0.3), on("q", or_null(percentile(0.3))), FLOAT, close=nearly),
     Case("mode", ev.mode("n"), on("n", or_null(mode)), INT),

@@ -27,7 +27,7 @@ def test_sum_mean_and_count_share_their_accumulators() -> None:
 
 
 def test_quantiles_of_a_column_share_its_values() -> None:
-    bound = bind(a=ev.median("n"), b=ev.quantile("n", 0.9), c=ev.sort("n"))
+    bound = bind(a=ev.median("n"), b=ev.quantile("n", 0.9), c=ev.collect_sorted("n"))
     assert bound.columns == ("sorted(n)",)
 
 
@@ -104,8 +104,9 @@ COLUMN = "wld"
 ON_A_COLUMN = [
     ev.count(COLUMN), ev.sum(COLUMN), ev.mean(COLUMN), ev.min(COLUMN), ev.max(COLUMN), ev.var(COLUMN), ev.std(COLUMN),
     ev.first(COLUMN), ev.last(COLUMN), ev.min_by("s", COLUMN), ev.max_by(COLUMN, "s"), ev.top_n(COLUMN, 1),
-    ev.top_n_by_key(COLUMN, "s", 1), ev.collect(COLUMN), ev.collect_set(COLUMN), ev.sort(COLUMN), ev.median(COLUMN),
-    ev.quantile(COLUMN, 0.5), ev.mode(COLUMN), ev.approx_distinct(COLUMN), ev.approx_quantile(COLUMN, 0.5),
+    ev.top_n_by_key(COLUMN, "s", 1), ev.collect_list(COLUMN), ev.collect_set(COLUMN), ev.collect_sorted(COLUMN),
+    ev.median(COLUMN), ev.quantile(COLUMN, 0.5), ev.mode(COLUMN), ev.approx_distinct(COLUMN),
+    ev.approx_quantile(COLUMN, 0.5),
     ev.reduce(max, COLUMN), ev.fold(0, max, column=COLUMN), ev.composite(x=ev.sum(COLUMN)),
 ]  # fmt: skip
 
@@ -139,7 +140,9 @@ def test_options_out_of_range_are_refused_at_once(make: Any, message: str) -> No
         make()
 
 
-@pytest.mark.parametrize("aggregate", [ev.min, ev.max, ev.sort, ev.collect_set, ev.mode, lambda c: ev.top_n(c, 1)])
+@pytest.mark.parametrize(
+    "aggregate", [ev.min, ev.max, ev.collect_sorted, ev.collect_set, ev.mode, lambda c: ev.top_n(c, 1)]
+)
 def test_what_has_no_order_is_refused(aggregate: Any) -> None:
     with pytest.raises(PlanError, match="needs values that can be put in order"):
         ev.bind({"x": aggregate("l")}, {"l": pl.List(pl.Int64)}, time="at")
@@ -175,9 +178,9 @@ def test_every_ordered_type_works_in_every_ordered_aggregate(name: str, diff: st
         "at_most": (ev.max_by("v", "at"), None),
         "top": (ev.top_n("v", 1), [high]),
         "top_by_key": (ev.top_n_by_key("v", "v", 1), [{"key": high, "value": high}]),
-        "collect": (ev.collect("v"), values),
+        "collect": (ev.collect_list("v"), values),
         "set": (ev.collect_set("v"), [low, high]),
-        "sort": (ev.sort("v"), [low, high, high]),
+        "sort": (ev.collect_sorted("v"), [low, high, high]),
         "mode": (ev.mode("v"), high),
     }
     if diff is None:
@@ -191,7 +194,9 @@ def test_every_ordered_type_works_in_every_ordered_aggregate(name: str, diff: st
 @pytest.mark.parametrize("diff", [None, "diff"])
 def test_nested_values_can_be_collected_and_picked(diff: str | None) -> None:
     rows = pl.DataFrame({"v": [{"a": [1, None]}, {"a": [2]}, {"a": [2]}], "diff": [1, 1, 1]})
-    found = ev.try_out(rows, diff=diff, all=ev.collect("v"), first=ev.first("v"), last=ev.last("v"), n=ev.count("v"))
+    found = ev.try_out(
+        rows, diff=diff, all=ev.collect_list("v"), first=ev.first("v"), last=ev.last("v"), n=ev.count("v")
+    )
     assert found == {"all": rows["v"].to_list(), "first": {"a": [1, None]}, "last": {"a": [2]}, "n": 3}
 
 

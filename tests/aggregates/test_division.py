@@ -35,7 +35,7 @@ DIVISIONS = [
     for long in [often or window not in ("sliding", "sessions")]
 ]
 AGGREGATES = {case.name: case.aggregate for case in CASES}
-EARLY = eventide.after_watermark(early=eventide.each(), late=eventide.each())
+EARLY = eventide.after_watermark(early=eventide.on_update(), late=eventide.on_update())
 
 
 def rows_of(seed: str, count: int = 400) -> pl.DataFrame:
@@ -56,7 +56,9 @@ def rows_of(seed: str, count: int = 400) -> pl.DataFrame:
 
 
 def pipeline_of(window: str, often: bool) -> eventide.Pipeline:
-    stream = eventide.stream(time="at", key="key", watermark=eventide.lag("2 seconds")).window(WINDOWS[window])
+    stream = eventide.stream(time="at", key="key", watermark=eventide.bounded_delay("2 seconds")).window(
+        WINDOWS[window]
+    )
     if often:
         stream = stream.trigger(EARLY).lateness("1 minute").retracting()
     return stream.agg(**AGGREGATES)
@@ -105,7 +107,7 @@ def test_float_sums_of_many_rows_are_the_same_however_they_are_divided(keys: pl.
     )
     numbers = {"sum": eventide.sum("q"), "mean": eventide.mean("q"), "std": eventide.std("q")}
     pipeline = (
-        eventide.stream(time="at", key="key", watermark=eventide.lag("1 second"))
+        eventide.stream(time="at", key="key", watermark=eventide.bounded_delay("1 second"))
         .window(WINDOWS["tumbling"])
         .agg(**numbers)
     )

@@ -15,13 +15,18 @@ MANY = 5_000
 
 def test_values_of_one_instant_are_collected_in_ascending_order() -> None:
     rows = {"v": list(range(MANY))[::-1], "at": [i % 2 for i in range(MANY)]}
-    found = ev.try_out(rows, time="at", all=ev.collect("v"), first=ev.first("v"), last=ev.last("v"))
+    found = ev.try_out(rows, time="at", all=ev.collect_list("v"), first=ev.first("v"), last=ev.last("v"))
     assert found == {"all": [*range(1, MANY, 2), *range(0, MANY, 2)], "first": 1, "last": MANY - 2}
 
 
 def test_the_order_of_cells_makes_no_difference() -> None:
     rows = pl.DataFrame({"v": range(MANY), "at": 7})
-    aggregates = {"all": ev.collect("v"), "first": ev.first("v"), "last": ev.last("v"), "low": ev.min_by("v", "at")}
+    aggregates = {
+        "all": ev.collect_list("v"),
+        "first": ev.first("v"),
+        "last": ev.last("v"),
+        "low": ev.min_by("v", "at"),
+    }
     bound = ev.bind(aggregates, rows.schema, time="at")
     parts = [bound.start(part, []).cells for part in rows.iter_slices(MANY // 10)]
     for cells in (parts, parts[::-1]):

@@ -28,7 +28,10 @@ def start(rows: pl.DataFrame = ROWS, **aggregates: ev.Aggregate) -> tuple[ev.Bou
 
 def test_a_row_that_fails_is_reported_and_counts_nowhere() -> None:
     bound, started = start(
-        n=ev.count(), total=ev.sum("n"), seen=ev.collect("n"), inverse=ev.fold(0.0, inverse_sum, merge=add, column="n")
+        n=ev.count(),
+        total=ev.sum("n"),
+        seen=ev.collect_list("n"),
+        inverse=ev.fold(0.0, inverse_sum, merge=add, column="n"),
     )
     assert started.failed is not None
     assert started.failed.dtype == pl.UInt32

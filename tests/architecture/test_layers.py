@@ -117,7 +117,7 @@ PUBLIC = [
 
 
 def test_there_is_a_public_face() -> None:
-    assert {"stream", "tumbling", "lag", "each", "sum", "Aggregate", "WindowKind"} <= set(PUBLIC)
+    assert {"stream", "tumbling", "bounded_delay", "on_update", "sum", "Aggregate", "WindowKind"} <= set(PUBLIC)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

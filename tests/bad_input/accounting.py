@@ -24,7 +24,7 @@ KINDS: dict[str, Any] = {
 
 def stream(*, key: str | None = "k", watermark: Any = None) -> Stream:
     """Rows with a time ``t``."""
-    return ev.stream(time="t", key=key, watermark=watermark or ev.lag("0s"))
+    return ev.stream(time="t", key=key, watermark=watermark or ev.bounded_delay("0s"))
 
 
 def counted(stream: Stream, **aggregates: ev.Aggregate) -> ev.Pipeline:

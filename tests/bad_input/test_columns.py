@@ -30,7 +30,7 @@ def test_an_aggregates_column_that_is_missing_is_refused_with_a_hint() -> None:
 
 
 def test_a_watermarks_column_that_is_missing_is_refused_with_a_hint() -> None:
-    guarded = counted(stream(watermark=ev.lag("1s", origin="kk")).window(KINDS["tumbling"]))
+    guarded = counted(stream(watermark=ev.bounded_delay("1s", origin="kk")).window(KINDS["tumbling"]))
     with pytest.raises(ev.PlanError, match=r"no column 'kk' for origin. Did you mean 'k'"):
         guarded.local(FRAME, clock=[0])
 
@@ -104,14 +104,14 @@ CHANGES = {
 
 @pytest.mark.parametrize("other", CHANGES.values(), ids=CHANGES.keys())
 def test_a_bundle_with_another_schema_stops_the_query(other: pl.DataFrame) -> None:
-    query = pipeline().open()
+    query = pipeline().start_local()
     query.push(FRAME, now=0)
     with pytest.raises(ev.DataError, match=r"but the query began with"):
         query.push(other, now=1)
 
 
 def test_a_query_that_refused_a_bundle_goes_on_as_if_it_had_not_come() -> None:
-    query = pipeline().open()
+    query = pipeline().start_local()
     query.push(FRAME, now=0)
     with pytest.raises(ev.DataError):
         query.push(CHANGES["another type"], now=1)

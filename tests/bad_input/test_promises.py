@@ -25,7 +25,7 @@ def test_a_derived_watermark_does_not_go_back() -> None:
 
 
 def test_a_watermark_told_from_outside_does_not_go_back() -> None:
-    query = counted(stream(watermark=ev.none()).window(ev.tumbling("10s"))).open()
+    query = counted(stream(watermark=ev.no_watermark()).window(ev.tumbling("10s"))).start_local()
     assert query.push(rows([1]), now=0, watermark=50).watermark == 50
     assert query.push(rows([1]), now=0, watermark=40).watermark == 50
 
@@ -40,7 +40,7 @@ def test_a_declared_watermark_that_goes_back_within_a_bundle_stops_the_job() -> 
 
 
 def test_a_declared_watermark_that_goes_back_between_bundles_stops_the_job_and_changes_nothing() -> None:
-    query = counted(stream(watermark=ev.punctuated("safe", origin="k")).window(ev.tumbling("10s"))).open()
+    query = counted(stream(watermark=ev.punctuated("safe", origin="k")).window(ev.tumbling("10s"))).start_local()
     query.push(rows([1], safe=[30 * SECOND]), now=0)
     with pytest.raises(ev.DataError, match=r"went back on .*'a'.* 1970-01-01T00:00:30Z .* 1970-01-01T00:00:20Z"):
         query.push(rows([2], safe=[20 * SECOND]), now=0)
@@ -49,27 +49,27 @@ def test_a_declared_watermark_that_goes_back_between_bundles_stops_the_job_and_c
 
 @pytest.mark.parametrize("number", [0, -1, None])
 def test_a_sequence_below_one_is_a_bad_row(number: int | None) -> None:
-    numbered = stream(watermark=ev.lag("0s", sequence="seq"))
+    numbered = stream(watermark=ev.bounded_delay("0s", sequence="seq"))
     result = check(counted(numbered.window(KINDS["tumbling"])), [rows([1, 2], seq=[1, number])])
     assert reasons(result) == ["bad_row"]
     assert "sequence or chunk number" in result.dead["detail"][0]
 
 
 def test_a_chunk_below_the_first_is_a_bad_row() -> None:
-    strategy = ev.lag("0s", sequence="seq", chunk="chunk", last_chunk="last")
+    strategy = ev.bounded_delay("0s", sequence="seq", chunk="chunk", last_chunk="last")
     frame = rows([1, 2], seq=[1, 1], chunk=[1, 0], last=[True, False])
     assert reasons(check(counted(stream(watermark=strategy).window(KINDS["tumbling"])), [frame])) == ["bad_row"]
 
 
 def test_two_last_chunks_of_one_sequence_stop_the_job() -> None:
-    strategy = ev.lag("0s", origin="k", sequence="seq", chunk="chunk", last_chunk="last")
+    strategy = ev.bounded_delay("0s", origin="k", sequence="seq", chunk="chunk", last_chunk="last")
     frame = rows([1, 2], seq=[1, 1], chunk=[1, 2], last=[True, True])
     with pytest.raises(ev.DataError, match=r"Sequence 1 of .*'a'.* has two last chunks"):
         counted(stream(watermark=strategy).window(KINDS["tumbling"])).local(frame, clock=[0])
 
 
 def test_a_chunk_that_comes_again_is_harmless() -> None:
-    strategy = ev.lag("0s", sequence="seq", chunk="chunk", last_chunk="last")
+    strategy = ev.bounded_delay("0s", sequence="seq", chunk="chunk", last_chunk="last")
     frame = rows([1], seq=[1], chunk=[1], last=[True])
     result = check(counted(stream(watermark=strategy).window(KINDS["tumbling"])), [frame, frame])
     assert [step.watermark for step in result.steps[:2]] == [1, 1]
@@ -77,7 +77,7 @@ def test_a_chunk_that_comes_again_is_harmless() -> None:
 
 @each_kind
 def test_a_clock_that_goes_back_stops_the_job(kind: Any) -> None:
-    query = counted(stream().window(kind)).open()
+    query = counted(stream().window(kind)).start_local()
     query.push(rows([1]), now="2024-01-01T00:00:01Z")
     with pytest.raises(ev.DataError, match=r"clock went back from 2024-01-01T00:00:01Z to 2024-01-01T00:00:00Z"):
         query.push(rows([1]), now="2024-01-01T00:00:00Z")
@@ -87,7 +87,7 @@ def test_a_clock_that_goes_back_stops_the_job(kind: Any) -> None:
 @pytest.mark.parametrize("now", [2**63, -(2**63), 2**62 + 1])
 def test_a_clock_beyond_the_range_is_refused(now: int) -> None:
     with pytest.raises(ev.PlanError, match=r"is no time of a batch"):
-        counted(stream().window(KINDS["tumbling"])).open().push(rows([1]), now=now)
+        counted(stream().window(KINDS["tumbling"])).start_local().push(rows([1]), now=now)
 
 
 class Picky(ev.Aggregate):
@@ -117,7 +117,7 @@ def test_a_row_on_which_an_aggregate_raises_is_a_dead_letter_and_the_rest_counts
 
 
 def test_a_row_that_fails_gets_no_number_where_rows_are_counted() -> None:
-    query = counted(stream().window(ev.rows(3)), total=Picky()).open()
+    query = counted(stream().window(ev.rows(3)), total=Picky()).start_local()
     assert query.push(rows([1, 2, 3], v=[1, -7, 3]), now=0).panes.height == 0
     assert query.push(rows([4], v=[5]), now=0).panes.select("n", "total").rows() == [(3, 9)]
 
@@ -134,12 +134,12 @@ def test_an_aggregate_sees_the_users_columns_and_no_others() -> None:
         seen.append(set(row))
         return state
 
-    pipeline = counted(stream().window(ev.sessions("1s"), at="earliest"), x=ev.fold(0, look))
+    pipeline = counted(stream().window(ev.sessions("1s"), output_time="earliest"), x=ev.fold(0, look))
     pipeline.local(rows([1], v=[1]), clock=[0])
     assert seen and seen[0] == {"t", "k", "v"}
 
 
-OFTEN = stream().window(ev.tumbling("10s")).trigger(ev.after_watermark(early=ev.each())).retracting()
+OFTEN = stream().window(ev.tumbling("10s")).trigger(ev.after_watermark(early=ev.on_update())).retracting()
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_a_sum_that_overflows_without_a_key_names_the_column() -> None:
 
 def test_refined_rows_are_those_that_found_a_window_behind_the_watermark() -> None:
     hopping = counted(stream().window(ev.sliding("1s", every="10s")).lateness("1h"))
-    query = hopping.open()
+    query = hopping.start_local()
     query.push(rows([100 * SECOND]), now=0)
     step = query.push(rows([5 * SECOND, 10 * SECOND]), now=0)  # the first lies between two windows
     assert (step.counts.dead, step.counts.refined, step.counts.kept) == ({"no_window": 1}, 1, 1)
 
 
 def inherited(**columns: Any) -> Any:
-    pipeline = ev.stream(time="t", watermark=ev.none()).window(ev.inherit()).agg(n=ev.count())
+    pipeline = ev.stream(time="t", watermark=ev.no_watermark()).window(ev.inherit()).agg(n=ev.count())
     return pipeline.local(pl.DataFrame(columns), clock=[0])
 
 

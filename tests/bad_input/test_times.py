@@ -63,14 +63,14 @@ def test_a_time_beyond_the_range_is_a_bad_row(kind: Any, time: int) -> None:
 @each_kind
 @pytest.mark.parametrize("time", [2**62, -(2**62), 0, -1])
 def test_a_time_at_the_ends_of_the_range_is_good(kind: Any, time: int) -> None:
-    result = check(counted(stream(watermark=ev.none()).window(kind)), [rows([time])])
+    result = check(counted(stream(watermark=ev.no_watermark()).window(kind)), [rows([time])])
     assert result.dead.height == 0 and result.panes.height == 1
 
 
 @pytest.mark.parametrize("kind", [ev.sliding("10s", every="3s"), ev.cumulate("1s", "10s"), ev.calendar("month")])
 @pytest.mark.parametrize("time", [2**62, -(2**62)])
 def test_windows_at_the_ends_of_the_range_hold_their_rows(kind: ev.WindowKind, time: int) -> None:
-    unguarded = stream(watermark=ev.lag("0s", max_future_skew=None))
+    unguarded = stream(watermark=ev.bounded_delay("0s", max_future_skew=None))
     panes = unguarded.window(kind).agg(n=ev.count()).local(rows([time]), clock=[0]).panes
     start, end = (panes["window"].struct.field(name).cast(pl.Int64) for name in ("start", "end"))
     assert panes.height and (start <= time).all() and (time < end).all()
@@ -84,7 +84,7 @@ def test_a_row_beyond_the_range_moves_no_watermark(kind: Any) -> None:
 
 @each_kind
 def test_a_row_too_far_ahead_is_a_dead_letter_and_moves_no_watermark(kind: Any) -> None:
-    guarded = stream(watermark=ev.lag("0s", max_future_skew="1m"))
+    guarded = stream(watermark=ev.bounded_delay("0s", max_future_skew="1m"))
     result = check(counted(guarded.window(kind)), [rows([0, 60 * SECOND, 60 * SECOND + 1])])
     assert reasons(result) == ["future"]
     assert result.dead["detail"].to_list() == ["more than 1m ahead of the batch's time 1970-01-01T00:00:00Z"]
@@ -143,7 +143,7 @@ def test_every_way_to_write_a_time_means_the_same() -> None:
 def test_a_column_that_cannot_hold_times_is_refused(dtype: Any) -> None:
     pipeline = counted(stream().window(KINDS["tumbling"]))
     with pytest.raises(ev.PlanError, match=r"Column 't' has type .* cannot be read as event time"):
-        pipeline.open({"t": dtype, "k": pl.String})
+        pipeline.start_local({"t": dtype, "k": pl.String})
 
 
 def test_a_time_inside_a_struct_is_found_by_its_dotted_name() -> None:

@@ -42,7 +42,7 @@ def test_sums_of_floats_may_differ_in_their_last_digits() -> None:
 def test_a_stretch_that_ends_before_it_begins_is_refused(tmp_path: Any) -> None:
     (tmp_path / "job.py").write_text(
         "import eventide as ev\n"
-        "pipeline = ev.stream(time='ts', watermark=ev.lag('1m')).window(ev.tumbling('1m')).agg(n=ev.count())"
+        "pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('1m')).window(ev.tumbling('1m')).agg(n=ev.count())"
     )
     words = ["--sink", "sqlite:///p.db#t", "--from", "2026-03-02", "--to", "2026-03-01"]
     told = typed("replay", str(tmp_path / "job.py"), *words)

@@ -15,7 +15,7 @@ from eventide.cli.java import own_java
 
 JOB = """
 import eventide as ev
-pipeline = ev.stream(time='ts', watermark=ev.lag('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
+pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
 """
 # Stands in for a Java that never comes up. Like Spark's own it ignores Ctrl-C, and its output is that of the program.
 JAVA = "#!/bin/sh\necho here is $$\nexec sleep 600\n"

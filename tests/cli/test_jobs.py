@@ -13,7 +13,7 @@ from eventide.cli.jobs import Job, load
 from eventide.errors import PlanError
 from tests.cli.typed import typed
 
-PIPELINE = "ev.stream(time='ts', watermark=ev.lag('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())"
+PIPELINE = "ev.stream(time='ts', watermark=ev.bounded_delay('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())"
 
 
 class Statement:
@@ -54,7 +54,8 @@ def test_a_job_finds_the_modules_beside_it(tmp_path: Path, monkeypatch: pytest.M
         job(
             tmp_path,
             "import eventide as ev\nfrom sizes_of_this_test import SIZE\n"
-            "pipeline = ev.stream(time='ts', watermark=ev.lag('30s')).window(ev.tumbling(SIZE)).agg(n=ev.count())",
+            "sales = ev.stream(time='ts', watermark=ev.bounded_delay('30s'))\n"
+            "pipeline = sales.window(ev.tumbling(SIZE)).agg(n=ev.count())",
         )
     )
     assert "tumbling 5m" in loaded.pipelines[0].explain()

@@ -19,7 +19,7 @@ from eventide.spark.metrics import BatchMetrics
 
 JOB = """
 import eventide as ev
-pipeline = ev.stream(time='ts', watermark=ev.lag('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
+pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
 """
 
 

@@ -16,11 +16,12 @@ from tests.cli.typed import typed
 
 JOB = """
 import eventide as ev
-pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("1 m")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+sales = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 m"))
+pipeline = sales.window(ev.tumbling("1 minute")).agg(n=ev.count())
 """
 JOIN = """
 import eventide as ev
-orders, payments = (ev.stream(time="ts", key="shop", watermark=ev.lag("1 m")) for _ in range(2))
+orders, payments = (ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 m")) for _ in range(2))
 pipeline = ev.join(orders, payments, within="1 minute")
 """
 SQL = """

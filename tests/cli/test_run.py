@@ -12,7 +12,7 @@ from tests.cli.typed import typed
 
 PIPELINE = """
 import eventide as ev
-pipeline = ev.stream(time='ts', watermark=ev.lag('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
+pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
 """
 
 
@@ -56,7 +56,7 @@ def test_a_checkpoint_that_was_drained_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_stream_without_a_watermark_is_rejected(tmp_path: Path) -> None:
-    told = run(tmp_path, "--source", "rate:1", job=PIPELINE.replace(", watermark=ev.lag('30s')", ""))
+    told = run(tmp_path, "--source", "rate:1", job=PIPELINE.replace(", watermark=ev.bounded_delay('30s')", ""))
     assert told.exit_code == 2 and "The stream has no watermark" in told.stderr
 
 

@@ -98,18 +98,18 @@ def pipeline(case: dict[str, Any]) -> Pipeline:
     lateness = case["allowed_lateness"]
     stream = (
         ev.stream(time="ts")
-        .window(window(case["window_fn_parsed"]), at=times.get(case["timestamp_combiner"], "earliest"))  # type: ignore[arg-type]
+        .window(window(case["window_fn_parsed"]), output_time=times.get(case["timestamp_combiner"], "earliest"))  # type: ignore[arg-type]
         .trigger(trigger(case["trigger_fn_parsed"]), may_lose_data=True)
         .lateness(FOREVER if lateness == "MAX" else f"{lateness} seconds")
     )
-    return getattr(stream, case["accumulation_mode"])().agg(values=ev.collect("v"))
+    return getattr(stream, case["accumulation_mode"])().agg(values=ev.collect_list("v"))
 
 
 class Driver:
     """Plays actions, and keeps the panes that nobody has expected yet in Beam's words."""
 
     def __init__(self, pipeline: Pipeline, dtype: Any) -> None:
-        self._query = pipeline.open({"ts": pl.Int64, "v": dtype})
+        self._query = pipeline.start_local({"ts": pl.Int64, "v": dtype})
         self._dtype = dtype
         self.panes: list[dict[str, Any]] = []
 

@@ -19,9 +19,9 @@ from eventide.time import instant
 from tests.driver.harness import Checkpoint, Driver
 
 PIPELINE = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("20 seconds", max_future_skew=None))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("20 seconds", max_future_skew=None))
     .window(ev.tumbling("10 seconds"))
-    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
     .lateness("30 seconds")
     .retracting()
     .agg(n=ev.count(), total=ev.sum("price"))

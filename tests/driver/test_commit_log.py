@@ -18,9 +18,9 @@ from tests.driver.harness import Checkpoint, Driver
 SECOND = 1_000_000
 SCHEMA = {"t": pl.Int64(), "k": pl.String(), "v": pl.Int64()}
 PIPELINE = (
-    ev.stream(time="t", key="k", watermark=ev.lag("10 seconds"))
+    ev.stream(time="t", key="k", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update()))
     .retracting()
     .agg(n=ev.count(), total=ev.sum("v"))
 )

@@ -21,7 +21,9 @@ from eventide.spark.stage import Stage
 from eventide.spark.storage import LocalStorage
 from eventide.time import MIN
 
-PLAN = ev.stream(time="t", watermark=ev.lag("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count()).plan
+PLAN = (
+    ev.stream(time="t", watermark=ev.bounded_delay("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count()).plan
+)
 SCHEMA: dict[str, pl.DataType] = {"t": pl.Int64()}
 
 

@@ -20,7 +20,7 @@ CONTROL = "eventide/control"
 SECOND = 1_000_000
 SCHEMA = {"t": pl.Int64(), "shop": pl.String()}
 IDLE = (
-    ev.stream(time="t", key="shop", watermark=ev.ascending(idle_after="10 seconds"))
+    ev.stream(time="t", key="shop", watermark=ev.ascending(idle_timeout="10 seconds"))
     .window(ev.tumbling("1 minute"))
     .trigger(ev.every("30 seconds"))
     .accumulating()
@@ -122,5 +122,5 @@ def test_a_record_has_the_deadline_of_its_batch(tmp_path: Path) -> None:
 
 
 def test_a_plan_without_clocks_is_never_woken(tmp_path: Path) -> None:
-    plan = ev.stream(time="t", watermark=ev.lag("1 minute")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    plan = ev.stream(time="t", watermark=ev.bounded_delay("1 minute")).window(ev.tumbling("1 minute")).agg(n=ev.count())
     assert Driver(Checkpoint(tmp_path), [plan], [SCHEMA]).state.recorded_deadline() is None

@@ -13,17 +13,17 @@ import pytest
 import eventide as ev
 
 INTERNALS = re.compile(r"<eventide|<function|0x[0-9a-f]{6}|\b[A-Z]\w+\(\w+=|\b_\w+=")
-STREAM = ev.stream(time="ts", key="shop", watermark=ev.lag("1 minute"))
+STREAM = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 minute"))
 WINDOWED = STREAM.window(ev.tumbling("1 minute"))
 MISTAKES: dict[str, Callable[[], Any]] = {
-    "a strategy as a window": lambda: STREAM.window(ev.lag("1 minute")),
+    "a strategy as a window": lambda: STREAM.window(ev.bounded_delay("1 minute")),
     "a stream as a window": lambda: STREAM.window(STREAM),
     "a window as a watermark": lambda: ev.stream(time="ts", watermark=ev.tumbling("1 minute")),  # type: ignore[arg-type]
     "a window as a trigger": lambda: WINDOWED.trigger(ev.tumbling("1 minute")),  # type: ignore[arg-type]
     "a pipeline as an aggregate": lambda: WINDOWED.agg(n=WINDOWED.agg(n=ev.count())),  # type: ignore[arg-type]
     "a trigger as an aggregate": lambda: WINDOWED.agg(n=ev.after_watermark()),  # type: ignore[arg-type]
     "a window as a time": lambda: ev.stream(time=ev.tumbling("1 minute")),  # type: ignore[arg-type]
-    "a watermark as a key": lambda: ev.stream(time="ts", key=ev.lag("1 minute")),  # type: ignore[arg-type]
+    "a watermark as a key": lambda: ev.stream(time="ts", key=ev.bounded_delay("1 minute")),  # type: ignore[arg-type]
     "a window as a duration": lambda: ev.tumbling(ev.tumbling("1 minute")),  # type: ignore[arg-type]
     "a pipeline as a side": lambda: ev.join(STREAM, WINDOWED.agg(n=ev.count()), within="1 minute"),  # type: ignore[arg-type]
     "a session as over": lambda: ev.join(STREAM, STREAM, over=ev.sessions("1 minute")),  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def test_a_join_names_the_side_that_lacks_a_column(side: str) -> None:
 
 def test_a_join_names_the_side_whose_watermark_goes_back() -> None:
     marked = ev.stream(time="ts", key="shop", watermark=ev.punctuated("mark"))
-    query = ev.join(STREAM, marked, within="1 minute").open()
+    query = ev.join(STREAM, marked, within="1 minute").start_local()
     rows = pl.DataFrame({"ts": [1], "shop": ["kiel"], "price": [1], "mark": [5]})
     query.push({"left": ROWS, "right": rows})
     with pytest.raises(ev.DataError, match="input 'right': "):

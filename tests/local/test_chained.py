@@ -9,7 +9,7 @@ import eventide as ev
 from eventide.local import LocalResult
 
 S = 1_000_000
-OFTEN = ev.after_watermark(early=ev.each(), late=ev.each())
+OFTEN = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
 
 
 def panes(rows: list[tuple[float | None, int]]) -> pl.DataFrame:
@@ -27,7 +27,7 @@ def panes(rows: list[tuple[float | None, int]]) -> pl.DataFrame:
 
 
 def over(**aggregates: Any) -> ev.Pipeline:
-    stream = ev.stream(time="t").window(ev.inherit()).trigger(OFTEN).retracting(fire_only_updated=True)
+    stream = ev.stream(time="t").window(ev.inherit()).trigger(OFTEN).retracting(skip_unchanged=True)
     return stream.agg(**aggregates)
 
 
@@ -56,7 +56,9 @@ def test_what_is_new_cannot_be_less_than_nothing() -> None:
 
 def upstream(*, drain: bool) -> LocalResult:
     rows = pl.DataFrame({"ts": [0, 1, 11 * S], "k": ["a", "b", "a"]})
-    per_key = ev.stream(time="ts", key="k", watermark=ev.lag("0.5s")).window(ev.tumbling("10s")).agg(n=ev.count())
+    per_key = (
+        ev.stream(time="ts", key="k", watermark=ev.bounded_delay("0.5s")).window(ev.tumbling("10s")).agg(n=ev.count())
+    )
     return per_key.local(rows, clock=[5], drain=drain)
 
 
@@ -73,8 +75,8 @@ def test_a_chain_has_the_clock_of_its_upstream() -> None:
 
 
 def test_panes_of_windows_that_end_far_ahead_of_the_clock_enter_the_next_pipeline() -> None:
-    monthly = ev.stream(time="ts", watermark=ev.lag("0s")).window(ev.calendar("month"))
-    early = monthly.trigger(ev.after_watermark(early=ev.each())).retracting().agg(n=ev.count())
-    total = ev.stream(time="pane.time", watermark=ev.lag("0s")).window(ev.inherit()).agg(total=ev.sum("n"))
+    monthly = ev.stream(time="ts", watermark=ev.bounded_delay("0s")).window(ev.calendar("month"))
+    early = monthly.trigger(ev.after_watermark(early=ev.on_update())).retracting().agg(n=ev.count())
+    total = ev.stream(time="pane.time", watermark=ev.bounded_delay("0s")).window(ev.inherit()).agg(total=ev.sum("n"))
     result = total.local(early.local(pl.DataFrame({"ts": [0, 1]}), clock=[5]))
     assert result.dead.height == 0 and result.panes["total"].to_list() == [2]

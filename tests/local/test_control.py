@@ -18,7 +18,7 @@ def rows(*of: tuple[int, str, int]) -> pl.DataFrame:
 
 
 def test_a_gap_can_be_skipped() -> None:
-    query = counting(NUMBERED).open()
+    query = counting(NUMBERED).start_local()
     assert query.push(rows((1, "a", 1), (5, "a", 3)), now=0).watermark == 1 * S
     assert query.skip_gap("a")
     assert query.push(now=1).watermark == 5 * S
@@ -26,25 +26,25 @@ def test_a_gap_can_be_skipped() -> None:
 
 
 def test_an_origin_can_be_retired() -> None:
-    query = counting(ev.ascending(origin="o")).open()
+    query = counting(ev.ascending(origin="o")).start_local()
     assert query.push(rows((1, "a", 1), (9, "b", 1)), now=0).watermark == 1 * S
     assert query.retire("a") and not query.retire("unknown")
     assert query.push(now=1).watermark == 9 * S
 
 
 def test_what_was_saved_before_stays_as_it_was() -> None:
-    query = counting(NUMBERED).open()
+    query = counting(NUMBERED).start_local()
     query.push(rows((1, "a", 1), (5, "a", 3)), now=0)
     saved = query.save()
     query.skip_gap("a")
-    assert counting(NUMBERED).open(saved=saved).push(now=1).watermark == 1 * S
+    assert counting(NUMBERED).start_local(saved=saved).push(now=1).watermark == 1 * S
 
 
 def test_a_step_that_failed_leaves_no_trace() -> None:
     pipeline = (
         ev.stream(time="ts", watermark=ev.punctuated("p", origin="o")).window(ev.tumbling("10s")).agg(n=ev.count())
     )
-    query = pipeline.open()
+    query = pipeline.start_local()
     query.push(pl.DataFrame({"ts": [5], "o": ["a"], "p": [5]}), now=0)
     before = query.save()
     with pytest.raises(ev.DataError):
@@ -53,15 +53,15 @@ def test_a_step_that_failed_leaves_no_trace() -> None:
 
 
 def test_draining_after_a_restart_uses_the_clock_that_was_saved() -> None:
-    query = counting(ev.none()).open()
+    query = counting(ev.no_watermark()).start_local()
     query.push(rows((1, "a", 1)), now=1000)
-    later = counting(ev.none()).open(saved=query.save())
+    later = counting(ev.no_watermark()).start_local(saved=query.save())
     assert later.result.watermarks is not None
     assert later.drain().panes.equals(query.drain().panes)
 
 
 def test_a_query_need_not_keep_what_it_gave() -> None:
-    query = counting(ev.none()).open(keep=False)
+    query = counting(ev.no_watermark()).start_local(keep=False)
     assert query.push(rows((1, "a", 1)), now=0).counts.rows == 1
     assert query.result.steps == []
 

@@ -37,7 +37,7 @@ async def double(row: dict[str, Any]) -> dict[str, Any]:
 def summed(fn: Any, *bundles: pl.DataFrame, output: Any = None, stream: Any = STREAM, **options: Any) -> LocalResult:
     """All rows in lists of one window."""
     mapped = stream.map_async(fn, output=output or DOUBLED, **{"retries": 0, **options})
-    pipeline = mapped.window(ev.global_window()).agg(w=ev.collect("w"), n=ev.count())
+    pipeline = mapped.window(ev.global_window()).agg(w=ev.collect_list("w"), n=ev.count())
     result = pipeline.local(list(bundles), clock=list(range(len(bundles))))
     assert result.metrics.balanced
     return result
@@ -80,7 +80,9 @@ def test_a_column_of_the_row_can_be_replaced_where_a_call_says_so() -> None:
         return {"v": 9} if row["v"] < 0 else {}
 
     mapped = STREAM.map_async(mend, output={"v": pl.Int64})
-    result = mapped.window(ev.global_window()).agg(v=ev.collect("v")).local(rows((1, "a", -1), (2, "a", 4)), clock=[0])
+    result = (
+        mapped.window(ev.global_window()).agg(v=ev.collect_list("v")).local(rows((1, "a", -1), (2, "a", 4)), clock=[0])
+    )
     assert result.panes["v"].to_list() == [[9, 4]]
 
 
@@ -91,7 +93,9 @@ def test_calls_can_follow_each_other() -> None:
         return {"x": row["w"] + 1}
 
     mapped = STREAM.map_async(double, output=DOUBLED).map_async(add, output={"x": pl.Int64}, retries=0)
-    result = mapped.window(ev.global_window()).agg(x=ev.collect("x")).local(rows((1, "a", 1), (2, "a", 2)), clock=[0])
+    result = (
+        mapped.window(ev.global_window()).agg(x=ev.collect_list("x")).local(rows((1, "a", 1), (2, "a", 2)), clock=[0])
+    )
     assert result.panes["x"].to_list() == [[3]]
     assert result.dead.select("v", "w", "x").rows() == [(2, 4, None)]
 
@@ -304,9 +308,9 @@ def test_or_one_of_them_so_that_all_are_alike() -> None:
 
 def test_a_query_goes_on_where_it_was_saved() -> None:
     pipeline = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(w=ev.sum("w"))
-    query = pipeline.open()
+    query = pipeline.start_local()
     query.push(rows((1, "a", 1)), now=0)
-    later = pipeline.open(saved=query.save())
+    later = pipeline.start_local(saved=query.save())
     later.push(rows((2, "a", 2)), now=1)
     assert later.drain().panes["w"].to_list() == [6]
 
@@ -316,9 +320,9 @@ def test_a_state_does_not_follow_when_calls_are_added_or_removed() -> None:
     plain = STREAM.window(window).agg(n=ev.count())
     asking = STREAM.map_async(double, output=DOUBLED).window(window).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match=r"saved without \.map_async, and this plan has it"):
-        asking.open(saved=plain.open(SCHEMA).save())
+        asking.start_local(saved=plain.start_local(SCHEMA).save())
     with pytest.raises(ev.PlanError, match=r"saved with \.map_async, and this plan has none"):
-        plain.open(saved=asking.open(SCHEMA).save())
+        plain.start_local(saved=asking.start_local(SCHEMA).save())
 
 
 def test_the_head_of_a_state_in_pages_is_not_the_state() -> None:

@@ -11,7 +11,7 @@ import pytest
 import eventide as ev
 
 SECOND = 1_000_000
-PER_MINUTE = ev.stream(time="t", key="k", watermark=ev.lag("0s")).window(ev.tumbling("1m")).agg(n=ev.count())
+PER_MINUTE = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1m")).agg(n=ev.count())
 
 
 def rows(*times: int, key: str = "a") -> pl.DataFrame:
@@ -49,10 +49,10 @@ def test_a_clock_shorter_than_the_bundles_is_refused() -> None:
 @pytest.mark.parametrize("now", ["noon", 1.5, None])
 def test_a_clock_that_shows_no_time_is_refused(now: Any) -> None:
     if now is None:
-        assert PER_MINUTE.open().push(rows(1)).counts.rows == 1  # the wall clock
+        assert PER_MINUTE.start_local().push(rows(1)).counts.rows == 1  # the wall clock
         return
     with pytest.raises(ev.PlanError):
-        PER_MINUTE.open().push(rows(1), now=now)
+        PER_MINUTE.start_local().push(rows(1), now=now)
 
 
 def test_without_a_single_bundle_there_are_no_columns() -> None:
@@ -63,22 +63,22 @@ def test_without_a_single_bundle_there_are_no_columns() -> None:
 @pytest.mark.parametrize("ask", [lambda q: q.push(now=0), lambda q: q.drain(now=0), lambda q: q.scan()])
 def test_before_the_first_rows_a_query_needs_a_schema(ask: Any) -> None:
     with pytest.raises(ev.PlanError, match=r"Push a frame first, or open\(schema=…\)"):
-        ask(PER_MINUTE.open())
+        ask(PER_MINUTE.start_local())
 
 
 def test_with_a_schema_a_query_can_begin_with_a_tick() -> None:
-    query = PER_MINUTE.open({"t": pl.Int64, "k": pl.String})
+    query = PER_MINUTE.start_local({"t": pl.Int64, "k": pl.String})
     assert query.push(now=0).panes.height == 0 and query.scan() == []
     assert query.push(rows(1), now=0).open_panes == 1
 
 
 def test_a_schema_is_checked_before_any_row() -> None:
     with pytest.raises(ev.PlanError, match="key: there is no column 'k'"):
-        PER_MINUTE.open({"t": pl.Int64})
+        PER_MINUTE.start_local({"t": pl.Int64})
 
 
 def test_draining_ends_all_windows_on_the_last_clock() -> None:
-    query = PER_MINUTE.open()
+    query = PER_MINUTE.start_local()
     query.push(rows(1), now=7)
     ended = query.drain()
     assert ended.panes["pane"].struct.field("at").cast(pl.Int64).to_list() == [7]
@@ -86,7 +86,7 @@ def test_draining_ends_all_windows_on_the_last_clock() -> None:
 
 
 def test_rows_after_the_end_are_late() -> None:
-    query = PER_MINUTE.open()
+    query = PER_MINUTE.start_local()
     query.push(rows(1), now=0)
     query.drain()
     assert query.push(rows(2), now=0).late.height == 1
@@ -94,12 +94,12 @@ def test_rows_after_the_end_are_late() -> None:
 
 def test_a_watermark_can_be_told() -> None:
     pipeline = ev.stream(time="t", key="k").window(ev.tumbling("1m")).agg(n=ev.count())
-    step = pipeline.open().push(rows(1), now=0, watermark="1970-01-01T00:01:00Z")
+    step = pipeline.start_local().push(rows(1), now=0, watermark="1970-01-01T00:01:00Z")
     assert step.panes["n"].to_list() == [1] and step.watermark == 60 * SECOND
 
 
 def test_what_rests_in_state_can_be_looked_at() -> None:
-    query = PER_MINUTE.open()
+    query = PER_MINUTE.start_local()
     query.push(rows(1, 2), now=0)
     assert sum(frame.height for frame in query.scan()) == 1
 
@@ -118,14 +118,17 @@ def test_the_same_bundles_give_the_same_bytes() -> None:
 
 
 def test_a_pipeline_can_follow_another() -> None:
-    per_hour = ev.stream(time="pane.time", watermark=ev.none()).window(ev.tumbling("1h")).agg(total=ev.sum("n"))
+    per_hour = ev.stream(time="pane.time", watermark=ev.no_watermark()).window(ev.tumbling("1h")).agg(total=ev.sum("n"))
     panes = per_hour.local(PER_MINUTE.local([rows(1, 2, 70), rows(4000)], clock=[0, 0])).panes
     assert panes["total"].to_list() == [3, 1]
 
 
 def test_a_pipeline_can_inherit_the_windows_of_another_with_its_retractions() -> None:
     early = (
-        ev.stream(time="t", key="k").window(ev.tumbling("1m")).trigger(ev.after_watermark(early=ev.each())).retracting()
+        ev.stream(time="t", key="k")
+        .window(ev.tumbling("1m"))
+        .trigger(ev.after_watermark(early=ev.on_update()))
+        .retracting()
     )
     first = early.agg(n=ev.count()).local([rows(1), rows(2, key="b"), rows(3)], clock=[0, 0, 0])
     total = ev.stream(time="pane.time").window(ev.inherit()).agg(total=ev.sum("n")).local(first)

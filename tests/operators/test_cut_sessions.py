@@ -12,13 +12,13 @@ SECOND, MINUTE = 1_000_000, 60_000_000
 def early_panes(sessions: Any, every_seconds: int) -> list[int]:
     """The clock, in seconds, of each early pane while a row extends the session every few seconds, for ten minutes."""
     pipeline = (
-        ev.stream(time="t", watermark=ev.none())
+        ev.stream(time="t", watermark=ev.no_watermark())
         .window(sessions)
         .trigger(ev.after_watermark(early=ev.every("1 minute")))
         .retracting()
         .agg(n=ev.count())
     )
-    query = pipeline.open({"t": pl.Int64()})
+    query = pipeline.start_local({"t": pl.Int64()})
     clocks = range(0, 600, every_seconds)
     steps = [query.push(pl.DataFrame({"t": [second * SECOND]}), now=second * SECOND) for second in clocks]
     return [second for second, step in zip(clocks, steps, strict=True) if step.panes.filter(pl.col("diff") > 0).height]
@@ -34,13 +34,13 @@ def test_a_greatest_length_does_not_starve_early_panes() -> None:
 
 def test_a_piece_that_is_cut_elsewhere_keeps_the_earliest_deadline() -> None:
     pipeline = (
-        ev.stream(time="t", watermark=ev.none())
+        ev.stream(time="t", watermark=ev.no_watermark())
         .window(ev.sessions("1 minute", max_duration="2 minutes"))
         .trigger(ev.every("1 minute"))
         .retracting()
         .agg(n=ev.count())
     )
-    query = pipeline.open({"t": pl.Int64()})
+    query = pipeline.start_local({"t": pl.Int64()})
     first = pl.DataFrame({"t": [60 * SECOND, 100 * SECOND]})
     assert query.push(first, now=0).panes.is_empty()
     earlier = pl.DataFrame({"t": [30 * SECOND]})  # the session begins earlier, and its pieces move

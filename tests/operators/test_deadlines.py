@@ -177,13 +177,13 @@ def windows(watermark: ev.Strategy) -> Any:
 
 
 def test_a_plan_that_no_clock_moves_has_no_deadline() -> None:
-    operator, state = opened(windows(ev.lag("5 microseconds")))
+    operator, state = opened(windows(ev.bounded_delay("5 microseconds")))
     assert operator.next_deadline(operator.initial()) is None
     assert operator.next_deadline(state) is None
 
 
 def test_silence_ends_at_the_deadline_of_the_origin_that_was_active_first() -> None:
-    operator, state = opened(windows(ev.ascending(origin="origin", idle_after="50 microseconds")))
+    operator, state = opened(windows(ev.ascending(origin="origin", idle_timeout="50 microseconds")))
     assert operator.next_deadline(operator.initial()) == MIN  # the first batch starts the clock
     assert operator.next_deadline(state) == 150
     spoke = operator.step(state, Bundle(ROWS[1:], 120)).state
@@ -195,7 +195,7 @@ def test_silence_ends_at_the_deadline_of_the_origin_that_was_active_first() -> N
 
 
 def test_a_grace_is_a_deadline_until_the_origins_are_there() -> None:
-    waiting = ev.ascending(origin="origin", expect_origins=3, grace="1 second")
+    waiting = ev.ascending(origin="origin", expect_origins=3, origins_timeout="1 second")
     operator, state = opened(windows(waiting))
     assert operator.next_deadline(state) == 100 + 1_000_000
     later = operator.step(state, Bundle(ROWS[:1].with_columns(origin=pl.lit("z")), 200)).state
@@ -203,19 +203,19 @@ def test_a_grace_is_a_deadline_until_the_origins_are_there() -> None:
 
 
 def test_a_watermark_that_follows_the_clock_makes_the_end_of_a_window_a_deadline() -> None:
-    operator, state = opened(windows(ev.clock_lag("95 microseconds")))
+    operator, state = opened(windows(ev.processing_time("95 microseconds")))
     assert operator.next_deadline(state) == 10 + 95
     closed = operator.step(state, Bundle(NO_ROWS, 105))
     assert closed.output.panes.height == 1 and operator.next_deadline(closed.state) is None
 
 
 def test_a_drained_stream_has_no_deadline() -> None:
-    operator, state = opened(windows(ev.ascending(idle_after="1 second")))
+    operator, state = opened(windows(ev.ascending(idle_timeout="1 second")))
     assert operator.next_deadline(operator.step(state, Bundle(NO_ROWS, 100, (Watermark(0, MAX),))).state) is None
 
 
 def test_the_operators_of_a_chain_share_the_first_deadline() -> None:
-    first = windows(ev.clock_lag("95 microseconds")).agg(n=ev.count())
+    first = windows(ev.processing_time("95 microseconds")).agg(n=ev.count())
     second = ev.stream(time="pane.time").window(ev.tumbling("30 microseconds")).agg(n=ev.sum("n"))
     schema = dict(ROWS.schema)
     operators = [operator_of(first.plan, schema)]
@@ -240,7 +240,7 @@ def test_a_processor_that_hears_watermarks_hears_one_that_follows_the_clock_ever
         def on_watermark(self, watermark: Watermark) -> Sequence[Watermark]:
             return (watermark,)
 
-    stream = ev.stream(time="t", key="origin", watermark=ev.clock_lag("1 second"))
+    stream = ev.stream(time="t", key="origin", watermark=ev.processing_time("1 second"))
     operator = operator_of(stream.process(Hears(), output={"origin": pl.String}).plan, dict(ROWS.schema))
     state = operator.step(operator.initial(), Bundle(ROWS, 100)).state
     assert operator.next_deadline(state) == 100 + CLOCK_STEP and Chain([operator]).moves_with_clock()
@@ -262,7 +262,7 @@ def test_the_first_deadline_of_a_table_is_that_of_a_pane_that_is_still_there() -
 
 
 def test_a_saved_state_has_the_same_deadline() -> None:
-    stream = windows(ev.ascending(idle_after="1 second")).trigger(ev.every("300 microseconds")).accumulating()
+    stream = windows(ev.ascending(idle_timeout="1 second")).trigger(ev.every("300 microseconds")).accumulating()
     operator, state = opened(stream)
     again, loaded = type(operator).load(operator.plan, operator.save(state))  # type: ignore[attr-defined]
     assert operator.next_deadline(state) == again.next_deadline(loaded) == 400

@@ -14,7 +14,7 @@ from eventide.operators.windowed import WindowedAggregate
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "from": pl.String, "n": pl.Int64}
 CHUNKED = SCHEMA | {"part": pl.Int64, "last": pl.Boolean}
-NUMBERED = ev.lag("0s", origin="from", sequence="n")
+NUMBERED = ev.bounded_delay("0s", origin="from", sequence="n")
 
 
 def counting(watermark: ev.Strategy = NUMBERED) -> ev.Pipeline:
@@ -32,27 +32,27 @@ def duplicates(output: Output) -> list[tuple[object, ...]]:
 
 
 def test_a_row_that_comes_again_is_a_dead_letter() -> None:
-    query = counting().open()
+    query = counting().start_local()
     assert duplicates(query.push(frame((1, "a", "x", 1), (2, "a", "x", 2), (1, "a", "x", 1)), now=0)) == [("x", 1)]
     assert duplicates(query.push(frame((2, "a", "x", 2), (3, "a", "x", 3)), now=0)) == [("x", 2)]
     assert query.drain().panes["rows"].to_list() == [3]
 
 
 def test_origins_have_numbers_of_their_own() -> None:
-    query = counting().open()
+    query = counting().start_local()
     query.push(frame((1, "a", "x", 1)), now=0)
     assert duplicates(query.push(frame((1, "a", "y", 1), (1, "a", None, 1)), now=0)) == []
     assert duplicates(query.push(frame((1, "a", None, 1)), now=0)) == [(None, 1)]
 
 
 def test_a_repeat_moves_no_watermark() -> None:
-    query = counting().open()
+    query = counting().start_local()
     query.push(frame((10, "a", "x", 1)), now=0)
     assert query.push(frame((10, "a", "x", 1)), now=0).watermark == 10
 
 
 def test_what_was_late_or_dead_has_been_seen() -> None:
-    query = counting().open()
+    query = counting().start_local()
     query.push(frame((100_000_000, "a", "x", 1), (None, "a", "x", 2)), now=0)
     late = query.push(frame((5, "a", "x", 3)), now=0)
     assert late.late.height == 1
@@ -60,26 +60,26 @@ def test_what_was_late_or_dead_has_been_seen() -> None:
 
 
 def test_numbers_that_were_skipped_may_still_come_once() -> None:
-    query = counting().open()
+    query = counting().start_local()
     query.push(frame((1, "a", "x", 1), (5, "a", "x", 5)), now=0)
     assert query.skip_gap("x", up_to=7)
     assert duplicates(query.push(frame((2, "a", "x", 3)), now=1)) == []
-    query = counting().open(saved=query.save())
+    query = counting().start_local(saved=query.save())
     again = query.push(frame((2, "a", "x", 3), (5, "a", "x", 5), (7, "a", "x", 7)), now=2)
     assert duplicates(again) == [("x", 3), ("x", 5)]
     assert query.drain().panes["rows"].to_list() == [4]
 
 
 def test_numbers_that_were_given_up_may_still_come_once() -> None:
-    query = counting(ev.lag("0s", sequence="n", gap_timeout="1 second")).open()
+    query = counting(ev.bounded_delay("0s", sequence="n", gap_timeout="1 second")).start_local()
     query.push(frame((1, "a", "x", 1), (9, "a", "x", 3)), now=0)
     assert query.push(frame(), now=2_000_000).watermark == 9
     assert duplicates(query.push(frame((2, "a", "x", 2), (2, "a", "x", 2)), now=3_000_000)) == [("x", 2)]
 
 
 def test_chunks_of_a_sequence_are_rows_of_their_own() -> None:
-    strategy = ev.lag("0s", origin="from", sequence="n", chunk="part", last_chunk="last")
-    query = counting(strategy).open()
+    strategy = ev.bounded_delay("0s", origin="from", sequence="n", chunk="part", last_chunk="last")
+    query = counting(strategy).start_local()
     first = [(1, "a", "x", 1, 1, False), (1, "a", "x", 2, 1, False), (1, "a", "x", 2, 3, True)]
     query.push(frame(*first, schema=CHUNKED), now=0)
     again = [
@@ -127,7 +127,7 @@ def _of_key(stamp: Stamp, key: str) -> Stamp:
 
 
 def test_what_is_remembered_follows_the_gaps_not_the_rows() -> None:
-    query = counting().open()
+    query = counting().start_local()
     for i in range(20):
         numbers = [n for n in range(1 + 500 * i, 501 + 500 * i) if n != 777]
         query.push(frame(*((n, "a", "x", n) for n in numbers)), now=i)
@@ -138,7 +138,7 @@ def test_what_is_remembered_follows_the_gaps_not_the_rows() -> None:
 def test_each_stream_of_a_union_has_its_own_numbers() -> None:
     once = ev.stream(time="t", key="k", watermark=NUMBERED)
     both = ev.union(web=once.deduplicate(), tills=once).window(ev.tumbling("1 minute")).agg(rows=ev.count())
-    query = both.open()
+    query = both.start_local()
     row = frame((1, "a", "x", 1), (1, "a", "x", 1))
     assert duplicates(query.push({"web": row, "tills": row}, now=0)) == [("x", 1)]
     assert duplicates(query.push({"web": row, "tills": row}, now=0)) == [("x", 1)] * 2
@@ -147,7 +147,7 @@ def test_each_stream_of_a_union_has_its_own_numbers() -> None:
 
 def test_a_side_of_a_join_has_its_own_numbers() -> None:
     left, right = (ev.stream(time="t", key="k", watermark=NUMBERED) for _ in range(2))
-    query = ev.window_join(left.deduplicate(), right, window=ev.tumbling("1 minute")).open()
+    query = ev.window_join(left.deduplicate(), right, window=ev.tumbling("1 minute")).start_local()
     row = frame((1, "a", "x", 1))
     for _ in range(2):
         output = query.push({"left": row, "right": row}, now=0)
@@ -157,14 +157,14 @@ def test_a_side_of_a_join_has_its_own_numbers() -> None:
 
 def test_rows_that_come_again_get_no_number_in_row_windows() -> None:
     stream = ev.stream(time="t", key="k", watermark=NUMBERED).deduplicate()
-    query = stream.window(ev.rows(2)).agg(sum=ev.sum("n")).open()
+    query = stream.window(ev.rows(2)).agg(sum=ev.sum("n")).start_local()
     query.push(frame((1, "a", "x", 1), (1, "a", "x", 1)), now=0)
     assert query.push(frame((1, "a", "x", 1), (1, "a", "x", 2)), now=0).panes["sum"].to_list() == [3]
 
 
 def test_a_stream_without_numbers_is_refused() -> None:
     with pytest.raises(ev.PlanError, match=r"names none. Add sequence="):
-        ev.stream(time="t", watermark=ev.lag("1s")).deduplicate()
+        ev.stream(time="t", watermark=ev.bounded_delay("1s")).deduplicate()
     with pytest.raises(ev.PlanError, match="called before"):
         ev.stream(time="t", watermark=NUMBERED).deduplicate().deduplicate()
     stream = ev.stream(time="t", watermark=NUMBERED)
@@ -177,7 +177,7 @@ def test_explain_says_that_repeats_are_set_aside() -> None:
 
 
 def test_a_plan_that_deduplicates_is_another_plan() -> None:
-    saved = counting().open(SCHEMA).save()
+    saved = counting().start_local(SCHEMA).save()
     plain = ev.stream(time="t", key="k", watermark=NUMBERED).window(ev.tumbling("1 minute")).agg(rows=ev.count())
     with pytest.raises(ev.EventideError, match="repeated numbers"):
-        plain.open(saved=saved)
+        plain.start_local(saved=saved)

@@ -35,7 +35,7 @@ class Query:
     """A join that takes bundles of ``(key, time)``; the value of a row counts the rows of its side."""
 
     def __init__(self, pipeline: ev.Pipeline) -> None:
-        self.query = pipeline.open({"left": LEFT, "right": RIGHT})
+        self.query = pipeline.start_local({"left": LEFT, "right": RIGHT})
         self.seen = [0, 0]
 
     def push(self, left: Any = (), right: Any = (), **options: Any) -> Output:
@@ -95,7 +95,7 @@ def test_a_pair_has_the_key_once_then_each_side_and_a_diff() -> None:
 
 
 def test_a_row_goes_when_the_other_side_has_passed_its_last_partner() -> None:
-    query = Query(ev.join(stream(ev.none()), stream(), within=(us(0), us(5))))  # right rows are kept for ever
+    query = Query(ev.join(stream(ev.no_watermark()), stream(), within=(us(0), us(5))))  # right rows are kept for ever
     assert query.push([("a", 10)], [("b", 9)]).open_panes == 2
     assert query.push([], [("b", 15)]).open_panes == 3  # at 15 a partner of the row at 10 may still come
     assert query.push([], [("b", 16)]).open_panes == 3
@@ -168,7 +168,7 @@ def test_a_null_key_equals_nothing_and_is_padded_at_once(how: str, told: list[An
     [("inner", []), ("left", [(50, None)]), ("right", [(None, 56)]), ("full", [(50, None), (None, 56)])],
 )
 def test_a_drained_join_pads_all_that_is_left(how: Any, told: list[Any]) -> None:
-    query = Query(ev.join(stream(ev.none()), stream(ev.none()), within=(us(0), us(5)), how=how))
+    query = Query(ev.join(stream(ev.no_watermark()), stream(ev.no_watermark()), within=(us(0), us(5)), how=how))
     assert times(query.push([("a", 50)], [("a", 56)])) == []
     assert times(query.query.drain()) == told
 
@@ -208,7 +208,7 @@ def test_watermarks_of_the_same_key_coalesce_as_the_least_of_the_inputs() -> Non
 
 
 def test_a_silent_side_does_not_hold_rows_of_the_other_where_their_times_mean_the_same() -> None:
-    silent = ev.ascending(idle_after="1 second")
+    silent = ev.ascending(idle_timeout="1 second")
     query = Query(ev.join(stream(), stream(silent), within=(us(0), us(5)), how="left"))
     query.push([("a", 10)], [("a", 1)])
     assert times(query.push([("a", 100)])) == []
@@ -216,7 +216,7 @@ def test_a_silent_side_does_not_hold_rows_of_the_other_where_their_times_mean_th
 
 
 def test_a_silent_side_with_a_watermark_key_of_its_own_is_waited_for() -> None:
-    silent = ev.ascending(idle_after="1 second", watermark_key=1)
+    silent = ev.ascending(idle_timeout="1 second", watermark_key=1)
     query = Query(ev.join(stream(), stream(silent), within=(us(0), us(5)), how="left"))
     query.push([("a", 10)], [("a", 1)])
     assert times(query.push([("a", 200)], now=2_000_000)) == []
@@ -287,7 +287,7 @@ def test_a_state_of_another_join_is_refused() -> None:
     query = Query(joined(0, 5))
     query.push([("a", 1)])
     with pytest.raises(ev.PlanError, match="within"):
-        joined(0, 6).open(saved=query.query.save())
+        joined(0, 6).start_local(saved=query.query.save())
 
 
 def test_all_watermarks_end_where_both_sides_are_drained() -> None:

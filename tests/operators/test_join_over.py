@@ -49,14 +49,14 @@ TOLD = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]  # id, value, cost
 )
 def test_shipments_join_orders_over_what_precedes(over: Any) -> None:
     shipments = stream(HOUR) if over == ev.rows(3) else stream()
-    query = ev.join(shipments, stream(), over=over).open()
+    query = ev.join(shipments, stream(), over=over).start_local()
     told = [list(query.push(rows, now=0).panes.select("id", "value", "cost").iter_rows()) for rows in HISTORY]
     assert told == TOLD
 
 
 def pairs(over: Any, *bundles: Any, how: Any = "inner") -> list[list[Any]]:
     """Of bundles ``(left values, right values)`` of one key."""
-    query = ev.join(stream(HOUR), stream(), over=over, how=how).open()
+    query = ev.join(stream(HOUR), stream(), over=over, how=how).start_local()
     told = []
     for at, sides in enumerate(bundles):
         frames = {}
@@ -109,7 +109,7 @@ def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], said:
 
 
 def test_a_join_over_rows_explains_what_is_kept() -> None:
-    said = ev.join(stream(HOUR, ev.lag("1 minute")), stream(), over=ev.rows(3)).explain()
+    said = ev.join(stream(HOUR, ev.bounded_delay("1 minute")), stream(), over=ev.rows(3)).explain()
     assert "within  the last 3 right rows of the key\n" in said
     assert "state  messages by equal fields + offset\n" in said
     assert "left kept  1h behind the left watermark (retain)\n" in said

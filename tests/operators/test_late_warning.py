@@ -13,7 +13,7 @@ from eventide.testing import TestStream
 from eventide.time import MAX
 
 MINUTE = 60_000_000
-PER_MINUTE = ev.stream(time="t", watermark=ev.lag("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+PER_MINUTE = ev.stream(time="t", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
 
 
 def rows(*minutes: int) -> pl.DataFrame:
@@ -62,7 +62,7 @@ def test_the_message_names_a_later_pipeline_of_a_chain() -> None:
 
 
 def test_a_query_in_this_process_warns() -> None:
-    query = PER_MINUTE.open()
+    query = PER_MINUTE.start_local()
     query.push(rows(10), now=10 * MINUTE)
     with pytest.warns(ev.LateRowsWarning, match="2 of 3 rows of a batch are late"):
         query.push(rows(1, 2, 11), now=11 * MINUTE)

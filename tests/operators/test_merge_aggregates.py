@@ -14,7 +14,7 @@ from tests.spark.harness import PagesHost
 MINUTE = 60_000_000
 PAID = ev.stream(time="t", key="user", watermark=ev.ascending())
 BOUGHT = ev.stream(time="t", key="user", watermark=ev.ascending())
-EARLY = ev.after_watermark(early=ev.each(), late=ev.each())
+EARLY = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
 
 
 class Balance(ev.MergeAggregate):
@@ -90,7 +90,7 @@ def test_results_are_merged_over_all_inputs_whatever_the_bundles() -> None:
 
 
 def test_early_panes_add_up_when_they_are_retracted() -> None:
-    query = merged(trigger=EARLY, lateness="1 hour", mode="retracting").open()
+    query = merged(trigger=EARLY, lateness="1 hour", mode="retracting").start_local()
     panes = pl.concat([query.push(bundle, now=0).panes for bundle in BUNDLES] + [query.drain().panes])
     sums = panes.group_by("user", *AGGREGATES, maintain_order=True).agg(pl.col("diff").sum())
     assert sorted(results(sums.filter(pl.col("diff") == 1)), key=repr) == sorted(EXPECTED, key=repr)
@@ -98,17 +98,17 @@ def test_early_panes_add_up_when_they_are_retracted() -> None:
 
 def test_a_restart_between_bundles_changes_nothing() -> None:
     pipeline = merged(trigger=EARLY, lateness="1 hour", mode="accumulating")
-    query, other = pipeline.open(), pipeline.open()
+    query, other = pipeline.start_local(), pipeline.start_local()
     for bundle in BUNDLES:
         expected = query.push(bundle, now=0)
         assert other.push(bundle, now=0).panes.equals(expected.panes)
-        other = pipeline.open(saved=other.save())
+        other = pipeline.start_local(saved=other.save())
 
 
 @pytest.mark.parametrize("knows", [True, False])
 def test_buckets_and_tasks_change_nothing(knows: bool) -> None:
     pipeline = merged(trigger=EARLY, lateness="1 hour", mode="retracting")
-    query = pipeline.open()
+    query = pipeline.start_local()
     schemas = [BUNDLES[0][name].schema for name in ("paid", "bought")]
     host = partial(PagesHost, buckets=3, tasks=2, knows=knows)([pipeline], schemas)
     for bundle in BUNDLES:
@@ -128,12 +128,12 @@ def test_a_column_that_an_input_does_not_have_is_rejected() -> None:
     streams = {"paid": PAID, "bought": BOUGHT}
     pipeline = ev.cogroup(streams, window=ev.tumbling("1 minute"), agg={"x": ev.sum("paid.amuont")})
     with pytest.raises(ev.PlanError, match=r"Did you mean 'paid\.amount'"):
-        pipeline.open({"paid": BUNDLES[0]["paid"].schema, "bought": BUNDLES[0]["bought"].schema})
+        pipeline.start_local({"paid": BUNDLES[0]["paid"].schema, "bought": BUNDLES[0]["bought"].schema})
 
 
 def test_a_merge_aggregate_needs_several_inputs() -> None:
     with pytest.raises(ev.PlanError, match=r"Use it in ev\.cogroup"):
-        PAID.window(ev.tumbling("1 minute")).agg(x=Balance()).open(BUNDLES[0]["paid"].schema)
+        PAID.window(ev.tumbling("1 minute")).agg(x=Balance()).start_local(BUNDLES[0]["paid"].schema)
 
 
 def test_a_row_on_which_it_raises_is_a_dead_letter() -> None:

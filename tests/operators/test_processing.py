@@ -145,7 +145,7 @@ def test_what_is_written_follows_the_keys_that_are_touched() -> None:
 
 
 def test_an_alarm_for_a_key_that_falls_silent() -> None:
-    query = alarms().open()
+    query = alarms().start_local()
     assert query.push(rows((0, "a", 1), (0, "b", 1)), now=0).panes.height == 0
     assert query.push(rows((9, "b", 1)), now=1).panes.height == 0  # moves the timer of b
     step = query.push(rows((12, "c", 1)), now=2)
@@ -163,7 +163,7 @@ def test_a_timer_that_is_due_already_fires_in_the_same_bundle() -> None:
         def on_timer(self, rows: pl.DataFrame) -> None:
             self.emit(rows.select("k"))
 
-    query = STREAM.process(Echo(), output=PLAIN).open()
+    query = STREAM.process(Echo(), output=PLAIN).start_local()
     assert query.push(rows((5, "a", 1), (9, "b", 1)), now=0).panes["k"].to_list() == ["a", "b"]
     assert query.push(rows((3, "late", 1)), now=0).panes["k"].to_list() == ["late"]
 
@@ -193,7 +193,7 @@ def test_a_timer_that_sets_itself_again_fires_for_all_the_time_that_passed() -> 
             self.emit(rows.select("k", "at"))
             self.timers.set(rows.select("k", at=pl.col("at").dt.offset_by("1m")))
 
-    query = STREAM.process(Beat(), output={"k": pl.String, "at": pl.Datetime("us", "UTC")}).open()
+    query = STREAM.process(Beat(), output={"k": pl.String, "at": pl.Datetime("us", "UTC")}).start_local()
     query.push(rows((0, "a", 1)), now=0)
     assert minutes(query.push(rows((3, "b", 0)), now=1).panes["at"]) == [1, 2, 3]
     assert minutes(query.drain().panes["at"]) == [4]  # and not for ever
@@ -223,7 +223,7 @@ def test_timers_on_the_batch_clock() -> None:
             assert rows["clock"].all()
             self.emit(rows.select("k"))
 
-    query = STREAM.process(Later(), output=PLAIN).open()
+    query = STREAM.process(Later(), output=PLAIN).start_local()
     query.push(rows((5, "a", 1)), now=0)
     query.push(rows((900, "b", 1)), now=50)  # event time has no say
     assert query.push(now=99).panes.height == 0
@@ -262,7 +262,7 @@ def two(one: ev.Stream, other: ev.Stream, processor: ev.Processor, output: Any =
 
 
 def test_an_edge_is_told_at_once_and_all_when_all_have_come() -> None:
-    query = two(STREAM, STREAM, Watching()).open({"left": rows().schema, "right": rows().schema})
+    query = two(STREAM, STREAM, Watching()).start_local({"left": rows().schema, "right": rows().schema})
     assert query.push({"left": rows((5, "a", 1))}, now=0).panes.height == 0
     step = query.push({"left": rows((7, "a", 1)), "right": rows((6, "b", 1))}, now=1)
     assert step.panes["k"].to_list() == [
@@ -285,7 +285,7 @@ def test_watermarks_of_different_keys_are_told_apart() -> None:
             return ()
 
     right = ev.stream(time="t", key="k", watermark=ev.ascending(watermark_key=1))
-    query = two(STREAM, right, Edges()).open({"left": rows().schema, "right": rows().schema})
+    query = two(STREAM, right, Edges()).start_local({"left": rows().schema, "right": rows().schema})
     step = query.push({"left": rows((5, "a", 1)), "right": rows((6, "b", 1))}, now=0)
     assert step.promises == {0: 5 * MINUTE, 1: 6 * MINUTE} and not heard
 
@@ -295,10 +295,10 @@ def test_a_processor_that_returns_nothing_holds_the_watermark() -> None:
         def on_watermark(self, watermark: ev.Watermark) -> Any:
             return [ev.Watermark(watermark.key, watermark.time - MINUTE)] if watermark.time > 2 * MINUTE else None
 
-    query = STREAM.process(Hold(), output=TOTALS).open()
+    query = STREAM.process(Hold(), output=TOTALS).start_local()
     assert query.push(rows((1, "a", 1)), now=0).promise == MIN
     assert query.push(rows((3, "a", 1)), now=0).promise == 2 * MINUTE
-    again = STREAM.process(Hold(), output=TOTALS).open(saved=query.save())
+    again = STREAM.process(Hold(), output=TOTALS).start_local(saved=query.save())
     step = again.push(rows((3, "a", 1)), now=0)
     assert (step.promise, step.watermark) == (2 * MINUTE, 3 * MINUTE)
 
@@ -413,7 +413,7 @@ def test_rows_of_two_inputs_meet_in_the_state_of_their_key() -> None:
 
 
 def test_dead_letters_of_inputs_say_which_one() -> None:
-    query = two(STREAM, STREAM, Picky()).open({"left": rows().schema, "right": rows().schema})
+    query = two(STREAM, STREAM, Picky()).start_local({"left": rows().schema, "right": rows().schema})
     step = query.push({"left": rows((1, "a", 1)), "right": rows((1, "b", -1))}, now=0)
     assert step.dead.select("k", "side", pl.col("right").struct.field("v")).rows() == [("b", "right", -1)]
     assert step.counts.balanced
@@ -433,7 +433,7 @@ def test_a_column_that_hides_the_key_is_refused() -> None:
     right = ev.stream(time="t", key="other", watermark=ev.ascending())
     schemas = {"left": rows().schema, "right": {**rows().schema, "other": pl.String()}}
     with pytest.raises(ev.PlanError, match="input 'right': its key is 'other', which is given under the name 'k'"):
-        two(STREAM, right, RunningTotal(), TOTALS).open(schemas)
+        two(STREAM, right, RunningTotal(), TOTALS).start_local(schemas)
 
 
 # Bundles, tasks and replays
@@ -462,7 +462,7 @@ def test_a_step_that_failed_leaves_no_trace_and_can_be_made_again() -> None:
             if (rows["v"] < 0).any():
                 raise ValueError("negative")
 
-    query = STREAM.process(Fragile(), output=TOTALS).open()
+    query = STREAM.process(Fragile(), output=TOTALS).start_local()
     query.push(rows((1, "a", 1)), now=0)
     before = query.save()
     with pytest.raises(ev.DataError):
@@ -493,14 +493,14 @@ def test_a_stamp_survives_its_way_as_bytes() -> None:
 
 def test_a_plan_survives_its_way_to_a_task() -> None:
     plan = pickle.loads(pickle.dumps(totals().plan))
-    query = totals().open()
+    query = totals().start_local()
     query.push(rows((1, "a", 1)), now=0)
-    later = ev.Pipeline(plan).open(saved=query.save())
+    later = ev.Pipeline(plan).start_local(saved=query.save())
     assert later.push(rows((2, "a", 1)), now=1).panes["total"].to_list() == [2]
 
 
 def test_the_clock_does_not_go_back() -> None:
-    query = totals().open()
+    query = totals().start_local()
     query.push(rows((1, "a", 1)), now=5)
     with pytest.raises(ev.DataError, match="clock"):
         query.push(rows((1, "a", 1)), now=4)
@@ -544,24 +544,24 @@ def test_the_end_is_promised_for_every_watermark_key() -> None:
 
 
 def test_the_state_of_another_processor_is_refused() -> None:
-    query = totals().open()
+    query = totals().start_local()
     query.push(rows((1, "a", 1)), now=0)
     with pytest.raises(ev.PlanError, match="the processor changed from RunningTotal to Silence"):
-        alarms().open(saved=query.save())
+        alarms().start_local(saved=query.save())
 
 
 def test_under_its_name_a_processor_may_become_another_class() -> None:
     class Renamed(RunningTotal):
         pass
 
-    query = totals(name="totals").open()
+    query = totals(name="totals").start_local()
     query.push(rows((1, "a", 1)), now=0)
-    later = STREAM.process(Renamed(), output=TOTALS, name="totals").open(saved=query.save())
+    later = STREAM.process(Renamed(), output=TOTALS, name="totals").start_local(saved=query.save())
     assert later.push(rows((2, "a", 1)), now=1).panes["total"].to_list() == [2]
 
 
 def test_what_rests_in_state_can_be_looked_at() -> None:
-    query = alarms().open()
+    query = alarms().start_local()
     assert query.push(rows((1, "a", 1)), now=0).open_panes == 2
     state, timers = query.scan()
     assert state["k"].to_list() == timers["k"].to_list() == ["a"]
@@ -577,10 +577,10 @@ class Through(ev.Processor):
 
 LEFT_KEY, RIGHT_KEY = (ev.stream(time="t", key="k", watermark=ev.ascending(watermark_key=key)) for key in (0, 1))
 TWO_TIMES = {"t": pl.Int64, "t_right": pl.Int64, "k": pl.String}
-BY_RIGHT_TIME = ev.stream(time="t_right", watermark=ev.none(watermark_key=1)).window(ev.tumbling("1 minute"))
+BY_RIGHT_TIME = ev.stream(time="t_right", watermark=ev.no_watermark(watermark_key=1)).window(ev.tumbling("1 minute"))
 WITH_TWO_TIMES = (
     ev.join(LEFT_KEY, RIGHT_KEY, on="k", within="0 seconds"),
-    ev.stream(time="t", watermark=ev.none()).process(Through(), output=TWO_TIMES),
+    ev.stream(time="t", watermark=ev.no_watermark()).process(Through(), output=TWO_TIMES),
     BY_RIGHT_TIME.agg(n=ev.count()),
 )
 
@@ -624,10 +624,10 @@ def test_a_key_that_passes_survives_a_restart_and_is_told_once() -> None:
             return (watermark,)
 
     joined = WITH_TWO_TIMES[0].local({name: [frame] for name, frame in sides(1, 2).items()}, drain=False)
-    pipeline = ev.stream(time="t", watermark=ev.none()).process(Hearing(), output=TWO_TIMES)
-    query = pipeline.open()
+    pipeline = ev.stream(time="t", watermark=ev.no_watermark()).process(Hearing(), output=TWO_TIMES)
+    query = pipeline.start_local()
     query.follow(joined.steps[0], now=0)
-    later = pipeline.open(saved=query.save())
+    later = pipeline.start_local(saved=query.save())
     step = later.follow(joined.steps[0], now=1)
     assert heard == ["0", "1"] and dict(step.promises) == {0: 2 * MINUTE, 1: 2 * MINUTE}
 

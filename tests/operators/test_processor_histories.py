@@ -91,7 +91,9 @@ histories = st.lists(st.tuples(st.lists(row, max_size=6), st.integers(0, 30), ha
 
 
 OUTPUT = {"k": pl.String, "what": pl.String, "at": pl.Int64, "v": pl.Int64}
-PUPPET = ev.stream(time="t", key="k", watermark=ev.lag(f"{LAG} microseconds")).process(Puppet(), output=OUTPUT)
+PUPPET = ev.stream(time="t", key="k", watermark=ev.bounded_delay(f"{LAG} microseconds")).process(
+    Puppet(), output=OUTPUT
+)
 
 
 @pytest.mark.parametrize("small", [True, False], ids=["small pages", "large pages"])

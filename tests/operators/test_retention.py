@@ -32,7 +32,7 @@ def stream(kind: Any = TENS, *, key: str | None = "k", **bounds: Any) -> ev.Stre
 
 
 def query(kind: Any = TENS, *, key: str | None = "k", **bounds: Any) -> LocalQuery:
-    return stream(kind, key=key, **bounds).agg(values=ev.collect("v")).open(SCHEMA)
+    return stream(kind, key=key, **bounds).agg(values=ev.collect_list("v")).start_local(SCHEMA)
 
 
 def push(query: LocalQuery, *rows: tuple[int, str, int], watermark: int | None = None) -> Output:
@@ -61,14 +61,14 @@ def open_panes(query: LocalQuery) -> int:
 def test_a_window_is_kept_for_its_time_and_refined_by_late_rows() -> None:
     windows = query(time=us(5))
     assert told(push(windows, (1, "a", 1), watermark=12)) == [(10, [1], "ON_TIME", False)]
-    assert told(push(windows, (2, "a", 2), watermark=15)) == [(10, [1, 2], "LATE", True)]
+    assert told(push(windows, (2, "a", 2), watermark=15)) == [(10, [1], "ON_TIME", False), (10, [1, 2], "LATE", True)]
     gone = push(windows, (3, "a", 3))
     assert (beyond(gone), gone.late.height) == ([3], 0)
 
 
 @pytest.mark.parametrize("kind", [TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(5))])
 def test_what_is_too_late_is_late_until_its_window_is_out_of_retention(kind: Any) -> None:
-    windows = stream(kind, time=us(50)).lateness(us(3)).agg(values=ev.collect("v")).open(SCHEMA)
+    windows = stream(kind, time=us(50)).lateness(us(3)).agg(values=ev.collect_list("v")).start_local(SCHEMA)
     push(windows, (1, "a", 1), watermark=30)
     output = push(windows, (2, "a", 2), watermark=70)
     assert (output.late["v"].to_list(), beyond(output)) == ([2], [])
@@ -77,7 +77,7 @@ def test_what_is_too_late_is_late_until_its_window_is_out_of_retention(kind: Any
 
 
 def test_a_lateness_that_is_longer_than_the_retention_does_not_count() -> None:
-    windows = stream(time=us(5)).lateness(us(9)).agg(values=ev.collect("v")).open(SCHEMA)
+    windows = stream(time=us(5)).lateness(us(9)).agg(values=ev.collect_list("v")).start_local(SCHEMA)
     push(windows, (1, "a", 1), watermark=15)
     assert beyond(push(windows, (2, "a", 2))) == [2]
 
@@ -85,7 +85,8 @@ def test_a_lateness_that_is_longer_than_the_retention_does_not_count() -> None:
 def test_sessions_are_kept_for_their_time_too() -> None:
     sessions = query(ev.sessions(us(5)), time=us(5))
     push(sessions, (1, "a", 1), watermark=9)
-    assert told(push(sessions, (2, "a", 2), watermark=20)) == [(7, [1, 2], "LATE", True)]
+    refined = told(push(sessions, (2, "a", 2), watermark=20))
+    assert refined == [(6, [1], "ON_TIME", False), (7, [1, 2], "LATE", True)]
     assert beyond(push(sessions, (3, "a", 3))) == [3]
 
 
@@ -127,8 +128,8 @@ def test_a_window_that_holds_so_many_by_itself_takes_no_more() -> None:
 
 
 def test_what_was_told_is_not_told_again_when_its_window_is_closed() -> None:
-    each = stream(rows=1).trigger(ev.after_watermark(early=ev.each())).retracting()
-    windows = each.agg(values=ev.collect("v")).open(SCHEMA)
+    each = stream(rows=1).trigger(ev.after_watermark(early=ev.on_update())).retracting()
+    windows = each.agg(values=ev.collect_list("v")).start_local(SCHEMA)
     assert told(push(windows, (1, "a", 1))) == [(10, [1], "EARLY", False)]
     assert told(push(windows, (11, "a", 2))) == [(20, [2], "EARLY", False)]
     assert open_panes(windows) == 1
@@ -176,9 +177,11 @@ def test_windows_that_end_at_a_row_are_as_old_as_the_latest_of_their_rows() -> N
 
 
 def test_windows_by_offset_are_bounded_for_each_origin() -> None:
-    kind = ev.rows(2, offset="t")
-    windows = ev.stream(time="v", watermark=ev.lag("0s", origin="k", sequence="t")).retain(rows=2).window(kind)
-    waiting = windows.agg(values=ev.sort("v")).open(SCHEMA)
+    kind = ev.rows(2, by="t")
+    windows = (
+        ev.stream(time="v", watermark=ev.bounded_delay("0s", origin="k", sequence="t")).retain(rows=2).window(kind)
+    )
+    waiting = windows.agg(values=ev.collect_sorted("v")).start_local(SCHEMA)
     push(waiting, (2, "x", 1), (3, "x", 2), (2, "y", 3))
     assert told(push(waiting, (5, "x", 4))) == [(3, [1], "EARLY", True)]
     assert beyond(push(waiting, (1, "x", 5))) == [5]
@@ -186,9 +189,9 @@ def test_windows_by_offset_are_bounded_for_each_origin() -> None:
 
 def test_inherited_windows_are_bounded() -> None:
     inner = ev.stream(time="t", key="k").window(TENS).agg(v=ev.sum("v"))
-    outer = ev.stream(time="pane.time").retain(rows=1).window(ev.inherit()).agg(values=ev.collect("v"))
-    first = inner.open(SCHEMA)
-    second = outer.open()
+    outer = ev.stream(time="pane.time").retain(rows=1).window(ev.inherit()).agg(values=ev.collect_list("v"))
+    first = inner.start_local(SCHEMA)
+    second = outer.start_local()
     panes = push(first, (1, "a", 1), (1, "b", 2), (11, "a", 3), watermark=20).panes
     output = second.push(panes, now=0)
     assert (told(output), beyond(output)) == ([(10, [1], "EARLY", True)], [2])
@@ -218,7 +221,9 @@ def test_a_window_that_alone_is_too_large_takes_no_more() -> None:
 
 def test_the_size_counts_what_is_in_lists_and_strings() -> None:
     small, large = (
-        stream(bytes=10_000).agg(x=ev.collect("name")).open({"t": pl.Int64, "k": pl.String, "name": pl.String})
+        stream(bytes=10_000)
+        .agg(x=ev.collect_list("name"))
+        .start_local({"t": pl.Int64, "k": pl.String, "name": pl.String})
         for _ in range(2)
     )
     for text, windows, closes in (("x", small, False), ("x" * 6_000, large, True)):
@@ -253,17 +258,17 @@ def test_what_was_closed_is_forgotten_when_the_watermark_has_passed_it() -> None
 
 
 def test_a_saved_state_goes_on() -> None:
-    pipeline = stream(rows=2, bytes=10_000).agg(values=ev.collect("v"))
-    windows = pipeline.open(SCHEMA)
+    pipeline = stream(rows=2, bytes=10_000).agg(values=ev.collect_list("v"))
+    windows = pipeline.start_local(SCHEMA)
     push(windows, (11, "a", 1), (21, "a", 2), (22, "a", 3))
-    windows = pipeline.open(saved=windows.save())
+    windows = pipeline.start_local(saved=windows.save())
     assert beyond(push(windows, (12, "a", 4))) == [4]
     assert told(push(windows, (31, "a", 5))) == [(30, [2, 3], "EARLY", True)]
 
 
 def test_bounds_are_part_of_the_plan() -> None:
     with pytest.raises(ev.EventideError, match="retention"):
-        stream(rows=3).agg(n=ev.count()).open(saved=stream(rows=2).agg(n=ev.count()).open(SCHEMA).save())
+        stream(rows=3).agg(n=ev.count()).start_local(saved=stream(rows=2).agg(n=ev.count()).start_local(SCHEMA).save())
 
 
 # Plans
@@ -322,7 +327,7 @@ def test_bytes_are_bounded_and_every_row_is_somewhere(history: Any, kind: Any, m
 
 def test_the_rows_of_a_union_are_bounded_together() -> None:
     one = ev.stream(time="t", key="k")
-    both = ev.union(left=one, right=one).retain(rows=2).window(TENS).agg(values=ev.sort("v")).open()
+    both = ev.union(left=one, right=one).retain(rows=2).window(TENS).agg(values=ev.collect_sorted("v")).start_local()
     rows = {name: pl.DataFrame([(1, "a", i)], schema=SCHEMA, orient="row") for i, name in enumerate(("left", "right"))}
     both.push(rows, now=0)
     output = both.push({name: frame.with_columns(t=frame["t"] + 10) for name, frame in rows.items()}, now=0)
@@ -334,9 +339,9 @@ def test_the_rows_of_a_union_are_bounded_together() -> None:
 
 @pytest.mark.parametrize("kind", [TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(5)), ev.rows(2)])
 def test_a_state_that_is_bounded_in_bytes_goes_on_after_a_restart(kind: Any) -> None:
-    pipeline = stream(kind, bytes=40).agg(values=ev.collect("v"))
-    never, often = pipeline.open(SCHEMA), pipeline.open(SCHEMA)
+    pipeline = stream(kind, bytes=40).agg(values=ev.collect_list("v"))
+    never, often = pipeline.start_local(SCHEMA), pipeline.start_local(SCHEMA)
     for at in range(0, 60, 4):
         rows = [(at, "a", at), (at + 1, "b", at)]
         assert told(push(never, *rows)) == told(push(often, *rows))
-        often = pipeline.open(saved=often.save())
+        often = pipeline.start_local(saved=often.save())

@@ -14,8 +14,8 @@ from eventide.time import MAX
 from tests.spark.harness import PagesHost
 
 SCHEMA = {"t": pl.Int64(), "k": pl.String(), "v": pl.Int64(), "x": pl.Float64()}
-STREAM = ev.stream(time="t", key="k", watermark=ev.lag("10 microseconds"))
-SEEN = {"all": ev.collect("v"), "sum": ev.sum("x"), "first": ev.first("v"), "last": ev.last("v")}
+STREAM = ev.stream(time="t", key="k", watermark=ev.bounded_delay("10 microseconds"))
+SEEN = {"all": ev.collect_list("v"), "sum": ev.sum("x"), "first": ev.first("v"), "last": ev.last("v")}
 
 
 class Numbers(ev.Processor):
@@ -28,7 +28,9 @@ class Numbers(ev.Processor):
 PLANS: dict[str, Any] = {
     "rows": STREAM.window(ev.rows(7)).agg(**SEEN),
     "sliding rows": STREAM.window(ev.rows(7, every=3)).agg(**SEEN),
-    "rows of all keys": ev.stream(time="t", watermark=ev.lag("10 microseconds")).window(ev.rows(7)).agg(**SEEN),
+    "rows of all keys": ev.stream(time="t", watermark=ev.bounded_delay("10 microseconds"))
+    .window(ev.rows(7))
+    .agg(**SEEN),
     "row sessions": STREAM.window(ev.row_sessions(absent=2)).agg(**SEEN),
     "bounded": STREAM.retain(rows=3).window(ev.tumbling("20 microseconds")).agg(**SEEN),
     "processor": STREAM.process(Numbers(), output={"k": pl.String, "v": pl.Int64, "at": pl.Int64}),

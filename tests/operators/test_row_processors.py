@@ -125,7 +125,7 @@ def test_timers_of_a_row_belong_to_its_key() -> None:
                 state.clear()
             return {"k": row["k"] + row["timer"], "n": n}
 
-    query = STREAM.process(Ping(), output=OUTPUT).open()
+    query = STREAM.process(Ping(), output=OUTPUT).start_local()
     assert query.push(rows((0, "a", 1), (0, "b", 2)), now=0).panes.rows() == [("aclock", 1), ("bclock", 2)]
     step = query.push(rows((1, "b", 3)), now=1)
     assert step.panes.rows() == [("bclock", 3), ("a", 1)]
@@ -167,7 +167,7 @@ CHAINS = {
 @pytest.mark.parametrize("do", CHAINS)
 @pytest.mark.parametrize("steps", [[], [5], [5, 6, 7, 8]], ids=["at once", "in two steps", "in many"])
 def test_what_a_timer_does_to_later_ones_holds_however_far_the_watermark_jumps(do: str, steps: list[int]) -> None:
-    query = STREAM.process(Chain(do), output=OUTPUT).open()
+    query = STREAM.process(Chain(do), output=OUTPUT).start_local()
     query.push(rows((1, "x", 1)), now=0)
     told = [query.push(rows((minute, "x", 0)), now=0).panes for minute in [*steps, 59]]
     assert pl.concat(told).rows() == CHAINS[do]
@@ -218,7 +218,7 @@ def test_timers_of_a_key_do_not_depend_on_the_steps_of_the_watermark(
     first: dict[str, int], then: dict[str, dict[str, int | None]]
 ) -> None:
     def fired(*minutes: int) -> list[Any]:
-        query = STREAM.process(Tangle(first, then), output=OUTPUT).open()
+        query = STREAM.process(Tangle(first, then), output=OUTPUT).start_local()
         for minute in [0, *minutes, 59]:
             query.push(rows((minute, "x", int(minute == 0))), now=0)
         return query.result.panes.rows()
@@ -238,14 +238,14 @@ def test_many_timers_of_a_key_may_each_set_one_that_is_due_at_once(apart: int) -
                 self.set_timer(self.time, name=row["timer"] + " again")
             return {"k": row["timer"], "n": 1}
 
-    query = STREAM.process(Many(), output=OUTPUT).open()
+    query = STREAM.process(Many(), output=OUTPUT).start_local()
     query.push(rows((1, "x", 150)), now=0)
     query.push(rows((999, "x", 0)), now=0)
     assert query.result.panes.height == 300
 
 
 def test_a_timer_touches_those_of_its_own_key_alone() -> None:
-    query = STREAM.process(Chain("remove b"), output=OUTPUT).open()
+    query = STREAM.process(Chain("remove b"), output=OUTPUT).start_local()
     query.push(rows((1, "x", 1), (1, "y", 1)), now=0)
     found = query.push(rows((59, "x", 0)), now=0).panes.sort("k").rows()
     assert found == [("xa", 5), ("xc", 9), ("ya", 5), ("yc", 9)]

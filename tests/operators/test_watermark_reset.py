@@ -45,11 +45,11 @@ def rows(*minutes: float, **columns: Any) -> pl.DataFrame:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_rows_after_a_repair_count_as_if_the_wrong_row_had_never_come(kind: Any) -> None:
     """Of windows that closed by mistake only what comes after is counted; all others are complete."""
-    broken = counting(kind).open()
+    broken = counting(kind).start_local()
     broken.push(rows(3000, FAR / MINUTE), now=0)
     assert broken.push(rows(3001), now=1).counts.late == 1
     broken.lower_watermark(3000 * MINUTE)
-    whole = counting(kind).open()
+    whole = counting(kind).start_local()
     whole.push(rows(3000), now=1)
     for minutes in ([5000, 5000.1], [5003], [4000], [9000]):
         ours, theirs = broken.push(rows(*minutes), now=2), whole.push(rows(*minutes), now=2)
@@ -61,7 +61,7 @@ def test_rows_after_a_repair_count_as_if_the_wrong_row_had_never_come(kind: Any)
 
 
 def test_a_closed_window_opens_again_as_a_new_one() -> None:
-    query = counting(KINDS["tumbling"]).open()
+    query = counting(KINDS["tumbling"]).start_local()
     assert query.push(rows(5, 5.1, FAR / MINUTE), now=0).panes["n"].to_list() == [2]
     query.lower_watermark(5 * MINUTE)
     panes = query.push(rows(5.2, 6), now=1).panes
@@ -69,7 +69,7 @@ def test_a_closed_window_opens_again_as_a_new_one() -> None:
 
 
 def test_an_open_window_keeps_its_rows() -> None:
-    query = counting(KINDS["tumbling"]).open()
+    query = counting(KINDS["tumbling"]).start_local()
     query.push(rows(100, 50.1), now=0)
     query.push(rows(100.5), now=0)
     query.lower_watermark(50 * MINUTE)
@@ -87,7 +87,7 @@ def test_an_open_window_keeps_its_rows() -> None:
     ids=["origins", "sequences", "punctuated"],
 )
 def test_every_origin_is_lowered_and_goes_on_from_there(watermark: Any) -> None:
-    query = counting(KINDS["tumbling"], watermark).open()
+    query = counting(KINDS["tumbling"], watermark).start_local()
     query.push(rows(5, FAR / MINUTE, 6, FAR / MINUTE, o=["a", "a", "b", "b"], n=[1, 2, 1, 2]), now=0)
     query.lower_watermark(5 * MINUTE)
     assert query.push(rows(7, 9, o=["a", "b"], n=[3, 3]), now=1).watermark == 7 * MINUTE
@@ -95,15 +95,15 @@ def test_every_origin_is_lowered_and_goes_on_from_there(watermark: Any) -> None:
 
 def test_a_lowered_watermark_survives_a_restart() -> None:
     pipeline = counting(KINDS["tumbling"])
-    query = pipeline.open()
+    query = pipeline.start_local()
     query.push(rows(5, FAR / MINUTE), now=0)
     query.lower_watermark(5 * MINUTE)
-    assert pipeline.open(saved=query.save()).push(rows(7), now=1).watermark == 7 * MINUTE
+    assert pipeline.start_local(saved=query.save()).push(rows(7), now=1).watermark == 7 * MINUTE
 
 
 def test_both_sides_of_a_join_are_lowered() -> None:
     sides = [ev.stream(time="t", key="k", watermark=ev.ascending(max_future_skew=None)) for _ in range(2)]
-    query = ev.join(*sides, within="1 minute").open()
+    query = ev.join(*sides, within="1 minute").start_local()
     keyed = {"k": ["a", "a"]}
     query.push({"left": rows(5, FAR / MINUTE, **keyed), "right": rows(5, FAR / MINUTE, **keyed)}, now=0)
     query.lower_watermark(5 * MINUTE)
@@ -112,7 +112,7 @@ def test_both_sides_of_a_join_are_lowered() -> None:
 
 
 def rejected(pipeline: ev.Pipeline, *minutes: float, to: float, drain: bool = False) -> str:
-    query = pipeline.open()
+    query = pipeline.start_local()
     query.push(rows(*minutes), now=0)
     if drain:
         query.drain()
@@ -134,17 +134,17 @@ def test_a_drained_stream_has_ended() -> None:
 def test_windows_that_still_accept_late_rows_cannot_become_incomplete() -> None:
     late = stream().window(ev.tumbling("1 minute")).lateness("1 hour").agg(n=ev.count())
     assert "windows that are complete, up to 1970-01-01T00:06:00Z" in rejected(late, 5, 10, to=5)
-    query = late.open()
+    query = late.start_local()
     query.push(rows(5, 10), now=0)
     query.lower_watermark(6 * MINUTE)  # the window that ended by then stays complete
-    assert query.push(rows(5.5), now=1).panes["pane"].struct.field("timing").to_list() == ["LATE"]
+    assert query.push(rows(5.5), now=1).panes["pane"].struct.field("timing").to_list() == ["ON_TIME", "LATE"]
 
 
 def test_windows_that_share_slices_with_open_ones_would_be_emitted_again() -> None:
     assert "share slices with open windows" in rejected(counting(KINDS["sliding"]), 5, 6, to=5)
 
 
-@pytest.mark.parametrize(("watermark", "reason"), [(ev.clock_lag("1s"), "clock"), (ev.noted("x#y"), "noted")])
+@pytest.mark.parametrize(("watermark", "reason"), [(ev.processing_time("1s"), "clock"), (ev.noted("x#y"), "noted")])
 def test_a_watermark_that_would_rise_again_is_not_lowered(watermark: Any, reason: str) -> None:
     problem = reset_problem(counting(KINDS["tumbling"], watermark).plan, NO_WINDOWS, watermark=9, to=5)
     assert problem is not None and reason in problem

@@ -28,7 +28,7 @@ def test_a_late_row_that_brings_a_partner_takes_back_the_padded_row() -> None:
     join = ev.window_join(
         stream(), stream(), window=ev.tumbling("10 seconds"), how="left", lateness="1 minute", mode="retracting"
     )
-    query = join.open({"left": rows().schema, "right": rows(value="y").schema})
+    query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     query.push({"left": rows((1, "a"), (2, "b")), "right": rows((3, "b"), value="y")}, now=0)
     step = query.push({"left": rows((20, "c")), "right": rows((20, "c"), value="y")}, now=1)
     assert told(step.panes) == [("a", "x1", None, 1), ("b", "x2", "y3", 1)]
@@ -39,9 +39,9 @@ def test_a_late_row_that_brings_a_partner_takes_back_the_padded_row() -> None:
 
 
 def test_what_stays_the_same_is_not_told_again() -> None:
-    early = ev.after_watermark(early=ev.each(), late=ev.each())
+    early = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     join = ev.window_join(stream(), stream(), window=ev.tumbling("10 seconds"), trigger=early, mode="retracting")
-    query = join.open({"left": rows().schema, "right": rows(value="y").schema})
+    query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     first = query.push({"left": rows((1, "a")), "right": rows((2, "a"), value="y")}, now=0)
     second = query.push({"left": rows((3, "a"))}, now=1)
     assert told(first.panes) == [("a", "x1", "y2", 1)]
@@ -50,9 +50,9 @@ def test_what_stays_the_same_is_not_told_again() -> None:
 
 
 def test_pairs_of_a_discarding_join_are_those_that_are_new() -> None:
-    early = ev.after_watermark(early=ev.each(), late=ev.each())
+    early = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     join = ev.window_join(stream(), stream(), window=ev.tumbling("10 seconds"), trigger=early, mode="discarding")
-    query = join.open({"left": rows().schema, "right": rows(value="y").schema})
+    query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     query.push({"left": rows((1, "a")), "right": rows((2, "a"), value="y")}, now=0)
     step = query.push({"left": rows((3, "a")), "right": rows((4, "a"), value="y")}, now=1)
     assert sorted(told(step.panes)) == [("a", "x1", "y4", 1), ("a", "x3", "y2", 1), ("a", "x3", "y4", 1)]
@@ -79,8 +79,8 @@ def test_columns_that_both_have_get_a_suffix_and_keys_may_have_other_names() -> 
 
 
 def test_a_window_join_waits_for_the_slower_side_unless_it_is_idle() -> None:
-    join = ev.window_join(stream(), stream(idle_after="1 minute"), window=ev.tumbling("10 seconds"), how="left")
-    query = join.open({"left": rows().schema, "right": rows(value="y").schema})
+    join = ev.window_join(stream(), stream(idle_timeout="1 minute"), window=ev.tumbling("10 seconds"), how="left")
+    query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     query.push({"left": rows((1, "a")), "right": rows((2, "b"), value="y")}, now=0)
     assert query.push({"left": rows((30, "a"))}, now=SECOND).panes.is_empty()
     assert told(query.push({"left": rows((31, "a"))}, now=90 * SECOND).panes) == [("a", "x1", None, 1)]
@@ -113,9 +113,9 @@ def test_late_rows_and_dead_letters_say_from_which_side_they_are() -> None:
 
 
 def test_a_union_is_as_far_as_its_slowest_input_and_keeps_columns_apart() -> None:
-    slow = ev.stream(time="t", key="id", watermark=ev.lag("20 seconds"))
+    slow = ev.stream(time="t", key="id", watermark=ev.bounded_delay("20 seconds"))
     counts = ev.union(fast=stream(), slow=slow).window(ev.tumbling("10 seconds")).agg(n=ev.count())
-    query = counts.open({"fast": rows().schema, "slow": rows().select("x", "id", "t").schema})
+    query = counts.start_local({"fast": rows().schema, "slow": rows().select("x", "id", "t").schema})
     step = query.push(
         {"fast": rows((5, "a"), (40, "a")), "slow": rows((5, "a"), (29, "a")).select("x", "id", "t")}, now=0
     )
@@ -125,9 +125,9 @@ def test_a_union_is_as_far_as_its_slowest_input_and_keeps_columns_apart() -> Non
 
 
 def test_a_union_with_other_watermark_keys_waits_until_they_are_idle() -> None:
-    other = ev.stream(time="t", key="id", watermark=ev.ascending(watermark_key=7, idle_after="1 minute"))
+    other = ev.stream(time="t", key="id", watermark=ev.ascending(watermark_key=7, idle_timeout="1 minute"))
     counts = ev.union(one=stream(), other=other).window(ev.tumbling("10 seconds")).agg(n=ev.count())
-    query = counts.open({"one": rows().schema, "other": rows().schema})
+    query = counts.start_local({"one": rows().schema, "other": rows().schema})
     query.push({"one": rows((5, "a"), (40, "a")), "other": rows((50, "a"))}, now=0)
     assert query.push({"one": rows((41, "a"))}, now=30 * SECOND).panes.is_empty()
     assert query.push({"one": rows((42, "a"))}, now=90 * SECOND).panes.select("id", "n").rows() == [("a", 1)]

@@ -20,7 +20,7 @@ AGGREGATES = {
     "first": ev.first("value"),
     "last": ev.last("value"),
 }
-LISTS = {"all": ev.collect("value"), "sorted": ev.sort("value")}
+LISTS = {"all": ev.collect_list("value"), "sorted": ev.collect_sorted("value")}
 SCHEMA = {
     "id": pl.Int64(),
     "key": pl.String(),
@@ -86,9 +86,9 @@ def window_of(window: tuple[Any, ...]) -> Any:
     if kind == "row_sessions":
         return ev.row_sessions(absent=args[0] - 1)
     if kind == "offsets":
-        return ev.rows(args[0], every=args[1], offset="number")
+        return ev.rows(args[0], every=args[1], by="number")
     if kind == "offset_sessions":
-        return ev.row_sessions(absent=args[0] - 1, offset="number")
+        return ev.row_sessions(absent=args[0] - 1, by="number")
     gap, touching, longest = args
     most = None if longest is None else us(longest)
     return ev.sessions(gap if isinstance(gap, str) else us(gap), touching=touching, max_duration=most)
@@ -102,7 +102,7 @@ def trigger_of(trigger: tuple[Any, ...] | None) -> Any:
     if kind == "repeat":
         inner = args[0]
         if inner == ("count", 1):
-            return ev.each()
+            return ev.on_update()
         if inner[0] in ("delay", "aligned"):
             return ev.every(us(inner[1]), aligned=inner[0] == "aligned")
         return ev.repeatedly(trigger_of(inner))
@@ -126,15 +126,15 @@ def source_of(source: tuple[Any, ...], skew: int | None) -> Any:
     else:
         guard = {"max_future_skew": None if skew is None else us(skew)}
     if kind == "none":
-        return ev.none(**guard)
+        return ev.no_watermark(**guard)
     if kind == "clock":
-        return ev.clock_lag(us(args[0]), **guard)
+        return ev.processing_time(us(args[0]), **guard)
     if kind == "numbered":
         patience = None if args[1] is None else us(args[1])
-        return ev.lag(us(args[0]), origin="origin", sequence="number", gap_timeout=patience, **guard)
+        return ev.bounded_delay(us(args[0]), origin="origin", sequence="number", gap_timeout=patience, **guard)
     if kind == "origins":
-        return ev.lag(us(args[0]), origin="origin", idle_after=us(args[1]), on_return=args[2], **guard)
-    return ev.ascending(**guard) if kind == "ascending" else ev.lag(us(args[0]), **guard)
+        return ev.bounded_delay(us(args[0]), origin="origin", idle_timeout=us(args[1]), on_return=args[2], **guard)
+    return ev.ascending(**guard) if kind == "ascending" else ev.bounded_delay(us(args[0]), **guard)
 
 
 def pipeline_of(
@@ -144,14 +144,14 @@ def pipeline_of(
     key = "key" if spec.keyed else None
     stream = ev.stream(time="time", key=key, watermark=source_of(source, spec.skew))
     stream = stream.deduplicate() if spec.deduplicate else stream
-    stream = stream.window(window_of(spec.window), at=spec.at)  # type: ignore[arg-type]
+    stream = stream.window(window_of(spec.window), output_time=spec.at)  # type: ignore[arg-type]
     stream = stream.trigger(trigger_of(spec.trigger), may_lose_data=True)
     if spec.lateness:
         late = spec.lateness
         stream = stream.lateness(rows=late) if spec.by_offset else stream.lateness(us(late))
     if spec.kept is not None or spec.most is not None or size is not None:
         stream = stream.retain(time=None if spec.kept is None else us(spec.kept), rows=spec.most, bytes=size)
-    accumulated: ev.Stream = getattr(stream, spec.mode)(fire_only_updated=spec.only_updated)
+    accumulated: ev.Stream = getattr(stream, spec.mode)(skip_unchanged=spec.only_updated)
     return accumulated.agg(**(aggregates or aggregates_of(spec)))
 
 

@@ -63,11 +63,11 @@ def pipeline_of(history: History) -> ev.Pipeline:
 
 def _stream(key: str, watermark: tuple[int | None, int | None, int], retained: int | None) -> ev.Stream:
     lag, idle, number = watermark
-    idle_after = None if idle is None else us(idle)
+    idle_timeout = None if idle is None else us(idle)
     if lag is None:
-        strategy = ev.none(watermark_key=number)
+        strategy = ev.no_watermark(watermark_key=number)
     else:
-        strategy = ev.lag(us(lag), idle_after=idle_after, watermark_key=number)
+        strategy = ev.bounded_delay(us(lag), idle_timeout=idle_timeout, watermark_key=number)
     stream = ev.stream(time="time", key=key, watermark=strategy)
     return stream if retained is None else replace(stream, _options={"retain": Retention(time=retained)})
 

@@ -28,7 +28,7 @@ FOUND = {
         Spec(("global",), EACH, "discarding", only_updated=True),
         pushes=(Push((Row(1, "a", 5, 3),), 1), Push((Row(2, "a", 25, 3),), 2)),
     ),
-    # In discarding mode fire_only_updated did not suppress the empty on-time pane.
+    # In discarding mode skip_unchanged did not suppress the empty on-time pane.
     "an empty pane says nothing new": History(
         Spec(TEN, ("watermark", EACH, EACH), "discarding", only_updated=True),
         pushes=(Push((Row(1, "a", 4, 3),), 10), Push((), 51, note=MAX)),

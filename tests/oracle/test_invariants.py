@@ -61,7 +61,7 @@ def a_history(family: str, seed: int, **changes: Any) -> History:
 
 def opened(history: History, aggregates: Any = None) -> LocalQuery:
     """A query that has run through a history."""
-    query = pipeline_of(history.spec, history.source, aggregates).open(SCHEMA)
+    query = pipeline_of(history.spec, history.source, aggregates).start_local(SCHEMA)
     for push in history.pushes:
         query.push(frame_of(push.rows), now=push.now, watermark=push.note)
     return query
@@ -139,7 +139,7 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_each_row_is_in_a_window_or_late_or_dead(family: str, seed: int) -> None:
     history = a_history(family, seed)
-    result = opened(history, {"ids": ev.collect("id")}).result
+    result = opened(history, {"ids": ev.collect_list("id")}).result
     told = set(result.panes["ids"].explode().drop_nulls())
     late, dead = result.late["id"].to_list(), result.dead["id"].to_list()
     assert sorted([*told, *late, *dead]) == [row.id for row in all_rows(history)]
@@ -246,9 +246,11 @@ def test_pieces_of_a_cut_session_are_freed_with_their_session(seed: int) -> None
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_columns_that_a_plan_reads_are_all_that_it_needs(family: str, seed: int) -> None:
     history = a_history(family, seed)
-    whole = pipeline_of(history.spec, history.source).open(SCHEMA)
+    whole = pipeline_of(history.spec, history.source).start_local(SCHEMA)
     reads = whole._operator.reads()  # type: ignore[union-attr]
-    less = pipeline_of(history.spec, history.source).open({name: SCHEMA[name] for name in SCHEMA if name in reads})
+    less = pipeline_of(history.spec, history.source).start_local(
+        {name: SCHEMA[name] for name in SCHEMA if name in reads}
+    )
     for push in history.pushes:
         rows = frame_of(push.rows)
         one = whole.push(rows, now=push.now, watermark=push.note)
@@ -278,7 +280,7 @@ def written(name: str) -> bytes:
     spec = PLANS[name]
     pipeline = pipeline_of(spec, ("lag", 300), {"sum": ev.sum("x"), "mean": ev.mean("x"), "last": ev.last("x")})
     rng = Random(name)
-    query = pipeline.open()
+    query = pipeline.start_local()
     for i in range(4):
         n = 50_000
         frame = pl.DataFrame(

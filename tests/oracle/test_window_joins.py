@@ -41,14 +41,14 @@ class History:
     bundles: tuple[tuple[list[Row], list[Row]], ...]
 
     def pipeline(self) -> ev.Pipeline:
-        left = ev.stream(time="t", key="k", watermark=ev.lag("3 seconds"))
-        right = ev.stream(time="t", key="id", watermark=ev.lag("1 second"))
+        left = ev.stream(time="t", key="k", watermark=ev.bounded_delay("3 seconds"))
+        right = ev.stream(time="t", key="id", watermark=ev.bounded_delay("1 second"))
         return ev.window_join(
             left,
             right,
             window=ev.sliding(f"{self.size} seconds", every=f"{self.every} seconds"),
             how=self.how,
-            trigger=ev.after_watermark(early=ev.each(), late=ev.each()) if self.often else None,
+            trigger=ev.after_watermark(early=ev.on_update(), late=ev.on_update()) if self.often else None,
             lateness=f"{self.lateness} seconds" if self.lateness else None,
             mode=self.mode if self.often or self.lateness else None,
         )
@@ -144,7 +144,7 @@ def frames(bundle: tuple[list[Row], list[Row]]) -> list[pl.DataFrame]:
 
 def in_process(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     pipeline = history.pipeline()
-    query = pipeline.open({"left": LEFT, "right": RIGHT})
+    query = pipeline.start_local({"left": LEFT, "right": RIGHT})
     panes, late = [], []
     for i, bundle in enumerate(history.bundles):
         step = query.push(dict(zip(("left", "right"), frames(bundle), strict=True)), now=i)
@@ -152,7 +152,7 @@ def in_process(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.Dat
         panes.append(step.panes)
         late.append(step.late)
         if rng.random() < 0.3:
-            query = pipeline.open(saved=query.save())
+            query = pipeline.start_local(saved=query.save())
     return pl.concat([*panes, query.drain(now=99).panes]), late
 
 

@@ -60,7 +60,7 @@ def test_every_transcript_holds_while_state_moves(transcript: Transcript) -> Non
 
 ORDERS = {"id": pl.Int64(), "t": pl.Int64(), "price": pl.Int64()}
 CLICKS = {"id": pl.Int64(), "t": pl.Int64(), "page": pl.String()}
-LAG = ev.lag("5 microseconds")
+LAG = ev.bounded_delay("5 microseconds")
 STREAMS = (ev.stream(time="t", key="id", watermark=LAG), ev.stream(time="t", key="id", watermark=LAG))
 JOINS = {
     "within": ev.join(*STREAMS, within=("-10 microseconds", "4 microseconds"), how="full"),
@@ -72,7 +72,7 @@ JOINS = {
 def test_a_join_that_moves_gives_what_one_process_gives(name: str) -> None:
     rng, join = Random(f"{SEED}/join moves/{name}"), JOINS[name]
     for _ in range(max(1, HISTORIES // 4)):
-        query = join.open({"left": ORDERS, "right": CLICKS})
+        query = join.start_local({"left": ORDERS, "right": CLICKS})
         moved = PagesHost([join], (ORDERS, CLICKS), buckets=1, moves=lambda: rng.choice(_MOVES))
         for now in range(8):
             times = [now * 4 + rng.randrange(12) for _ in range(12)]

@@ -16,16 +16,16 @@ from eventide.plan import IngestionTime, Stream
 
 
 def start() -> Stream:
-    return ev.stream(time="ts", key=["shop", "till"], watermark=ev.lag("30s"))
+    return ev.stream(time="ts", key=["shop", "till"], watermark=ev.bounded_delay("30s"))
 
 
 def test_a_step_leaves_the_stream_it_began_with_as_it_was() -> None:
     stream = start()
     before = repr(stream)
-    stream.window(ev.tumbling("1m"), at="latest")
-    stream.trigger(ev.each(), may_lose_data=True)
+    stream.window(ev.tumbling("1m"), output_time="latest")
+    stream.trigger(ev.on_update(), may_lose_data=True)
     stream.lateness("1h")
-    stream.retracting(fire_only_updated=True)
+    stream.retracting(skip_unchanged=True)
     assert repr(stream) == before
 
 
@@ -45,10 +45,10 @@ def test_neither_a_stream_nor_a_pipeline_can_be_changed(attribute: str) -> None:
 
 
 STEPS: list[Callable[[Stream], Stream]] = [
-    lambda s: s.window(ev.sliding("10m", every="1m"), at="earliest"),
-    lambda s: s.trigger(ev.after_watermark(early=ev.every("10s"), late=ev.each())),
+    lambda s: s.window(ev.sliding("10m", every="1m"), output_time="earliest"),
+    lambda s: s.trigger(ev.after_watermark(early=ev.every("10s"), late=ev.on_update())),
     lambda s: s.lateness("1h"),
-    lambda s: s.retracting(fire_only_updated=True),
+    lambda s: s.retracting(skip_unchanged=True),
 ]
 
 
@@ -60,7 +60,7 @@ def test_the_order_of_the_steps_does_not_matter() -> None:
             stream = step(stream)
         plans.append(stream.agg(n=ev.count()).plan)
     assert all(plan == plans[0] for plan in plans)
-    assert plans[0].fire_only_updated and plans[0].output_time == "earliest" and plans[0].mode == "retracting"
+    assert plans[0].skip_unchanged and plans[0].output_time == "earliest" and plans[0].mode == "retracting"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_key_is_a_column_several_or_none(key: Any, names: tuple[str, ...]) -> 
 
 
 def test_without_a_watermark_nothing_is_ever_late() -> None:
-    assert ev.stream(time="ts").window(ev.tumbling("1m")).agg(n=ev.count()).plan.watermark == ev.none()
+    assert ev.stream(time="ts").window(ev.tumbling("1m")).agg(n=ev.count()).plan.watermark == ev.no_watermark()
 
 
 def test_ingestion_time_is_in_order() -> None:
@@ -91,7 +91,7 @@ def test_ingestion_time_is_the_batchs() -> None:
     ids=lambda window: window.describe(),
 )
 def test_a_pipeline_can_be_pickled(window: Any) -> None:
-    stream = start().window(window).trigger(ev.after_watermark(early=ev.every("1s"), late=ev.each())).retracting()
+    stream = start().window(window).trigger(ev.after_watermark(early=ev.every("1s"), late=ev.on_update())).retracting()
     pipeline = stream.agg(n=ev.count(), p95=ev.quantile("price", 0.95), top=ev.top_n("price", 3))
     again = pickle.loads(pickle.dumps(pipeline))
     assert again == pipeline and again.explain() == pipeline.explain()
@@ -106,3 +106,39 @@ def test_one_pipeline_runs_many_times_with_the_same_result() -> None:
     pipeline = ev.stream(time="t").window(ev.tumbling("1m")).agg(n=ev.count())
     rows = pl.DataFrame({"t": [1, 2, 70_000_000]})
     assert pipeline.local(rows, clock=[0]).panes.equals(pipeline.local(rows, clock=[0]).panes)
+
+
+def test_emit_is_the_trigger_the_lateness_and_the_mode_in_one() -> None:
+    windows = ev.stream("ts", key="shop", watermark="30 seconds").window(ev.sliding("10 minutes", "1 minute"))
+    trigger = ev.after_watermark(early=ev.every("10 seconds"), late=ev.on_update())
+    said = windows.trigger(trigger).lateness("1 hour").retracting().agg(n=ev.count())
+    assert windows.emit(early="10 seconds", allowed_lateness="1 hour").agg(n=ev.count()).plan == said.plan
+    assert windows.emit(early=ev.on_update(), mode="discarding").agg(n=ev.count()).plan.mode == "discarding"
+
+
+def test_a_window_that_fires_once_needs_no_mode() -> None:
+    windows = ev.stream("ts", watermark="30 seconds").window(ev.tumbling("1 minute"))
+    assert windows.emit().agg(n=ev.count()).plan == windows.agg(n=ev.count()).plan
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"late": "10 seconds"}, "no row may be late"),
+        ({"mode": "retract"}, "Did you mean 'retracting'"),
+        ({"early": 10}, "needs a trigger"),
+        ({"early": "10"}, "is not a duration"),
+    ],
+)
+def test_a_wrong_emission_is_rejected(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ev.PlanError, match=reason):
+        ev.stream("ts", watermark="30 seconds").window(ev.tumbling("1 minute")).emit(**options)
+
+
+def test_the_diffs_of_late_corrections_sum_to_the_table_by_default() -> None:
+    sums = ev.stream("t", watermark="0 seconds").window(ev.tumbling("10 seconds")).emit(allowed_lateness="1 hour")
+    second = 1_000_000
+    bundles = [[(1, 5), (2, 3), (20, 0)], [(3, 8)]]
+    frames = [pl.DataFrame({"t": [t * second for t, _ in b], "v": [v for _, v in b]}) for b in bundles]
+    panes = sums.agg(total=ev.sum("v")).local(frames, clock=[0, 1]).panes
+    assert panes.filter(pl.col("total") > 0).select((pl.col("total") * pl.col("diff")).sum()).item() == 16

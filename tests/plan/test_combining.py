@@ -15,7 +15,7 @@ LEFT = ev.stream(time="t", key="id")
 RIGHT = ev.stream(time="t", key="id")
 TWO = ev.stream(time="t", key=["id", "shop"])
 MINUTE = ev.tumbling("1 minute")
-EARLY = ev.after_watermark(early=ev.each())
+EARLY = ev.after_watermark(early=ev.on_update())
 
 REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.union(LEFT), "union of 1 input(s) has nothing to unite"),
@@ -104,7 +104,7 @@ def test_columns_that_do_not_fit_are_refused(
     pipeline: ev.Pipeline, schemas: dict[str, dict[str, pl.DataType]], message: str
 ) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
-        pipeline.open(schemas)
+        pipeline.start_local(schemas)
 
 
 def test_rows_are_given_by_the_names_of_inputs() -> None:
@@ -119,7 +119,7 @@ def test_rows_are_given_by_the_names_of_inputs() -> None:
 
 
 def test_a_union_says_which_watermark_key_stands_still() -> None:
-    other = ev.stream(time="t", key="id", watermark=ev.lag("1 second", watermark_key=7))
+    other = ev.stream(time="t", key="id", watermark=ev.bounded_delay("1 second", watermark_key=7))
     told = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
     assert "time goes by watermark key 0, which 'b' does not have: it stands still while 'b' is active" in told
 
@@ -128,7 +128,7 @@ def test_a_condition_that_looks_at_several_pairs_is_refused() -> None:
     join = ev.join(LEFT, RIGHT, within="1 minute", where=pl.col("t") == pl.col("t").max())
     schema = {"t": pl.Int64(), "id": pl.Int64()}
     with pytest.raises(ev.PlanError, match="looks at several pairs at once"):
-        join.open({"left": schema, "right": schema})
+        join.start_local({"left": schema, "right": schema})
 
 
 def test_the_state_of_another_condition_or_mode_is_refused() -> None:
@@ -136,9 +136,9 @@ def test_the_state_of_another_condition_or_mode_is_refused() -> None:
     joins = [ev.join(LEFT, RIGHT, within="1m", where=pl.col("t").is_in(list(range(n)))) for n in (100, 101)]
     modes = [ev.window_join(LEFT, RIGHT, window=MINUTE, trigger=EARLY, mode=m) for m in ("accumulating", "retracting")]  # type: ignore[arg-type]
     for one, other in (joins, modes):
-        saved = one.open({"left": schema, "right": schema}).save()
+        saved = one.start_local({"left": schema, "right": schema}).save()
         with pytest.raises(ev.EventideError, match=r"where|mode"):
-            other.open(saved=saved)
+            other.start_local(saved=saved)
 
 
 PLAIN = ev.stream(time="t", key="id", watermark=ev.ascending())
@@ -151,7 +151,7 @@ def at(time: int) -> pl.DataFrame:
 
 def united(**inputs: ev.Stream) -> ev.local.query.LocalQuery:
     pipeline = ev.union(**(inputs or {"a": PLAIN, "b": PLAIN})).window(ev.tumbling("1 minute")).agg(n=ev.count())
-    return pipeline.open(dict.fromkeys(inputs or ("a", "b"), AT.schema))
+    return pipeline.start_local(dict.fromkeys(inputs or ("a", "b"), AT.schema))
 
 
 def test_an_input_without_origins_is_retired_under_the_name_that_metrics_give_it() -> None:
@@ -177,11 +177,11 @@ def test_a_retired_input_stays_retired_after_a_restart() -> None:
     query.push({"a": at(50), "b": at(10)}, now=0)
     query.retire("b")
     pipeline = ev.union(a=PLAIN, b=PLAIN).window(ev.tumbling("1 minute")).agg(n=ev.count())
-    assert pipeline.open(saved=query.save()).push(now=1).watermark == 50
+    assert pipeline.start_local(saved=query.save()).push(now=1).watermark == 50
 
 
 def test_an_idle_input_without_origins_is_listed_as_idle() -> None:
-    query = united(a=PLAIN, b=ev.stream(time="t", key="id", watermark=ev.ascending(idle_after="1 second")))
+    query = united(a=PLAIN, b=ev.stream(time="t", key="id", watermark=ev.ascending(idle_timeout="1 second")))
     query.push({"a": at(50), "b": at(10)}, now=0)
     query.push({"a": at(60)}, now=2_000_000)
     assert query.result.watermarks is not None and query.result.watermarks.idle_origins == ("b",)
@@ -190,7 +190,7 @@ def test_an_idle_input_without_origins_is_listed_as_idle() -> None:
 @pytest.mark.parametrize("key", ["right", 1])
 def test_the_watermark_of_the_second_input_can_be_set(key: int | str) -> None:
     second = ev.stream(time="t", key="id", watermark=ev.ascending(watermark_key=1))
-    query = ev.join(PLAIN, second, within="10 seconds", how="left").open({"left": AT.schema, "right": AT.schema})
+    query = ev.join(PLAIN, second, within="10 seconds", how="left").start_local({"left": AT.schema, "right": AT.schema})
     query.push({"left": at(10)}, now=0)
     step = query.push(now=1, watermark=30_000_000, key=key)
     assert step.panes.height == 1, "no partner can arrive any more"
@@ -226,14 +226,14 @@ def test_an_input_stays_ended_after_a_restart_and_the_last_end_drains() -> None:
     query.push({"a": at(50), "b": at(10)}, now=0)
     query.end("b")
     pipeline = ev.union(a=PLAIN, b=PLAIN).window(ev.tumbling("1 minute")).agg(n=ev.count())
-    later = pipeline.open(saved=query.save())
+    later = pipeline.start_local(saved=query.save())
     assert later.push({"a": at(60)}, now=1).watermark == 60
     step = later.end("a")
     assert step.watermark == ev.time.MAX and step.panes["n"].to_list() == [3]
 
 
 def test_the_end_of_the_only_input_drains() -> None:
-    query = PLAIN.window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+    query = PLAIN.window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
     query.push(at(10), now=0)
     with pytest.raises(ev.PlanError, match="has one input, which has no name"):
         query.end("a")
@@ -248,7 +248,7 @@ def test_the_end_must_name_one_of_several_inputs() -> None:
 @pytest.mark.parametrize("key", [0, 1])
 def test_the_end_of_one_side_of_a_join_leaves_the_other_running(key: int) -> None:
     right = ev.stream(time="t", key="id", watermark=ev.ascending(watermark_key=key))
-    query = ev.join(PLAIN, right, within="10 seconds", how="full").open({"left": AT.schema, "right": AT.schema})
+    query = ev.join(PLAIN, right, within="10 seconds", how="full").start_local({"left": AT.schema, "right": AT.schema})
     query.push({"left": at(10), "right": at(1)}, now=0)
     query.end("left")
     step = query.push({"right": at(30_000_000)}, now=1)
@@ -260,7 +260,7 @@ def test_the_end_of_one_side_of_a_join_leaves_the_other_running(key: int) -> Non
 def test_an_origin_is_retired_under_the_name_that_metrics_give_it() -> None:
     by_origin = ev.stream(time="t", key="id", watermark=ev.ascending(origin="o"))
     rows = pl.DataFrame({"t": [10, 50], "id": [1, 1], "o": ["0", "1"]})
-    query = ev.window_join(by_origin, by_origin, window=MINUTE).open({"left": rows.schema, "right": rows.schema})
+    query = ev.window_join(by_origin, by_origin, window=MINUTE).start_local({"left": rows.schema, "right": rows.schema})
     query.push({"left": rows, "right": rows}, now=0)
     assert query.result.watermarks is not None
     assert query.result.watermarks.least_origin == "left: 0"

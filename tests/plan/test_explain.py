@@ -24,17 +24,19 @@ def test_the_simplest_plan() -> None:
 
 def test_a_plan_with_everything() -> None:
     pipeline = (
-        ev.stream(time="ts", key=["shop", "till"], watermark=ev.lag("30s", origin="partition", idle_after="2m"))
-        .window(ev.sliding("10 minutes", every="1 minute"), at="earliest")
-        .trigger(ev.after_watermark(early=ev.every("10s"), late=ev.each()))
+        ev.stream(
+            time="ts", key=["shop", "till"], watermark=ev.bounded_delay("30s", origin="partition", idle_timeout="2m")
+        )
+        .window(ev.sliding("10 minutes", every="1 minute"), output_time="earliest")
+        .trigger(ev.after_watermark(early=ev.every("10s"), late=ev.on_update()))
         .lateness("1 hour")
-        .retracting(fire_only_updated=True)
+        .retracting(skip_unchanged=True)
         .agg(n=ev.count(), total=ev.sum("price"), p95=ev.quantile("price", 0.95), best=ev.reduce(max, "price"))
     )
     lines = {line[:11].strip(): line[13:] for line in reversed(pipeline.explain().splitlines())}
     assert lines["time"] == "column 'ts'"
     assert lines["key"] == "'shop', 'till'"
-    assert lines["watermark"] == "lag 30s, per 'partition', idle after 2m"
+    assert lines["watermark"] == "bounded delay 30s, per 'partition', idle after 2m"
     assert lines["lateness"] == "1h"
     assert lines["panes"].endswith("retracted first; only when the value changed")
     assert lines["pane time"] == "the earliest time of its rows"
@@ -63,11 +65,11 @@ def test_a_plan_is_told_in_cells_where_each_window_fires_once() -> None:
     def layout(pipeline: ev.Pipeline) -> str:
         return pipeline.plan.layout
 
-    stream = ev.stream(time="ts", watermark=ev.lag("1s"))
+    stream = ev.stream(time="ts", watermark=ev.bounded_delay("1s"))
     assert layout(stream.window(ev.cumulate("1h", "1d")).agg(n=ev.count())) == "cells"
     assert layout(stream.window(ev.global_window()).agg(n=ev.count())) == "cells"
     assert layout(stream.window(ev.tumbling("1h")).lateness("1h").agg(n=ev.count())) == "panes"
     assert layout(stream.window(ev.sessions("1h")).agg(n=ev.count())) == "panes"
     assert layout(stream.window(ev.rows(3)).agg(n=ev.count())) == "panes"
     assert layout(stream.window(ev.inherit()).agg(n=ev.count())) == "panes"
-    assert layout(stream.window(ev.tumbling("1h")).trigger(ev.each()).discarding().agg(n=ev.count())) == "panes"
+    assert layout(stream.window(ev.tumbling("1h")).trigger(ev.on_update()).discarding().agg(n=ev.count())) == "panes"

@@ -13,7 +13,7 @@ from eventide.plan.fingerprint import fingerprint
 
 
 def plan(**options: object) -> dict[str, str]:
-    strategy = options.get("watermark", ev.lag("10 seconds", origin="till"))
+    strategy = options.get("watermark", ev.bounded_delay("10 seconds", origin="till"))
     stream = ev.stream(time="ts", key="shop", watermark=strategy).window(options.get("window", ev.tumbling("1m")))
     return fingerprint(stream.agg(n=options.get("n", ev.count())).plan)  # type: ignore[arg-type]
 
@@ -27,8 +27,8 @@ def test_equal_plans_have_equal_fingerprints() -> None:
 
 def test_a_fingerprint_is_plain_text_and_no_representation_of_objects() -> None:
     join = ev.join(
-        ev.stream(time="t", key="k", watermark=ev.lag("1s")),
-        ev.stream(time="t", key="k", watermark=ev.lag("1s")),
+        ev.stream(time="t", key="k", watermark=ev.bounded_delay("1s")),
+        ev.stream(time="t", key="k", watermark=ev.bounded_delay("1s")),
         within=("0s", "1m"),
         where=pl.col("a") > pl.col("b"),
     )
@@ -50,8 +50,8 @@ def test_a_change_is_reported_once_in_the_terms_of_the_user(options: dict[str, o
 
 
 def test_an_option_that_the_description_leaves_out_counts() -> None:
-    before = plan(watermark=ev.lag("1s", origin="till", expect_origins=["a", "b"]))
-    after = plan(watermark=ev.lag("1s", origin="till", expect_origins=["a", "c"]))
+    before = plan(watermark=ev.bounded_delay("1s", origin="till", expect_origins=["a", "b"]))
+    after = plan(watermark=ev.bounded_delay("1s", origin="till", expect_origins=["a", "c"]))
     assert changes(before, after) == ["the watermark: options.expect_origins.2 changed from b to c"]
 
 
@@ -72,7 +72,7 @@ class Shifts:
 
 def test_the_fields_of_a_window_kind_of_the_user_count() -> None:
     def shifts(hours: int) -> dict[str, str]:
-        stream = ev.stream(time="ts", watermark=ev.lag("1s")).window(ev.tumbling("1m")).agg(n=ev.count())
+        stream = ev.stream(time="ts", watermark=ev.bounded_delay("1s")).window(ev.tumbling("1m")).agg(n=ev.count())
         from dataclasses import replace
 
         return fingerprint(replace(stream.plan, window=Shifts(hours)))
@@ -94,5 +94,5 @@ def test_consequences_of_a_change_are_left_out() -> None:
 
 
 def test_the_guard_against_future_events_may_change_under_state() -> None:
-    guarded = plan(watermark=ev.lag("1s", origin="till", max_future_skew="1 hour"))
-    assert changes(plan(watermark=ev.lag("1s", origin="till")), guarded) == []
+    guarded = plan(watermark=ev.bounded_delay("1s", origin="till", max_future_skew="1 hour"))
+    assert changes(plan(watermark=ev.bounded_delay("1s", origin="till")), guarded) == []

@@ -13,7 +13,7 @@ from IPython.core.formatters import DisplayFormatter
 import eventide as ev
 
 EMPTY = {"br"}
-SHOPS = ev.stream(time="ts", key="shop", watermark=ev.lag("30s"))
+SHOPS = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("30s"))
 
 
 class Reading(HTMLParser):

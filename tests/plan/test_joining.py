@@ -14,8 +14,8 @@ import eventide as ev
 from eventide.plan.join_plan import Kept
 from eventide.plan.retention import Retention
 
-ORDERS = ev.stream(time="at", key="order", watermark=ev.lag("1 minute"))
-PAYMENTS = ev.stream(time="at", key="order", watermark=ev.lag("5 minutes"))
+ORDERS = ev.stream(time="at", key="order", watermark=ev.bounded_delay("1 minute"))
+PAYMENTS = ev.stream(time="at", key="order", watermark=ev.bounded_delay("5 minutes"))
 
 
 def retained(stream: ev.Stream, time: int | None) -> ev.Stream:
@@ -68,13 +68,13 @@ def test_something_must_be_equal() -> None:
 def test_a_mistake_about_columns_is_refused_before_any_row(options: Any, left: Any, right: Any, said: str) -> None:
     own = {"order": pl.String, "at": pl.Datetime("us", "UTC")}
     with pytest.raises(ev.PlanError, match=said):
-        join(**options).open({"left": own | left, "right": own | right})
+        join(**options).start_local({"left": own | left, "right": own | right})
 
 
 def test_keys_of_different_types_never_meet_and_are_refused() -> None:
     schemas = {"left": {"order": pl.String, "at": pl.Int64}, "right": {"order": pl.Int64, "at": pl.Int64}}
     with pytest.raises(ev.PlanError, match="Cast one of them"):
-        join().open(schemas)
+        join().start_local(schemas)
 
 
 def test_rows_are_kept_until_the_other_side_has_passed_their_last_partner() -> None:
@@ -107,8 +107,8 @@ def test_a_join_explains_what_meets_and_what_is_kept_for_how_long() -> None:
     said = join(within=("-1 minute", "1 hour"), how="left", where=pl.col("paid") > 0).explain()
     assert said == (
         "       join  left: pairs, and each left row that has no partner once none can come\n"
-        "     inputs  left: time 'at', key 'order', lag 1m\n"
-        "             right: time 'at', key 'order', lag 5m\n"
+        "     inputs  left: time 'at', key 'order', bounded delay 1m\n"
+        "             right: time 'at', key 'order', bounded delay 5m\n"
         "      equal  left.order = right.order\n"
         "     within  -1m <= right.time - left.time <= 1h\n"
         '      where  [(col("paid")) > (dyn int: 0)]\n'

@@ -72,7 +72,7 @@ def test_a_processor_has_no_windows() -> None:
 
 @pytest.mark.parametrize("said", ["lateness", "trigger", "retracting"])
 def test_what_is_said_of_windows_has_no_place_before_a_processor(said: str) -> None:
-    given = {"lateness": ["1m"], "trigger": [ev.each()], "retracting": []}[said]
+    given = {"lateness": ["1m"], "trigger": [ev.on_update()], "retracting": []}[said]
     with pytest.raises(ev.PlanError, match=rf"\.{said}\(\) is said of windows"):
         getattr(STREAM, said)(*given).process(RunningTotal(), output=TOTALS)
 
@@ -84,7 +84,7 @@ def test_a_key_with_the_name_of_a_column_of_timers_is_refused() -> None:
 
 def test_a_column_that_the_rows_do_not_have_is_refused() -> None:
     with pytest.raises(ev.PlanError, match="key: there is no column 'k'"):
-        totals().open({"t": pl.Int64})
+        totals().start_local({"t": pl.Int64})
 
 
 def doing(what: Any) -> ev.Processor:
@@ -180,10 +180,10 @@ def test_calls_come_before_windows() -> None:
 def test_a_call_does_not_change_the_type_of_a_column() -> None:
     pipeline = STREAM.map_async(fine, output={"v": pl.String}).window(ev.tumbling("1m")).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="the rows have a column 'v' of type Int64, and output= says String"):
-        pipeline.open(rows().schema)
+        pipeline.start_local(rows().schema)
 
 
 def test_a_column_that_neither_rows_nor_calls_have_is_refused() -> None:
     stream = ev.stream(time="t", key="country").map_async(fine, output={"contry": pl.String})
     with pytest.raises(ev.PlanError, match=r"key: there is no column 'country' in the rows. Did you mean 'contry'"):
-        stream.window(ev.tumbling("1m")).agg(n=ev.count()).open(rows().schema)
+        stream.window(ev.tumbling("1m")).agg(n=ev.count()).start_local(rows().schema)

@@ -14,7 +14,7 @@ from eventide.plan import Stream
 
 
 def windowed() -> Stream:
-    return ev.stream(time="ts", key="shop", watermark=ev.lag("30s")).window(ev.tumbling("1m"))
+    return ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("30s")).window(ev.tumbling("1m"))
 
 
 N = {"n": ev.count()}
@@ -32,16 +32,16 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time="ts", key=["a", "b", "a"]), "key: the column 'a' is named twice"),
     (lambda: ev.stream(time="ts", key="window"), "key: 'window' is a column that every pane has"),
     (lambda: ev.stream(time="ts", key=["a", "diff"]), "key: 'diff' is a column that every pane has"),
-    (lambda: ev.stream(time="ts", watermark="30s"), "use a strategy such as watermark=ev.lag('30 seconds')"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time="ts", watermark=ev.lag("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
-    (lambda: ev.stream(time="ts", watermark=ev.lag("30s", chunk="c")), "chunk needs sequence"),
+    (lambda: ev.stream(time="ts", watermark=30), "use a strategy such as watermark=ev.bounded_delay('30 seconds')"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
+    (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", chunk="c")), "chunk needs sequence"),
     (lambda: windowed().window(ev.tumbling("1m")), ".window() was called before on this stream"),
-    (lambda: windowed().trigger(ev.each()).trigger(ev.each()), ".trigger() was called before"),
+    (lambda: windowed().trigger(ev.on_update()).trigger(ev.on_update()), ".trigger() was called before"),
     (lambda: windowed().lateness("1h").lateness("2h"), ".lateness() was called before"),
     (lambda: windowed().accumulating().retracting(), ".retracting(): this stream is accumulating already"),
     (lambda: ev.stream(time="ts").window("1 minute"), "such as ev.tumbling('1 minute'), not '1 minute' (str)"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling), "A kind of your own implements ev.WindowKind"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), at="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), output_time="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling("80000000 days")), "size of the window"),
     (lambda: ev.stream(time="ts").window(ev.sliding("1d", every="80000000 days")), "every of the window"),
     (lambda: ev.stream(time="ts").window(ev.sessions("80000000 days")), "gap of the window"),
@@ -88,6 +88,6 @@ def test_the_fields_of_a_pane_are_free_as_names_of_results_and_keys(name: str, m
     rows = pl.DataFrame({"ts": [1, 2], name: ["a", "b"]})
     for key, result in ((name, "result"), (None, name)):
         stream = ev.stream(time="ts", key=key).window(ev.tumbling("1m"))
-        often = getattr(stream.trigger(ev.after_watermark(early=ev.each())), mode)(fire_only_updated=True)
+        often = getattr(stream.trigger(ev.after_watermark(early=ev.on_update())), mode)(skip_unchanged=True)
         for pipeline in (stream.agg(**{result: ev.count()}), often.agg(**{result: ev.count()})):
             assert result in pipeline.local(rows, clock=[0]).panes.columns

@@ -10,7 +10,7 @@ import eventide as ev
 from eventide.plan.stream_check import check_watermarks
 
 STREAM = ev.stream(time="ts", key="k")
-STATED = ev.stream(time="ts", key="k", watermark=ev.lag("30 seconds"))
+STATED = ev.stream(time="ts", key="k", watermark=ev.bounded_delay("30 seconds"))
 MINUTES = STREAM.window(ev.tumbling("1 minute"))
 
 
@@ -22,7 +22,7 @@ WAITING = {
     "windows of time": MINUTES.agg(n=ev.count()),
     "sessions": STREAM.window(ev.sessions("1 minute")).agg(n=ev.count()),
     "a global window": STREAM.window(ev.global_window()).agg(n=ev.count()),
-    "only late panes": with_trigger(ev.after_watermark(late=ev.each())),
+    "only late panes": with_trigger(ev.after_watermark(late=ev.on_update())),
     "no trigger": with_trigger(ev.never()),
     "all of": with_trigger(ev.all_of(ev.after_count(2), ev.after_watermark())),
     "first the watermark": with_trigger(ev.in_order(ev.after_watermark(), ev.after_count(2))),
@@ -32,10 +32,12 @@ WAITING = {
 }
 GOING = {
     "a watermark": STATED.window(ev.tumbling("1 minute")).agg(n=ev.count()),
-    "none, as is stated": ev.stream(time="ts", watermark=ev.none()).window(ev.tumbling("1 minute")).agg(n=ev.count()),
+    "none, as is stated": ev.stream(time="ts", watermark=ev.no_watermark())
+    .window(ev.tumbling("1 minute"))
+    .agg(n=ev.count()),
     "by count": with_trigger(ev.repeatedly(ev.after_count(2))),
     "by the clock": with_trigger(ev.every("1 minute")),
-    "early panes": with_trigger(ev.after_watermark(early=ev.each())),
+    "early panes": with_trigger(ev.after_watermark(early=ev.on_update())),
     "any of": with_trigger(ev.any_of(ev.after_count(2), ev.after_watermark())),
     "first a count": with_trigger(ev.in_order(ev.after_count(2), ev.after_watermark())),
     "until the watermark": with_trigger(ev.or_finally(ev.repeatedly(ev.after_count(2)), ev.after_watermark())),
@@ -43,7 +45,7 @@ GOING = {
     "the time of the batch": ev.stream(time=ev.ingestion_time()).window(ev.tumbling("1 minute")).agg(n=ev.count()),
     "a join with the last rows": ev.join(STATED.retain(time="1 hour"), STREAM, over=ev.rows(3)),
     "a join without watermarks, as is stated": ev.join(
-        *[ev.stream(time="ts", key="k", watermark=ev.none())] * 2, within="1 minute"
+        *[ev.stream(time="ts", key="k", watermark=ev.no_watermark())] * 2, within="1 minute"
     ),
 }
 
@@ -62,7 +64,7 @@ def test_a_plan_that_emits_anyway_is_accepted(pipeline: ev.Pipeline) -> None:
 def test_the_message_has_the_three_usual_choices() -> None:
     with pytest.raises(ev.PlanError) as rejected:
         check_watermarks(WAITING["windows of time"].plan)
-    for choice in ('ev.lag("30 seconds")', 'ev.clock_lag("30 seconds")', "ev.none()"):
+    for choice in ('ev.bounded_delay("30 seconds")', 'ev.processing_time("30 seconds")', "ev.no_watermark()"):
         assert choice in str(rejected.value)
 
 

@@ -21,9 +21,9 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
 SIDES = ("left", "right")
 PIPELINE = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
     .lateness("1 minute")
     .retracting()
     .agg(orders=ev.count(), total=ev.sum("price"))
@@ -31,8 +31,8 @@ PIPELINE = (
 
 
 JOIN = ev.join(
-    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")),
-    ev.stream(time="ts", key="shop", watermark=ev.lag("20 seconds")),
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds")),
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("20 seconds")),
     within=("-2 seconds", "2 seconds"),
     how="full",
 )

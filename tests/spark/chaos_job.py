@@ -42,7 +42,7 @@ class Dying:
 
 
 def main(place: Path, master: str, plan: str) -> None:
-    spark = ev.session("chaos", master=master, partitions=2, config={"spark.local.dir": str(place / "local")})
+    spark = ev.spark_session("chaos", master=master, partitions=2, config={"spark.local.dir": str(place / "local")})
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     rows = [reader.parquet(str(place / name)) for name in (SIDES if plan == "join" else ("in",))]
     sink = Dying(table(f"sqlite:///{place}/panes.db", name="panes"), os.environ.get("EVENTIDE_DIE", ""))

@@ -26,12 +26,12 @@ PIPELINE = (
     ev.stream(
         time="ts",
         key="shop",
-        watermark=ev.lag(
+        watermark=ev.bounded_delay(
             "5 seconds",
             origin="partition",
-            idle_after="1 second",
+            idle_timeout="1 second",
             expect_origins=3,
-            grace="1 minute",
+            origins_timeout="1 minute",
         ),
     )
     .window(ev.tumbling("1 minute"))

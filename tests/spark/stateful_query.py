@@ -45,6 +45,6 @@ def counted(spark: SparkSession, place: Path, *, files: int) -> list[tuple[int, 
 
 
 if __name__ == "__main__":
-    from eventide.spark.session import session
+    from eventide.spark.session import spark_session
 
-    print(counted(session(cores=2), Path(sys.argv[1]), files=2))
+    print(counted(spark_session(cores=2), Path(sys.argv[1]), files=2))

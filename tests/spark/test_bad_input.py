@@ -21,7 +21,7 @@ from tests.spark.test_query import rows
 pytestmark = pytest.mark.long  # many queries that fail and start again
 
 PIPELINE = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
     .agg(n=ev.count(), total=ev.sum("price"))
 )
@@ -64,7 +64,7 @@ def test_rows_without_an_origin_are_an_origin_of_their_own(spark: SparkSession, 
         SECOND.with_columns(nobody),
         THIRD.with_columns(pl.lit("a").alias("device")),
     ]
-    keyed = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="device"))
+    keyed = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="device"))
     pipeline = keyed.window(ev.tumbling("1 minute")).agg(n=ev.count())
     stream = Stream(spark, tmp_path).put(*bundles)
     stream.run(pipeline, drain=True)

@@ -28,9 +28,9 @@ JOB = """
 import eventide as ev
 
 pipeline = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="till"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="till"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update()))
     .retracting()
     .agg(orders=ev.count(), total=ev.sum("price"))
 )
@@ -38,7 +38,7 @@ pipeline = (
 FAILS = """
 import eventide as ev
 
-pipeline = ev.stream(time="ts", watermark=ev.none()).window(ev.tumbling("1 minute")).agg(n=ev.count())
+pipeline = ev.stream(time="ts", watermark=ev.no_watermark()).window(ev.tumbling("1 minute")).agg(n=ev.count())
 
 def rows(spark):
     def broken(batches):
@@ -169,7 +169,7 @@ def test_a_replay_knows_values_of_every_kind_in_both_databases(
     spark: SparkSession, tmp_path: Path, database: str, request: pytest.FixtureRequest
 ) -> None:
     shop = Shop(tmp_path)
-    Path(shop.job).write_text(JOB.replace("total=", 'prices=ev.collect("price"), mean=ev.mean("price"), total='))
+    Path(shop.job).write_text(JOB.replace("total=", 'prices=ev.collect_list("price"), mean=ev.mean("price"), total='))
     place = request.getfixturevalue("postgres_url") if database == "postgres" else f"sqlite:///{shop.database}"
     assert shop.run("--sink", f"{place}#every_kind", "--drain").exit_code == 0
     done = shop.replay("--sink", f"{place}#every_kind", "--from", "2026-03-01T12:01Z")
@@ -229,7 +229,8 @@ def test_an_interrupt_stops_a_query_after_its_batch(
     job = tmp_path / "rate.py"
     job.write_text(
         "import eventide as ev\n"
-        "pipeline = ev.stream(time='timestamp', watermark=ev.lag('1 s')).window(ev.tumbling('2 s')).agg(n=ev.count())\n"
+        "ticks = ev.stream(time='timestamp', watermark=ev.bounded_delay('1 s'))\n"
+        "pipeline = ticks.window(ev.tumbling('2 s')).agg(n=ev.count())\n"
     )
     batches: list[int] = []
 
@@ -300,7 +301,7 @@ class Visits(ev.RowProcessor):
         return {"shop": row["shop"], "visits": state["visits"]}
 
 
-sales = ev.stream(time="ts", key="shop", watermark=ev.lag("1 day"))
+sales = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 day"))
 pipeline = sales.process(Visits(), output={"shop": pl.String, "visits": pl.Int64})
 """
 

@@ -14,7 +14,7 @@ import eventide as ev
 from tests.spark.running import Stream
 
 IDLE = (
-    ev.stream(time="ts", key="shop", watermark=ev.ascending(origin="shop", idle_after="1 second"))
+    ev.stream(time="ts", key="shop", watermark=ev.ascending(origin="shop", idle_timeout="1 second"))
     .window(ev.tumbling("1 minute"))
     .agg(n=ev.count())
 )
@@ -56,7 +56,9 @@ def test_an_idle_origin_ends_windows_without_a_row_and_then_no_batch_runs(spark:
 
 def test_a_query_without_data_and_deadlines_starts_no_batch(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(rows(5))
-    plan = ev.stream(time="ts", watermark=ev.clock_lag("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count())
+    plan = (
+        ev.stream(time="ts", watermark=ev.processing_time("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count())
+    )
     query = stream.run(plan, trigger=None, state="driver")
     try:
         until(lambda: query.batches)

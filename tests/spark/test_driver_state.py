@@ -19,9 +19,9 @@ from tests.spark.running import Stream, told
 ROOT = Path(__file__).parents[2]
 START = instant("2026-03-01T12:00:00Z")
 WINDOWS = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
     .lateness("1 minute")
     .retracting()
     .agg(n=ev.count(), total=ev.sum("price"))
@@ -73,8 +73,8 @@ def test_results_do_not_depend_on_who_reads_a_scan(
 
 
 def test_each_input_of_a_join_reads_its_own_files(spark: SparkSession, tmp_path: Path) -> None:
-    orders = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
-    visits = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    orders = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
+    visits = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     pairs = ev.join(orders, visits, within="0 seconds")
     stream = Stream(spark, tmp_path).put(rows(1, 2, 3))
     other = Stream(spark, tmp_path / "visits").put(rows(2, 3, 4), rows(200))
@@ -174,7 +174,7 @@ def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
 
     with pytest.raises(Exception, match="the sink is away"):
         stream.put(rows(40)).run(WINDOWS, panes=fail, state="driver")
-    stream_by_note = ev.stream(time="ts", key="note", watermark=ev.lag("10 seconds"))
+    stream_by_note = ev.stream(time="ts", key="note", watermark=ev.bounded_delay("10 seconds"))
     changed = stream_by_note.window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
     with pytest.raises(ev.PlanError) as rejection:
         stream.run(changed, state="driver")

@@ -32,9 +32,9 @@ JOB = """
 import eventide as ev
 
 pipeline = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("1 day", origin="partition"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 day", origin="partition"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update()))
     .retracting()
     .agg(orders=ev.count(), total=ev.sum("price"))
 )

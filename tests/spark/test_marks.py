@@ -218,7 +218,7 @@ def test_no_row_is_late_where_a_lag_loses_some(spark: SparkSession, tmp_path: Pa
     shop = Shop(tmp_path)
     noted, lagging = Stream(spark, tmp_path / "noted"), Stream(spark, tmp_path / "lagging")
     behind = {"exact": 0.0, "slow": 1.9, "stalls": 0.2}  # in minutes
-    lag = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="_segment"))
+    lag = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="_segment"))
     by_lag = lag.window(ev.tumbling("1 minute")).agg(**PER_MINUTE)
     writers = {name: shop.writer(name) for name in behind}
     written = []

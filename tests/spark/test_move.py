@@ -24,7 +24,7 @@ PER_HOUR = (
     ev.stream(time="pane.time", key="shop").window(ev.tumbling("1 hour")).agg(windows=ev.count(), total=ev.sum("total"))
 )
 CHAIN = [
-    ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
     .agg(total=ev.sum("price")),
     PER_HOUR,

@@ -18,7 +18,7 @@ from tests.spark.test_streaming import START
 
 pytestmark = pytest.mark.usefixtures("placement")
 
-NUMBERED = ev.lag("10 seconds", origin="till", sequence="offset")
+NUMBERED = ev.bounded_delay("10 seconds", origin="till", sequence="offset")
 
 
 def bundle(number: int, size: int = 120) -> pl.DataFrame:
@@ -71,16 +71,16 @@ PIPELINES = {
     "deduplicated": SALES.deduplicate().window(ev.tumbling("20 seconds")).agg(n=ev.count(), total=ev.sum("price")),
     "rows by offset": ev.stream(time="ts", watermark=NUMBERED)
     .deduplicate()
-    .window(ev.rows(25, offset="offset"))
+    .window(ev.rows(25, by="offset"))
     .agg(n=ev.count(), total=ev.sum("price")),
-    "row sessions by offset": SALES.deduplicate().window(ev.row_sessions(absent=2, offset="offset")).agg(n=ev.count()),
+    "row sessions by offset": SALES.deduplicate().window(ev.row_sessions(absent=2, by="offset")).agg(n=ev.count()),
     "retained": SALES.window(ev.tumbling("10 seconds"))
     .retain(time="20 seconds", rows=20)
-    .agg(prices=ev.collect("price")),
+    .agg(prices=ev.collect_list("price")),
     "processor": SALES.deduplicate().process(
         RunningTotal(), output={"shop": pl.String, "total": pl.Float64, "what": pl.String}
     ),
-    "calls": ev.stream(time="ts", key="city", watermark=ev.lag("10 seconds"))
+    "calls": ev.stream(time="ts", key="city", watermark=ev.bounded_delay("10 seconds"))
     .map_async(look_up, output={"city": pl.String}, retries=0)
     .window(ev.tumbling("20 seconds"))
     .agg(n=ev.count()),

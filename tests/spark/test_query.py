@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("placement")
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Int64()}
-ENDLESS = ev.stream(time="ts", key="shop", watermark=ev.none())
+ENDLESS = ev.stream(time="ts", key="shop", watermark=ev.no_watermark())
 PER_MINUTE = ENDLESS.window(ev.tumbling("1 minute")).agg(n=ev.count())
 
 
@@ -42,7 +42,7 @@ def rows(*told_: tuple[float | None, str, int]) -> pl.DataFrame:
 
 
 def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: SparkSession, tmp_path: Path) -> None:
-    strategy = ev.lag("0 seconds", origin="shop", idle_after="1 hour")
+    strategy = ev.bounded_delay("0 seconds", origin="shop", idle_timeout="1 hour")
     pipeline = ev.stream(time="ts", watermark=strategy).window(ev.tumbling("1 minute")).agg(n=ev.count())
     heard: list[tuple[str, ev.BatchMetrics]] = []
     listener = ev.listen(spark, lambda query, one: heard.append((query, one)))
@@ -92,7 +92,7 @@ def test_two_commands_of_one_batch_are_applied_in_the_order_in_which_they_were_g
 def test_a_row_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    pipeline = ev.stream(time="ts", watermark=ev.lag("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    pipeline = ev.stream(time="ts", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
     bundles = rows((10, "kiel", 1), (3_000_000_000, "kiel", 1)), rows((70, "kiel", 1))
     stream = Stream(spark, tmp_path).put(*bundles)
     stream.run(pipeline)
@@ -102,7 +102,7 @@ def test_a_row_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark(
 
 def test_a_watermark_that_went_too_far_is_noticed_and_repaired(spark: SparkSession, tmp_path: Path) -> None:
     def pipeline(skew: str | None) -> ev.Pipeline:
-        watermark = ev.lag("0s", max_future_skew=skew)
+        watermark = ev.bounded_delay("0s", max_future_skew=skew)
         return ev.stream(time="ts", watermark=watermark).window(ev.tumbling("1 minute")).agg(n=ev.count())
 
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (3_000_000_000, "kiel", 1)), rows((70, "kiel", 1)))
@@ -202,7 +202,7 @@ def test_a_function_of_the_user_that_raises_makes_a_dead_letter_or_stops_the_que
 
 def test_a_sink_that_refuses_stops_the_query_and_gets_the_batch_again(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)), rows((100, "kiel", 1)))
-    pipeline = ev.stream(time="ts", watermark=ev.lag("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    pipeline = ev.stream(time="ts", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count())
 
     def full(batch: Any, batch_id: int) -> None:
         raise OSError("No space left on device")
@@ -216,7 +216,9 @@ def test_a_sink_that_refuses_stops_the_query_and_gets_the_batch_again(spark: Spa
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path: Path, files: int) -> None:
     bundles = [rows(*((10 * b + i, f"shop {i % 7}", i) for i in range(50))) for b in range(3)]
-    pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")).window(ev.tumbling("30 seconds"))
+    pipeline = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds")).window(
+        ev.tumbling("30 seconds")
+    )
     total = pipeline.agg(n=ev.count(), total=ev.sum("price"))
     stream = Stream(spark, tmp_path).put(*bundles)
     scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=files, parts=2, spark=spark)
@@ -229,7 +231,7 @@ def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path:
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_batch_needs_no_java_code_of_its_own(spark: SparkSession, tmp_path: Path, fused: bool) -> None:
     stream = Stream(spark, tmp_path).put(*(rows(*((10 * b + i, "kiel", i) for i in range(5))) for b in range(9)))
-    pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("0s", idle_after="1 hour"))
+    pipeline = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("0s", idle_timeout="1 hour"))
     count = pipeline.window(ev.tumbling("30 seconds")).agg(n=ev.count())
     scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, parts=2, spark=spark)
     compiled: list[int] = []

@@ -21,7 +21,7 @@ from tests.spark.test_query import PER_MINUTE, at, rows
 pytestmark = pytest.mark.usefixtures("placement")
 
 LATE = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("0s"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("0s"))
     .window(ev.tumbling("1 minute"))
     .agg(n=ev.count(), total=ev.sum("price"))
 )
@@ -124,7 +124,7 @@ def test_a_restart_uses_the_number_of_buckets_of_the_first_start(
 def test_a_changed_plan_is_rejected_before_a_query_starts(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     stream.run(LATE)
-    longer = ev.stream(time="ts", key="shop", watermark=ev.lag("0s")).window(ev.tumbling("5 minutes"))
+    longer = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("0s")).window(ev.tumbling("5 minutes"))
     started: list[Any] = []
     with pytest.raises(ev.PlanError, match="the window changed from tumbling 1m to tumbling 5m"):
         started.append(stream.run(longer.agg(n=ev.count(), total=ev.sum("price"))))

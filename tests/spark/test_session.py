@@ -14,7 +14,7 @@ import pytest
 
 from eventide.errors import PlanError
 from eventide.spark import surroundings
-from eventide.spark.session import check_session, configure, safe_profile, session
+from eventide.spark.session import check_session, configure, safe_profile, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,7 @@ def test_polars_has_one_thread_in_a_worker_and_eventide_is_found(spark: SparkSes
 def test_a_session_that_runs_is_returned_and_keeps_its_time_zone(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
-        again = session(master="local[2]", partitions=3)
+        again = spark_session(master="local[2]", partitions=3)
         assert again is spark
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
@@ -156,7 +156,7 @@ def test_all_that_a_session_lacks_is_said_at_once_and_the_hint_mends_it(
         "  - the package protobuf is not installed. Say: pip install 'protobuf>=6.33.5'\n"
         f"  - {PROVIDER} is {HDFS}, and Eventide's state needs RocksDB. "
         f'Say: spark.conf.set("{PROVIDER}", "{ROCKSDB}")\n'
-        "Or make the session with ev.session(), which sets all of Spark's settings."
+        "Or make the session with ev.spark_session(), which sets all of Spark's settings."
     )
     monkeypatch.undo()
     line = re.search(r"spark\.conf\.set\(.*\)", str(refused.value))
@@ -185,7 +185,7 @@ def test_a_batch_query_needs_less(spark: SparkSession, monkeypatch: pytest.Monke
 )
 def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(PlanError, match=why):
-        session(**arguments)
+        spark_session(**arguments)
 
 
 def test_sockets_lie_where_their_path_is_short_and_nobody_else_can_reach_them(

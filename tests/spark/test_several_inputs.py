@@ -28,14 +28,14 @@ VISITS = [
 ]
 VISITS = [frame.sort(*frame.columns, nulls_last=True) for frame in VISITS]
 
-SHOP = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="till"))
-PLACE = ev.stream(time="ts", key="place", watermark=ev.lag("5 seconds"))
+SHOP = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="till"))
+PLACE = ev.stream(time="ts", key="place", watermark=ev.bounded_delay("5 seconds"))
 OFTEN = {
-    "trigger": ev.after_watermark(early=ev.each(), late=ev.each()),
+    "trigger": ev.after_watermark(early=ev.on_update(), late=ev.on_update()),
     "lateness": "30 seconds",
     "mode": "retracting",
 }
-SHOPS = ev.union(shops=SHOP, stalls=ev.stream(time="ts", key="shop", watermark=ev.lag("1 minute")))
+SHOPS = ev.union(shops=SHOP, stalls=ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 minute")))
 PIPELINES: dict[str, tuple[ev.Pipeline, Sequence[Sequence[pl.DataFrame]]]] = {
     "inner window join": (ev.window_join(SHOP, PLACE, window=ev.tumbling("20 seconds")), (SALES, VISITS)),
     "full window join": (
@@ -110,7 +110,9 @@ def test_a_batch_gives_what_the_drained_stream_gives(spark: SparkSession) -> Non
     pipeline, bundles = PIPELINES["inner window join"]
     tables = [pl.concat(frames).to_arrow(compat_level=pl.CompatLevel.oldest()) for frames in bundles]
     left, right = (spark.createDataFrame(table) for table in tables)
-    query = pipeline.open(dict(zip(("left", "right"), (pl.from_arrow(table).schema for table in tables), strict=True)))  # type: ignore[union-attr]
+    query = pipeline.start_local(
+        dict(zip(("left", "right"), (pl.from_arrow(table).schema for table in tables), strict=True))
+    )  # type: ignore[union-attr]
     query.push(dict(zip(("left", "right"), tables, strict=True)))
     query.drain()
     expected = counted(query.result.panes)
@@ -162,7 +164,7 @@ def test_watermark_keys_pass_a_processor_that_does_not_use_them(spark: SparkSess
 def test_a_table_beside_a_stream_is_read_once_and_ends(spark: SparkSession, tmp_path: Path) -> None:
     known = SALES[0].with_columns(pl.col("ts") - pl.duration(seconds=30))
     pipeline = ev.window_join(SHOP, SHOP, window=ev.tumbling("20 seconds"), how="full")
-    query = pipeline.open()
+    query = pipeline.start_local()
     query.push({"left": SALES[0], "right": known})
     query.end("right")
     for frame in SALES[1:]:

@@ -21,12 +21,12 @@ from tests.sinks.places import Place
 
 S = 1_000_000
 RETRACTING = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("5 seconds"))
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("5 seconds"))
     .window(ev.sessions("10 seconds"))
-    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
     .lateness("1 minute")
     .retracting()
-    .agg(n=ev.count(), total=ev.sum("price"), prices=ev.collect("price"))
+    .agg(n=ev.count(), total=ev.sum("price"), prices=ev.collect_list("price"))
 )
 BUNDLES = [
     pl.DataFrame({"ts": [1 * S, 2 * S, 30 * S], "shop": ["kiel", None, "kiel"], "price": [5.0, 7.0, float("nan")]}),

@@ -16,7 +16,9 @@ from tests.spark.test_query import rows
 pytestmark = pytest.mark.usefixtures("placement")
 
 PER_MINUTE = (
-    ev.stream(time="ts", key="shop", watermark=ev.lag("0 seconds")).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("0 seconds"))
+    .window(ev.tumbling("1 minute"))
+    .agg(n=ev.count())
 )
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long  # counts the calls of Spark's state server
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "shop": pl.String(), "price": pl.Int64()}
-WINDOWS = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds")).window(ev.tumbling("1 minute"))
+WINDOWS = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds")).window(ev.tumbling("1 minute"))
 ONCE = WINDOWS.agg(n=ev.count(), total=ev.sum("price"))
 
 

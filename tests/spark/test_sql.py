@@ -136,7 +136,7 @@ def test_what_spark_cannot_compute_is_shown_where_it_stands(spark: SparkSession)
         assert line[caret.index("^") : caret.rindex("^") + 1] == under
 
 
-EMITTED = GROUPED + "EMIT EARLY EACH ROW LATE EACH ROW ALLOWED LATENESS INTERVAL '1' MINUTE RETRACTING"
+EMITTED = GROUPED + "EMIT EARLY ON UPDATE LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' MINUTE RETRACTING"
 
 
 def test_a_running_query_keeps_a_table_of_what_it_selects(spark: SparkSession, tmp_path: Path) -> None:

@@ -33,19 +33,19 @@ def bundle(number: int, size: int = 200) -> pl.DataFrame:
 
 
 BUNDLES = [bundle(number) for number in range(6)]
-ORDERS = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds", origin="till"))
+ORDERS = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="till"))
 TOTALS = {"n": ev.count(), "total": ev.sum("price"), "last": ev.last("price")}
 PIPELINES = {
     "tumbling": ORDERS.window(ev.tumbling("1 minute")).agg(**TOTALS),
     "sliding": ORDERS.window(ev.sliding("1 minute", every="20 seconds")).agg(**TOTALS, p=ev.quantile("price", 0.9)),
     "sessions": ORDERS.window(ev.sessions("3 seconds")).lateness("20 seconds").retracting().agg(**TOTALS),
     "triggers": ORDERS.window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
     .lateness("1 minute")
     .retracting()
     .agg(**TOTALS, shops=ev.collect_set("till")),
     "rows": ev.stream(time="ts", key="shop").window(ev.rows(50)).agg(**TOTALS),
-    "global": ev.stream(time="ts", watermark=ev.none())
+    "global": ev.stream(time="ts", watermark=ev.no_watermark())
     .window(ev.global_window())
     .agg(n=ev.count(), m=ev.mean("price")),
 }
@@ -70,7 +70,7 @@ def test_a_batch_gives_the_final_table_of_the_drained_stream(spark: SparkSession
     rows = spark.createDataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest()))
     for name in ("tumbling", "sliding", "sessions", "triggers", "global"):
         panes = pl.DataFrame(pl.from_arrow(rows.transform(PIPELINES[name]).toArrow()))
-        query = PIPELINES[name].open(frame.schema)
+        query = PIPELINES[name].start_local(frame.schema)
         query.push(frame, now=START, watermark="9999-01-01T00:00:00Z")
         query.drain()
         columns = [column for column in panes.columns if column not in ("pane", "diff")]
@@ -97,7 +97,7 @@ def test_panes_go_through_three_pipelines_in_one_query(spark: SparkSession, tmp_
     third = (
         ev.stream(time="pane.time")
         .window(ev.tumbling("2 minutes"))
-        .trigger(ev.after_watermark(early=ev.each()))
+        .trigger(ev.after_watermark(early=ev.on_update()))
         .accumulating()
         .agg(told=ev.count(), most=ev.max("all"))
     )
@@ -109,7 +109,11 @@ def test_panes_go_through_three_pipelines_in_one_query(spark: SparkSession, tmp_
 
 def test_expressions_of_spark_are_columns(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = (
-        ev.stream(time=F.col("ts") + F.expr("INTERVAL 1 HOUR"), key=F.upper("shop").alias("where"), watermark=ev.none())
+        ev.stream(
+            time=F.col("ts") + F.expr("INTERVAL 1 HOUR"),
+            key=F.upper("shop").alias("where"),
+            watermark=ev.no_watermark(),
+        )
         .window(ev.tumbling("1 minute"))
         .agg(cents=ev.sum(F.col("price") * 100))
     )

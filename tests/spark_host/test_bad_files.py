@@ -19,7 +19,7 @@ from eventide.time import MIN
 from tests.operators.processors import RunningTotal
 
 SCHEMA = {"ts": pl.Int64(), "shop": pl.String(), "price": pl.Int64()}
-SHOPS = ev.stream(time="ts", key="shop", watermark=ev.lag("1s"))
+SHOPS = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1s"))
 MINUTES = SHOPS.window(ev.tumbling("1 minute"))
 
 

@@ -37,13 +37,15 @@ Remote.__module__ = "pyspark.sql.connect.dataframe"
     ids=["transform", "run", "outputs", "by name"],
 )
 def test_spark_connect_is_rejected_in_one_sentence(call: Any) -> None:
-    with pytest.raises(ev.PlanError, match=r"^Eventide does not run over Spark Connect: [^.]*ev\.session\(\)[^.]*\.$"):
+    with pytest.raises(
+        ev.PlanError, match=r"^Eventide does not run over Spark Connect: [^.]*ev\.spark_session\(\)[^.]*\.$"
+    ):
         call(Remote())
 
 
 def test_a_session_on_spark_connect_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match=r"does not run over Spark Connect \(sc://there\)"):
-        ev.session(master="sc://there")
+        ev.spark_session(master="sc://there")
 
 
 def test_a_python_of_workers_must_be_able_to_import_eventide(tmp_path: Path) -> None:

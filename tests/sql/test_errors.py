@@ -63,26 +63,26 @@ MISTAKES: list[tuple[str, str, str]] = [
         "without HAVING or WHERE",
     ),
     (
-        f"CREATE STREAM orders WATERMARK FOR ts AS ts IDLE AFTER -INTERVAL '5' SECOND; {windowed()}",
+        f"CREATE STREAM orders WATERMARK FOR ts AS ts IDLE TIMEOUT -INTERVAL '5' SECOND; {windowed()}",
         "WATERMARK",
         "must not be negative",
     ),
     (
-        f"CREATE STREAM orders WATERMARK FOR ts AS ts GRACE -'5' SECOND; {windowed()}",
+        f"CREATE STREAM orders WATERMARK FOR ts AS ts TIMEOUT -'5' SECOND; {windowed()}",
         "-",
-        "a length behind GRACE is expected",
+        "a length behind TIMEOUT is expected",
     ),
     (windowed("SUM(n ^ 2) AS x"), "n ^ 2", "Write POWER(x, y)"),
     (windowed(rest="GROUP BY 3"), "3", "SELECT has 1 columns"),
     (windowed(rest="EMITT ON WINDOW CLOSE"), "ON", "cannot be read"),
     (windowed(rest="GROUP BY shop EMITT ON WINDOW CLOSE"), "EMITT", "Did you mean EMIT?"),
     (windowed(rest="EMIT ON WINDOW CLOSED"), "ON", "Did you mean ON WINDOW CLOSE?"),
-    (windowed(rest="EMIT ERLY EACH ROW"), "ERLY", "Did you mean EARLY?"),
-    (windowed(rest="EMIT EARLY EACH ROW"), "EMIT", "Add ACCUMULATING"),
-    (windowed(rest="EMIT EARLY SOON RETRACTING"), "SOON", "EACH ROW"),
+    (windowed(rest="EMIT ERLY ON UPDATE"), "ERLY", "Did you mean EARLY?"),
+    (windowed(rest="EMIT EARLY ON UPDATE"), "EMIT", "Add ACCUMULATING"),
+    (windowed(rest="EMIT EARLY SOON RETRACTING"), "SOON", "ON UPDATE"),
     (windowed(rest="EMIT EARLY EVERY INTERVAL '5' SCEOND RETRACTING"), "EVERY", "Did you mean 'second'?"),
-    (windowed(rest="EMIT WHEN ANY_OFF(EACH()) RETRACTING"), "ANY_OFF", "Did you mean 'ANY_OF'?"),
-    (windowed(rest="EMIT WHEN EACH ROW EARLY EACH ROW RETRACTING"), "EACH", "EMIT WHEN … is the whole trigger"),
+    (windowed(rest="EMIT WHEN ANY_OFF(ON_UPDATE()) RETRACTING"), "ANY_OFF", "Did you mean 'ANY_OF'?"),
+    (windowed(rest="EMIT WHEN ON UPDATE EARLY ON UPDATE RETRACTING"), "ON", "EMIT WHEN … is the whole trigger"),
     (windowed(rest="EMIT RETRACTING DISCARDING"), "", "said before"),
     (windowed("SUM(price, 3)"), "SUM", "Write SUM(column)"),
     (windowed("QUANTILE(price)"), "QUANTILE", "QUANTILE(column, 0.95)"),
@@ -171,7 +171,7 @@ MISTAKES: list[tuple[str, str, str]] = [
         "the key is what the query groups by",
     ),
     ("SELECT COUNT(*) FROM SESSION(orders, DESCRIPTOR(ts), pirce)", "pirce", "Did you mean 'price'?"),
-    ("SELECT COUNT(*) FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 5, offset => m)", "m", "There is no column 'm'"),
+    ("SELECT COUNT(*) FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 5, by => m)", "m", "There is no column 'm'"),
     ("SELECT COUNT(*) FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '-1' HOUR + INTERVAL '1' DAY)", "'-1'", "length"),
     (windowed(rest="EMIT WHEN AFTER 5 ROWS ACCUMULATING"), "EMIT", "MAY LOSE DATA in EMIT"),
     (windowed(rest="EMIT ALLOWED LATENESS 5 ROWS"), "EMIT", "ALLOWED LATENESS INTERVAL '1' HOUR"),
@@ -192,7 +192,7 @@ def test_a_mistake_is_pointed_at_and_can_be_mended(query: str, under: str, hint:
 
 
 STREAMS: list[tuple[str, str, str]] = [
-    ("WATERMARK FOR ts AS ts IDEL AFTER INTERVAL '1' MINUTE", "IDEL", "Did you mean IDLE AFTER?"),
+    ("WATERMARK FOR ts AS ts IDEL TIMEOUT INTERVAL '1' MINUTE", "IDEL", "Did you mean IDLE TIMEOUT?"),
     ("WATERMARK FOR ts AS ts PER shup", "shup", "Did you mean 'shop'?"),
     ("WATERMARK FOR ts PUNCTUATED BY 5", "5", "a column is expected here"),
     ("WATERMARK FOR ts PUNCTUATED BY saef", "saef", "There is no column 'saef' in 'orders'"),
@@ -205,10 +205,10 @@ STREAMS: list[tuple[str, str, str]] = [
     ("WATERMARK FOR ts AS ts PRE shop", "PRE", "There are: WATERMARK FOR"),
     ("WATERMARK FOR ts AS price * 2", "price * 2", "AS ts - INTERVAL '30' SECOND"),
     ("WATERMARK FOR ts AS price - INTERVAL '1' SECOND", "price - INTERVAL '1", "AS ts - INTERVAL '30' SECOND"),
-    ("WATERMARK FOR ts AS ts GRACE INTERVAL '1' HOUR", "WATERMARK", "grace"),
+    ("WATERMARK FOR ts AS ts TIMEOUT INTERVAL '1' HOUR", "WATERMARK", "origins_timeout"),
     ("WATERMARK FOR ts AS NOTED BY 'nowhere'", "WATERMARK", "nowhere"),
     ("WATERMARK FOR ts AS ts WATERMARK FOR ts AS ts", "WATERMARK", "was said before"),
-    ("WATERMARK FOR ts AS ts IDLE AFTER soon", "soon", "a length behind IDLE AFTER"),
+    ("WATERMARK FOR ts AS ts IDLE TIMEOUT soon", "soon", "a length behind IDLE TIMEOUT"),
     ("WATERMARK FOR ts AS ts RETAIN much", "much", "9 ROWS"),
     ("WATERMARK FOR price AS price", "TUMBLE", "add WATERMARK FOR ts to CREATE STREAM orders"),
 ]
@@ -277,7 +277,7 @@ JOINS: list[tuple[str, str]] = [
     ),
     (
         "SELECT * FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) o JOIN TUMBLE(payments, DESCRIPTOR(ts), 1 hour) p"
-        " ON o.shop = p.shop AND o.window_start = p.window_start EMIT EARLY EACH ROW RETRACTING ONLY UPDATED",
+        " ON o.shop = p.shop AND o.window_start = p.window_start EMIT EARLY ON UPDATE RETRACTING ONLY UPDATED",
         "ONLY UPDATED",
     ),
     ("SELECT COUNT(*) FROM orders o JOIN payments p ON o.shop = p.shop GROUP BY o.shop", "GROUP BY beside JOIN"),
@@ -326,14 +326,18 @@ def test_a_chain_passes_on_what_the_first_query_computed() -> None:
     assert "without HAVING or WHERE" in said
 
 
-AGAIN = "EMIT EARLY EACH ROW"
+AGAIN = "EMIT EARLY ON UPDATE"
 INHERITED = "SELECT SUM(n) FROM ({inner}) GROUP BY window_start"
 OWN = "SELECT SUM(n) FROM TUMBLE(({inner}), DESCRIPTOR(window_time), INTERVAL '1' HOUR)"
 
 
 @pytest.mark.parametrize(
     ("outer", "emit"),
-    [(INHERITED, f"{AGAIN} ACCUMULATING"), (INHERITED, "EMIT ALLOWED LATENESS 1 hour"), (OWN, f"{AGAIN} RETRACTING")],
+    [
+        (INHERITED, f"{AGAIN} ACCUMULATING"),
+        (INHERITED, "EMIT ALLOWED LATENESS 1 hour ACCUMULATING"),
+        (OWN, f"{AGAIN} RETRACTING"),
+    ],
 )
 def test_panes_that_are_told_again_are_not_counted_again(outer: str, emit: str) -> None:
     inner = windowed("window_start, COUNT(*) AS n", f"GROUP BY window {emit}")
@@ -389,11 +393,11 @@ sys.exit(2)
 
 VALID = """
     CREATE STREAM orders ( ts TIMESTAMP , shop STRING )
-    WATERMARK FOR ts AS ts - INTERVAL '30' SECOND PER shop IDLE AFTER INTERVAL '2' MINUTE ;
+    WATERMARK FOR ts AS ts - INTERVAL '30' SECOND PER shop IDLE TIMEOUT INTERVAL '2' MINUTE ;
     SELECT shop , window_start , COUNT ( * ) AS n , SUM ( price * 2 ) FILTER ( WHERE price > 1 ) AS s
     FROM TUMBLE ( TABLE orders , DESCRIPTOR ( ts ) , INTERVAL '1' MINUTE ) AS o WHERE price < 100
     GROUP BY shop , window_start HAVING n > 1
-    EMIT EARLY EVERY INTERVAL '10' SECOND LATE EACH ROW ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING
+    EMIT EARLY EVERY INTERVAL '10' SECOND LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING
 """
 JOINED = """
     SELECT o.id , s.cost FROM orders o LEFT JOIN ships AS s

@@ -16,11 +16,11 @@ CREATE STREAM payments (id INT, paid TIMESTAMP, amount INT) WATERMARK FOR paid A
 
 
 def orders(key: str = "id") -> ev.Stream:
-    return ev.stream(time="ts", key=key, watermark=ev.lag("1 minute"))
+    return ev.stream(time="ts", key=key, watermark=ev.bounded_delay("1 minute"))
 
 
 def payments(key: str = "id") -> ev.Stream:
-    return ev.stream(time="paid", key=key, watermark=ev.lag("5 minutes"))
+    return ev.stream(time="paid", key=key, watermark=ev.bounded_delay("5 minutes"))
 
 
 def plan(text: str) -> Any:
@@ -107,9 +107,9 @@ def test_rows_of_the_same_window_are_a_window_join(how: Any) -> None:
         f"SELECT o.id, o.window_start FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE) o"
         f" {how} JOIN TUMBLE(payments, DESCRIPTOR(paid), INTERVAL '1' MINUTE) p"
         " ON o.id = p.id AND o.window_start = p.window_start AND o.window_end = p.window_end"
-        " EMIT EARLY EACH ROW LATE EACH ROW ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING"
+        " EMIT EARLY ON UPDATE LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING"
     )
-    trigger = ev.after_watermark(early=ev.each(), late=ev.each())
+    trigger = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     assert (
         said
         == ev.window_join(

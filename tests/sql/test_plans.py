@@ -12,7 +12,7 @@ ORDERS = "CREATE STREAM orders WATERMARK FOR ts AS ts - INTERVAL '30' SECOND;"
 
 
 def orders(key: Any = None) -> ev.Stream:
-    return ev.stream(time="ts", key=key, watermark=ev.lag("30 seconds"))
+    return ev.stream(time="ts", key=key, watermark=ev.bounded_delay("30 seconds"))
 
 
 def per_minute(select: str = "COUNT(*) AS n", rest: str = "") -> str:
@@ -46,8 +46,8 @@ WINDOWS = {
     "CUMULATE(orders, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY)": ev.cumulate("1 hour", "1 day"),
     "CALENDAR(orders, DESCRIPTOR(ts), 'month', tz => 'Europe/Berlin')": ev.calendar("month", tz="Europe/Berlin"),
     "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100)": ev.rows(100),
-    "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100, every => 10, offset => n, first => 0)": ev.rows(
-        100, every=10, offset="n", first=0
+    "ROWS_WINDOW(orders, DESCRIPTOR(ts), 100, every => 10, by => n, first => 0)": ev.rows(
+        100, every=10, by="n", first=0
     ),
     "ROW_SESSION(orders, DESCRIPTOR(ts), absent => 5)": ev.row_sessions(absent=5),
     "orders": ev.global_window(),
@@ -65,22 +65,22 @@ WATERMARKS: dict[str, Any] = {
     "WATERMARK FOR ts": None,
     "WATERMARK FOR ts AS ts": ev.ascending(),
     "WATERMARK FOR ts AS TS": ev.ascending(),
-    "WATERMARK FOR ts AS Ts - INTERVAL '30' SECOND": ev.lag("30 seconds"),
-    "WATERMARK FOR ts AS ts - INTERVAL '30' SECOND": ev.lag("30 seconds"),
-    "WATERMARK FOR ts AS CURRENT_TIMESTAMP - INTERVAL '1' MINUTE": ev.clock_lag("1 minute"),
+    "WATERMARK FOR ts AS Ts - INTERVAL '30' SECOND": ev.bounded_delay("30 seconds"),
+    "WATERMARK FOR ts AS ts - INTERVAL '30' SECOND": ev.bounded_delay("30 seconds"),
+    "WATERMARK FOR ts AS CURRENT_TIMESTAMP - INTERVAL '1' MINUTE": ev.processing_time("1 minute"),
     "WATERMARK FOR ts AS PUNCTUATED BY safe PER device": ev.punctuated("safe", origin="device"),
     "WATERMARK FOR ts PUNCTUATED BY safe": ev.punctuated("safe"),
     "WATERMARK FOR ts AS NOTED BY 'sqlite:///shop.db#orders'": ev.noted("sqlite:///shop.db#orders"),
-    "WATERMARK FOR ts AS NONE MAX FUTURE SKEW INTERVAL '1' HOUR": ev.none(max_future_skew="1 hour"),
+    "WATERMARK FOR ts AS NONE MAX FUTURE SKEW INTERVAL '1' HOUR": ev.no_watermark(max_future_skew="1 hour"),
     "WATERMARK FOR ts AS ts MAX FUTURE SKEW NONE": ev.ascending(max_future_skew=None),
-    "WATERMARK FOR ts AS ts - INTERVAL '30' SECOND PER partition IDLE AFTER INTERVAL '2' MINUTE ON RETURN CATCH UP": (
-        ev.lag("30s", origin="partition", idle_after="2m", on_return="catch_up")
+    "WATERMARK FOR ts AS ts - INTERVAL '30' SECOND PER partition IDLE TIMEOUT INTERVAL '2' MINUTE ON RETURN CATCH UP": (
+        ev.bounded_delay("30s", origin="partition", idle_timeout="2m", on_return="catch_up")
     ),
     "WATERMARK FOR ts AS ts SEQUENCE n CHUNK c LAST CHUNK z FIRST CHUNK 0 GAP TIMEOUT INTERVAL '1' HOUR": (
         ev.ascending(sequence="n", chunk="c", last_chunk="z", first_chunk=0, gap_timeout="1 hour")
     ),
-    "WATERMARK FOR ts AS ts PER device EXPECT 3 ORIGINS GRACE INTERVAL '5' MINUTE WATERMARK KEY 7": ev.ascending(
-        origin="device", expect_origins=3, grace="5m", watermark_key=7
+    "WATERMARK FOR ts AS ts PER device EXPECT 3 ORIGINS TIMEOUT INTERVAL '5' MINUTE WATERMARK KEY 7": ev.ascending(
+        origin="device", expect_origins=3, origins_timeout="5m", watermark_key=7
     ),
     "WATERMARK FOR ts AS ts PER device ON RETURN HOLD EXPECT ('a', 'b')": ev.ascending(
         origin="device", expect_origins=["a", "b"]
@@ -135,8 +135,10 @@ EMITS: dict[str, ev.Stream] = {
     "": BEGUN,
     "EMIT ON WINDOW CLOSE": BEGUN,
     "EMIT ON WINDOW CLOSE ALLOWED LATENESS INTERVAL '1' HOUR": BEGUN.lateness("1 hour"),
-    "EMIT EARLY EVERY INTERVAL '10' SECOND LATE EACH ROW ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING": (
-        BEGUN.trigger(ev.after_watermark(early=ev.every("10 seconds"), late=ev.each())).lateness("1 hour").retracting()
+    "EMIT EARLY EVERY INTERVAL '10' SECOND LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING": (
+        BEGUN.trigger(ev.after_watermark(early=ev.every("10 seconds"), late=ev.on_update()))
+        .lateness("1 hour")
+        .retracting()
     ),
     "EMIT EARLY EVERY INTERVAL '10' SECOND ALIGNED ON WINDOW CLOSE DISCARDING": (
         BEGUN.trigger(ev.after_watermark(early=ev.every("10 seconds", aligned=True))).discarding()
@@ -144,22 +146,22 @@ EMITS: dict[str, ev.Stream] = {
     "EMIT EARLY AFTER 100 ROWS LATE AFTER INTERVAL '1' MINUTE ACCUMULATING ONLY UPDATED": (
         BEGUN.trigger(
             ev.after_watermark(early=ev.after_count(100), late=ev.after_processing_time("1 minute"))
-        ).accumulating(fire_only_updated=True)
+        ).accumulating(skip_unchanged=True)
     ),
     "EMIT WHEN NEVER DISCARDING": BEGUN.trigger(ev.never()).discarding(),
     "EMIT WHEN REPEATEDLY(ANY_OF(AFTER_COUNT(3), AFTER_PROCESSING_TIME(INTERVAL '5' SECOND))) DISCARDING": (
         BEGUN.trigger(ev.repeatedly(ev.any_of(ev.after_count(3), ev.after_processing_time("5s")))).discarding()
     ),
-    "EMIT WHEN OR_FINALLY(EACH(), AFTER_WATERMARK()) ACCUMULATING": (
-        BEGUN.trigger(ev.or_finally(ev.each(), ev.after_watermark())).accumulating()
+    "EMIT WHEN OR_FINALLY(ON_UPDATE(), AFTER_WATERMARK()) ACCUMULATING": (
+        BEGUN.trigger(ev.or_finally(ev.on_update(), ev.after_watermark())).accumulating()
     ),
-    "EMIT WHEN AFTER_WATERMARK(early => EVERY(INTERVAL '1' SECOND, aligned => TRUE), late => EACH()) RETRACTING": (
-        BEGUN.trigger(ev.after_watermark(early=ev.every("1s", aligned=True), late=ev.each())).retracting()
+    "EMIT WHEN AFTER_WATERMARK(early => EVERY(INTERVAL '1' SECOND, aligned => TRUE), late => ON_UPDATE()) RETRACTING": (
+        BEGUN.trigger(ev.after_watermark(early=ev.every("1s", aligned=True), late=ev.on_update())).retracting()
     ),
     "EMIT WHEN AFTER 2 ROWS MAY LOSE DATA DISCARDING": (
         BEGUN.trigger(ev.after_count(2), may_lose_data=True).discarding()
     ),
-    "EMIT AT EARLIEST": orders().window(ev.tumbling("1 minute"), at="earliest"),
+    "EMIT AT EARLIEST": orders().window(ev.tumbling("1 minute"), output_time="earliest"),
 }
 
 
@@ -170,10 +172,10 @@ def test_emit_is_a_trigger_a_lateness_and_a_mode(clause: str, stream: ev.Stream)
 
 def test_lateness_of_windows_by_offset_is_in_rows() -> None:
     said = ev.sql_pipeline(
-        f"{ORDERS} SELECT COUNT(*) AS n FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 10, offset => o)"
+        f"{ORDERS} SELECT COUNT(*) AS n FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 10, by => o)"
         " EMIT ON WINDOW CLOSE ALLOWED LATENESS 5 ROWS"
     )
-    assert said.plan == orders().window(ev.rows(10, offset="o")).lateness(rows=5).agg(n=ev.count()).plan
+    assert said.plan == orders().window(ev.rows(10, by="o")).lateness(rows=5).agg(n=ev.count()).plan
 
 
 AGGREGATES: dict[str, Any] = {
@@ -199,10 +201,10 @@ AGGREGATES: dict[str, Any] = {
     "MAX_BY(shop, price)": ev.max_by("shop", "price"),
     "TOP_N(price, 3)": ev.top_n("price", 3),
     "TOP_N_BY_KEY(price, shop, 3)": ev.top_n_by_key("price", "shop", 3),
-    "ARRAY_AGG(price)": ev.collect("price"),
+    "ARRAY_AGG(price)": ev.collect_list("price"),
     "ARRAY_AGG(DISTINCT price)": ev.collect_set("price"),
     "COLLECT_SET(price)": ev.collect_set("price"),
-    "SORT(price, descending => TRUE)": ev.sort("price", descending=True),
+    "SORT(price, descending => TRUE)": ev.collect_sorted("price", descending=True),
     "MEDIAN(price)": ev.median("price"),
     "QUANTILE(price, 0.95)": ev.quantile("price", 0.95),
     "PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY price)": ev.quantile("price", 0.95),
@@ -295,7 +297,7 @@ def test_union_all_is_a_union() -> None:
         "SELECT shop, COUNT(*) AS n FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '1' HOUR) GROUP BY shop"
     )
     web = ev.stream(time="ts", key="shop", watermark=ev.ascending())
-    tills = ev.stream(time="ts", key="shop", watermark=ev.lag("1 hour"))
+    tills = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 hour"))
     assert said.plan == ev.union(web=web, tills=tills).window(ev.tumbling("1 hour")).agg(n=ev.count()).plan
 
 

@@ -33,9 +33,9 @@ def told(query: str, **tables: Any) -> list[tuple[Any, ...]]:
 
 def test_a_query_gives_what_the_pipeline_gives() -> None:
     pipeline = (
-        ev.stream(time="ts", key="shop", watermark=ev.lag("30 seconds"))
+        ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("30 seconds"))
         .window(ev.tumbling("1 minute"))
-        .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+        .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
         .lateness("1 hour")
         .retracting()
         .agg(n=ev.count(), total=ev.sum("price"))
@@ -44,7 +44,7 @@ def test_a_query_gives_what_the_pipeline_gives() -> None:
     clock = [1, 2, 3]
     query = (
         f"{STREAM} SELECT shop, window, COUNT(*) AS n, SUM(price) AS total, pane, diff FROM {TUMBLE} GROUP BY shop"
-        " EMIT EARLY EACH ROW LATE EACH ROW ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING"
+        " EMIT EARLY ON UPDATE LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING"
     )
     said, built = ev.sql(query, orders=bundles, clock=clock), pipeline.local(bundles, clock=clock)
     assert said.panes.equals(built.panes)
@@ -177,7 +177,7 @@ def test_names_of_a_declaration_are_found_in_upper_and_lower_case() -> None:
 
 @pytest.mark.parametrize("table", ["SESSION(orders, DESCRIPTOR(TS), PRICE)", "ROWS_WINDOW(orders, DESCRIPTOR(ts), 2)"])
 def test_columns_of_windows_are_found_in_upper_and_lower_case(table: str) -> None:
-    table = table.replace(", 2)", ", 2, offset => PRICE)")
+    table = table.replace(", 2)", ", 2, by => PRICE)")
     assert told(f"SELECT COUNT(*) AS n FROM {table}") == told(f"SELECT COUNT(*) AS n FROM {table.lower()}")
 
 
@@ -322,7 +322,9 @@ def test_without_drain_only_complete_windows_are_told() -> None:
 
 def test_explain_is_the_text_of_the_pipeline() -> None:
     query = f"{STREAM} EXPLAIN SELECT shop, COUNT(*) AS n FROM {TUMBLE} GROUP BY shop"
-    pipeline = ev.stream(time="ts", key="shop", watermark=ev.lag("30 seconds")).window(ev.tumbling("1 minute"))
+    pipeline = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("30 seconds")).window(
+        ev.tumbling("1 minute")
+    )
     assert ev.sql(query) == ev.sql(query, orders=DAY) == pipeline.agg(n=ev.count()).explain()
 
 
@@ -344,7 +346,7 @@ def test_diffs_still_sum_to_the_truth_behind_having(bundles: list[list[tuple[int
     query = (
         f"CREATE STREAM orders WATERMARK FOR ts AS ts; SELECT shop, window_start, SUM(price) AS total FROM {TUMBLE}"
         f" GROUP BY shop, window_start HAVING total >= {least}"
-        " EMIT EARLY EACH ROW LATE EACH ROW ALLOWED LATENESS INTERVAL '1' DAY RETRACTING"
+        " EMIT EARLY ON UPDATE LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' DAY RETRACTING"
     )
     frames = [orders(*rows) for rows in bundles]
     panes = ev.sql(query, orders=frames, clock=list(range(len(frames)))).panes
@@ -385,7 +387,7 @@ def test_each_operator_of_a_nested_query_has_its_own_counts() -> None:
 
 
 def test_the_operators_of_a_chain_are_those_that_were_chained() -> None:
-    first = ev.stream(time="ts", key="shop", watermark=ev.lag("1 second")).window(ev.tumbling("1 minute"))
+    first = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 second")).window(ev.tumbling("1 minute"))
     inner = first.agg(n=ev.count()).local(DAY)
     outer = ev.stream(time="pane.time").window(ev.inherit()).agg(shops=ev.count()).local(inner)
     assert list(map(id, outer.operators)) == [id(inner), id(outer)]

@@ -90,8 +90,8 @@ def test_the_greatest_of_three_rows_is_told_early_and_when_the_window_is_full() 
     result = ev.sql(
         """
         SELECT window_start, MAX(value) AS most
-        FROM ROWS_WINDOW(Orders, DESCRIPTOR(time), 3, offset => "offset")
-        EMIT EARLY EACH ROW ACCUMULATING
+        FROM ROWS_WINDOW(Orders, DESCRIPTOR(time), 3, by => "offset")
+        EMIT EARLY ON UPDATE ACCUMULATING
         """,
         Orders=ORDERS,
         clock=CLOCK,
@@ -112,7 +112,7 @@ def test_the_greatest_of_a_minute_is_told_again_when_a_late_row_comes() -> None:
         SELECT window_start, MAX(value) AS most, pane.timing
         FROM TUMBLE(Orders, DESCRIPTOR(time), INTERVAL '1' MINUTE)
         GROUP BY window_start, window_end
-        EMIT LATE EACH ROW ALLOWED LATENESS INTERVAL '1' HOUR ACCUMULATING
+        EMIT LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR ACCUMULATING
         """,
         Orders=given,
         clock=CLOCK,
@@ -143,7 +143,7 @@ def test_a_second_watermarked_column_is_a_key_like_any_other() -> None:
 
 def test_explain_says_that_the_second_watermark_ends_at_the_windows() -> None:
     told = ev.sql(TWO_TIMES.format(explain="explain"))
-    assert "lag 1s" in told
+    assert "bounded delay 1s" in told
     assert "time2 is a key like any other here: its watermark ends at these windows" in told
 
 

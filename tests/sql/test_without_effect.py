@@ -202,7 +202,7 @@ def test_an_aggregate_without_a_name_gets_one_of_its_own() -> None:
     assert set(ev.sql_pipeline(query).plan.aggregates) == {"SUM_PRICE", "sum_price_"}
 
 
-RETRACTED = "EMIT EARLY EACH ROW RETRACTING"
+RETRACTED = "EMIT EARLY ON UPDATE RETRACTING"
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def operator(kind: str, store: str, downstream: Any) -> Any:
     shared: dict[str, Any] = {"time": "time", "offset": "offset", "store": store, "downstream": downstream}
     if kind == "join":
         return ev.JoinWindow(ev.sliding("20 seconds", every="10 seconds"), **shared)
-    aggregates = {"n": ev.count(), "values": ev.collect("offset")}
-    return ev.WindowAggregator(ev.tumbling("10 seconds"), aggregates, **shared, late=ev.each())
+    aggregates = {"n": ev.count(), "values": ev.collect_list("offset")}
+    return ev.WindowAggregator(ev.tumbling("10 seconds"), aggregates, **shared, late=ev.on_update())
 
 
 def mortal(running: Any, life: int) -> None:

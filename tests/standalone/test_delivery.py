@@ -94,7 +94,7 @@ def test_an_error_of_the_receiver_is_no_refusal_and_loses_nothing(place: Place) 
 
 
 def test_operators_can_be_chained(place: Place) -> None:
-    totals = ev.WindowAggregator(ev.rows(2), {"sum": ev.sum("n")}, offset="number", early=ev.each(), store=place())
+    totals = ev.WindowAggregator(ev.rows(2), {"sum": ev.sum("n")}, offset="number", early=ev.on_update(), store=place())
 
     def forward(output: pl.DataFrame) -> None:
         number = pl.col("pane").struct.field("number").alias("number")
@@ -180,7 +180,7 @@ class TestRestart:
     def test_lost_messages_are_read_again_from_the_start_of_the_earliest_window(self, tmp_path: Path) -> None:
         def open_() -> ev.WindowAggregator:
             aggregates = {"x": ev.median("x"), "n": ev.count()}
-            return ev.WindowAggregator(WINDOW, aggregates, **TIMES, late=ev.each(), store=tmp_path / "s.db")
+            return ev.WindowAggregator(WINDOW, aggregates, **TIMES, late=ev.on_update(), store=tmp_path / "s.db")
 
         rows = [message(i, time, x=x) for i, time, x in [(7, "9:00:00", 1.0), (8, "9:00:10", 3.0), (9, "9:01:00", 5.0)]]
         with open_() as medians:
@@ -200,7 +200,9 @@ class TestRestart:
 
     def test_lost_messages_are_read_again_whatever_the_order_of_their_offsets(self, tmp_path: Path) -> None:
         def open_() -> ev.WindowAggregator:
-            return ev.WindowAggregator(WINDOW, {"x": ev.median("x")}, **TIMES, late=ev.each(), store=tmp_path / "s.db")
+            return ev.WindowAggregator(
+                WINDOW, {"x": ev.median("x")}, **TIMES, late=ev.on_update(), store=tmp_path / "s.db"
+            )
 
         rows = [message(offset, "9:00:10", x=float(offset)) for offset in (1, 2, 5, 3, 4)]
         with open_() as medians:
@@ -241,7 +243,7 @@ class TestRestart:
         [
             ({"window": ev.tumbling("2 minutes")}, "windows: was tumbling 1m, is tumbling 2m"),
             ({"aggregates": {"n": ev.sum("offset")}}, "windows hold"),
-            ({"late": ev.each()}, "policies"),
+            ({"late": ev.on_update()}, "policies"),
             ({"key": "k"}, "key"),
         ],
     )

@@ -27,7 +27,7 @@ def us(n: int) -> timedelta:
 def policy_of(policy: Any) -> Any:
     if policy == "never":
         return ev.never()
-    return ev.each() if policy == "each" else ev.every(us(policy))
+    return ev.on_update() if policy == "each" else ev.every(us(policy))
 
 
 def operator_of(spec: Spec, store: Any = None, **options: Any) -> Any:
@@ -46,7 +46,7 @@ def operator_of(spec: Spec, store: Any = None, **options: Any) -> Any:
     if spec.joins:
         return ev.JoinWindow(window, **shared)
     # A list needs the messages, a sum does not.
-    return ev.WindowAggregator(window, {"value": ev.sort("value"), "total": ev.sum("value")}, **shared)
+    return ev.WindowAggregator(window, {"value": ev.collect_sorted("value"), "total": ev.sum("value")}, **shared)
 
 
 def outputs_of(operator: Any, spec: Spec) -> list[tuple[Any, ...]]:
@@ -223,12 +223,12 @@ def test_the_last_word_on_sessions_is_what_all_messages_give(
     def make() -> ev.SessionAggregator:
         return ev.SessionAggregator(
             ev.sessions(us(4), touching=touching),
-            {"values": ev.collect("offset"), "n": ev.count()},
+            {"values": ev.collect_list("offset"), "n": ev.count()},
             time="time",
             offset="offset",
             key="key",
             early=policy_of(early),
-            late=ev.each(),
+            late=ev.on_update(),
             store=store,
         )
 

@@ -90,7 +90,7 @@ class TestPolicies:
 
 class TestWindows:
     def test_an_aggregate_counts_a_message_in_all_of_its_windows(self, place: Place) -> None:
-        sliding = counting(ev.sliding("2 minutes", every="1 minute"), early=ev.each(), store=place())
+        sliding = counting(ev.sliding("2 minutes", every="1 minute"), early=ev.on_update(), store=place())
         sliding.add_message(message(1, "9:01:30"), now=at("9:01:30"))
         assert told(sliding.get_result(), "n") == [
             ("9:01:30", "9:00:00", "EARLY", 1),
@@ -108,7 +108,7 @@ class TestWindows:
         assert per_minute.get_windows().height == 2
 
     def test_row_windows_count_the_rows_of_each_key(self, place: Place) -> None:
-        pairs = counting(ev.rows(2), key="shop", early=ev.each(), store=place())
+        pairs = counting(ev.rows(2), key="shop", early=ev.on_update(), store=place())
         shops = ["kiel", "bonn", "kiel", "kiel", "bonn"]
         for offset, shop in enumerate(shops):
             pairs.add_message(message(offset, "9:00:00", shop=shop), now=at("9:00:00"))
@@ -116,7 +116,7 @@ class TestWindows:
         assert found == [("kiel", 1, 1), ("bonn", 1, 1), ("kiel", 1, 2), ("kiel", 3, 1), ("bonn", 1, 2)]
 
     def test_null_is_a_key_like_any_other(self, place: Place) -> None:
-        per_shop = counting(ev.tumbling("1 minute"), key="shop", early=ev.each(), store=place(), schema=None)
+        per_shop = counting(ev.tumbling("1 minute"), key="shop", early=ev.on_update(), store=place(), schema=None)
         per_shop.add_message([message(i, "9:00:00", shop=shop) for i, shop in enumerate(["a", None, None])], now=0)
         assert sorted(per_shop.get_result().select("shop", "n").rows(), key=str) == [("a", 1), (None, 2)]
         assert per_shop.get_windows(key=[None])["n"].to_list() == [2]
@@ -131,7 +131,7 @@ class TestWindows:
 
 
 class TestMessages:
-    @pytest.mark.parametrize("aggregate", [ev.median("x"), ev.collect("x"), ev.sort("x")])
+    @pytest.mark.parametrize("aggregate", [ev.median("x"), ev.collect_list("x"), ev.collect_sorted("x")])
     def test_aggregates_that_need_every_value_keep_messages(self, place: Place, aggregate: Any) -> None:
         operator = ev.WindowAggregator(ev.tumbling("1 minute"), {"x": aggregate}, **TIMES, store=place())
         operator.add_message([message(i, "9:00:00", x=x) for i, x in enumerate([5.0, 1.0])], now=0)
@@ -148,7 +148,7 @@ class TestMessages:
 
     def test_a_median_follows_late_messages(self, place: Place) -> None:
         operator = ev.WindowAggregator(
-            ev.tumbling("1 minute"), {"x": ev.median("x"), "n": ev.count()}, **TIMES, late=ev.each(), store=place()
+            ev.tumbling("1 minute"), {"x": ev.median("x"), "n": ev.count()}, **TIMES, late=ev.on_update(), store=place()
         )
         for offset, (time, x) in enumerate([("9:00:10", 1.0), ("9:00:20", 9.0), ("9:01:00", 0.0), ("9:00:30", 9.0)]):
             operator.add_message(message(offset, time, x=x), now=0)
@@ -239,19 +239,19 @@ class TestTypes:
 
 class TestReplays:
     def test_a_replay_changes_nothing(self, place: Place) -> None:
-        per_minute = counting(ev.tumbling("1 minute"), early=ev.each(), store=place())
+        per_minute = counting(ev.tumbling("1 minute"), early=ev.on_update(), store=place())
         for now, offset in enumerate([1, 2, 1, 2, 3, 2]):
             per_minute.add_message(message(offset, "9:00:00"), now=now)
         assert per_minute.get_result()["n"].to_list() == [1, 2, 3]
         assert per_minute.checkpoint == 3
 
     def test_a_message_that_comes_twice_at_once_counts_once(self, place: Place) -> None:
-        per_minute = counting(ev.tumbling("1 minute"), early=ev.each(), store=place())
+        per_minute = counting(ev.tumbling("1 minute"), early=ev.on_update(), store=place())
         per_minute.add_message([message(1, "9:00:00"), message(1, "9:00:00")], now=0)
         assert per_minute.get_result()["n"].to_list() == [1]
 
     def test_offsets_that_come_late_are_no_replays(self, place: Place) -> None:
-        per_minute = counting(ev.tumbling("1 minute"), early=ev.each(), store=place())
+        per_minute = counting(ev.tumbling("1 minute"), early=ev.on_update(), store=place())
         for offset in (5, 3, 4, 3):
             per_minute.add_message(message(offset, "9:00:00"), now=0)
         assert per_minute.get_result()["n"].to_list() == [1, 2, 3]
@@ -374,7 +374,7 @@ class TestRetention:
             def merge(self, one: int, other: int) -> int:
                 return one + other
 
-        odd = ev.WindowAggregator(ev.tumbling("1 minute"), {"odd": Odd()}, **TIMES, early=ev.each(), store=place())
+        odd = ev.WindowAggregator(ev.tumbling("1 minute"), {"odd": Odd()}, **TIMES, early=ev.on_update(), store=place())
         odd.add_message([message(i, "9:00:00", x=i) for i in range(4)], now=0)
         assert odd.get_result()["odd"].to_list() == [2]
         assert odd.dead.select("offset", "reason").rows() == [(0, "failed"), (2, "failed")]
@@ -383,7 +383,11 @@ class TestRetention:
 class TestSessions:
     def visits(self, **options: Any) -> ev.SessionAggregator:
         return ev.SessionAggregator(
-            ev.sessions("30 minutes"), {"n": ev.count(), "last": ev.collect("offset")}, **TIMES, key="user", **options
+            ev.sessions("30 minutes"),
+            {"n": ev.count(), "last": ev.collect_list("offset")},
+            **TIMES,
+            key="user",
+            **options,
         )
 
     def test_a_session_is_told_when_the_stream_has_passed_its_end(self, place: Place) -> None:
@@ -394,7 +398,7 @@ class TestSessions:
         assert "session + time + offset" in visits.explain()
 
     def test_a_message_between_two_told_sessions_replaces_both(self, place: Place) -> None:
-        visits = self.visits(late=ev.each(), store=place())
+        visits = self.visits(late=ev.on_update(), store=place())
         rows = [("ann", "9:00:00"), ("ann", "10:00:00"), ("bob", "11:00:00"), ("ann", "9:30:00")]
         for offset, (user, time) in enumerate(rows):
             visits.add_message(message(offset, time, user=user), now=at("11:00:00"))
@@ -444,7 +448,7 @@ class TestRefusals:
             ({"retain": {"tme": "1 hour"}}, "Did you mean 'time'"),
             ({"retain": "1 hour"}, "retain={'time'"),
             ({"retain": {"rows": 0}}, "retain={'time'"),
-            ({"early": ev.each}, "Call it"),
+            ({"early": ev.on_update}, "Call it"),
             ({"window": ev.sessions("1 minute")}, "session operator"),
             ({"window": "1 minute"}, "ev.tumbling"),
             ({"aggregates": {}}, "no aggregate"),
@@ -520,7 +524,7 @@ class TestOverlappingJoins:
         assert orders.get_result()["offset"].to_list() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("window", [ev.rows(3, offset="nowhere"), ev.rows(3, every=1, offset="offset")])
+@pytest.mark.parametrize("window", [ev.rows(3, by="nowhere"), ev.rows(3, every=1, by="offset")])
 def test_windows_by_offset_are_rejected(window: Any) -> None:
     with pytest.raises(PlanError, match="rows are then counted as they arrive"):
         ev.WindowAggregator(window, {"n": ev.count()}, **TIMES)
@@ -528,7 +532,7 @@ def test_windows_by_offset_are_rejected(window: Any) -> None:
 
 def test_row_sessions_by_offset_are_rejected() -> None:
     with pytest.raises(PlanError, match="rows are then counted as they arrive"):
-        ev.SessionAggregator(ev.row_sessions(absent=3, offset="offset"), {"n": ev.count()}, **TIMES, key="user")
+        ev.SessionAggregator(ev.row_sessions(absent=3, by="offset"), {"n": ev.count()}, **TIMES, key="user")
 
 
 def test_offsets_without_times_bound_the_messages_that_are_read(place: Place) -> None:

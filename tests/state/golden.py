@@ -31,12 +31,14 @@ KEYS = ["a", "b", *"cdefghijkl", "ü", None]
 
 
 def _stream() -> ev.Stream:
-    return ev.stream(time="t", key="k", watermark=ev.lag("90 seconds", origin="origin", idle_after="10 minutes"))
+    return ev.stream(
+        time="t", key="k", watermark=ev.bounded_delay("90 seconds", origin="origin", idle_timeout="10 minutes")
+    )
 
 
 def _agg(stream: Any) -> ev.Pipeline:
     pipeline: ev.Pipeline = stream.agg(
-        n=ev.count(), total=ev.sum("v"), last=ev.last("v"), every=ev.collect("v"), most=ev.max("v")
+        n=ev.count(), total=ev.sum("v"), last=ev.last("v"), every=ev.collect_list("v"), most=ev.max("v")
     )
     return pipeline
 
@@ -46,7 +48,7 @@ PLANS = {
     "panes": lambda: _agg(
         _stream()
         .window(ev.tumbling("20 seconds"))
-        .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+        .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
         .lateness("10 seconds")
         .retracting()
     ),

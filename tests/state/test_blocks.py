@@ -77,7 +77,7 @@ def test_short_columns_stay_in_the_head() -> None:
 
 
 def test_a_batch_of_one_row_writes_little_beside_many_origins() -> None:
-    strategy = ev.lag("1 second", origin="device")
+    strategy = ev.bounded_delay("1 second", origin="device")
     pipeline = ev.stream(time="t", key="k", watermark=strategy).window(ev.tumbling("1m")).agg(n=ev.count())
     schema = {"t": pl.Int64(), "k": pl.Int64(), "device": pl.String()}
     operator = WindowedAggregate(pipeline.plan, schema)
@@ -97,7 +97,7 @@ def test_a_batch_of_one_row_writes_little_beside_many_origins() -> None:
 def test_random_states_of_watermarks_survive_in_small_blocks(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "ROWS", limit)
     rng = Random(limit)
-    strategy = ev.lag("5 microseconds", origin="device", sequence="n", idle_after="20 microseconds")
+    strategy = ev.bounded_delay("5 microseconds", origin="device", sequence="n", idle_timeout="20 microseconds")
     pipeline = ev.stream(time="t", watermark=strategy).window(ev.tumbling("9 microseconds")).agg(n=ev.count())
     schema = {"t": pl.Int64(), "device": pl.String(), "n": pl.Int64()}
     operator = WindowedAggregate(pipeline.plan, schema)

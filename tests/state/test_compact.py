@@ -129,11 +129,11 @@ def test_a_dictionary_is_written_with_the_values_that_occur() -> None:
     assert encode(table)  # and all of it where all of it occurs
 
 
-CLICKS = ev.stream(time="t", key="k", watermark=ev.lag("1 second"))
+CLICKS = ev.stream(time="t", key="k", watermark=ev.bounded_delay("1 second"))
 MINUTES = CLICKS.window(ev.tumbling("1m"))
-EARLY = MINUTES.trigger(ev.after_watermark(early=ev.each())).retracting()
+EARLY = MINUTES.trigger(ev.after_watermark(early=ev.on_update())).retracting()
 LISTS: dict[str, Any] = {
-    "collect": ev.collect("text"),
+    "collect": ev.collect_list("text"),
     "collect_set": ev.collect_set("text"),
     "top_n": ev.top_n("text", 2),
     "top_n_by_key": ev.top_n_by_key("n", "text", 2),

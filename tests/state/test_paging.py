@@ -19,7 +19,7 @@ MINUTE = 60_000_000
 
 
 def stream(window: object, delay: str = "10 seconds") -> ev.Stream:
-    return ev.stream(time="t", key="k", watermark=ev.lag(delay)).window(window)  # type: ignore[arg-type]
+    return ev.stream(time="t", key="k", watermark=ev.bounded_delay(delay)).window(window)  # type: ignore[arg-type]
 
 
 def once(window: object = None, delay: str = "10 seconds") -> ev.Pipeline:
@@ -27,7 +27,7 @@ def once(window: object = None, delay: str = "10 seconds") -> ev.Pipeline:
 
 
 def often() -> ev.Pipeline:
-    early = ev.after_watermark(early=ev.each(), late=ev.each())
+    early = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     return stream(ev.tumbling("1 hour")).trigger(early).retracting().agg(n=ev.count(), total=ev.sum("v"))
 
 

@@ -50,12 +50,12 @@ def test_damaged_bytes_are_refused(change) -> None:  # type: ignore[no-untyped-d
 
 def _pipeline(**changes: object) -> ev.Pipeline:
     size, delay = changes.get("size", "1 minute"), changes.get("delay", "10 seconds")
-    stream = ev.stream(time="t", key="k", watermark=ev.lag(delay))  # type: ignore[arg-type]
+    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay(delay))  # type: ignore[arg-type]
     return stream.window(ev.tumbling(size)).agg(n=changes.get("n", ev.count()))  # type: ignore[arg-type]
 
 
 def _saved() -> bytes:
-    query = _pipeline().open()
+    query = _pipeline().start_local()
     query.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0)
     return query.save()
 
@@ -64,33 +64,33 @@ def _saved() -> bytes:
     ("changes", "told"),
     [
         ({"size": "2 minutes"}, "the window changed from tumbling 1m to tumbling 2m"),
-        ({"delay": "1 second"}, "the watermark changed from lag 10s to lag 1s"),
+        ({"delay": "1 second"}, "the watermark changed from bounded delay 10s to bounded delay 1s"),
         ({"n": ev.sum("v")}, r"the aggregate n changed from count\(\) to sum\(v\)"),
     ],
     ids=["window", "watermark", "aggregate"],
 )
 def test_state_of_another_plan_is_refused_with_what_changed(changes: dict[str, object], told: str) -> None:
     with pytest.raises(ev.PlanError, match=told):
-        _pipeline(**changes).open(saved=_saved())
+        _pipeline(**changes).start_local(saved=_saved())
 
 
 def test_a_function_is_the_same_wherever_it_lies_in_memory() -> None:
     def pipeline() -> ev.Pipeline:
         return _pipeline(n=ev.reduce(lambda a, b: a + b, "v"))
 
-    query = pipeline().open()
+    query = pipeline().start_local()
     query.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0)
-    assert pipeline().open(saved=query.save()).drain(now=1).panes["n"].to_list() == [2]
+    assert pipeline().start_local(saved=query.save()).drain(now=1).panes["n"].to_list() == [2]
 
 
 def test_a_query_that_has_seen_nothing_has_nothing_to_save() -> None:
     with pytest.raises(ev.PlanError, match="No rows have been seen yet"):
-        _pipeline().open().save()
+        _pipeline().start_local().save()
 
 
 def test_a_query_with_a_schema_can_be_saved_before_its_first_row() -> None:
-    query = _pipeline().open({"t": pl.Int64, "k": pl.String, "v": pl.Int64})
-    later = _pipeline().open(saved=query.save())
+    query = _pipeline().start_local({"t": pl.Int64, "k": pl.String, "v": pl.Int64})
+    later = _pipeline().start_local(saved=query.save())
     assert later.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0).counts.kept == 1
 
 
@@ -107,10 +107,10 @@ class Scaled(ev.Aggregate):
 
 
 def test_what_the_words_leave_out_counts_as_well() -> None:
-    query = _pipeline(n=Scaled("v")).open()
+    query = _pipeline(n=Scaled("v")).start_local()
     query.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0)
     with pytest.raises(ev.PlanError, match="the aggregate n: column changed from v to t"):
-        _pipeline(n=Scaled("t")).open(saved=query.save())
+        _pipeline(n=Scaled("t")).start_local(saved=query.save())
 
 
 def test_a_header_that_is_cut_off_is_damage() -> None:

@@ -15,9 +15,9 @@ from eventide.time import MAX, MIN
 
 def scores(watermark: object = None, lateness: str = "1 hour") -> Pipeline:
     return (
-        ev.stream(time="ts", key="user", watermark=watermark or ev.none())  # type: ignore[arg-type]
+        ev.stream(time="ts", key="user", watermark=watermark or ev.no_watermark())  # type: ignore[arg-type]
         .window(ev.tumbling("2 minutes"))
-        .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+        .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
         .lateness(lateness)
         .retracting()
         .agg(total=ev.sum("score"))
@@ -111,7 +111,7 @@ class TestClock:
         stream.add({"ts": "12:00"}).idle(to="00:01").expect(pane(n=1, at="00:01"))
 
     def test_only_polled_time_makes_origins_idle(self) -> None:
-        two = scores(ev.ascending(origin="user", idle_after="2 minutes"))
+        two = scores(ev.ascending(origin="user", idle_timeout="2 minutes"))
         stream = TestStream(two).add(row("12:00", "a"), row("12:30", "b")).ignore()
         stream.advance_processing_time("1 hour").expect_watermark("12:00")
         stream.idle("2 minutes").expect_watermark("12:30")
@@ -168,7 +168,10 @@ class TestExpectations:
 
     def test_the_watermark(self) -> None:
         stream = (
-            TestStream(scores(ev.lag("1 minute"))).expect_watermark(None).add(row("12:10")).expect_watermark("12:09")
+            TestStream(scores(ev.bounded_delay("1 minute")))
+            .expect_watermark(None)
+            .add(row("12:10"))
+            .expect_watermark("12:09")
         )
         with pytest.raises(AssertionError, match="stands at 12:09, not at 12:10"):
             stream.expect_watermark("12:10")
@@ -216,7 +219,7 @@ class TestChain:
         everyone = (
             ev.stream(time="pane.time")
             .window(ev.inherit())
-            .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+            .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
             .lateness("1 hour")
             .retracting()
             .agg(all=ev.sum("total"))

@@ -108,7 +108,7 @@ LEAVES = [
 PAIRS = list(product(LEAVES[1:], repeat=2))
 TRIGGERS: list[Trigger] = [
     *LEAVES,
-    ev.each(),
+    ev.on_update(),
     ev.every("20us"),
     *(ev.repeatedly(one) for one in LEAVES),
     *(ev.after_watermark(early=one) for one in LEAVES),
@@ -117,8 +117,8 @@ TRIGGERS: list[Trigger] = [
     *(ev.any_of(one, other) for one, other in PAIRS),
     *(ev.all_of(one, other) for one, other in PAIRS),
     *(ev.in_order(one, other) for one, other in PAIRS),
-    *(ev.or_finally(ev.each(), one) for one in LEAVES),
+    *(ev.or_finally(ev.on_update(), one) for one in LEAVES),
     *(ev.repeatedly(ev.in_order(one, other)) for one, other in PAIRS[::5]),
     *(ev.repeatedly(ev.all_of(one, other)) for one, other in PAIRS[::5]),
-    *(ev.in_order(ev.any_of(one, other), ev.each()) for one, other in PAIRS[::7]),
+    *(ev.in_order(ev.any_of(one, other), ev.on_update()) for one, other in PAIRS[::7]),
 ]

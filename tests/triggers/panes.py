@@ -54,11 +54,11 @@ def pushed(
     lateness: str = "0s",
     mode: str = "accumulating",
     may_lose_data: bool = False,
-    fire_only_updated: bool = False,
+    skip_unchanged: bool = False,
     window: Any = None,
 ) -> Pushed:
     """A query over one-minute windows, without a watermark of its own."""
     stream = ev.stream(time="t").window(window or ev.tumbling("1m")).lateness(lateness)
     stream = stream.trigger(trigger, may_lose_data=may_lose_data)
-    stream = getattr(stream, mode)(fire_only_updated=fire_only_updated)
-    return Pushed(stream.agg(n=ev.count()).open())
+    stream = getattr(stream, mode)(skip_unchanged=skip_unchanged)
+    return Pushed(stream.agg(n=ev.count()).start_local())

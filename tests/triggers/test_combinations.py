@@ -53,7 +53,7 @@ def test_all_of_with_the_watermark_waits_for_the_end() -> None:
 
 
 def test_or_finally_repeats_until_the_end() -> None:
-    push = pushed(ev.or_finally(ev.each(), ev.after_watermark()), lateness="1h", may_lose_data=True)
+    push = pushed(ev.or_finally(ev.on_update(), ev.after_watermark()), lateness="1h", may_lose_data=True)
     assert push(1) == [("EARLY", 1)] and push(2) == [("EARLY", 2)]
     assert push(watermark=60) == [("ON_TIME", 2)]
     assert push.fields("is_last") == [True]
@@ -84,7 +84,7 @@ def test_repeating_the_watermark_tells_of_late_rows_too() -> None:
 @pytest.mark.parametrize(
     "trigger",
     [
-        ev.each(),
+        ev.on_update(),
         ev.never(),
         ev.repeatedly(ev.after_count(3)),
         ev.repeatedly(ev.all_of(ev.after_count(2), ev.after_processing_time("3s"))),
@@ -127,7 +127,7 @@ def test_when_sessions_merge_the_furthest_turn_stands() -> None:
 
 def test_a_session_that_grows_beyond_the_watermark_is_early_again() -> None:
     push = pushed(
-        ev.after_watermark(early=ev.each(), late=ev.each()), window=SESSIONS, lateness="1h", mode="retracting"
+        ev.after_watermark(early=ev.on_update(), late=ev.on_update()), window=SESSIONS, lateness="1h", mode="retracting"
     )
     assert push(0, watermark=10) == [("ON_TIME", 1)]
     assert push(10) == [("ON_TIME", -1), ("EARLY", 2)]
@@ -135,14 +135,14 @@ def test_a_session_that_grows_beyond_the_watermark_is_early_again() -> None:
 
 
 def test_what_was_counted_before_the_on_time_pane_does_not_count_again() -> None:
-    push = pushed(ev.after_watermark(early=ev.after_count(3), late=ev.each()), window=SESSIONS, lateness="1h")
+    push = pushed(ev.after_watermark(early=ev.after_count(3), late=ev.on_update()), window=SESSIONS, lateness="1h")
     assert push(0, 1, watermark=11) == [("ON_TIME", 2)]
     assert push(11) == []  # early again, one of three
     assert push(12, 13) == [("EARLY", 5)]
 
 
 def test_a_session_that_changes_counts_its_panes_anew() -> None:
-    push = pushed(ev.each(), window=SESSIONS)
+    push = pushed(ev.on_update(), window=SESSIONS)
     push(0)
     assert push.fields("index") == [0]
     push(0)

@@ -95,13 +95,13 @@ def test_a_trigger_describes_itself_in_one_line() -> None:
         assert trigger.describe() and "\n" not in trigger.describe(), trigger
 
 
-@pytest.mark.parametrize("trigger", [ev.each(), ev.every("1s"), ev.repeatedly(ev.after_count(3))])
+@pytest.mark.parametrize("trigger", [ev.on_update(), ev.every("1s"), ev.repeatedly(ev.after_count(3))])
 def test_repeatedly_of_what_repeats_is_a_trigger_like_any_other(trigger: Repeatedly) -> None:
     assert ev.repeatedly(trigger).finish() is Finish.NEVER
 
 
 N, END, ANY = Finish.NEVER, Finish.AT_END, Finish.ANY_TIME
-OF = {N: ev.each(), END: ev.after_watermark(), ANY: ev.after_count(2)}
+OF = {N: ev.on_update(), END: ev.after_watermark(), ANY: ev.after_count(2)}
 
 
 @pytest.mark.parametrize(

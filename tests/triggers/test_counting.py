@@ -34,7 +34,7 @@ def test_a_repeated_count_begins_again_at_zero() -> None:
 
 
 def test_each_speaks_once_for_a_bundle_with_rows() -> None:
-    push = pushed(ev.each(), mode="discarding")
+    push = pushed(ev.on_update(), mode="discarding")
     assert push(1, 2) == [("EARLY", 2)]
     assert push(3) == [("EARLY", 1)]
     assert push() == []

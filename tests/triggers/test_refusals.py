@@ -18,14 +18,14 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.after_processing_time(10), "has no unit"),  # type: ignore[arg-type]
     (lambda: ev.after_processing_time("0s"), "delay of after_processing_time()='0s' must be longer than zero"),
     (lambda: ev.every("0s"), "period of every()='0s' must be longer than zero"),
-    (lambda: ev.any_of(ev.each()), "any_of() needs at least 2 triggers, got 1"),
+    (lambda: ev.any_of(ev.on_update()), "any_of() needs at least 2 triggers, got 1"),
     (lambda: ev.all_of(), "all_of() needs at least 2 triggers, got 0"),
-    (lambda: ev.in_order(ev.each()), "in_order() needs at least 2 triggers, got 1"),
-    (lambda: ev.repeatedly(ev.each), "Call it: each(…)"),  # type: ignore[arg-type]
-    (lambda: ev.any_of(ev.each(), 5), "any_of() needs a trigger such as"),  # type: ignore[arg-type]
-    (lambda: ev.or_finally(ev.each(), "10s"), "or_finally() needs a trigger such as"),  # type: ignore[arg-type]
+    (lambda: ev.in_order(ev.on_update()), "in_order() needs at least 2 triggers, got 1"),
+    (lambda: ev.repeatedly(ev.on_update), "Call it: on_update(…)"),  # type: ignore[arg-type]
+    (lambda: ev.any_of(ev.on_update(), 5), "any_of() needs a trigger such as"),  # type: ignore[arg-type]
+    (lambda: ev.or_finally(ev.on_update(), "10s"), "or_finally() needs a trigger such as"),  # type: ignore[arg-type]
     (lambda: ev.after_watermark(early="10s"), "after_watermark(early=…) needs a trigger"),  # type: ignore[arg-type]
-    (lambda: ev.after_watermark(late=ev.each), "after_watermark(late=…) needs a trigger"),  # type: ignore[arg-type]
+    (lambda: ev.after_watermark(late=ev.on_update), "after_watermark(late=…) needs a trigger"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="t").trigger("each"), ".trigger() needs a trigger such as"),  # type: ignore[arg-type]
 ]  # fmt: skip
 
@@ -44,24 +44,24 @@ def build(trigger: Trigger, *, lateness: str = "0s", may_lose_data: bool = False
 STOPS_ANY_TIME = [
     ev.after_count(2),
     ev.after_processing_time("10s"),
-    ev.any_of(ev.each(), ev.after_count(5)),
+    ev.any_of(ev.on_update(), ev.after_count(5)),
     ev.in_order(ev.after_count(1), ev.after_count(5)),
     ev.all_of(ev.after_count(2), ev.after_processing_time("1s")),
-    ev.or_finally(ev.each(), ev.after_count(100)),
+    ev.or_finally(ev.on_update(), ev.after_count(100)),
 ]
 STOPS_AT_END = [
     ev.after_watermark(),
-    ev.after_watermark(early=ev.each()),
-    ev.or_finally(ev.each(), ev.after_watermark()),
+    ev.after_watermark(early=ev.on_update()),
+    ev.or_finally(ev.on_update(), ev.after_watermark()),
     ev.in_order(ev.after_count(1), ev.after_watermark()),
     ev.all_of(ev.after_count(1), ev.after_watermark()),
 ]
 NEVER_STOPS = [
-    ev.each(),
+    ev.on_update(),
     ev.every("10s"),
     ev.never(),
-    ev.after_watermark(late=ev.each()),
-    ev.in_order(ev.after_count(1), ev.each()),
+    ev.after_watermark(late=ev.on_update()),
+    ev.in_order(ev.after_count(1), ev.on_update()),
     ev.repeatedly(ev.after_watermark()),
 ]
 
@@ -84,7 +84,7 @@ def test_a_trigger_that_stops_at_the_end_is_refused_with_lateness(trigger: Trigg
     with pytest.raises(ev.PlanError) as refusal:
         build(trigger, lateness="1h")
     assert "it stops at the end of the window, but lateness is 1h" in str(refusal.value)
-    assert "Add late=ev.each() to after_watermark(), or drop .lateness()" in str(refusal.value)
+    assert "Add late=ev.on_update() to after_watermark(), or drop .lateness()" in str(refusal.value)
 
 
 @pytest.mark.parametrize("trigger", STOPS_AT_END, ids=named)
@@ -101,8 +101,3 @@ def test_a_trigger_that_never_stops_is_good(trigger: Trigger, lateness: str) -> 
 @pytest.mark.parametrize("trigger", [*STOPS_ANY_TIME, *STOPS_AT_END], ids=named)
 def test_a_loss_that_is_accepted_is_explained(trigger: Trigger) -> None:
     assert "accepted by may_lose_data" in build(trigger, lateness="1h", may_lose_data=True).explain()
-
-
-def test_a_trigger_without_an_accumulation_mode_is_refused() -> None:
-    with pytest.raises(ev.PlanError, match=r"does not say how they relate. Add .accumulating\(\)"):
-        ev.stream(time="t").window(ev.tumbling("1m")).trigger(ev.each()).agg(n=ev.count())

@@ -30,39 +30,39 @@ def test_late_panes_repeat_until_the_window_expires() -> None:
 
 
 def test_an_on_time_pane_is_emitted_even_if_an_early_one_has_said_the_same() -> None:
-    push = pushed(ev.after_watermark(early=ev.each()))
+    push = pushed(ev.after_watermark(early=ev.on_update()))
     assert push(1) == [("EARLY", 1)]
     assert push(watermark=60) == [("ON_TIME", 1)]
 
 
 def test_retracting_an_unchanged_on_time_pane_is_retracted_and_repeated_or_neither() -> None:
     for only_updated, diffs in ((False, [-1, 1]), (True, [])):
-        push = pushed(ev.after_watermark(early=ev.each()), mode="retracting", fire_only_updated=only_updated)
+        push = pushed(ev.after_watermark(early=ev.on_update()), mode="retracting", skip_unchanged=only_updated)
         push(1)
         push(watermark=60)
         assert push.last.panes["diff"].to_list() == diffs
 
 
 def test_unless_only_news_are_wanted() -> None:
-    push = pushed(ev.after_watermark(early=ev.each()), fire_only_updated=True)
+    push = pushed(ev.after_watermark(early=ev.on_update()), skip_unchanged=True)
     assert push(1) == [("EARLY", 1)]
     assert push(watermark=60) == []
 
 
 def test_in_discarding_mode_the_on_time_pane_may_be_empty() -> None:
-    push = pushed(ev.after_watermark(early=ev.each()), mode="discarding")
+    push = pushed(ev.after_watermark(early=ev.on_update()), mode="discarding")
     assert push(1) == [("EARLY", 1)]
     assert push(watermark=60) == [("ON_TIME", 0)]
 
 
 def test_a_pane_takes_the_one_before_back() -> None:
-    push = pushed(ev.after_watermark(early=ev.each()), mode="retracting")
+    push = pushed(ev.after_watermark(early=ev.on_update()), mode="retracting")
     assert push(1) == [("EARLY", 1)]
     assert push(2, watermark=60) == [("EARLY", -1), ("ON_TIME", 2)]
 
 
 def test_a_window_born_late_has_only_late_panes() -> None:
-    push = pushed(ev.after_watermark(early=ev.each(), late=ev.after_count(2)), lateness="1h")
+    push = pushed(ev.after_watermark(early=ev.on_update(), late=ev.after_count(2)), lateness="1h")
     push(watermark=60)
     assert push(1) == []
     assert push(2) == [("LATE", 2)]
@@ -70,7 +70,7 @@ def test_a_window_born_late_has_only_late_panes() -> None:
 
 
 def test_indexes_count_panes_and_those_that_are_not_early() -> None:
-    push = pushed(ev.after_watermark(early=ev.each(), late=ev.each()), lateness="1h")
+    push = pushed(ev.after_watermark(early=ev.on_update(), late=ev.on_update()), lateness="1h")
     seen = []
     for rows, watermark in ((1, None), (2, None), (3, 60), (4, None)):
         push(rows, watermark=watermark)
@@ -100,4 +100,4 @@ def test_the_default_without_lateness_is_one_pane_a_window() -> None:
 
 def test_the_default_with_lateness_refines_with_each_late_bundle() -> None:
     pipeline = ev.stream(time="t").window(ev.tumbling("1m")).lateness("1h").agg(n=ev.count())
-    assert pipeline.plan.trigger == ev.after_watermark(late=ev.each())
+    assert pipeline.plan.trigger == ev.after_watermark(late=ev.on_update())

@@ -6,39 +6,39 @@ import polars as pl
 import pytest
 
 from eventide.errors import PlanError
-from eventide.watermarks import ascending, clock_lag, lag, none, punctuated
+from eventide.watermarks import ascending, bounded_delay, no_watermark, processing_time, punctuated
 
 REFUSED = [
-    (lambda: lag(30), "has no unit"),
-    (lambda: lag("-1s"), "must not be negative"),
-    (lambda: lag("5s", idle_after="0s"), "idle_after of lag.*longer than zero"),
-    (lambda: lag("5s", idle_after=60), "idle_after of lag.*has no unit"),
-    (lambda: lag("5s", sequence="n", gap_timeout="-1s"), "gap_timeout of lag.*negative"),
-    (lambda: lag("5s", max_future_skew="-1s"), "max_future_skew of lag.*negative"),
-    (lambda: lag("5s", chunk="c", last_chunk="l"), "chunk needs sequence"),
-    (lambda: lag("5s", sequence="n", last_chunk="l"), "last_chunk needs chunk"),
+    (lambda: bounded_delay(30), "has no unit"),
+    (lambda: bounded_delay("-1s"), "must not be negative"),
+    (lambda: bounded_delay("5s", idle_timeout="0s"), "idle_timeout of bounded_delay.*longer than zero"),
+    (lambda: bounded_delay("5s", idle_timeout=60), "idle_timeout of bounded_delay.*has no unit"),
+    (lambda: bounded_delay("5s", sequence="n", gap_timeout="-1s"), "gap_timeout of bounded_delay.*negative"),
+    (lambda: bounded_delay("5s", max_future_skew="-1s"), "max_future_skew of bounded_delay.*negative"),
+    (lambda: bounded_delay("5s", chunk="c", last_chunk="l"), "chunk needs sequence"),
+    (lambda: bounded_delay("5s", sequence="n", last_chunk="l"), "last_chunk needs chunk"),
     (
-        lambda: lag("5s", sequence="n", chunk="c"),
+        lambda: bounded_delay("5s", sequence="n", chunk="c"),
         "chunk needs last_chunk: without it no sequence is ever known to be complete",
     ),
-    (lambda: lag("5s", first_chunk=0), "first_chunk needs chunk"),
-    (lambda: lag("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=-1), "at least 0"),
-    (lambda: lag("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=True), "at least 0"),
-    (lambda: lag("5s", gap_timeout="1m"), "gap_timeout needs sequence"),
-    (lambda: lag("5s", origin="o", on_return="catchup"), "Did you mean 'catch_up'"),
-    (lambda: lag("5s", expect_origins=3), "expect_origins needs origin"),
-    (lambda: lag("5s", origin="o", grace="1m"), "grace needs expect_origins"),
-    (lambda: lag("5s", origin="o", expect_origins=0), "neither a number of origins nor their names"),
-    (lambda: lag("5s", origin="o", expect_origins=True), "neither a number of origins nor their names"),
-    (lambda: lag("5s", origin="o", expect_origins="berlin"), "neither a number of origins nor their names"),
-    (lambda: lag("5s", origin="o", expect_origins=[]), "neither a number of origins nor their names"),
-    (lambda: lag("5s", watermark_key=256), "from 0 to 255"),
-    (lambda: lag("5s", origin=3), "origin=3 is a int, not the name of a column"),
-    (lambda: lag("5s", origin=""), "not the name of a column"),
-    (lambda: lag("5s", origin="n", sequence="n"), "'n' is given as origin and as sequence"),
-    (lambda: lag("5s", orign="o"), "no option 'orign'. Did you mean 'origin'"),
-    (lambda: clock_lag("5s", origin="o"), r"clock_lag\(\) has no option 'origin'"),
-    (lambda: none(idle_after="1m"), r"none\(\) has no option 'idle_after'"),
+    (lambda: bounded_delay("5s", first_chunk=0), "first_chunk needs chunk"),
+    (lambda: bounded_delay("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=-1), "at least 0"),
+    (lambda: bounded_delay("5s", sequence="n", chunk="c", last_chunk="l", first_chunk=True), "at least 0"),
+    (lambda: bounded_delay("5s", gap_timeout="1m"), "gap_timeout needs sequence"),
+    (lambda: bounded_delay("5s", origin="o", on_return="catchup"), "Did you mean 'catch_up'"),
+    (lambda: bounded_delay("5s", expect_origins=3), "expect_origins needs origin"),
+    (lambda: bounded_delay("5s", origin="o", origins_timeout="1m"), "origins_timeout needs expect_origins"),
+    (lambda: bounded_delay("5s", origin="o", expect_origins=0), "neither a number of origins nor their names"),
+    (lambda: bounded_delay("5s", origin="o", expect_origins=True), "neither a number of origins nor their names"),
+    (lambda: bounded_delay("5s", origin="o", expect_origins="berlin"), "neither a number of origins nor their names"),
+    (lambda: bounded_delay("5s", origin="o", expect_origins=[]), "neither a number of origins nor their names"),
+    (lambda: bounded_delay("5s", watermark_key=256), "from 0 to 255"),
+    (lambda: bounded_delay("5s", origin=3), "origin=3 is a int, not the name of a column"),
+    (lambda: bounded_delay("5s", origin=""), "not the name of a column"),
+    (lambda: bounded_delay("5s", origin="n", sequence="n"), "'n' is given as origin and as sequence"),
+    (lambda: bounded_delay("5s", orign="o"), "no option 'orign'. Did you mean 'origin'"),
+    (lambda: processing_time("5s", origin="o"), r"processing_time\(\) has no option 'origin'"),
+    (lambda: no_watermark(idle_timeout="1m"), r"no_watermark\(\) has no option 'idle_timeout'"),
     (lambda: punctuated(None), "not the name of a column"),
 ]
 
@@ -50,29 +50,31 @@ def test_a_mistake_is_refused_when_it_is_written_down(build, message):
 
 
 def test_a_sequence_without_an_origin_is_fine():
-    assert lag("5s", sequence="n").columns() == ("n",)
+    assert bounded_delay("5s", sequence="n").columns() == ("n",)
 
 
 def test_none_means_that_an_option_is_not_given():
-    assert lag("5s", origin=None, idle_after=None) == lag("5s")
+    assert bounded_delay("5s", origin=None, idle_timeout=None) == bounded_delay("5s")
 
 
 def test_the_default_first_chunk_may_be_spelt_out():
-    assert lag("5s", first_chunk=1) == lag("5s")
+    assert bounded_delay("5s", first_chunk=1) == bounded_delay("5s")
 
 
 def test_strategies_are_values():
-    assert lag("60s", origin="o") == lag(timedelta(minutes=1), origin="o")
-    assert hash(lag("5s", origin="o", expect_origins=["a"])) == hash(lag("5s", origin="o", expect_origins=["a"]))
+    assert bounded_delay("60s", origin="o") == bounded_delay(timedelta(minutes=1), origin="o")
+    assert hash(bounded_delay("5s", origin="o", expect_origins=["a"])) == hash(
+        bounded_delay("5s", origin="o", expect_origins=["a"])
+    )
 
 
 def test_lag_of_zero_is_as_ascending():
     rows = pl.DataFrame({"ts": [5, 9]})
-    assert lag("0s").summarise(rows, "ts", 0).equals(ascending().summarise(rows, "ts", 0))
+    assert bounded_delay("0s").summarise(rows, "ts", 0).equals(ascending().summarise(rows, "ts", 0))
 
 
 def test_expected_names_may_be_partition_numbers():
-    assert lag("5s", origin="p", expect_origins=range(2)).options.expect_origins == ("0", "1")
+    assert bounded_delay("5s", origin="p", expect_origins=range(2)).options.expect_origins == ("0", "1")
 
 
 def test_columns_are_named_once():
@@ -83,28 +85,28 @@ def test_columns_are_named_once():
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
-        (lag("5s"), "lag 5s"),
+        (bounded_delay("5s"), "bounded delay 5s"),
         (ascending(watermark_key=3), "ascending, watermark key 3"),
-        (clock_lag("1m", max_future_skew="5s"), "clock lag 1m, at most 5s ahead of the clock"),
-        (lag("5s", max_future_skew="1 day"), "lag 5s"),
-        (lag("5s", max_future_skew=None), "lag 5s, any time ahead of the clock"),
+        (processing_time("1m", max_future_skew="5s"), "processing time, 1m behind, at most 5s ahead of the clock"),
+        (bounded_delay("5s", max_future_skew="1 day"), "bounded delay 5s"),
+        (bounded_delay("5s", max_future_skew=None), "bounded delay 5s, any time ahead of the clock"),
         (punctuated("mark"), "punctuated by 'mark'"),
-        (none(), "no watermark"),
+        (no_watermark(), "no watermark"),
         (
-            lag(
+            bounded_delay(
                 "5s",
                 origin="o",
                 sequence="n",
                 chunk="c",
                 last_chunk="l",
                 gap_timeout="1h",
-                idle_after="1m",
+                idle_timeout="1m",
                 on_return="catch_up",
                 expect_origins=["a", "b"],
-                grace="30s",
+                origins_timeout="30s",
             ),
-            "lag 5s, per 'o', gap-free by 'n' in chunks 'c', gaps skipped after 1h, idle after 1m, origins that "
-            "return are left out until they catch up, waits for 2 origins for at most 30s",
+            "bounded delay 5s, per 'o', gap-free by 'n' in chunks 'c', gaps skipped after 1h, idle after 1m, origins "
+            "that return are left out until they catch up, waits for 2 origins for at most 30s",
         ),
     ],
 )
@@ -130,12 +132,12 @@ def test_columns_of_the_right_types_are_accepted():
     ],
 )
 def test_columns_of_wrong_types_are_refused(column, dtype, message):
-    strategy = lag("5s", origin="o", sequence="n", chunk="c", last_chunk="l")
+    strategy = bounded_delay("5s", origin="o", sequence="n", chunk="c", last_chunk="l")
     with pytest.raises(PlanError, match=message):
         strategy.check(SCHEMA | {column: dtype})
 
 
-@pytest.mark.parametrize("strategy", [lag("5s", origin="mrak"), punctuated("mrak")])
+@pytest.mark.parametrize("strategy", [bounded_delay("5s", origin="mrak"), punctuated("mrak")])
 def test_a_missing_column_is_refused_with_a_hint(strategy):
     with pytest.raises(PlanError, match=r"no column 'mrak'.*Did you mean 'mark'"):
         strategy.check(SCHEMA)

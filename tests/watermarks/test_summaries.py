@@ -14,11 +14,11 @@ from eventide.watermarks import (
     Strategy,
     Tracker,
     ascending,
-    clock_lag,
+    bounded_delay,
     empty_summary,
-    lag,
-    none,
+    no_watermark,
     noted,
+    processing_time,
     punctuated,
 )
 
@@ -40,7 +40,7 @@ def numbered(summary):
 
 
 def test_lag_is_the_highest_time_less_the_delay():
-    assert told(lag(FIVE).summarise(pl.DataFrame({"ts": [10, 30, 20]}), "ts", 0)) == [(None, None, 25, 3)]
+    assert told(bounded_delay(FIVE).summarise(pl.DataFrame({"ts": [10, 30, 20]}), "ts", 0)) == [(None, None, 25, 3)]
 
 
 def test_ascending_is_the_highest_time():
@@ -54,7 +54,7 @@ def test_times_of_any_kind_are_microseconds():
 
 def test_each_origin_has_its_own_watermark():
     rows = pl.DataFrame({"ts": [10, 30, 20], "o": ["a", "b", "a"]})
-    assert told(lag(FIVE, origin="o").summarise(rows, "ts", 0)) == [("a", None, 15, 2), ("b", None, 25, 1)]
+    assert told(bounded_delay(FIVE, origin="o").summarise(rows, "ts", 0)) == [("a", None, 15, 2), ("b", None, 25, 1)]
 
 
 def test_a_missing_origin_is_an_origin_of_its_own():
@@ -92,7 +92,8 @@ def test_without_a_guard_no_row_is_too_far_ahead():
 
 
 @pytest.mark.parametrize(
-    "strategy", [ascending(), lag("5s"), punctuated("ts"), clock_lag("5s"), noted("sqlite:///shop.db#orders")]
+    "strategy",
+    [ascending(), bounded_delay("5s"), punctuated("ts"), processing_time("5s"), noted("sqlite:///shop.db#orders")],
 )
 def test_every_strategy_guards_against_rows_more_than_a_day_ahead(strategy):
     rows = pl.DataFrame({"ts": [100 + DAY, 101 + DAY]})
@@ -101,8 +102,8 @@ def test_every_strategy_guards_against_rows_more_than_a_day_ahead(strategy):
 
 
 def test_without_a_watermark_there_is_nothing_to_guard():
-    assert none().options.max_future_skew is None
-    assert none(max_future_skew="1 day").options.max_future_skew == DAY
+    assert no_watermark().options.max_future_skew is None
+    assert no_watermark(max_future_skew="1 day").options.max_future_skew == DAY
 
 
 def test_a_default_guard_moves_no_watermark():
@@ -111,14 +112,14 @@ def test_a_default_guard_moves_no_watermark():
 
 
 def test_panes_of_another_pipeline_are_guarded_only_where_it_is_stated():
-    assert lag("5s").over_panes().options.max_future_skew is None
-    assert lag("5s", max_future_skew="1 hour").over_panes().options.max_future_skew == DAY // 24
+    assert bounded_delay("5s").over_panes().options.max_future_skew is None
+    assert bounded_delay("5s", max_future_skew="1 hour").over_panes().options.max_future_skew == DAY // 24
 
 
 def test_state_does_not_depend_on_the_guard():
-    guarded, open_ended = lag("5s", max_future_skew="1 hour"), lag("5s", max_future_skew=None)
-    assert guarded.in_state() == lag("5s").in_state() == open_ended.in_state()
-    assert guarded.in_state() != lag("6s", max_future_skew="1 hour").in_state()
+    guarded, open_ended = bounded_delay("5s", max_future_skew="1 hour"), bounded_delay("5s", max_future_skew=None)
+    assert guarded.in_state() == bounded_delay("5s").in_state() == open_ended.in_state()
+    assert guarded.in_state() != bounded_delay("6s", max_future_skew="1 hour").in_state()
 
 
 @pytest.mark.parametrize("origin", [None, "o"])
@@ -126,17 +127,25 @@ def test_state_does_not_depend_on_the_guard():
 def test_times_at_the_ends_of_the_axis_neither_wrap_nor_end_the_stream(origin, sequence):
     for time, expected in ((MIN, MIN), (MIN + 1, MIN), (MAX, MAX - 1)):
         rows = pl.DataFrame({"ts": [time], "o": ["a"], "n": [1]})
-        strategy = lag(FIVE if time < 0 else timedelta(0), origin=origin, sequence=sequence, max_future_skew=None)
+        strategy = bounded_delay(
+            FIVE if time < 0 else timedelta(0), origin=origin, sequence=sequence, max_future_skew=None
+        )
         assert strategy.summarise(rows, "ts", 0)["watermark"].max() == expected
 
 
-@pytest.mark.parametrize("strategy", [clock_lag("5s"), none()])
+@pytest.mark.parametrize("strategy", [processing_time("5s"), no_watermark()])
 def test_strategies_that_do_not_read_rows_say_nothing_of_them(strategy):
     assert strategy.summarise(pl.DataFrame({"ts": [1]}), "ts", 0).equals(empty_summary())
 
 
 @pytest.mark.parametrize(
-    "strategy", [lag("1s"), lag("1s", origin="o"), lag("1s", origin="o", sequence="n"), punctuated("ts")]
+    "strategy",
+    [
+        bounded_delay("1s"),
+        bounded_delay("1s", origin="o"),
+        bounded_delay("1s", origin="o", sequence="n"),
+        punctuated("ts"),
+    ],
 )
 def test_every_summary_has_the_same_columns(strategy):
     rows = pl.DataFrame({"ts": [1, 2], "o": ["a", "b"], "n": [1, 1]})
@@ -149,7 +158,7 @@ def test_every_summary_has_the_same_columns(strategy):
 
 def test_sequences_become_runs():
     rows = pl.DataFrame({"ts": [10, 30, 20, 50, 50], "n": [1, 3, 2, 5, 5]})
-    summary = lag(FIVE, sequence="n").summarise(rows, "ts", 0)
+    summary = bounded_delay(FIVE, sequence="n").summarise(rows, "ts", 0)
     assert numbered(summary) == [(None, 1, 3, None, None, None, 25), (None, 5, 5, None, None, None, 45)]
     assert told(summary) == [(None, None, None, 5)]
 
@@ -292,7 +301,7 @@ def test_a_summary_of_all_rows_says_what_the_summaries_of_two_tasks_say(events, 
     columns = {"o": pl.String, "n": pl.Int64, "c": pl.Int64, "ts": pl.Int64}
     rows = pl.DataFrame(events, schema=columns, orient="row").with_columns(l=pl.col("c") == 3)
     for options in ({}, {"sequence": "n"}, {"sequence": "n", "chunk": "c", "last_chunk": "l"}):
-        strategy = lag(FIVE, origin="o", **options)
+        strategy = bounded_delay(FIVE, origin="o", **options)
         whole, apart = Tracker(strategy), Tracker(strategy)
         parts = [strategy.summarise(part, "ts", 0) for part in (rows[cut:], rows[:cut])]
         standing = whole.advance(strategy.summarise(rows, "ts", 0), 0)

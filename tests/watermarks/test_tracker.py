@@ -15,10 +15,10 @@ from eventide.watermarks import (
     Tracker,
     Watermark,
     ascending,
-    clock_lag,
+    bounded_delay,
     empty_summary,
-    lag,
-    none,
+    no_watermark,
+    processing_time,
     punctuated,
 )
 
@@ -42,12 +42,12 @@ class Stream:
 
 
 def test_nothing_is_known_before_the_first_row():
-    assert Stream(lag("1s")).batch() == Stream(lag("1s", origin="o")).batch()
-    assert Stream(lag("1s")).batch().time == MIN
+    assert Stream(bounded_delay("1s")).batch() == Stream(bounded_delay("1s", origin="o")).batch()
+    assert Stream(bounded_delay("1s")).batch().time == MIN
 
 
 def test_the_watermark_follows_the_only_origin():
-    stream = Stream(lag(us(5)))
+    stream = Stream(bounded_delay(us(5)))
     assert stream.batch(0, [("a", 10), ("b", 30)]).time == 25
     assert stream.batch(1, [("a", 20)]).time == 25
     assert stream.batch(2, [("a", 40)]).messages == (Watermark(0, 35),)
@@ -106,7 +106,7 @@ def test_of_many_origins_only_the_slowest_are_told():
 
 
 def test_a_silent_origin_is_not_waited_for():
-    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     assert stream.batch(99, [("b", 40)]).time == 10
     assert stream.batch(100, [("b", 50)]).time == 50
@@ -114,21 +114,21 @@ def test_a_silent_origin_is_not_waited_for():
 
 
 def test_a_row_keeps_an_origin_awake_even_if_it_is_old():
-    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     stream.batch(99, [("a", 1)])
     assert stream.batch(100, [("b", 50)]).time == 10
 
 
 def test_rows_of_a_bundle_come_before_idleness():
-    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     assert stream.batch(500, [("a", 20), ("b", 40)]).time == 20
     assert stream.tracker.metrics().idle_origins == ()
 
 
 def test_time_without_polling_makes_nobody_idle():
-    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     assert stream.batch(1000, [("b", 40)], polled=False).time == 10
     assert stream.batch(1099, [("b", 40)]).time == 10
@@ -136,7 +136,7 @@ def test_time_without_polling_makes_nobody_idle():
 
 
 def test_when_all_are_silent_the_stream_is_idle_and_says_so_once():
-    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     standing = stream.batch(100)
     assert (standing.time, standing.idle, standing.messages) == (30, True, (Watermark(0, 30), Idle()))
@@ -146,7 +146,7 @@ def test_when_all_are_silent_the_stream_is_idle_and_says_so_once():
 
 @pytest.mark.parametrize("origin", [None, "o"])
 def test_a_stream_that_never_spoke_becomes_idle(origin):
-    stream = Stream(ascending(origin=origin, idle_after=us(100)))
+    stream = Stream(ascending(origin=origin, idle_timeout=us(100)))
     assert not stream.batch(50).idle
     assert not stream.batch(149).idle
     standing = stream.batch(150)
@@ -155,7 +155,7 @@ def test_a_stream_that_never_spoke_becomes_idle(origin):
     assert (standing.time, standing.idle) == (5, False)
 
 
-def test_without_idle_after_nobody_is_ever_idle():
+def test_without_idle_timeout_nobody_is_ever_idle():
     stream = Stream(ascending(origin="o"))
     stream.batch(0, [("a", 10)])
     assert not stream.batch(MAX // 2).idle
@@ -163,7 +163,7 @@ def test_without_idle_after_nobody_is_ever_idle():
 
 @pytest.mark.parametrize(("on_return", "time"), [("hold", 50), ("catch_up", 60)])
 def test_an_origin_that_returns_behind_is_waited_for_or_left_out(on_return, time):
-    stream = Stream(ascending(origin="o", idle_after=us(100), on_return=on_return))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100), on_return=on_return))
     stream.batch(0, [("a", 10), ("b", 30)])
     stream.batch(100, [("b", 50)])
     assert stream.batch(101, [("a", 20), ("b", 60)]).time == time
@@ -185,14 +185,14 @@ def test_the_watermark_waits_for_named_origins():
 
 
 def test_a_grace_limits_the_wait():
-    stream = Stream(ascending(origin="o", expect_origins=2, grace=us(100)))
+    stream = Stream(ascending(origin="o", expect_origins=2, origins_timeout=us(100)))
     stream.batch(1000, [("a", 10)])
     assert stream.batch(1099).time == MIN
     assert stream.batch(1100).time == 10
 
 
 def test_a_stream_that_waits_is_not_idle():
-    stream = Stream(ascending(origin="o", expect_origins=2, grace=us(100), idle_after=us(10)))
+    stream = Stream(ascending(origin="o", expect_origins=2, origins_timeout=us(100), idle_timeout=us(10)))
     stream.batch(0, [("a", 10)])
     assert not stream.batch(50).idle
     assert stream.batch(100).messages == (Watermark(0, 10), Idle())
@@ -224,7 +224,7 @@ def test_a_note_raises_the_watermark_directly():
 
 
 def test_a_note_of_another_key_is_not_for_this_stream():
-    standing = Stream(none(watermark_key=1)).batch(0, notes=[Watermark(0, 100)])
+    standing = Stream(no_watermark(watermark_key=1)).batch(0, notes=[Watermark(0, 100)])
     assert (standing.time, standing.messages) == (MIN, ())
 
 
@@ -240,7 +240,7 @@ def test_a_note_of_the_end_drains():
 
 
 def test_without_a_watermark_only_notes_move_time():
-    stream = Stream(none())
+    stream = Stream(no_watermark())
     assert stream.batch(0, [("a", 10)]).time == MIN
     assert stream.batch(1, notes=[Watermark(0, 5)]).time == 5
 
@@ -249,13 +249,13 @@ def test_without_a_watermark_only_notes_move_time():
 
 
 def test_a_clock_lag_follows_the_batches():
-    stream = Stream(clock_lag(us(30)))
+    stream = Stream(processing_time(us(30)))
     assert stream.batch(100, [("a", 10_000)]).time == 70
     assert stream.batch(110).time == 80
 
 
 def test_a_clock_that_goes_back_moves_nothing():
-    stream = Stream(clock_lag(us(30)))
+    stream = Stream(processing_time(us(30)))
     stream.batch(100)
     assert stream.batch(90).time == 70
 
@@ -399,7 +399,7 @@ def test_a_gap_is_skipped_by_command():
 
 
 def test_an_idle_origin_whose_gap_is_skipped_stays_idle():
-    stream = numbered(gap_timeout=us(100), idle_after=us(50))
+    stream = numbered(gap_timeout=us(100), idle_timeout=us(50))
     stream.batch(0, [("a", 1, 10), ("a", 3, 30), ("b", 1, 20)], columns=SEEN)
     stream.batch(60, [("b", 2, 40)], columns=SEEN)
     assert stream.batch(100, [("b", 3, 60)], columns=SEEN).time == 60
@@ -407,7 +407,7 @@ def test_an_idle_origin_whose_gap_is_skipped_stays_idle():
 
 
 def test_rows_without_a_punctuation_keep_their_origin_awake():
-    stream = Stream(punctuated("wm", origin="o", idle_after=us(10)))
+    stream = Stream(punctuated("wm", origin="o", idle_timeout=us(10)))
     columns = ("o", "ts", "wm")
     assert stream.batch(0, [("a", 1, 1), ("b", 1, 100)], columns=columns).time == 1
     assert stream.batch(8, [("a", 5, None)], columns=columns).time == 1
@@ -445,7 +445,7 @@ def test_a_retired_origin_that_speaks_takes_part_again():
 
 
 def test_retiring_the_last_active_origin_leaves_the_idle_ones():
-    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     stream.batch(100, [("b", 40)])
     stream.tracker.retire("b")
@@ -461,7 +461,7 @@ def test_retiring_all_origins_ends_nothing():
 
 
 def test_a_stream_whose_origins_are_all_retired_becomes_idle_like_one_that_never_spoke():
-    stream = Stream(ascending(origin="o", idle_after=us(100)))
+    stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10)])
     stream.batch(50)
     stream.tracker.retire("a")
@@ -487,7 +487,7 @@ def test_metrics_name_the_origin_that_holds_the_watermark_back():
 
 
 def test_metrics_do_not_blame_an_origin_that_is_left_out_until_it_has_caught_up():
-    stream = Stream(ascending(origin="o", idle_after=us(10), on_return="catch_up"))
+    stream = Stream(ascending(origin="o", idle_timeout=us(10), on_return="catch_up"))
     stream.batch(0, [("a", 10), ("b", 10)])
     stream.batch(20, [("a", 50)])
     stream.batch(25, [("a", 60), ("b", 11)])
@@ -495,7 +495,7 @@ def test_metrics_do_not_blame_an_origin_that_is_left_out_until_it_has_caught_up(
 
 
 def test_metrics_blame_nobody_while_expected_origins_are_awaited():
-    stream = Stream(ascending(origin="o", expect_origins=2, grace=us(100)))
+    stream = Stream(ascending(origin="o", expect_origins=2, origins_timeout=us(100)))
     stream.batch(0, [("a", 10)])
     assert stream.tracker.metrics().least_origin is None
 
@@ -517,9 +517,9 @@ def test_copies_are_independent_even_when_both_meet_new_origins():
 
 
 def test_a_snapshot_of_another_format_is_refused():
-    snapshot = Tracker(none()).snapshot() | {"format": 99}
+    snapshot = Tracker(no_watermark()).snapshot() | {"format": 99}
     with pytest.raises(DataError, match="has format 99; this Eventide reads format 1"):
-        Tracker.restore(none(), snapshot)
+        Tracker.restore(no_watermark(), snapshot)
 
 
 BATCHES = st.lists(
@@ -541,9 +541,9 @@ BATCHES = st.lists(
 )
 STRATEGIES = [
     ascending(),
-    lag(us(5), origin="o", idle_after=us(50), on_return="catch_up"),
-    lag(us(5), origin="o", expect_origins=["a", "b"], grace=us(90)),
-    lag(us(5), origin="o", sequence="n", chunk="c", last_chunk="l", gap_timeout=us(80), idle_after=us(40)),
+    bounded_delay(us(5), origin="o", idle_timeout=us(50), on_return="catch_up"),
+    bounded_delay(us(5), origin="o", expect_origins=["a", "b"], origins_timeout=us(90)),
+    bounded_delay(us(5), origin="o", sequence="n", chunk="c", last_chunk="l", gap_timeout=us(80), idle_timeout=us(40)),
 ]
 
 

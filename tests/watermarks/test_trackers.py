@@ -22,7 +22,7 @@ def advance(trackers: Trackers, strategies: dict[str, Strategy], now: int, **tim
 
 
 def both(**options: Any) -> tuple[Trackers, dict[str, Strategy]]:
-    strategies = {"left": ev.ascending(), "right": ev.ascending(idle_after="1 second", **options)}
+    strategies = {"left": ev.ascending(), "right": ev.ascending(idle_timeout="1 second", **options)}
     return Trackers(strategies, key=0), strategies
 
 

@@ -48,7 +48,7 @@ REFUSALS = [
     (lambda: ev.sliding("0s", every="1s"), "size of sliding()"),
     (lambda: ev.sliding("7 days", every=timedelta(microseconds=1)), "a row would belong to 604800000000 windows"),
     (lambda: ev.cumulate("7m", "1h"), "not a multiple of step"),
-    (lambda: ev.cumulate("2h", "1h"), "not a multiple of step"),
+    (lambda: ev.cumulate("2h", "1h"), "Swap them"),
     (lambda: ev.cumulate(timedelta(microseconds=1), "1d"), "Let windows begin less often"),
     (lambda: ev.calendar("fortnight"), "there is no unit 'fortnight'"),  # type: ignore[arg-type]
     (lambda: ev.calendar("moth"), "Did you mean 'month'?"),  # type: ignore[arg-type]

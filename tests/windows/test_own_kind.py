@@ -38,8 +38,8 @@ class Mine:
 def push(kind: ev.WindowKind, *, often: bool = False) -> pl.DataFrame:
     stream = ev.stream(time="t").window(kind)
     if often:
-        stream = stream.trigger(ev.after_watermark(early=ev.each())).accumulating()
-    query = stream.agg(n=ev.count()).open()
+        stream = stream.trigger(ev.after_watermark(early=ev.on_update())).accumulating()
+    query = stream.agg(n=ev.count()).start_local()
     panes = query.push(pl.DataFrame({"t": [1, 4]}), now=0, watermark=10).panes
     query.drain()
     return panes
@@ -99,7 +99,7 @@ class Overlapping:
 def test_a_kind_whose_slices_share_windows_must_say_so(often: bool) -> None:
     stream = ev.stream(time="t").window(Overlapping())
     if often:
-        stream = stream.trigger(ev.after_watermark(early=ev.each())).accumulating()
+        stream = stream.trigger(ev.after_watermark(early=ev.on_update())).accumulating()
     with pytest.raises(ev.PlanError, match="have shared = False"):
         stream.agg(n=ev.count()).local(pl.DataFrame({"t": [1, 11]}), clock=[0])
 

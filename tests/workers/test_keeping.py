@@ -29,11 +29,11 @@ _names = count()
 
 
 def _windows() -> Any:
-    return ev.stream(time="t", key="k", watermark=ev.lag("10 seconds")).window(ev.tumbling("1 minute"))
+    return ev.stream(time="t", key="k", watermark=ev.bounded_delay("10 seconds")).window(ev.tumbling("1 minute"))
 
 
 ONCE = _windows().agg(n=ev.count(), total=ev.sum("v"))
-OFTEN = _windows().trigger(ev.after_watermark(early=ev.each())).retracting().agg(n=ev.count(), total=ev.sum("v"))
+OFTEN = _windows().trigger(ev.after_watermark(early=ev.on_update())).retracting().agg(n=ev.count(), total=ev.sum("v"))
 
 
 def bucket_of(pipeline: ev.Pipeline, workers: int = 1) -> Bucket:

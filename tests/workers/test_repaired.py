@@ -13,7 +13,7 @@ from eventide.spark.stage import Stage
 from eventide.spark.stamping import watermark_known
 from eventide.spark.tasks import Task
 
-PLAN = ev.stream(time="t", watermark=ev.lag("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
+PLAN = ev.stream(time="t", watermark=ev.bounded_delay("0s")).window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
 
 
 def test_up_to_the_batch_of_a_repair_rows_are_judged_next_to_the_state() -> None:

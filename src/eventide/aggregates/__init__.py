@@ -12,7 +12,7 @@ from eventide.aggregates.ends import first, last
 from eventide.aggregates.extremes import max, max_by, min, min_by
 from eventide.aggregates.functions import fold, reduce
 from eventide.aggregates.histogram import approx_quantile
-from eventide.aggregates.lists import collect, collect_set, sort, top_n, top_n_by_key
+from eventide.aggregates.lists import collect_list, collect_set, collect_sorted, top_n, top_n_by_key
 from eventide.aggregates.merge_inputs import MergeAggregate
 from eventide.aggregates.quantiles import median, mode, quantile
 from eventide.aggregates.sketches import approx_distinct
@@ -33,8 +33,9 @@ __all__ = [
     "approx_distinct",
     "approx_quantile",
     "bind",
-    "collect",
+    "collect_list",
     "collect_set",
+    "collect_sorted",
     "composite",
     "count",
     "first",
@@ -49,7 +50,6 @@ __all__ = [
     "mode",
     "quantile",
     "reduce",
-    "sort",
     "std",
     "sum",
     "top_n",

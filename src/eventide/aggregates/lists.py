@@ -1,4 +1,4 @@
-"""Aggregates whose result is a list: ``collect``, ``collect_set``, ``sort``, ``top_n``, ``top_n_by_key``."""
+"""Aggregates that return lists: ``collect_list``, ``collect_set``, ``collect_sorted``, ``top_n``, ``top_n_by_key``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Collect(Aggregate):
 
     column: str
 
-    word: ClassVar[str] = "collect"
+    word: ClassVar[str] = "collect_list"
     needs_rows: ClassVar[bool] = True
 
     def bind(self, source: Source) -> Parts:  # noqa: D102
@@ -79,7 +79,7 @@ class Sort(Aggregate):
     column: str
     descending: bool = False
 
-    word: ClassVar[str] = "sort"
+    word: ClassVar[str] = "collect_sorted"
     needs_rows: ClassVar[bool] = True
 
     def bind(self, source: Source) -> Parts:  # noqa: D102
@@ -169,13 +169,13 @@ class TopNByKey(Aggregate):
         return in_order(ranked, cells.height, missing=pl.lit([], dtype=dtype))
 
 
-def collect(column: str) -> Collect:
+def collect_list(column: str) -> Collect:
     """All values of a column in the order of event time; nulls are skipped.
 
     Values of equal times are in ascending order.
 
     >>> from eventide.aggregates import try_out
-    >>> try_out({"at": [20, 10, 15], "price": [5, 9, None]}, time="at", prices=collect("price"))
+    >>> try_out({"at": [20, 10, 15], "price": [5, 9, None]}, time="at", prices=collect_list("price"))
     {'prices': [9, 5]}
     """
     return Collect(column)
@@ -191,11 +191,11 @@ def collect_set(column: str) -> CollectSet:
     return CollectSet(column)
 
 
-def sort(column: str, *, descending: bool = False) -> Sort:
+def collect_sorted(column: str, *, descending: bool = False) -> Sort:
     """All values of a column in ascending or descending order; nulls are skipped.
 
     >>> from eventide.aggregates import try_out
-    >>> try_out({"price": [5, 9, None, 7]}, prices=sort("price", descending=True))
+    >>> try_out({"price": [5, 9, None, 7]}, prices=collect_sorted("price", descending=True))
     {'prices': [9, 7, 5]}
     """
     return Sort(column, descending)

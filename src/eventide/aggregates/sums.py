@@ -84,7 +84,7 @@ def numeric(source: Source, column: str, aggregate: Aggregate) -> pl.DataType:
     if dtype == pl.Boolean:
         hint = f"To count the true ones, cast it to Int8 first; ev.count({column!r}) counts values."
     elif dtype == pl.String:
-        hint = f"Cast it to a number first, or use ev.collect({column!r}) to gather texts."
+        hint = f"Cast it to a number first, or use ev.collect_list({column!r}) to gather texts."
     raise errors.wrong_type(aggregate, column, dtype, f"{aggregate.word} needs numbers", hint)
 
 

@@ -53,10 +53,10 @@ def without_spark() -> list[Check]:
 
 def on_spark() -> Check:
     """Start a session, and run a small query on it."""
-    from eventide.spark.session import check_session, session
+    from eventide.spark.session import check_session, spark_session
 
     try:
-        spark = session("eventide doctor")
+        spark = spark_session("eventide doctor")
     except Exception as cause:
         return Check("session", "problem", f"Spark does not start: {_first_line(cause)}", _see_trace())
     try:
@@ -182,4 +182,4 @@ def _first_line(cause: Exception) -> str:
 
 
 def _see_trace() -> str:
-    return "See the whole error with: python -c 'import eventide as ev; ev.session()'"
+    return "See the whole error with: python -c 'import eventide as ev; ev.spark_session()'"

@@ -53,10 +53,10 @@ def started(
         return
     with own_java() as java:
         with busy("Starting Spark …", quiet=quiet):
-            from eventide.spark.session import session
+            from eventide.spark.session import spark_session
 
             with quiet_java():
-                spark = session(f"eventide {name}", master=master, cores=cores, memory=memory, config=config)
+                spark = spark_session(f"eventide {name}", master=master, cores=cores, memory=memory, config=config)
         try:
             yield spark
         except KeyboardInterrupt:

@@ -28,9 +28,9 @@ _INTRO = (
 )
 
 REVENUE = (
-    ev.stream(time="ts", watermark=ev.lag("2 seconds", origin="till", idle_after="4 seconds"))
+    ev.stream(time="ts", watermark=ev.bounded_delay("2 seconds", origin="till", idle_timeout="4 seconds"))
     .window(ev.tumbling("5 seconds"))
-    .trigger(ev.after_watermark(early=ev.every("2 seconds"), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.every("2 seconds"), late=ev.on_update()))
     .lateness("20 seconds")
     .retracting()
     .agg(sales=ev.count(), revenue=ev.sum("price"))
@@ -87,7 +87,7 @@ def main(console: Console, picture: Path, *, seconds: int = SECONDS) -> Seen:
 
 def _run(console: Console, place: Path, seconds: int) -> Seen:
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    spark = ev.session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
+    spark = ev.spark_session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
     (place / "sales").mkdir()
     rows = spark.readStream.schema(SPARK_SCHEMA).parquet(str(place / "sales"))
     seen = Seen(console)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eventide import aggregates
 from eventide.plan import Pipeline, Stream, stream
 from eventide.testing import TestStream
-from eventide.triggers import after_watermark, each, every
+from eventide.triggers import after_watermark, every, on_update
 from eventide.windows import sessions, tumbling
 
 TRUTH = 51
@@ -78,9 +78,9 @@ class Chapter:
 def chapters() -> list[Chapter]:
     """The four pipelines."""
     scores = stream(time="ts").window(tumbling("2 minutes")).lateness("5 minutes")
-    fixed = scores.trigger(after_watermark(early=every("1 minute"), late=each()))
+    fixed = scores.trigger(after_watermark(early=every("1 minute"), late=on_update()))
     in_sessions = stream(time="ts").window(sessions("1 minute")).lateness("5 minutes")
-    growing = in_sessions.trigger(after_watermark(early=every("1 minute", aligned=True), late=each()))
+    growing = in_sessions.trigger(after_watermark(early=every("1 minute", aligned=True), late=on_update()))
     return [
         Chapter(
             "Discarding",

@@ -7,11 +7,17 @@ from collections.abc import Iterable, Mapping
 from eventide.errors.kinds import DataError, PlanError, did_you_mean
 from eventide.errors.values import shown
 
+_NULLARY = {"count"}  # aggregates that need no column
+
 
 def not_an_aggregate(name: str, value: object) -> PlanError:
     """Something else stands where an aggregate belongs, such as a string or Python's own ``sum``."""
     word = getattr(value, "__name__", None)
-    if isinstance(value, str):
+    if isinstance(value, str) and value in _NULLARY:
+        hint = f"Write {name}=ev.{value}()."
+    elif callable(value) and getattr(value, "__module__", "").startswith("eventide."):
+        hint = f"Call it: {name}=ev.{word}({'' if word in _NULLARY else 'column'})."
+    elif isinstance(value, str):
         hint = f"Name what to do with the column: {name}=ev.sum({shown(value)})."
     elif word in {"sum", "min", "max"}:
         hint = f'That is Python\'s own {word}. Write {name}=ev.{word}("price").'

@@ -21,6 +21,19 @@ def said_twice(method: str) -> PlanError:
     return PlanError(f".{method}() was called before on this stream. Each setting is made once; start from the stream.")
 
 
+def bad_mode(mode: object, known: Sequence[str]) -> PlanError:
+    """A mode that does not exist."""
+    return PlanError(f".emit(mode={shown(mode)}): {did_you_mean(str(mode), known)}")
+
+
+def late_without_lateness() -> PlanError:
+    """Late panes of windows that take no late rows."""
+    return PlanError(
+        ".emit(late=…) emits panes for late rows, but no row may be late. "
+        "Add allowed_lateness='1 hour', or remove late=."
+    )
+
+
 def another_mode(mode: str, before: str) -> PlanError:
     """A second accumulation mode."""
     return PlanError(f".{mode}(): this stream is {before} already. Say one accumulation mode, once.")
@@ -40,7 +53,7 @@ def bad_time(time: object) -> PlanError:
 
 def not_a_watermark(value: object) -> PlanError:
     """Something that is no watermark strategy."""
-    return PlanError(f"watermark={shown(value)}: use a strategy such as watermark=ev.lag('30 seconds').")
+    return PlanError(f"watermark={shown(value)}: use a strategy such as watermark=ev.bounded_delay('30 seconds').")
 
 
 def twice_in_key(column: str) -> PlanError:
@@ -64,15 +77,15 @@ def no_name() -> PlanError:
 
 
 def bad_output_time(value: object) -> PlanError:
-    """at= is not known."""
-    return PlanError(f".window(at={shown(value)}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
+    """output_time= is not known."""
+    return PlanError(f".window(output_time={shown(value)}): {did_you_mean(str(value), ['end', 'earliest', 'latest'])}")
 
 
 def latest_of_nothing() -> PlanError:
     """Early and late refinements of row windows."""
     return PlanError(
         ".lateness() has no meaning for windows counted in rows: rows are counted as they arrive, and none is late. "
-        "Remove it, or window by offset: ev.rows(…, offset='offset')."
+        "Remove it, or window by offset: ev.rows(…, by='offset')."
     )
 
 
@@ -108,10 +121,14 @@ def internal_name(column: str) -> PlanError:
 
 def not_rows(value: object) -> PlanError:
     """Something that is no frame of rows."""
-    return PlanError(
-        f"rows must be a Polars or Arrow frame (or a list of them, one a bundle), not {type(value).__name__}. "
-        "For a list of dicts use polars.DataFrame(rows)."
-    )
+    package = type(value).__module__.partition(".")[0]
+    hint = {
+        "pandas": "Convert it with polars.from_pandas(rows).",
+        "polars": "Collect a LazyFrame first: rows.collect().",
+        "pyspark": "Run it on Spark with ev.run(pipeline, rows, …), or convert it with rows.toArrow().",
+    }.get(package, "For a list or a dict use polars.DataFrame(rows).")
+    named = type(value).__name__ if package not in ("pandas", "pyspark") else f"a {package} {type(value).__name__}"
+    return PlanError(f"rows must be a Polars or Arrow frame (or a list of them, one a bundle), not {named}. {hint}")
 
 
 def duplicate_columns(names: Sequence[str]) -> PlanError:
@@ -203,7 +220,7 @@ def no_numbers(watermark: str) -> PlanError:
     """Rows that cannot be told from their repeats."""
     return PlanError(
         f".deduplicate() knows rows by their numbers, but the watermark ({watermark}) names none. Add sequence= (and "
-        "origin=, where numbers are per origin): ev.lag('30 seconds', origin='partition', sequence='offset')."
+        "origin=, where numbers are per origin): ev.bounded_delay('30 seconds', origin='partition', sequence='offset')."
     )
 
 
@@ -237,9 +254,9 @@ def no_watermark_on_stream(what: str) -> PlanError:
     """A plan that is applied to a stream and would never emit anything."""
     return PlanError(
         f"{what} has no watermark: on a stream its windows would never be complete, and rows would be kept for ever. "
-        'Add watermark= to ev.stream(…): ev.lag("30 seconds") follows the highest event time, '
-        'ev.clock_lag("30 seconds") follows the clock, also when no rows arrive. Or state that there is none with '
-        "ev.none(), for a trigger by count or processing time, or a stream that is drained. "
+        'Add watermark= to ev.stream(…): ev.bounded_delay("30 seconds") follows the highest event time, '
+        'ev.processing_time("30 seconds") follows the clock, also when no rows arrive. Or state that there is none: '
+        "ev.no_watermark(), for a trigger by count or processing time, or a stream that is drained. "
         "In SQL: WATERMARK FOR ts AS ts - INTERVAL '30' SECOND."
     )
 

@@ -49,7 +49,7 @@ def spark_connect(url: str | None = None) -> PlanError:
     where = "" if url is None else f" ({url})"
     return PlanError(
         f"Eventide does not run over Spark Connect{where}: use a session in the driver's own process, "
-        "such as ev.session() or one that spark-submit starts."
+        "such as ev.spark_session() or one that spark-submit starts."
     )
 
 
@@ -64,7 +64,7 @@ def session_lacks(needs: Sequence[str], *, streaming: bool) -> PlanError:
     lines = "".join(f"\n  - {need}" for need in needs)
     return PlanError(
         f"This Spark session cannot run {what} of Eventide:{lines}\n"
-        "Or make the session with ev.session(), which sets all of Spark's settings."
+        "Or make the session with ev.spark_session(), which sets all of Spark's settings."
     )
 
 

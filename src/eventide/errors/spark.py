@@ -67,7 +67,7 @@ def other_sources(before: int, now: int) -> PlanError:
     """The checkpoint knows another number of sources."""
     return PlanError(
         f"The query of this checkpoint had {before} sources, and now it has {now}: an input was added or removed, or "
-        "an option that needs the clock (idle_after, a processing-time trigger), which is a source of its own. "
+        "an option that needs the clock (idle_timeout, a processing-time trigger), which is a source of its own. "
         "Run the pipeline as it was, or take a new checkpoint."
     )
 
@@ -141,7 +141,7 @@ def workers_lack_eventide(module: str) -> PlanError:
 
 def no_session(what: str) -> PlanError:
     """No SparkSession is active."""
-    return PlanError(f"{what} needs a SparkSession: make one with ev.session(), or give one as spark=.")
+    return PlanError(f"{what} needs a SparkSession: make one with ev.spark_session(), or give one as spark=.")
 
 
 def expression_in_scan(name: str) -> PlanError:

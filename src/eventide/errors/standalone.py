@@ -183,7 +183,7 @@ def keeps_no_messages(operator: str) -> PlanError:
     """Messages of an operator whose aggregates need none."""
     return PlanError(
         f"This {operator} keeps no messages: its aggregates rest in the windows. Ask get_windows(), or add an "
-        "aggregate that needs every value, such as ev.collect(…)."
+        "aggregate that needs every value, such as ev.collect_list(…)."
     )
 
 

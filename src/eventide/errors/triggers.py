@@ -28,21 +28,12 @@ def may_lose_data(trigger: str, lateness: str, *, at_end: bool) -> PlanError:
     """The trigger finishes while rows may still come."""
     if at_end:
         why = f"it stops at the end of the window, but lateness is {lateness}: late rows would never be emitted"
-        mend = "Add late=ev.each() to after_watermark(), or drop .lateness()"
+        mend = "Add late=ev.on_update() to after_watermark(), or drop .lateness()"
     else:
         why = "it can stop before the window is complete: rows that come afterwards would never be emitted"
         mend = "Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark()"
     return PlanError(
         f"The trigger '{trigger}' may lose data: {why}. {mend}. To accept it, say .trigger(…, may_lose_data=True)."
-    )
-
-
-def no_accumulation(trigger: str) -> PlanError:
-    """A trigger without an accumulation mode."""
-    return PlanError(
-        f"The trigger '{trigger}' can emit several panes of one window, but the plan does not say how they relate. "
-        "Add .accumulating() (each pane repeats the whole), .discarding() (only what is new) or .retracting() "
-        "(as accumulating, and the last pane is taken back first)."
     )
 
 

@@ -119,7 +119,7 @@ def went_back(key: int, source: str, before: int, after: int) -> DataError:
     return DataError(
         f"The watermark with key {key} went back on {source}: it was {format_instant(before)} and is now "
         f"{format_instant(after)}. A declared watermark promises that nothing before it follows; mend the "
-        "producer, or use lag() or ascending(), which take the highest time seen."
+        "producer, or use bounded_delay() or ascending(), which take the highest time seen."
     )
 
 

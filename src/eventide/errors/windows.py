@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 from eventide.errors.kinds import PlanError, did_you_mean
 from eventide.errors.values import shown
+from eventide.time import format_duration
 
 
 def steps_do_not_fill(step: int, size: int) -> PlanError:
     """The last step of cumulate() would be cut short."""
+    if size < step:
+        swapped = f"ev.cumulate({format_duration(size)!r}, {format_duration(step)!r})"
+        return PlanError(f"cumulate(step, size): the step is longer than the window. Swap them: {swapped}.")
     return PlanError(
-        f"cumulate(): size ({size} µs) is not a multiple of step ({step} µs), so the last window would be cut short. "
-        "Choose a step that divides the size."
+        f"cumulate(): size ({format_duration(size)}) is not a multiple of step ({format_duration(step)}), so the last "
+        "window would be cut short. Choose a step that divides the size."
     )
 
 

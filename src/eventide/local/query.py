@@ -81,7 +81,7 @@ class LocalQuery:
 
     >>> import eventide as ev, polars as pl
     >>> per_minute = ev.stream(time="t").window(ev.tumbling("1 minute")).agg(n=ev.count())
-    >>> query = per_minute.open()
+    >>> query = per_minute.start_local()
     >>> step = query.push(pl.DataFrame({"t": [0, 1, 60_000_000]}), now="1970-01-01T00:01:05Z", watermark=60_000_000)
     >>> step.panes["n"].to_list()
     [2]
@@ -119,7 +119,7 @@ class LocalQuery:
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", key="id", watermark=ev.ascending())
-        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
         >>> frame = pl.DataFrame({"t": [90_000_000], "id": [1]})
         >>> query.push({"web": frame, "shop": frame.clear()}, now=0).watermark == ev.time.MIN
         True
@@ -176,7 +176,7 @@ class LocalQuery:
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", key="id", watermark=ev.ascending())
-        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> query = ev.union(web=clicks, shop=clicks).window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
         >>> frame = pl.DataFrame({"t": [90_000_000], "id": [1]})
         >>> step = query.push({"web": frame, "shop": frame.clear()}, now=0)
         >>> query.end("shop").watermark
@@ -206,7 +206,7 @@ class LocalQuery:
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", watermark=ev.ascending(max_future_skew=None))
-        >>> query = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count()).open()
+        >>> query = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count()).start_local()
         >>> step = query.push(pl.DataFrame({"t": ["2026-03-01T12:00:30Z", "2062-03-01T12:00:30Z"]}))
         >>> query.lower_watermark("2026-03-01T12:00:30Z")
         >>> query.push(pl.DataFrame({"t": ["2026-03-01T12:00:40Z"]})).late.height
@@ -231,13 +231,13 @@ class LocalQuery:
         return done
 
     def save(self) -> bytes:
-        """All that the query knows. ``pipeline.open(saved=…)`` goes on from there, with the same results.
+        """All that the query knows. ``pipeline.start_local(saved=…)`` goes on from there, with the same results.
 
         >>> import eventide as ev, polars as pl
         >>> counting = ev.stream(time="t").window(ev.tumbling("1 minute")).agg(n=ev.count())
-        >>> query = counting.open()
+        >>> query = counting.start_local()
         >>> step = query.push(pl.DataFrame({"t": [0, 1]}), now=0)
-        >>> later = counting.open(saved=query.save())
+        >>> later = counting.start_local(saved=query.save())
         >>> step = later.push(pl.DataFrame({"t": [2]}), now=1)
         >>> later.drain().panes["n"].to_list()
         [3]
@@ -354,7 +354,7 @@ def _bundles(rows: Mapping[str, Any]) -> Iterator[dict[str, pl.DataFrame]]:
 def _frames(rows: Frame | Iterable[Frame]) -> Iterator[pl.DataFrame]:
     if isinstance(rows, (pl.DataFrame, pa.Table, pa.RecordBatch)):
         yield as_frame(rows)
-    elif isinstance(rows, (str, bytes, dict)) or not isinstance(rows, Iterable):
+    elif isinstance(rows, (str, bytes, dict)) or hasattr(type(rows), "columns") or not isinstance(rows, Iterable):
         raise errors.not_rows(rows)
     else:
         for frame in rows:

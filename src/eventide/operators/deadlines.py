@@ -13,7 +13,7 @@ from typing import Any
 from eventide.operators.saving import State
 from eventide.state.panes import PaneTable
 from eventide.time import MAX, MIN, earliest
-from eventide.watermarks.rules import ClockLag
+from eventide.watermarks.rules import ProcessingTime
 
 CLOCK_STEP = 1_000_000
 """Where every move of a watermark that follows the clock matters, it moves in steps of a second."""
@@ -38,7 +38,7 @@ def deadline(
 def clock_lags(plan: Any) -> frozenset[int]:
     """The distances at which watermarks of a plan's inputs follow the clock."""
     rules = [edge.watermark.rule for edge in plan.edges]
-    return frozenset(rule.delay for rule in rules if isinstance(rule, ClockLag))
+    return frozenset(rule.delay for rule in rules if isinstance(rule, ProcessingTime))
 
 
 def next_clock(tables: Iterable[Any], state: State) -> int | None:

@@ -217,7 +217,7 @@ class Firing:
 
     def _changed(self, told: pl.DataFrame, values: pl.DataFrame) -> pl.Series | None:
         """Which panes say something else than the last one did; None: all are to be told."""
-        if not self._plan.fire_only_updated:
+        if not self._plan.skip_unchanged:
             return None
         if self._plan.mode == "discarding":  # equal values are not the same rows
             return told.select((pl.col(PENDING) > 0) | (pl.col(INDEX) == 0)).to_series()

@@ -7,7 +7,7 @@ from eventide.time import MAX, MIN, format_instant
 _PAUSE = 60_000_000  # microseconds of batch time between two warnings of a query
 
 _ADVICE = (
-    "Late rows go to the late output. If rows arrive later than expected, use a larger delay (ev.lag) or "
+    "Late rows go to the late output. If rows arrive later than expected, use a larger delay (ev.bounded_delay) or "
     "allowed lateness (.lateness), with a new checkpoint. If a wrong clock moved the watermark ahead, lower "
     "max_future_skew and then the watermark: eventide repair CHECKPOINT --watermark INSTANT."
 )

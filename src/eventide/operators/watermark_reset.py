@@ -18,7 +18,7 @@ from eventide.operators.saving import State
 from eventide.plan.process_plan import ProcessPlan
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
-from eventide.watermarks.rules import ClockLag, Noted
+from eventide.watermarks.rules import Noted, ProcessingTime
 from eventide.windows import WindowKind
 from eventide.windows.kind import END, SLICE, START
 from eventide.windows.lifetime import is_complete
@@ -41,8 +41,10 @@ def reset_problem(plan: Any, windows: pl.DataFrame, *, watermark: int, to: int) 
     if isinstance(plan, ProcessPlan):
         return f"the processor {plan.name!r} relies on a watermark that never decreases"
     for source in plan.edges:
-        if isinstance(source.watermark.rule, ClockLag):
-            return "it follows the clock of the batches (ev.clock_lag), and would be as high again in the next batch"
+        if isinstance(source.watermark.rule, ProcessingTime):
+            return (
+                "it follows the clock of the batches (ev.processing_time), and would be as high again in the next batch"
+            )
         if isinstance(source.watermark.rule, Noted):
             return "it follows what the writers of the stream noted (ev.noted), which cannot be withdrawn"
     if plan.window.axis == "rows":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eventide.aggregates import Aggregate
 from eventide.columns import named, with_names
@@ -13,16 +13,18 @@ from eventide.errors import plan as errors
 from eventide.errors import processing as processing_errors
 from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
+from eventide.hints import no_attribute
 from eventide.panes import RESERVED
 from eventide.plan.calls import AsyncMap, async_map
+from eventide.plan.emission import When, check_mode, default_mode, emission
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
 from eventide.plan.process_plan import Late, OnError, process_plan
 from eventide.plan.retention import Retention, retention
 from eventide.processors import Processor
 from eventide.time import duration, format_duration
-from eventide.triggers import Finish, Trigger, after_watermark, each
-from eventide.watermarks import Strategy, ascending
+from eventide.triggers import Finish, Trigger, after_watermark, on_update
+from eventide.watermarks import Strategy, ascending, bounded_delay
 from eventide.watermarks.strategies import unstated
 from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
 
@@ -44,17 +46,53 @@ class Stream:
     _inputs: tuple[Input, ...] = ()
     _calls: tuple[AsyncMap, ...] = ()
 
-    def window(self, kind: Window, *, at: OutputTime = "end") -> Stream:
-        """Cut the stream into windows. ``at`` chooses a pane's output time: the window's end, or its rows'."""
+    def window(self, kind: Window, *, output_time: OutputTime = "end") -> Stream:
+        """Cut the stream into windows. A pane's event time is the window's end, or that of a row (``output_time``)."""
         if self._window is not None:
             raise errors.said_twice("window")
         if isinstance(kind, type) or not isinstance(kind, (WindowKind, Sessions, Inherit)):
             raise window_errors.not_a_window(kind)
-        if at not in ("end", "earliest", "latest"):
-            raise errors.bad_output_time(at)
+        if output_time not in ("end", "earliest", "latest"):
+            raise errors.bad_output_time(output_time)
         if isinstance(kind, (Tumbling, Sliding, Cumulate, Sessions)):
             _check_lengths(kind)
-        return replace(self, _window=kind, _options=self._options | {"output_time": at})
+        return replace(self, _window=kind, _options=self._options | {"output_time": output_time})
+
+    def emit(
+        self,
+        *,
+        early: When | None = None,
+        late: When | None = None,
+        allowed_lateness: str | timedelta | int | None = None,
+        mode: Mode | None = None,
+        skip_unchanged: bool = False,
+    ) -> Stream:
+        """Choose when panes are emitted besides the pane of the complete window, and how late rows may be.
+
+        ``early``: before the window is complete, so often (``"10 seconds"`` of processing time while rows arrive), or
+        by a trigger. ``allowed_lateness``: late rows refine the window for so long after its end; what arrives later
+        goes to the late output. For windows by offset it is a number of rows. ``late``: how often they do, by default
+        with every bundle that has some. ``mode``: how the panes of a window relate. ``"retracting"``, the default,
+        retracts the previous pane (``diff = -1``), so that the diffs sum to the table; ``"accumulating"`` emits only
+        the new content of the window, ``"discarding"`` only what is new. ``skip_unchanged``: no pane that equals the
+        one before.
+
+        >>> import eventide as ev
+        >>> sales = ev.stream(time="ts", key="shop", watermark="30 seconds").window(ev.tumbling("1 minute"))
+        >>> revenue = sales.emit(early="10 seconds", allowed_lateness="1 hour").agg(total=ev.sum("price"))
+        >>> revenue.plan.mode
+        'retracting'
+        """
+        stream = self
+        if isinstance(allowed_lateness, int):
+            stream = stream.lateness(rows=allowed_lateness)
+        elif allowed_lateness is not None:
+            stream = stream.lateness(allowed_lateness)
+        stream = stream.trigger(emission(early, late, has_lateness=allowed_lateness is not None))
+        if mode is not None:
+            check_mode(mode)
+            return stream._accumulate(mode, skip_unchanged)
+        return replace(stream, _options=stream._options | {"skip_unchanged": skip_unchanged})
 
     def trigger(self, trigger: Trigger, *, may_lose_data: bool = False) -> Stream:
         """Say when panes are emitted. Name the accumulation mode too: how the panes of a window relate."""
@@ -114,7 +152,7 @@ class Stream:
         does not. What is remembered grows with the gaps in the numbers, not with the rows.
 
         >>> import eventide as ev
-        >>> numbered = ev.lag("30 seconds", origin="partition", sequence="offset")
+        >>> numbered = ev.bounded_delay("30 seconds", origin="partition", sequence="offset")
         >>> clicks = ev.stream(time="ts", key="user", watermark=numbered).deduplicate()
         """
         if self._inputs:
@@ -125,17 +163,17 @@ class Stream:
             raise errors.no_numbers(self._watermark.describe())
         return replace(self, _watermark=self._watermark.deduplicating())
 
-    def accumulating(self, *, fire_only_updated: bool = False) -> Stream:
+    def accumulating(self, *, skip_unchanged: bool = False) -> Stream:
         """Each pane repeats the whole content of its window."""
-        return self._accumulate("accumulating", fire_only_updated)
+        return self._accumulate("accumulating", skip_unchanged)
 
-    def discarding(self, *, fire_only_updated: bool = False) -> Stream:
+    def discarding(self, *, skip_unchanged: bool = False) -> Stream:
         """Each pane has only what is new since the last one."""
-        return self._accumulate("discarding", fire_only_updated)
+        return self._accumulate("discarding", skip_unchanged)
 
-    def retracting(self, *, fire_only_updated: bool = False) -> Stream:
+    def retracting(self, *, skip_unchanged: bool = False) -> Stream:
         """As accumulating, and the last pane is taken back first (``diff = -1``): the diffs sum to the truth."""
-        return self._accumulate("retracting", fire_only_updated)
+        return self._accumulate("retracting", skip_unchanged)
 
     def agg(self, **aggregates: Aggregate) -> Pipeline:
         """Complete the pipeline: what is computed for each key and window."""
@@ -148,7 +186,7 @@ class Stream:
         self._check_lateness(window)
         kept: Retention | None = self._options.get("retain")
         lateness = self._kept_for(window, kept)
-        trigger = self._trigger or (after_watermark(late=each()) if lateness else after_watermark())
+        trigger = self._trigger or (after_watermark(late=on_update()) if lateness else after_watermark())
         self._check_trigger(trigger, lateness)
         if isinstance(window, Sessions) and window.max_duration and self._mode == "discarding":
             raise errors.session_discarding()
@@ -160,9 +198,9 @@ class Stream:
                 window=window,
                 trigger=trigger,
                 lateness=lateness,
-                mode=self._mode or "accumulating",
+                mode=self._mode or default_mode(trigger, lateness),
                 aggregates=aggregates,
-                fire_only_updated=self._options.get("fire_only_updated", False),
+                skip_unchanged=self._options.get("skip_unchanged", False),
                 output_time=self._options["output_time"],
                 inputs=self._inputs,
                 calls=self._calls,
@@ -246,6 +284,14 @@ class Stream:
             return replace(self, _inputs=tuple(replace(one, calls=(*one.calls, call)) for one in self._inputs))
         return replace(self, _calls=(*self._calls, call))
 
+    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is probably meant by an attribute that does not exist."""
+            if name.startswith("_"):  # those that Python asks for
+                raise AttributeError(name)
+            raise AttributeError(no_attribute("Stream", name, dir(type(self))))
+
     def _by_offset(self, window: Window) -> Stream:
         """Offsets are an origin's own: it is part of the key, and the tracker follows how far they have come."""
         column: str | None = getattr(window, "by", None)
@@ -279,10 +325,10 @@ class Stream:
         elif in_rows != (window.axis == "rows"):
             raise errors.lateness_in_rows(window.describe(), rows=in_rows)
 
-    def _accumulate(self, mode: Mode, fire_only_updated: bool) -> Stream:
+    def _accumulate(self, mode: Mode, skip_unchanged: bool) -> Stream:
         if self._mode is not None:
             raise errors.another_mode(mode, self._mode)
-        return replace(self, _mode=mode, _options=self._options | {"fire_only_updated": fire_only_updated})
+        return replace(self, _mode=mode, _options=self._options | {"skip_unchanged": skip_unchanged})
 
     def _check_names(self, aggregates: dict[str, Aggregate]) -> None:
         from eventide.errors import aggregates as aggregate_errors
@@ -308,20 +354,20 @@ class Stream:
             at_end = finish is Finish.AT_END
             kept = f"{lateness} rows" if self._options.get("lateness_in_rows") else format_duration(lateness)
             raise trigger_errors.may_lose_data(trigger.describe(), kept, at_end=at_end)
-        if self._trigger is not None and self._mode is None:
-            raise trigger_errors.no_accumulation(trigger.describe())
 
 
 def stream(
-    *,
     time: str | IngestionTime,
+    *,
     key: str | Sequence[str] | None = None,
-    watermark: Strategy | None = None,
+    watermark: Strategy | str | timedelta | None = None,
 ) -> Stream:
     """Begin a pipeline: which column is the event time, which columns are the key, how the watermark is found.
 
+    A duration is short for ``ev.bounded_delay``: rows are expected to be at most so much out of order.
+
     >>> import eventide as ev
-    >>> clicks = ev.stream(time="ts", key="user", watermark=ev.lag("30 seconds"))
+    >>> clicks = ev.stream(time="ts", key="user", watermark="30 seconds")
     >>> per_minute = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count())
     """
     time = named(time)
@@ -335,6 +381,8 @@ def stream(
             raise errors.key_taken(name)
     if watermark is None:
         watermark = ascending() if isinstance(time, IngestionTime) else unstated()
+    if isinstance(watermark, (str, timedelta)):
+        watermark = bounded_delay(watermark)
     if not hasattr(watermark, "summarise"):
         raise errors.not_a_watermark(watermark)
     return Stream(time, names, watermark)

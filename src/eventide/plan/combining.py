@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
 
-from eventide.aggregates import Aggregate, collect
+from eventide.aggregates import Aggregate, collect_list
 from eventide.aggregates.merge_inputs import SIDE
 from eventide.errors import joins as errors
 from eventide.errors import plan as plan_errors
@@ -30,8 +30,8 @@ def union(*streams: Stream, **named: Stream) -> Stream:
     does not go on while the others are active; ``explain()`` says so.
 
     >>> import eventide as ev
-    >>> web = ev.stream(time="ts", key="shop", watermark=ev.lag("10 seconds"))
-    >>> tills = ev.stream(time="ts", key="shop", watermark=ev.lag("1 hour"))
+    >>> web = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
+    >>> tills = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 hour"))
     >>> sales = ev.union(web=web, tills=tills).window(ev.tumbling("1 hour")).agg(n=ev.count())
     """
     given = {f"input_{i}": one for i, one in enumerate(streams)}
@@ -148,8 +148,8 @@ def _brought_together(
     stream = Stream(first.time, first.key, first.watermark).window(window)
     stream = stream if trigger is None else stream.trigger(trigger)
     stream = stream if lateness is None else stream.lateness(lateness)
-    stream = stream if mode is None else stream._accumulate(mode, fire_only_updated=False)
-    results = {one.name: collect(one.name) for one in inputs} if agg is None else dict(agg)
+    stream = stream if mode is None else stream._accumulate(mode, skip_unchanged=False)
+    results = {one.name: collect_list(one.name) for one in inputs} if agg is None else dict(agg)
     plan = stream.agg(**results).plan
     return Pipeline(replace(plan, inputs=inputs, sides=sides))
 

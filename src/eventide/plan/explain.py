@@ -57,7 +57,7 @@ def _windowed(plan: Plan) -> list[tuple[str, str]]:
         ("trigger", plan.trigger.describe()),
         ("lateness", _lateness(plan)),
         *([] if plan.retention is None else [("retention", plan.retention.describe())]),
-        ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.fire_only_updated else "")),
+        ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.skip_unchanged else "")),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *([] if plan.sides is None else [("gives", plan.sides.describe())]),
         *(_aggregates(plan) if plan.sides is None or plan.sides.merged else []),

@@ -48,7 +48,7 @@ def retention_of(plan: JoinPlan, edge: int) -> str:
     if kept.length is None:
         return f"the last {plan.last} rows of each key"
     own, by = plan.inputs[edge].name, plan.inputs[kept.by].name
-    if plan.inputs[kept.by].watermark.rule.name == "none":
+    if plan.inputs[kept.by].watermark.rule.name == "no_watermark":
         return f"until the streams end: the {by} stream has no watermark"
     if kept.by == edge:
         return f"{format_duration(kept.length)} behind the {own} watermark (retain)"

@@ -50,7 +50,7 @@ def _windows(plan: Plan) -> dict[str, str]:
         **_details("trigger", plan.trigger),
         "lateness": format_duration(plan.lateness) if by_time else f"{plan.lateness} rows",
         "mode": plan.mode,
-        "panes only when the value changed": "yes" if plan.fire_only_updated else "no",
+        "panes only when the value changed": "yes" if plan.skip_unchanged else "no",
         "pane time": plan.output_time,
     }
     if plan.sides is not None:

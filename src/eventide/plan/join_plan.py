@@ -8,7 +8,7 @@ import polars as pl
 
 from eventide.plan.plan import How, IngestionTime, Input, Mode
 from eventide.time import format_duration
-from eventide.triggers import Trigger, each
+from eventide.triggers import Trigger, on_update
 from eventide.watermarks import Strategy
 from eventide.windows import global_window
 from eventide.windows.everything import Everything
@@ -87,7 +87,7 @@ class JoinPlan:
     @property
     def trigger(self) -> Trigger:
         """Pairs are told with the bundle in which their second row comes."""
-        return each()
+        return on_update()
 
     @property
     def mode(self) -> Mode:

@@ -46,7 +46,7 @@ def join(
     ``within=("-2 minutes", "0 seconds")``, and ``over=ev.rows(3)`` is the last three right rows of the key that came.
 
     >>> import eventide as ev, polars as pl
-    >>> orders, payments = (ev.stream(time="t", key="order", watermark=ev.lag("1 minute")) for _ in range(2))
+    >>> orders, payments = (ev.stream(time="t", key="order", watermark=ev.bounded_delay("1 minute")) for _ in range(2))
     >>> paid = ev.join(orders, payments, within=("0 seconds", "1 hour"), how="left")
     >>> rows = {
     ...     "left": pl.DataFrame({"t": [0, 5], "order": ["a", "b"]}),

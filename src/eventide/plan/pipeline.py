@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from eventide.hints import no_attribute
 from eventide.plan.explain import explain
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Pipeline:
 
         return run_local(self, rows, clock=clock, drain=drain)
 
-    def open(self, schema: Any = None, *, saved: bytes | None = None, keep: bool = True) -> LocalQuery:
+    def start_local(self, schema: Any = None, *, saved: bytes | None = None, keep: bool = True) -> LocalQuery:
         """A query in this process that takes bundles one by one; with ``saved`` one that goes on where it was saved.
 
         What ``push`` gives is also kept in ``query.result``, unless ``keep=False``: for queries that run long.
@@ -56,6 +57,14 @@ class Pipeline:
         from eventide.local import LocalQuery
 
         return LocalQuery(self, schema, saved=saved, keep=keep)
+
+    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is probably meant by an attribute that does not exist."""
+            if name.startswith("_"):  # those that Python asks for
+                raise AttributeError(name)
+            raise AttributeError(no_attribute("Pipeline", name, dir(type(self))))
 
     def __repr__(self) -> str:
         return f"<Pipeline\n{self.explain()}>"

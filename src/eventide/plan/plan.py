@@ -91,7 +91,7 @@ class Plan:
     lateness: int
     mode: Mode
     aggregates: Mapping[str, Aggregate]
-    fire_only_updated: bool = False
+    skip_unchanged: bool = False
     output_time: OutputTime = "end"
     inputs: tuple[Input, ...] = ()
     sides: Sides | None = None
@@ -160,16 +160,17 @@ class Plan:
         ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
         once, at its end. ``panes``: a row per key and window with its trigger's state.
         """
-        once = _fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not self.bounded
+        once = fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not self.bounded
         return "cells" if once and isinstance(self.window, WindowKind) else "panes"
 
     @property
     def remembers(self) -> bool:
         """Whether the values of the last pane are kept."""
-        return self.mode == "retracting" or self.fire_only_updated
+        return self.mode == "retracting" or self.skip_unchanged
 
 
-def _fires_once(trigger: Trigger, lateness: int) -> bool:
+def fires_once(trigger: Trigger, lateness: int) -> bool:
+    """Whether each window emits one pane, when it is complete."""
     if lateness:
         return False
     inner = trigger.inner if isinstance(trigger, Repeatedly) else trigger

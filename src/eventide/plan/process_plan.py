@@ -16,7 +16,7 @@ from eventide.plan.plan import IngestionTime, Input, Mode, Sides
 from eventide.processors import Processor, RowProcessor
 from eventide.processors.fitting import declared
 from eventide.processors.timers import COLUMNS
-from eventide.triggers import Trigger, each
+from eventide.triggers import Trigger, on_update
 from eventide.watermarks import Strategy
 from eventide.windows import global_window
 from eventide.windows.everything import Everything
@@ -74,7 +74,7 @@ class ProcessPlan:
     @property
     def trigger(self) -> Trigger:
         """What is emitted is told with its bundle."""
-        return each()
+        return on_update()
 
     @property
     def mode(self) -> Mode:

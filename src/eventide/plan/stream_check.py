@@ -14,7 +14,7 @@ from eventide.watermarks.rules import NoWatermark
 def check_watermarks(plan: Any) -> None:
     """Reject a plan that waits for the watermark of an input that names none.
 
-    ``ev.none()`` is accepted: it states that there is no watermark. Tables need none, because they end.
+    ``ev.no_watermark()`` is accepted: it states that there is no watermark. Tables need none, because they end.
     """
     for edge, source in enumerate(plan.edges):
         rule = source.watermark.rule
@@ -26,7 +26,7 @@ def emits_without_watermark(trigger: Trigger) -> bool:
     """Whether a trigger emits panes although no window is ever complete.
 
     >>> import eventide as ev
-    >>> emits_without_watermark(ev.after_watermark()), emits_without_watermark(ev.after_watermark(early=ev.each()))
+    >>> emits_without_watermark(ev.after_watermark()), emits_without_watermark(ev.after_watermark(early=ev.on_update()))
     (False, True)
     """
     match trigger:

@@ -71,6 +71,7 @@ class FilesSink:
     format: str
     options: dict[str, Any]
     _output: Output | None = field(default=None, repr=False)
+    _roots: list[Path | None] = field(default_factory=list, repr=False, compare=False)  # once it is known
 
     def __repr__(self) -> str:
         return _call("files", self.path, {"format": self.format} | self.options)
@@ -91,22 +92,29 @@ class FilesSink:
 
     def write(self, batch: SinkBatch, batch_id: int, about: About) -> None:
         """Replace the directory of the batch."""
-        place = f"{self.path.rstrip('/')}/batch={batch_id}"
         if batch.is_local and batch.is_empty():
             return
-        if batch.is_local and (folder := self._folder(place, batch.spark)) is not None:
-            write_parquet(batch.arrow, folder, self.options.get("compression", "snappy"))
+        name = f"batch={batch_id}"
+        if batch.is_local and (root := self._root(batch.spark)) is not None:
+            write_parquet(batch.arrow, root / name, self.options.get("compression", "snappy"))
         elif not batch.is_empty():
             rows = _fitting(batch.dataframe, self.format, about)
-            rows.write.format(self.format).mode("overwrite").options(**self.options).save(place)
+            rows.write.format(self.format).mode("overwrite").options(**self.options).save(
+                f"{self.path.rstrip('/')}/{name}"
+            )
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _folder(self, place: str, spark: SparkSession) -> Path | None:
-        """The local directory of a batch that Arrow can write as Spark would; None: Spark writes it."""
-        known = self.format == "parquet" and set(self.options) <= {"compression"}
-        return local_path(place, spark) if known else None
+    def _root(self, spark: SparkSession) -> Path | None:
+        """Return the local directory, where Arrow can write it as Spark would; None: Spark writes it.
+
+        The first batch finds it: to ask Spark for its default file system costs milliseconds.
+        """
+        if not self._roots:
+            known = self.format == "parquet" and set(self.options) <= {"compression"}
+            self._roots.append(local_path(self.path, spark) if known else None)
+        return self._roots[0]
 
 
 @dataclass

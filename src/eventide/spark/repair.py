@@ -85,7 +85,7 @@ def _problem(operator: OperatorState, chain: Sequence[Pipeline], to: int) -> str
         return problem
     window, rule = operator.plan.get("window", ""), operator.plan.get("watermark", "")
     known = window.startswith(_KEEP_NOTHING_COMPLETE) and operator.plan.get("lateness") == "0"
-    if known and not rule.startswith(("clock lag", "as noted")) and "retention" not in operator.plan:
+    if known and not rule.startswith(("processing time", "as noted")) and "retention" not in operator.plan:
         return None
     return "the windows in its state must be looked at. Name the job: --job job.py"
 

@@ -94,7 +94,7 @@ def run(
     in memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the source's with
     ``whole_rows``. With ``source_position`` they also have the file and the row in it (or the topic, partition and
     offset), where the source tells them. On the ``"executors"`` the state is in Spark's state store, for state and
-    rates beyond one machine; that needs a session as ``ev.session`` makes it.
+    rates beyond one machine; that needs a session as ``ev.spark_session`` makes it.
 
     Commit records are in the checkpoint, or in ``storage``: a store of obstore or a file system of fsspec. The store
     must never overwrite a file that exists, which is tested at the start. With ``single_writer`` any store will do, as

@@ -44,7 +44,7 @@ PACKAGES = (
 )
 
 
-def session(
+def spark_session(
     app_name: str = "eventide",
     *,
     master: str | None = None,
@@ -62,7 +62,7 @@ def session(
     settings changed that can be changed at run time; its time zone and its number of partitions stay as they are.
 
     >>> import eventide as ev
-    >>> spark = ev.session(cores=4, memory="4g")  # doctest: +SKIP
+    >>> spark = ev.spark_session(cores=4, memory="4g")  # doctest: +SKIP
     """
     if master is not None and master.startswith("sc://"):
         raise errors.spark_connect(master)

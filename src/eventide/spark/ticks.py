@@ -10,7 +10,7 @@ from eventide.spark.buckets import labels
 from eventide.spark.clock import batch_time
 from eventide.spark.stage import Stage
 from eventide.triggers import AfterProcessingTime
-from eventide.watermarks.rules import ClockLag
+from eventide.watermarks.rules import ProcessingTime
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def needs_ticks(plan: Any) -> bool:
     """Whether something in the plan happens because time passes."""
     strategies = [one.watermark for one in plan.edges]
-    silent = [(one.options.idle_after, one.options.gap_timeout, one.options.grace) for one in strategies]
-    clocked = any(isinstance(one.rule, ClockLag) for one in strategies) or _has(plan, AfterProcessingTime)
+    silent = [(one.options.idle_timeout, one.options.gap_timeout, one.options.origins_timeout) for one in strategies]
+    clocked = any(isinstance(one.rule, ProcessingTime) for one in strategies) or _has(plan, AfterProcessingTime)
     clocked = clocked or getattr(plan, "clocked", False)  # a processor with timers on the clock
     return clocked or any(duration is not None for durations in silent for duration in durations)
 

@@ -20,9 +20,9 @@ from eventide.standalone.policies import Policies
 from eventide.standalone.progress import Course
 from eventide.standalone.retention import retention
 from eventide.state.layouts import Size, layout_of
-from eventide.triggers import Trigger, each
+from eventide.triggers import Trigger, on_update
 
-AT_ONCE = each()
+AT_ONCE = on_update()
 
 
 class JoinWindow(WindowOperator):

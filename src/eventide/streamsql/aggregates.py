@@ -28,7 +28,7 @@ _EXAMPLES = {
     "quantile": "QUANTILE(column, 0.95), or PERCENTILE_CONT(0.95) WITHIN GROUP (ORDER BY column)",
     "approx_quantile": "APPROX_QUANTILE(column, 0.95)",
     "approx_distinct": "APPROX_DISTINCT(column)",
-    "sort": "SORT(column), or SORT(column, descending => TRUE)",
+    "collect_sorted": "SORT(column), or SORT(column, descending => TRUE)",
     "composite": "COMPOSITE(n => COUNT(*), total => SUM(price))",
 }
 # How many columns each reads; what follows them are constants.
@@ -98,7 +98,7 @@ class Caller:
         options |= {"ignore_nulls": True} if ignore_nulls else {}
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
-            if name not in ("count", "collect", "min", "max") or len(given[0].expressions) != 1:
+            if name not in ("count", "collect_list", "min", "max") or len(given[0].expressions) != 1:
                 raise At(call, errors.distinct_not_for(call.name.upper()))
             given = [*given[0].expressions, *given[1:]]
         if where is not None and name in _WITH_NULLS and not ignore_nulls:
@@ -110,7 +110,7 @@ class Caller:
         columns = [self._column(one, where) for one in given[: _COLUMNS.get(name, 1)]]
         rest = [constant(one, call.name.upper()) for one in given[_COLUMNS.get(name, 1) :]]
         counted = distinct and name == "count"
-        build: Any = getattr(aggregates, "collect_set" if distinct and name in ("count", "collect") else name)
+        build: Any = getattr(aggregates, "collect_set" if distinct and name in ("count", "collect_list") else name)
         with said_at(call):
             try:
                 return Called(build(*columns, *rest, **options), counted)

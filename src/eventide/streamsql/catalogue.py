@@ -29,11 +29,11 @@ AGGREGATES = {
     "arg_max": "max_by",
     "top_n": "top_n",
     "top_n_by_key": "top_n_by_key",
-    "collect": "collect",
-    "collect_list": "collect",
-    "array_agg": "collect",
+    "collect": "collect_list",
+    "collect_list": "collect_list",
+    "array_agg": "collect_list",
     "collect_set": "collect_set",
-    "sort": "sort",
+    "sort": "collect_sorted",
     "median": "median",
     "quantile": "quantile",
     "percentile": "quantile",
@@ -75,7 +75,7 @@ OF_ENGINES = ("quantile_cont", "quantile_disc", "stdev_samp", "covar", "listagg"
 """Aggregates that Polars knows and the parser does not; all others the parser tells from functions."""
 
 TRIGGERS = (
-    *("after_watermark", "after_count", "after_processing_time", "every", "each", "never"),
+    *("after_watermark", "after_count", "after_processing_time", "every", "on_update", "never"),
     *("repeatedly", "any_of", "all_of", "in_order", "or_finally"),
 )
 """The algebra of triggers, under Python's names."""

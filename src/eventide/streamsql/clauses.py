@@ -9,7 +9,7 @@ EMIT_WORDS = (
     *("ONLY UPDATED", "AT END | EARLIEST | LATEST", "MAY LOSE DATA"),
 )
 
-# How it is written, the option of ev.lag() and its like, and what follows.
+# How it is written, the option of ev.bounded_delay() and its like, and what follows.
 WATERMARK_OPTIONS = (
     ("PER", "origin", "column"),
     ("SEQUENCE", "sequence", "column"),
@@ -17,10 +17,10 @@ WATERMARK_OPTIONS = (
     ("LAST CHUNK", "last_chunk", "column"),
     ("FIRST CHUNK", "first_chunk", "number"),
     ("GAP TIMEOUT", "gap_timeout", "length"),
-    ("IDLE AFTER", "idle_after", "length"),
+    ("IDLE TIMEOUT", "idle_timeout", "length"),
     ("ON RETURN", "on_return", "HOLD or CATCH UP"),
     ("EXPECT", "expect_origins", "origins"),
-    ("GRACE", "grace", "length"),
+    ("TIMEOUT", "origins_timeout", "length"),
     ("MAX FUTURE SKEW", "max_future_skew", "length or NONE"),
     ("WATERMARK KEY", "watermark_key", "number"),
 )

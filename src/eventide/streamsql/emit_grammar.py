@@ -65,8 +65,8 @@ class EmitGrammar(Reader):
         kind, value = "", None
         if self._match_text_seq("EVERY"):
             kind, value = "every", self._parse_length()
-        elif self._match_text_seq("EACH") and self._match_texts(("ROW", "BUNDLE", "BATCH")):
-            kind = "each"
+        elif self._match_text_seq("ON", "UPDATE"):
+            kind = "on_update"
         elif self._match_text_seq("AFTER"):
             value = self._parse_length()
             kind = "after"
@@ -79,9 +79,9 @@ class EmitGrammar(Reader):
             kind = "never"
         else:
             kind, value = "call", self._parse_function()
-        if not kind or (value is None and kind not in ("each", "never")):
+        if not kind or (value is None and kind not in ("on_update", "never")):
             self._refuse(
-                errors.expecting("EVERY INTERVAL '10' SECOND, EACH ROW, AFTER 100 ROWS or AFTER INTERVAL '1' MINUTE")
+                errors.expecting("EVERY INTERVAL '10' SECOND, ON UPDATE, AFTER 100 ROWS or AFTER INTERVAL '1' MINUTE")
             )
         aligned = bool(kind == "every" and self._match_text_seq("ALIGNED"))
         return self.expression(nodes.When(kind=kind, value=value, aligned=aligned), start)

@@ -31,7 +31,7 @@ class Emitted:
 
     def on(self, stream: Stream, window: Window) -> Stream:
         """The stream, cut into windows and ready to be aggregated."""
-        said = stream.window(window, at=self.at)
+        said = stream.window(window, output_time=self.at)
         said = said if self.trigger is None else said.trigger(self.trigger, may_lose_data=self.may_lose_data)
         if "time" in self.lateness:
             said = said.lateness(self.lateness["time"])
@@ -40,7 +40,7 @@ class Emitted:
         if self.mode is None:
             return said
         accumulate: Any = getattr(said, self.mode)
-        made: Stream = accumulate(fire_only_updated=self.only_updated)
+        made: Stream = accumulate(skip_unchanged=self.only_updated)
         return made
 
 
@@ -87,8 +87,8 @@ def _built(node: nodes.When, value: Any) -> Trigger:
     match node.args["kind"]:
         case "every":
             return triggers.every(length(value), aligned=bool(node.args.get("aligned")))
-        case "each":
-            return triggers.each()
+        case "on_update":
+            return triggers.on_update()
         case "never":
             return triggers.never()
         case "count":

@@ -66,6 +66,6 @@ class Emit(exp.Expression):
 
 
 class When(exp.Expression):
-    """A trigger: ``every``, ``each``, ``count``, ``after``, ``never``, or a call of the algebra of triggers."""
+    """A trigger: ``every``, ``on_update``, ``count``, ``after``, ``never``, or a call of the algebra of triggers."""
 
     arg_types: ClassVar[dict[str, bool]] = {"kind": True, "value": False, "aligned": False}

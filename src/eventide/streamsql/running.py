@@ -107,7 +107,7 @@ def sql_pipeline(query: str) -> SqlPipeline:
     ...     FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)
     ...     GROUP BY shop, window_start, window_end
     ... '''
-    >>> orders = ev.stream(time="ts", key="shop", watermark=ev.lag("30 seconds"))
+    >>> orders = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("30 seconds"))
     >>> ev.sql_pipeline(query).plan == orders.window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
     True
     """

@@ -100,7 +100,7 @@ def _watermark(node: nodes.WatermarkFor, time: Time, names: Names) -> Strategy |
         if rule == "punctuated":
             return watermarks.punctuated(names.name(value), **options)
         if rule == "none":
-            return watermarks.none(**options)
+            return watermarks.no_watermark(**options)
         if rule == "default" or isinstance(value, exp.Column | exp.Anonymous):
             if rule == "default" and not options:
                 return None
@@ -109,9 +109,9 @@ def _watermark(node: nodes.WatermarkFor, time: Time, names: Names) -> Strategy |
             return watermarks.ascending(**options)
         if isinstance(value, exp.Sub):
             if isinstance(value.this, exp.CurrentTimestamp):
-                return watermarks.clock_lag(length(value.expression), **options)
+                return watermarks.processing_time(length(value.expression), **options)
             if isinstance(value.this, exp.Column) and _same(_spelt(time_of(value.this), names), time):
-                return watermarks.lag(length(value.expression), **options)
+                return watermarks.bounded_delay(length(value.expression), **options)
     raise At(value, errors.watermark_form(node.this.sql()))
 
 

@@ -21,8 +21,8 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "SESSION": {"gap": None, "touching": constant, "max_duration": length},
     "CUMULATE": {"step": length, "size": length, "offset": length},
     "CALENDAR": {"unit": constant, "tz": constant},
-    "ROWS_WINDOW": {"size": number, "every": number, "offset": column, "first": number},
-    "ROW_SESSION": {"absent": number, "offset": column},
+    "ROWS_WINDOW": {"size": number, "every": number, "by": column, "first": number},
+    "ROW_SESSION": {"absent": number, "by": column},
 }
 _ALSO = {("HOP", "slide"): "every"}  # what others call it
 _EXAMPLES = {

@@ -56,8 +56,8 @@ class LocalHost:
         first, *others = pipelines
         self._names = [one.name for one in first.plan.inputs]
         named = dict(zip(self._names, schema, strict=True)) if self._names else schema
-        self._first = first.open(named)
-        self._others = [over_panes(pipeline).open() for pipeline in others]
+        self._first = first.start_local(named)
+        self._others = [over_panes(pipeline).start_local() for pipeline in others]
 
     def bundle(
         self,

@@ -8,9 +8,9 @@ from eventide.triggers.combinators import (
     Repeatedly,
     all_of,
     any_of,
-    each,
     in_order,
     never,
+    on_update,
     or_finally,
     repeatedly,
 )
@@ -33,10 +33,10 @@ __all__ = [
     "after_watermark",
     "all_of",
     "any_of",
-    "each",
     "every",
     "in_order",
     "never",
+    "on_update",
     "or_finally",
     "repeatedly",
 ]

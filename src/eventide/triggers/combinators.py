@@ -210,10 +210,10 @@ def repeatedly(trigger: Trigger) -> Repeatedly:
     return Repeatedly(*_checked("repeatedly()", [trigger], least=1))
 
 
-def each() -> Repeatedly:
+def on_update() -> Repeatedly:
     """Whenever rows have joined the window: once a bundle.
 
-    >>> each().describe()
+    >>> on_update().describe()
     'each time rows join'
     """
     return Repeatedly(AfterCount(1))
@@ -252,8 +252,8 @@ def in_order(*triggers: Trigger) -> InOrder:
 def or_finally(trigger: Trigger, until: Trigger) -> Parallel:
     """``trigger``, until ``until`` fires for the last time.
 
-    >>> from eventide.triggers import after_count, after_watermark, each
-    >>> or_finally(each(), after_watermark()).describe()
+    >>> from eventide.triggers import after_count, after_watermark, on_update
+    >>> or_finally(on_update(), after_watermark()).describe()
     'any of (each time rows join, when the watermark passes the end)'
     """
     return Parallel(_checked("or_finally()", (trigger, until), least=2), need_all=False)

@@ -116,8 +116,8 @@ class _Phases:
 def after_watermark(*, early: Trigger | None = None, late: Trigger | None = None) -> AfterWatermark:
     """When the watermark passes the end of the window: the on-time pane. ``early`` and ``late`` repeat.
 
-    >>> from eventide.triggers import each, every
-    >>> after_watermark(early=every("10 seconds"), late=each()).describe()
+    >>> from eventide.triggers import every, on_update
+    >>> after_watermark(early=every("10 seconds"), late=on_update()).describe()
     'when the watermark passes the end; early: repeatedly (10s of ...); late: each time rows join'
     """
     for name, part in (("early", early), ("late", late)):

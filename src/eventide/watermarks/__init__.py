@@ -9,7 +9,15 @@ from eventide.watermarks.coalescer import Coalescer, Marks
 from eventide.watermarks.options import Options
 from eventide.watermarks.progress import Gap, Progress
 from eventide.watermarks.standing import Metrics, OriginGap, Standing
-from eventide.watermarks.strategies import Strategy, ascending, clock_lag, lag, none, noted, punctuated
+from eventide.watermarks.strategies import (
+    Strategy,
+    ascending,
+    bounded_delay,
+    no_watermark,
+    noted,
+    processing_time,
+    punctuated,
+)
 from eventide.watermarks.summaries import SUMMARY, empty_summary
 from eventide.watermarks.tracker import Tracker
 from eventide.watermarks.trackers import AnyTracker, Trackers
@@ -38,10 +46,10 @@ __all__ = [
     "Trackers",
     "Watermark",
     "ascending",
-    "clock_lag",
+    "bounded_delay",
     "empty_summary",
-    "lag",
-    "none",
+    "no_watermark",
     "noted",
+    "processing_time",
     "punctuated",
 ]

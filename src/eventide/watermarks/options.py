@@ -38,10 +38,10 @@ class OriginOptions(ClockOptions, total=False):
     chunk: str | None
     last_chunk: str | None
     first_chunk: int
-    idle_after: str | timedelta | None
+    idle_timeout: str | timedelta | None
     on_return: OnReturn
     expect_origins: int | Collection[str | int] | None
-    grace: str | timedelta | None
+    origins_timeout: str | timedelta | None
     gap_timeout: str | timedelta | None
 
 
@@ -51,10 +51,10 @@ class Options:
 
     ``origin`` names the column that says where a row comes from; without it all rows have one origin.
     ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show.
-    ``idle_after`` is how long an origin may be silent before the watermark stops waiting for it, and
+    ``idle_timeout`` is how long an origin may be silent before the watermark stops waiting for it, and
     ``on_return`` what happens when it returns behind the watermark. ``max_future_skew`` is how far ahead of the
-    batch's time a row may be (None: any distance). ``expect_origins`` (and ``grace``) hold the watermark until all
-    have been seen. ``gap_timeout`` is how long to wait for a missing sequence number.
+    batch's time a row may be (None: any distance). ``expect_origins`` (and ``origins_timeout``) hold the watermark
+    until all have been seen. ``gap_timeout`` is how long to wait for a missing sequence number.
 
     What a pipeline adds is not written here by users, and is no part of how options are shown: ``deduplicate``, whether
     rows whose number has been seen are set aside; ``offset``, the column by whose values rows are windowed.
@@ -65,11 +65,11 @@ class Options:
     chunk: str | None = None
     last_chunk: str | None = None
     first_chunk: int = 1
-    idle_after: int | None = None
+    idle_timeout: int | None = None
     on_return: OnReturn = "hold"
     max_future_skew: int | None = MAX_FUTURE_SKEW
     expect_origins: int | tuple[str, ...] | None = None
-    grace: int | None = None
+    origins_timeout: int | None = None
     gap_timeout: int | None = None
     watermark_key: int = 0
     deduplicate: bool = field(default=False, repr=False)
@@ -90,15 +90,17 @@ class Options:
             said.append("repeated numbers are dead letters")
         if self.gap_timeout is not None:
             said.append(f"gaps skipped after {format_duration(self.gap_timeout)}")
-        if self.idle_after is not None:
-            said.append(f"idle after {format_duration(self.idle_after)}")
+        if self.idle_timeout is not None:
+            said.append(f"idle after {format_duration(self.idle_timeout)}")
         if self.on_return == "catch_up":
             said.append("origins that return are left out until they catch up")
         if self.expect_origins is not None:
             expected = self.expect_origins
             count = expected if isinstance(expected, int) else len(expected)
-            grace = f" for at most {format_duration(self.grace)}" if self.grace is not None else ""
-            said.append(f"waits for {count} origins{grace}")
+            origins_timeout = (
+                f" for at most {format_duration(self.origins_timeout)}" if self.origins_timeout is not None else ""
+            )
+            said.append(f"waits for {count} origins{origins_timeout}")
         if self.watermark_key:
             said.append(f"watermark key {self.watermark_key}")
         return said
@@ -109,14 +111,14 @@ ORIGIN_OPTIONS = tuple(name for name, own in Options.__dataclass_fields__.items(
 COLUMN_OPTIONS = ("origin", "sequence", "chunk", "last_chunk")
 """The options that name a column."""
 
-_DURATIONS = ("idle_after", "max_future_skew", "grace", "gap_timeout")
+_DURATIONS = ("idle_timeout", "max_future_skew", "origins_timeout", "gap_timeout")
 _NEEDS = (
     ("chunk", "sequence", "chunks are the parts of a sequence"),
     ("last_chunk", "chunk", "it flags the last one of a sequence's chunks"),
     ("chunk", "last_chunk", "without it no sequence is ever known to be complete"),
     ("first_chunk", "chunk", "it is the number of a sequence's first chunk"),
     ("expect_origins", "origin", "a stream without an origin column has one origin only"),
-    ("grace", "expect_origins", "it limits how long they are waited for"),
+    ("origins_timeout", "expect_origins", "it limits how long they are waited for"),
     ("gap_timeout", "sequence", "only numbered rows can have gaps"),
 )
 
@@ -130,7 +132,7 @@ def read_options(
 ) -> Options:
     """Read and check the options of ``strategy``. ``max_future_skew`` is the value where the user gives none.
 
-    >>> read_options("lag", {"origin": "device", "idle_after": "2m"}, allowed=ORIGIN_OPTIONS).idle_after
+    >>> read_options("lag", {"origin": "device", "idle_timeout": "2m"}, allowed=ORIGIN_OPTIONS).idle_timeout
     120000000
     """
     for name in given:

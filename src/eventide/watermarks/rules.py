@@ -39,11 +39,11 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class BoundedDelay:
     """The highest event time of an origin, less ``delay``."""
 
     delay: int
-    name: str = "lag"
+    name: str = "bounded_delay"
     declared = False
 
     def columns(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class Lag:
 
     def describe(self) -> str:
         """The delay, if there is one."""
-        return f"lag {format_duration(self.delay)}" if self.name == "lag" else self.name
+        return f"bounded delay {format_duration(self.delay)}" if self.name == "bounded_delay" else self.name
 
     def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
         """Rows declare nothing."""
@@ -104,11 +104,11 @@ class Punctuated:
 
 
 @dataclass(frozen=True, slots=True)
-class ClockLag:
+class ProcessingTime:
     """The batch's time less ``delay``, whatever the rows say."""
 
     delay: int
-    name = "clock_lag"
+    name = "processing_time"
     declared = False
 
     def columns(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class ClockLag:
 
     def describe(self) -> str:
         """The delay behind the clock."""
-        return f"clock lag {format_duration(self.delay)}"
+        return f"processing time, {format_duration(self.delay)} behind"
 
     def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
         """Rows declare nothing."""
@@ -172,11 +172,11 @@ class Noted:
 class NoWatermark:
     """Event time never advances by itself; only notes from outside move it.
 
-    ``stated`` is False where a stream names no watermark at all, rather than ``ev.none()``.
+    ``stated`` is False where a stream names no watermark at all, rather than ``ev.no_watermark()``.
     """
 
     stated: bool = field(default=True, repr=False, compare=False)
-    name = "none"
+    name = "no_watermark"
     declared = False
 
     def columns(self) -> tuple[str, ...]:

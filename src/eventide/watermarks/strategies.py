@@ -27,13 +27,13 @@ from eventide.watermarks.options import (
     check_type,
     read_options,
 )
-from eventide.watermarks.rules import ClockLag, Lag, Noted, NoWatermark, Punctuated, Rule
+from eventide.watermarks.rules import BoundedDelay, Noted, NoWatermark, ProcessingTime, Punctuated, Rule
 from eventide.watermarks.summaries import empty_summary, highest_offsets, places, summarise, unusable
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A rule for watermarks with its options. Build it with ``lag``, ``ascending`` and their like."""
+    """A rule for watermarks with its options. Build it with ``bounded_delay``, ``ascending`` and their like."""
 
     rule: Rule
     options: Options
@@ -41,7 +41,7 @@ class Strategy:
     def columns(self) -> tuple[str, ...]:
         """The columns it needs besides event time.
 
-        >>> lag("5s", origin="device", sequence="offset").columns()
+        >>> bounded_delay("5s", origin="device", sequence="offset").columns()
         ('device', 'offset')
         """
         return tuple(dict.fromkeys((*self.options.columns(), *self.rule.columns())))
@@ -49,10 +49,10 @@ class Strategy:
     def check(self, schema: Mapping[str, pl.DataType]) -> None:
         """Refuse rows that lack a column, or hold the wrong type in it.
 
-        >>> lag("5s", origin="devise").check({"device": pl.String()})
+        >>> bounded_delay("5s", origin="devise").check({"device": pl.String()})
         Traceback (most recent call last):
         ...
-        eventide.errors.kinds.PlanError: lag(): there is no column 'devise' for origin. Did you mean 'device'?
+        eventide.errors.kinds.PlanError: bounded_delay(): there is no column 'devise' for origin. Did you mean 'device'?
         """
         named = {option: getattr(self.options, option) for option in COLUMN_OPTIONS}
         for option, column in (*named.items(), *(("watermarks", name) for name in self.rule.columns())):
@@ -71,8 +71,8 @@ class Strategy:
         awake; its sequence number still counts as seen.
 
         >>> rows = pl.DataFrame({"ts": [10, 30, 20], "device": ["a", "a", "b"]})
-        >>> lag(timedelta(microseconds=5), origin="device").summarise(rows, "ts", now=0).sort("origin").select(
-        ...     "origin", "watermark", "rows").rows()
+        >>> delayed = bounded_delay(timedelta(microseconds=5), origin="device")
+        >>> delayed.summarise(rows, "ts", now=0).sort("origin").select("origin", "watermark", "rows").rows()
         [('a', 25, 2), ('b', 15, 1)]
         """
         times, _ = time_column(rows, time)
@@ -103,7 +103,7 @@ class Strategy:
     def faults(self, rows: pl.DataFrame) -> pl.Series | None:
         """The rows whose sequence, chunk or declared watermark cannot be used, for the dead letters; None when all can.
 
-        >>> lag("5s", sequence="n").faults(pl.DataFrame({"n": [1, 0, None]})).to_list()
+        >>> bounded_delay("5s", sequence="n").faults(pl.DataFrame({"n": [1, 0, None]})).to_list()
         [False, True, True]
         """
         numbers, said = unusable(rows, self.options), self.rule.unusable(rows)
@@ -124,15 +124,16 @@ class Strategy:
     def describe(self) -> str:
         """One line for ``explain()``.
 
-        >>> lag("30s", origin="partition", idle_after="2m").describe()
-        "lag 30s, per 'partition', idle after 2m"
+        >>> bounded_delay("30s", origin="partition", idle_timeout="2m").describe()
+        "bounded delay 30s, per 'partition', idle after 2m"
         """
         return ", ".join((self.rule.describe(), *self.options.describe(), *self._guard()))
 
     def in_state(self) -> Strategy:
         """The strategy as far as state depends on it: ``max_future_skew`` may change.
 
-        >>> lag("5s", max_future_skew="1 hour").in_state() == lag("5s", max_future_skew=None).in_state()
+        >>> guarded, open_ended = (bounded_delay("5s", max_future_skew=skew) for skew in ("1 hour", None))
+        >>> guarded.in_state() == open_ended.in_state()
         True
         """
         return replace(self, options=replace(self.options, max_future_skew=self._default_skew()))
@@ -169,14 +170,14 @@ class Strategy:
         return None if highest is None or highest <= limit else (times > limit).fill_null(False)
 
 
-def lag(delay: str | timedelta, **options: Unpack[OriginOptions]) -> Strategy:
+def bounded_delay(delay: str | timedelta, **options: Unpack[OriginOptions]) -> Strategy:
     """The watermark follows the highest event time of each origin at a distance.
 
-    >>> lag("30 seconds", origin="partition").describe()
-    "lag 30s, per 'partition'"
+    >>> bounded_delay("30 seconds", origin="partition").describe()
+    "bounded delay 30s, per 'partition'"
     """
-    rule = Lag(duration(delay, what="delay of lag()", zero=True))
-    return Strategy(rule, read_options("lag", options, allowed=ORIGIN_OPTIONS))
+    rule = BoundedDelay(duration(delay, what="delay of bounded_delay()", zero=True))
+    return Strategy(rule, read_options("bounded_delay", options, allowed=ORIGIN_OPTIONS))
 
 
 def ascending(**options: Unpack[OriginOptions]) -> Strategy:
@@ -185,7 +186,7 @@ def ascending(**options: Unpack[OriginOptions]) -> Strategy:
     >>> ascending(origin="file").describe()
     "ascending, per 'file'"
     """
-    return Strategy(Lag(0, "ascending"), read_options("ascending", options, allowed=ORIGIN_OPTIONS))
+    return Strategy(BoundedDelay(0, "ascending"), read_options("ascending", options, allowed=ORIGIN_OPTIONS))
 
 
 def punctuated(column: str, **options: Unpack[OriginOptions]) -> Strategy:
@@ -221,27 +222,27 @@ def noted(stream: str, *, token: str | None = None, **options: Unpack[ClockOptio
     return Strategy(rule, read_options("noted", options, allowed=CLOCK_OPTIONS))
 
 
-def clock_lag(delay: str | timedelta, **options: Unpack[ClockOptions]) -> Strategy:
+def processing_time(delay: str | timedelta, **options: Unpack[ClockOptions]) -> Strategy:
     """The watermark follows the time of the batches at a distance, also when no rows arrive.
 
-    >>> clock_lag("1 minute").describe()
-    'clock lag 1m'
+    >>> processing_time("1 minute").describe()
+    'processing time, 1m behind'
     """
-    rule = ClockLag(duration(delay, what="delay of clock_lag()", zero=True))
-    return Strategy(rule, read_options("clock_lag", options, allowed=CLOCK_OPTIONS))
+    rule = ProcessingTime(duration(delay, what="delay of processing_time()", zero=True))
+    return Strategy(rule, read_options("processing_time", options, allowed=CLOCK_OPTIONS))
 
 
-def none(**options: Unpack[ClockOptions]) -> Strategy:
+def no_watermark(**options: Unpack[ClockOptions]) -> Strategy:
     """No watermark: nothing is ever late, and no window is complete before the stream is drained.
 
     Rows move no watermark here, so they may be any time ahead of the clock unless ``max_future_skew`` is given.
 
-    >>> none().describe()
+    >>> no_watermark().describe()
     'no watermark'
     """
-    return Strategy(NoWatermark(), read_options("none", options, allowed=CLOCK_OPTIONS, max_future_skew=None))
+    return Strategy(NoWatermark(), read_options("no_watermark", options, allowed=CLOCK_OPTIONS, max_future_skew=None))
 
 
 def unstated() -> Strategy:
-    """The watermark of a stream that names none: as ``none()``, but a host may require one that is stated."""
+    """The watermark of a stream that names none: as ``no_watermark()``, but a host may require one that is stated."""
     return Strategy(NoWatermark(stated=False), Options(max_future_skew=None))

@@ -105,27 +105,27 @@ class Tracker:
     def next_deadline(self) -> int | None:
         """The earliest batch time at which silence alone changes something; MIN: the clock waits for its first batch.
 
-        That is when an origin becomes idle, when a gap is given up, and when the grace for expected origins ends. The
+        That is when an origin becomes idle, when a gap is given up, and when the wait for expected origins ends. The
         source is taken to be polled until then.
 
         >>> from eventide.watermarks.strategies import ascending
-        >>> tracker = Tracker(ascending(idle_after="10 seconds"))
+        >>> tracker = Tracker(ascending(idle_timeout="10 seconds"))
         >>> _ = tracker.advance(tracker.strategy.summarise(pl.DataFrame({"ts": [0]}), "ts", now=5), now=5)
         >>> tracker.next_deadline()
         10000005
         """
         options = self.strategy.options
         if self._clock is None:
-            return None if options.idle_after is None and options.grace is None else MIN
+            return None if options.idle_timeout is None and options.origins_timeout is None else MIN
         waits = []
-        if options.idle_after is not None:
+        if options.idle_timeout is not None:
             active = self._active_at[self._coalescer.standing()[: len(self._active_at)] == ACTIVE]
-            active = active[active > self._clock.time - options.idle_after]
-            waits += [int(active.min()) + options.idle_after] if len(active) else []
+            active = active[active > self._clock.time - options.idle_timeout]
+            waits += [int(active.min()) + options.idle_timeout] if len(active) else []
         if options.gap_timeout is not None and (since := self._progress.oldest_gap()) is not None:
             waits.append(since + options.gap_timeout)
-        if self._held and options.grace is not None:
-            waits.append(self._started + options.grace)
+        if self._held and options.origins_timeout is not None:
+            waits.append(self._started + options.origins_timeout)
         return min(waits) + self._clock.unpolled if waits else None
 
     def retire(self, origin: object) -> bool:
@@ -410,7 +410,7 @@ class Tracker:
     def _waits(self, alive: Ints, clock: int) -> bool:
         """Whether expected origins have still not been seen."""
         options = self.strategy.options
-        if options.grace is not None and clock - self._started >= options.grace:
+        if options.origins_timeout is not None and clock - self._started >= options.origins_timeout:
             return False
         standing = self._coalescer.standing()
         present = np.union1d(alive, np.flatnonzero(standing != ABSENT))
@@ -420,11 +420,11 @@ class Tracker:
 
     def _silent(self, clock: int) -> Ints:
         """The origins that have said nothing for too long."""
-        idle_after = self.strategy.options.idle_after
-        if idle_after is None:
+        idle_timeout = self.strategy.options.idle_timeout
+        if idle_timeout is None:
             return NO_INTS
         waited_for = np.flatnonzero(self._coalescer.standing() != ABSENT)
-        return waited_for[clock - self._active_at[waited_for] >= idle_after]
+        return waited_for[clock - self._active_at[waited_for] >= idle_timeout]
 
     def _takes_part(self, number: int) -> bool:
         standing = self._coalescer.standing()

@@ -40,7 +40,7 @@ class WindowKind(Protocol):
     >>> kind = Shifts()
     >>> isinstance(kind, ev.WindowKind)
     True
-    >>> p = ev.stream(time="t", watermark=ev.lag("1m")).window(kind).agg(n=ev.count())
+    >>> p = ev.stream(time="t", watermark=ev.bounded_delay("1m")).window(kind).agg(n=ev.count())
     >>> rows = pl.DataFrame({"t": ["2026-01-01T05:59:59Z", "2026-01-01T06:00:00Z", "2026-01-01T13:59:59Z"]})
     >>> p.local(rows).panes.select(pl.col("window").struct.field("start").dt.hour(), "n").rows()
     [(22, 1), (6, 2)]

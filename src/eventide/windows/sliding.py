@@ -68,7 +68,7 @@ class Sliding:
         return f"sliding {format_duration(self.size)} every {format_duration(self.every)}{shift}"
 
 
-def sliding(size: str | timedelta, *, every: str | timedelta, offset: str | timedelta = "0s") -> Sliding | Tumbling:
+def sliding(size: str | timedelta, every: str | timedelta, *, offset: str | timedelta = "0s") -> Sliding | Tumbling:
     """Windows of ``size``, a new one ``every`` so often; a row belongs to all windows that hold its time.
 
     >>> sliding("10 minutes", every="1 minute").describe()

@@ -28,12 +28,12 @@ def _table(module: ModuleType, *names: str) -> dict[str, Call]:
     return {name: getattr(module, name) for name in names}
 
 
-_WATERMARKS = _table(watermarks, "none", "lag", "ascending", "punctuated", "clock_lag")
+_WATERMARKS = _table(watermarks, "no_watermark", "bounded_delay", "ascending", "punctuated", "processing_time")
 _WINDOWS = _table(windows, "tumbling", "sliding", "sessions", "cumulate", "calendar", "inherit", "rows", "row_sessions")
 _WINDOWS["global"] = windows.global_window
 _TRIGGERS = _table(
     triggers,
-    *("after_watermark", "after_count", "after_processing_time", "every", "each", "never"),
+    *("after_watermark", "after_count", "after_processing_time", "every", "on_update", "never"),
     *("repeatedly", "any_of", "all_of", "in_order", "or_finally"),
 )
 _TRIGGERS |= _table(policies, "samza_aggregate", "samza_join")
@@ -62,7 +62,7 @@ def build(description: Mapping[str, Any]) -> Pipeline:
         stream = stream.retain(**description["retain"])
     if "window" in description:
         kind = call("window", _WINDOWS, description["window"])
-        stream = stream.window(kind, at=description.get("output_time", "end"))
+        stream = stream.window(kind, output_time=description.get("output_time", "end"))
     if "trigger" in description:
         stream = stream.trigger(trigger(description["trigger"]), may_lose_data=description.get("may_lose_data", False))
     if "lateness" in description:
@@ -76,7 +76,7 @@ def _stream(description: Mapping[str, Any]) -> Stream:
     return begin(
         time=ingestion_time() if time == "ingestion" else time,
         key=description.get("key"),
-        watermark=call("watermark", _WATERMARKS, description.get("watermark", "none")),
+        watermark=call("watermark", _WATERMARKS, description.get("watermark", "no_watermark")),
     )
 
 
@@ -133,7 +133,7 @@ def _accumulating(stream: Stream, description: Mapping[str, Any]) -> Stream:
     if mode is None:
         return stream
     accumulate: Call = getattr(stream, mode)
-    said: Stream = accumulate(fire_only_updated=description.get("fire_only_updated", False))
+    said: Stream = accumulate(skip_unchanged=description.get("skip_unchanged", False))
     return said
 
 
