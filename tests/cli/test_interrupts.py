@@ -49,8 +49,8 @@ def ended(program: subprocess.Popen[str], java: int) -> tuple[int, str]:
     return program.returncode, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("to", ["the program", "its group"])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.parametrize("to", ["the program", pytest.param("its group", marks=pytest.mark.long)])
 def test_a_signal_while_spark_starts_ends_java_too(
     tmp_path: Path, surroundings: dict[str, str], number: signal.Signals, to: str
 ) -> None:

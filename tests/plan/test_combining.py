@@ -30,7 +30,6 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.window_join(LEFT, TWO, window=MINUTE), "or name the columns with on="),
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, on=5), "window_join: on=5 is not a column name"),  # type: ignore[arg-type]
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, how="outer"), "how='outer' is not known"),  # type: ignore[arg-type]
-    (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, trigger=EARLY), "say how the panes of a window relate"),
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, mode="all"), "mode='all' is not known"),  # type: ignore[arg-type]
     (
         lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, how="left", trigger=EARLY, mode="discarding"),

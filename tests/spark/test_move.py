@@ -118,6 +118,7 @@ def test_a_crash_leaves_the_old_state_or_the_new_one_in_use(
     assert told(moved.all("panes")) == told(stayed.all("panes")) != []
 
 
+@pytest.mark.long
 def test_a_command_is_applied_once_whenever_it_was_sent(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(rows(10))
     stream.run(WINDOWS, state="executors")

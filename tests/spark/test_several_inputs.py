@@ -88,7 +88,12 @@ def names_of(pipeline: ev.Pipeline) -> list[str]:
     return [one.name for one in pipeline.plan.edges]
 
 
-@pytest.mark.parametrize("name", PIPELINES)
+QUICK = ("full window join", "full interval join", "union")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.long]) for name in PIPELINES]
+)
 def test_the_same_bundles_give_the_same_rows_as_in_process(spark: SparkSession, tmp_path: Path, name: str) -> None:
     pipeline, bundles = PIPELINES[name]
     names = names_of(pipeline)

@@ -78,7 +78,6 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed(rest="GROUP BY shop EMITT ON WINDOW CLOSE"), "EMITT", "Did you mean EMIT?"),
     (windowed(rest="EMIT ON WINDOW CLOSED"), "ON", "Did you mean ON WINDOW CLOSE?"),
     (windowed(rest="EMIT ERLY ON UPDATE"), "ERLY", "Did you mean EARLY?"),
-    (windowed(rest="EMIT EARLY ON UPDATE"), "EMIT", "Add ACCUMULATING"),
     (windowed(rest="EMIT EARLY SOON RETRACTING"), "SOON", "ON UPDATE"),
     (windowed(rest="EMIT EARLY EVERY INTERVAL '5' SCEOND RETRACTING"), "EVERY", "Did you mean 'second'?"),
     (windowed(rest="EMIT WHEN ANY_OFF(ON_UPDATE()) RETRACTING"), "ANY_OFF", "Did you mean 'ANY_OF'?"),

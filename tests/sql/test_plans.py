@@ -161,6 +161,8 @@ EMITS: dict[str, ev.Stream] = {
     "EMIT WHEN AFTER 2 ROWS MAY LOSE DATA DISCARDING": (
         BEGUN.trigger(ev.after_count(2), may_lose_data=True).discarding()
     ),
+    "EMIT EARLY ON UPDATE": BEGUN.emit(early=ev.on_update()),
+    "EMIT EARLY ON UPDATE ONLY UPDATED": BEGUN.emit(early=ev.on_update(), skip_unchanged=True),
     "EMIT AT EARLIEST": orders().window(ev.tumbling("1 minute"), output_time="earliest"),
 }
 

@@ -139,14 +139,6 @@ def unknown_how(what: str, how: object) -> PlanError:
     return PlanError(f"{what}: how={shown(how)} is not known. {did_you_mean(str(how), known)}")
 
 
-def no_mode(what: str) -> PlanError:
-    """A trigger without an accumulation mode."""
-    return PlanError(
-        f"{what}: with a trigger, say how the panes of a window relate: mode='accumulating', 'discarding' or "
-        "'retracting'."
-    )
-
-
 def unknown_mode(what: str, mode: object) -> PlanError:
     """No accumulation mode."""
     known = ["accumulating", "discarding", "retracting"]

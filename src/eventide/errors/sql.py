@@ -170,14 +170,6 @@ def no_time(table: str) -> PlanError:
     )
 
 
-def no_mode() -> PlanError:
-    """EMIT without an accumulation mode."""
-    return PlanError(
-        "EMIT says when panes come, but not how the panes of a window relate. Add ACCUMULATING (each repeats the whole "
-        "window), DISCARDING (each has what is new) or RETRACTING (the last one is taken back first)."
-    )
-
-
 def when_or_phases() -> PlanError:
     """EMIT WHEN beside EARLY or LATE."""
     return PlanError("EMIT WHEN … is the whole trigger. Leave out EARLY, LATE and ON WINDOW CLOSE, or leave out WHEN.")

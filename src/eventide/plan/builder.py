@@ -95,7 +95,7 @@ class Stream:
         return replace(stream, _options=stream._options | {"skip_unchanged": skip_unchanged})
 
     def trigger(self, trigger: Trigger, *, may_lose_data: bool = False) -> Stream:
-        """Say when panes are emitted. Name the accumulation mode too: how the panes of a window relate."""
+        """Choose when panes are emitted, by any trigger. The short form for most cases is ``.emit``."""
         if self._trigger is not None:
             raise errors.said_twice("trigger")
         if not hasattr(trigger, "compile"):

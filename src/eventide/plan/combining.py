@@ -136,8 +136,6 @@ def _brought_together(
         raise errors.unknown_mode(what, mode)
     if isinstance(window, Sessions) and mode == "discarding" and sides.how is not None:
         raise errors.discarding_sessions()
-    if trigger is not None and mode is None:
-        raise errors.no_mode(what)
     if isinstance(window, Inherit) or isinstance(getattr(window, "gap", 0), str):
         raise errors.not_for_sides(what, f"{window.describe()} needs a column that not all sides have. Choose another.")
     if window.axis == "rows":

@@ -37,9 +37,9 @@ class Emitted:
             said = said.lateness(self.lateness["time"])
         if "rows" in self.lateness:
             said = said.lateness(rows=self.lateness["rows"])
-        if self.mode is None:
+        if self.mode is None and not self.only_updated:
             return said
-        accumulate: Any = getattr(said, self.mode)
+        accumulate: Any = getattr(said, self.mode or "retracting")
         made: Stream = accumulate(skip_unchanged=self.only_updated)
         return made
 
@@ -59,8 +59,6 @@ def emitted(node: nodes.Emit | None) -> Emitted:
         trigger = triggers.after_watermark(
             early=None if early is None else _trigger(early), late=None if late is None else _trigger(late)
         )
-    if (trigger is not None or said.get("only_updated")) and said.get("mode") is None:
-        raise At(node, errors.no_mode())
     kept = said.get("lateness")
     lateness = {} if kept is None else {kept.this: _kept(kept)}
     return Emitted(
