@@ -23,7 +23,6 @@ _MODULE = {
     "variance": "ev.var(column)",
     "percentile": "ev.quantile(column, 0.95)",
     "approx_count_distinct": "ev.approx_distinct(column)",
-    "count_distinct": "ev.approx_distinct(column), or len of ev.collect_set(column)",
     "collect": "ev.collect_list(column)",
     "array_agg": "ev.collect_list(column)",
     "allowed_lateness": ".emit(allowed_lateness='1 hour') of a stream",

@@ -266,6 +266,7 @@ CASES = [
         pl.List(pl.Struct({"key": TEXT, "value": INT})),
     ),
     Case("collect", ev.collect_list("s"), collect, pl.List(TEXT)),
+    Case("count_distinct", ev.count_distinct("s"), on("s", lambda v: len(set(v))), INT),
     Case("collect_set", ev.collect_set("s"), on("s", lambda v: sorted(set(v))), pl.List(TEXT)),
     Case("sort", ev.collect_sorted("wild"), on("wild", lambda v: sorted(v, key=spark_order)), pl.List(FLOAT)),
     Case(

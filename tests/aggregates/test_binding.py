@@ -82,7 +82,7 @@ def test_a_key_column_with_the_name_of_an_accumulator_is_refused() -> None:
     [
         ("price", r"x='price' is not an aggregate\. .*x=ev\.sum\('price'\)"),
         (builtins.sum, r"Python's own sum\. Write x=ev\.sum\(\"price\"\)"),
-        (ev.count, r"Write for example x=ev\.sum\(\"price\"\)"),
+        (ev.count, r"Call it: x=ev\.count\(\)"),
         (None, "x=None is not an aggregate"),
     ],
 )
@@ -204,7 +204,7 @@ def test_describe_says_what_the_state_costs() -> None:
     described = {d.name: d for d in bind(**{case.name: case.aggregate for case in CASES}).describe()}
     keeps_rows = {name for name, d in described.items() if d.needs_rows}
     assert keeps_rows == {
-        "collect", "collect_set", "sort", "sort_down", "median", "quantile", "mode", "top_n_by_key",
+        "collect", "collect_set", "count_distinct", "sort", "sort_down", "median", "quantile", "mode", "top_n_by_key",
         "fold_in_order", "own_without_merge", "composite",
     }  # fmt: skip
     assert {name for name, d in described.items() if d.python} == {

@@ -217,7 +217,7 @@ AGGREGATES: dict[str, Any] = {
     "COMPOSITE(n => COUNT(*), total => SUM(price))": ev.composite(n=ev.count(), total=ev.sum("price")),
     "SUM(price * quantity)": ev.sum("price * quantity"),
     "SUM(price) FILTER (WHERE shop = 'kiel')": ev.sum("CASE WHEN shop = 'kiel' THEN price END"),
-    "COUNT(DISTINCT price)": ev.collect_set("price"),
+    "COUNT(DISTINCT price)": ev.count_distinct("price"),
 }
 
 

@@ -12,7 +12,14 @@ from eventide.aggregates.ends import first, last
 from eventide.aggregates.extremes import max, max_by, min, min_by
 from eventide.aggregates.functions import fold, reduce
 from eventide.aggregates.histogram import approx_quantile
-from eventide.aggregates.lists import collect_list, collect_set, collect_sorted, top_n, top_n_by_key
+from eventide.aggregates.lists import (
+    collect_list,
+    collect_set,
+    collect_sorted,
+    count_distinct,
+    top_n,
+    top_n_by_key,
+)
 from eventide.aggregates.merge_inputs import MergeAggregate
 from eventide.aggregates.quantiles import median, mode, quantile
 from eventide.aggregates.sketches import approx_distinct
@@ -38,6 +45,7 @@ __all__ = [
     "collect_sorted",
     "composite",
     "count",
+    "count_distinct",
     "first",
     "fold",
     "last",

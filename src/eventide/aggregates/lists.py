@@ -1,4 +1,4 @@
-"""Aggregates that return lists: ``collect_list``, ``collect_set``, ``collect_sorted``, ``top_n``, ``top_n_by_key``."""
+"""Aggregates that return lists: ``collect_list``, ``collect_set``, ``collect_sorted``, ``top_n`` and their like."""
 
 from __future__ import annotations
 
@@ -70,6 +70,24 @@ class CollectSet(Aggregate):
             order=["value"],
         )
         return Parts([entries], pl.col(name))
+
+
+@dataclass(frozen=True)
+class CountDistinct(Aggregate):
+    """How many distinct values ``column`` has, exactly. Its state is that of ``CollectSet``."""
+
+    column: str
+
+    word: ClassVar[str] = "count_distinct"
+    needs_rows: ClassVar[bool] = True
+
+    def bind(self, source: Source) -> Parts:  # noqa: D102
+        distinct = CollectSet(self.column).bind(source)
+
+        def counted(cells: pl.DataFrame) -> pl.Series:
+            return distinct.result_of(cells).list.len().cast(pl.Int64).fill_null(0)
+
+        return Parts(distinct.accumulators, counted)
 
 
 @dataclass(frozen=True)
@@ -189,6 +207,16 @@ def collect_set(column: str) -> CollectSet:
     {'shops': ['x', 'y']}
     """
     return CollectSet(column)
+
+
+def count_distinct(column: str) -> CountDistinct:
+    """How many distinct values a column has, exactly; nulls are skipped. ``approx_distinct`` needs less state.
+
+    >>> from eventide.aggregates import try_out
+    >>> try_out({"shop": ["y", "x", None, "y"]}, shops=count_distinct("shop"))
+    {'shops': 2}
+    """
+    return CountDistinct(column)
 
 
 def collect_sorted(column: str, *, descending: bool = False) -> Sort:

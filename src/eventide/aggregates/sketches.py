@@ -33,7 +33,7 @@ class ApproxDistinct(Aggregate):
         value = _hashable(source, self.column, self)
         _check_installed(self)
         if source.diff is not None:
-            raise errors.no_retractions(self, f"Use ev.collect_set({self.column!r}) and take the length of the list.")
+            raise errors.no_retractions(self, f"Use ev.count_distinct({self.column!r}).")
         name = f"approx_distinct({self.column}, {self.precision})"
         sketch = Sketch(name, value, self._of_values, self._merged, distinct=True)
         return Parts([sketch], lambda cells: _read(cells[name], _distinct_count, pl.Int64(), missing=0))

@@ -35,14 +35,7 @@ _EXAMPLES = {
 _COLUMNS = {"min_by": 2, "max_by": 2, "top_n_by_key": 2}
 _CONSTANTS = {"top_n": 1, "top_n_by_key": 1, "quantile": 1, "approx_quantile": 1}
 _WITH_NULLS = ("first", "last")
-
-
-@dataclass(frozen=True)
-class Called:
-    """An aggregate, and whether its result is the number of values in it."""
-
-    aggregate: Aggregate
-    counted: bool = False
+_DISTINCT = {"count": "count_distinct", "collect_list": "collect_set"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +45,7 @@ class Caller:
     names: Names
     computed: Callable[[exp.Expr], str]
 
-    def call(self, node: exp.Expr) -> Called:
+    def call(self, node: exp.Expr) -> Aggregate:
         """The aggregate that a call means. It may be inside FILTER, IGNORE NULLS or WITHIN GROUP."""
         where, nulls, within = None, None, None
         inner: Any = node
@@ -86,7 +79,7 @@ class Caller:
             given = [_from_the_end(one) for one in given]
         return [within[0].this, *given]
 
-    def _called(self, call: exp.Anonymous, name: str, given: list[Any], where: Any, ignore_nulls: bool) -> Called:
+    def _called(self, call: exp.Anonymous, name: str, given: list[Any], where: Any, ignore_nulls: bool) -> Aggregate:
         wrong = errors.aggregate_arguments(call.name.upper(), _EXAMPLES.get(name, f"{call.name.upper()}(column)"))
         named = {one.this.name.lower(): one.expression for one in given if isinstance(one, exp.Kwarg)}
         given = [one for one in given if not isinstance(one, exp.Kwarg)]
@@ -98,7 +91,7 @@ class Caller:
         options |= {"ignore_nulls": True} if ignore_nulls else {}
         distinct = bool(given) and isinstance(given[0], exp.Distinct)
         if distinct:
-            if name not in ("count", "collect_list", "min", "max") or len(given[0].expressions) != 1:
+            if name not in (*_DISTINCT, "min", "max") or len(given[0].expressions) != 1:
                 raise At(call, errors.distinct_not_for(call.name.upper()))
             given = [*given[0].expressions, *given[1:]]
         if where is not None and name in _WITH_NULLS and not ignore_nulls:
@@ -109,20 +102,18 @@ class Caller:
             raise At(call, wrong)
         columns = [self._column(one, where) for one in given[: _COLUMNS.get(name, 1)]]
         rest = [constant(one, call.name.upper()) for one in given[_COLUMNS.get(name, 1) :]]
-        counted = distinct and name == "count"
-        build: Any = getattr(aggregates, "collect_set" if distinct and name in ("count", "collect_list") else name)
+        build: Any = getattr(aggregates, _DISTINCT.get(name, name) if distinct else name)
         with said_at(call):
             try:
-                return Called(build(*columns, *rest, **options), counted)
+                aggregate: Aggregate = build(*columns, *rest, **options)
+                return aggregate
             except TypeError:
                 raise At(call, wrong) from None
 
-    def _composite(self, call: exp.Anonymous, named: dict[str, Any]) -> Called:
+    def _composite(self, call: exp.Anonymous, named: dict[str, Any]) -> Aggregate:
         parts = {name: self.call(one) for name, one in named.items()}
-        if any(one.counted for one in parts.values()):
-            raise At(call, errors.distinct_not_for("COUNT in COMPOSITE"))
         with said_at(call):
-            return Called(aggregates.composite(**{name: one.aggregate for name, one in parts.items()}))
+            return aggregates.composite(**parts)
 
     def _column(self, node: exp.Expr, where: exp.Expr | None) -> str:
         """What an aggregate is of; with a filter, null where that does not hold."""
@@ -142,19 +133,12 @@ def _from_the_end(share: exp.Expr) -> exp.Expr:
     return exp.Literal.number(str(1 - Decimal(share.name))) if plain else share
 
 
-def name_of(called: Called) -> str:
+def name_of(aggregate: Aggregate) -> str:
     """A readable name for a result that has none.
 
     >>> from eventide import aggregates
-    >>> name_of(Called(aggregates.sum("price"))), name_of(Called(aggregates.count()))
+    >>> name_of(aggregates.sum("price")), name_of(aggregates.count())
     ('sum_price', 'count')
     """
-    said = str(called.aggregate)
-    said = said.replace("collect_set", "count distinct", 1) if called.counted else said
+    said = str(aggregate)
     return "_".join("".join(letter if letter.isalnum() or letter == "_" else " " for letter in said).split())
-
-
-def number_of_values(values: exp.Expr) -> exp.Expr:
-    """How many values a list has; none, where there is no list."""
-    size = exp.cast(exp.ArraySize(this=values), exp.DType.BIGINT)
-    return exp.Coalesce(this=size, expressions=[exp.Literal.number(0)])

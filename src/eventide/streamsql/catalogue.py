@@ -33,6 +33,7 @@ AGGREGATES = {
     "collect_list": "collect_list",
     "array_agg": "collect_list",
     "collect_set": "collect_set",
+    "count_distinct": "count_distinct",
     "sort": "collect_sorted",
     "median": "median",
     "quantile": "quantile",

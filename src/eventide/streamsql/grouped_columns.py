@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from eventide.aggregates import Aggregate
 from eventide.errors import sql as errors
-from eventide.streamsql.aggregates import Called, Caller, name_of, number_of_values
+from eventide.streamsql.aggregates import Caller, name_of
 from eventide.streamsql.ambiguous import near_aggregate
 from eventide.streamsql.catalogue import AGGREGATES
 from eventide.streamsql.expressions import column, has_aggregate, is_aggregate, refuse_unsupported, text_of
@@ -29,7 +29,7 @@ class Grouping:
     computed: dict[str, exp.Expr] = field(default_factory=dict)
     by_window: bool = False
     projection: Projection = field(default_factory=Projection)
-    _called: dict[str, Called] = field(default_factory=dict)
+    _called: dict[str, Aggregate] = field(default_factory=dict)
     _chosen: dict[str, exp.Expr] = field(default_factory=dict)
 
     def read(self, select: exp.Select) -> None:
@@ -198,10 +198,9 @@ class Grouping:
         return Caller(self.names, computed)
 
     def _result(self, node: exp.Expr, name: str | None) -> exp.Expr:
-        made = column(self._named(called := self._caller().call(node), name))
-        return number_of_values(made) if called.counted else made
+        return column(self._named(self._caller().call(node), name))
 
-    def _named(self, called: Called, name: str | None) -> str:
+    def _named(self, called: Aggregate, name: str | None) -> str:
         """The name of an aggregate in the pipeline: the user's, or a readable one."""
         if name is None:
             known = (one for one, other in self._called.items() if other == called)
@@ -210,11 +209,11 @@ class Grouping:
             while self._is_of_others(again, called):
                 again += "_"
             name = again
-        self.aggregates[name] = called.aggregate
+        self.aggregates[name] = called
         self._called[name] = called
         return name
 
-    def _is_of_others(self, name: str, called: Called) -> bool:
+    def _is_of_others(self, name: str, called: Aggregate) -> bool:
         """Whether a name means a key, or another aggregate."""
         others = [*self.keys, *(one for one, known in self._called.items() if known != called)]
         return name.lower() in {one.lower() for one in others}
