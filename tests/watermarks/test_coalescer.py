@@ -10,6 +10,22 @@ from eventide.time import MAX, MIN
 from eventide.watermarks import Coalescer, Done, Idle, Marks, Watermark
 
 
+class OneByOne(Coalescer):
+    """A coalescer that hears one thing at a time."""
+
+    def event(self, source):
+        return self.step(events=ids(source))
+
+    def watermark(self, source, mark):
+        return self.step(marks=[Marks(mark.key, ids(source), ids(mark.time))])
+
+    def idle(self, source):
+        return self.step(idle=ids(source))
+
+    def done(self, source):
+        return self.step(done=ids(source))
+
+
 def wm(time, key=0):
     return Watermark(key, time)
 
@@ -26,7 +42,7 @@ def ids(*numbers):
 
 
 def test_the_example_of_hazelcast_jet():
-    both = Coalescer(2)
+    both = OneByOne(2)
     assert both.watermark(0, wm(10)) == []
     assert both.watermark(1, wm(12)) == [wm(10)]
     assert both.watermark(0, wm(11)) == [wm(11)]
@@ -35,16 +51,16 @@ def test_the_example_of_hazelcast_jet():
 
 
 def test_an_input_that_has_said_nothing_holds_the_output():
-    assert Coalescer(2).watermark(0, wm(10)) == []
+    assert OneByOne(2).watermark(0, wm(10)) == []
 
 
 def test_equal_values_are_ignored():
-    one = at(Coalescer(1), 10)
+    one = at(OneByOne(1), 10)
     assert one.watermark(0, wm(10)) == []
 
 
 def test_a_value_that_goes_back_is_an_error():
-    one = at(Coalescer(2, name="edge {}".format), 0, 2_000_000, key=3)
+    one = at(OneByOne(2, name="edge {}".format), 0, 2_000_000, key=3)
     with pytest.raises(
         DataError, match="key 3 went back on edge 1: it was 1970-01-01T00:00:02Z and is now 1970-01-01T00:00:01Z"
     ):
@@ -52,13 +68,13 @@ def test_a_value_that_goes_back_is_an_error():
 
 
 def test_a_derived_value_that_goes_back_is_clamped():
-    one = at(Coalescer(1, on_back="clamp"), 10)
+    one = at(OneByOne(1, on_back="clamp"), 10)
     assert one.watermark(0, wm(5)) == []
     assert one.watermark(0, wm(11)) == [wm(11)]
 
 
 def test_keys_are_independent():
-    both = at(Coalescer(2), 10, 20, key=1)
+    both = at(OneByOne(2), 10, 20, key=1)
     assert both.watermark(0, wm(5, key=2)) == []
     assert both.watermark(1, wm(3, key=2)) == [wm(3, key=2)]
     assert (both.time(1), both.time(2), both.time(7)) == (10, 3, MIN)
@@ -66,18 +82,18 @@ def test_keys_are_independent():
 
 def test_a_key_outside_a_byte_is_refused():
     with pytest.raises(PlanError, match="from 0 to 255"):
-        Coalescer(1).step(marks=[Marks(256, ids(0), ids(1))])
+        OneByOne(1).step(marks=[Marks(256, ids(0), ids(1))])
 
 
 # Idle
 
 
 def test_an_idle_input_leaves_the_minimum():
-    assert at(Coalescer(2), 10, 20).idle(0) == [wm(20)]
+    assert at(OneByOne(2), 10, 20).idle(0) == [wm(20)]
 
 
 def test_an_event_makes_an_input_active_again():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.idle(0)
     assert both.event(0) == []
     assert both.watermark(1, wm(30)) == []
@@ -85,26 +101,26 @@ def test_an_event_makes_an_input_active_again():
 
 
 def test_a_watermark_of_any_key_makes_an_input_active_for_all_keys():
-    both = at(at(Coalescer(2), 10, 20, key=0), 10, 20, key=1)
+    both = at(at(OneByOne(2), 10, 20, key=0), 10, 20, key=1)
     both.idle(0)
     both.watermark(0, wm(15, key=1))
     assert both.watermark(1, wm(30, key=0)) == []
 
 
 def test_a_repeated_watermark_wakes_nobody():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.idle(0)
     both.watermark(0, wm(10))
     assert both.watermark(1, wm(30)) == [wm(30)]
 
 
 def test_inside_a_bundle_events_come_before_idleness():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     assert both.step(events=ids(0), idle=ids(0)) == [wm(20)]
 
 
 def test_when_all_are_idle_the_highest_is_flushed_and_idle_follows_once():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     assert both.idle(1) == []
     assert both.idle(0) == [wm(20), Idle()]
     assert both.idle(0) == []
@@ -112,7 +128,7 @@ def test_when_all_are_idle_the_highest_is_flushed_and_idle_follows_once():
 
 
 def test_idle_is_said_again_after_something_was_active():
-    one = at(Coalescer(1), 10)
+    one = at(OneByOne(1), 10)
     assert one.idle(0) == [Idle()]
     one.event(0)
     assert not one.all_idle()
@@ -120,48 +136,48 @@ def test_idle_is_said_again_after_something_was_active():
 
 
 def test_all_keys_are_flushed_before_idle():
-    both = at(at(Coalescer(2), 10, 20, key=0), 5, 4, key=1)
+    both = at(at(OneByOne(2), 10, 20, key=0), 5, 4, key=1)
     assert both.step(idle=ids(0, 1)) == [wm(20, key=0), wm(5, key=1), Idle()]
 
 
 def test_inputs_that_never_said_anything_may_be_idle():
-    assert Coalescer(2).step(idle=ids(0, 1)) == [Idle()]
+    assert OneByOne(2).step(idle=ids(0, 1)) == [Idle()]
 
 
 # Done
 
 
 def test_a_done_input_leaves_the_minimum():
-    assert at(Coalescer(2), 10, 20).done(0) == [wm(20)]
+    assert at(OneByOne(2), 10, 20).done(0) == [wm(20)]
 
 
 def test_done_beats_idle():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.done(0)
     both.idle(0)
     assert both.done(1) == [wm(MAX), Done()]
 
 
 def test_done_beats_idle_inside_a_bundle():
-    one = at(Coalescer(1), 10)
+    one = at(OneByOne(1), 10)
     assert one.step(idle=ids(0), done=ids(0)) == [wm(MAX), Done()]
 
 
 def test_when_all_are_done_the_output_is_drained_once():
-    both = at(at(Coalescer(2), 10, 20, key=0), 1, key=1)
+    both = at(at(OneByOne(2), 10, 20, key=0), 1, key=1)
     both.done(0)
     assert both.done(1) == [wm(MAX, key=0), wm(MAX, key=1), Done()]
     assert both.step() == []
 
 
 def test_idle_is_forwarded_when_the_last_active_input_ends():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.idle(0)
     assert both.done(1) == [Idle()]
 
 
 def test_what_a_done_input_had_reached_is_flushed_with_the_idle_ones():
-    both = at(Coalescer(2), 10, 5)
+    both = at(OneByOne(2), 10, 5)
     both.idle(1)
     assert both.time(0) == 10
     at(both, 30)
@@ -170,7 +186,7 @@ def test_what_a_done_input_had_reached_is_flushed_with_the_idle_ones():
 
 
 def test_an_input_at_the_end_of_time_does_not_end_the_idle_ones():
-    both = at(Coalescer(2), 10, 5)
+    both = at(OneByOne(2), 10, 5)
     both.idle(1)
     assert both.watermark(0, wm(MAX)) == []
     assert both.done(0) == [Idle()]
@@ -178,13 +194,13 @@ def test_an_input_at_the_end_of_time_does_not_end_the_idle_ones():
 
 
 def test_inputs_all_at_the_end_of_time_end_the_output():
-    both = at(Coalescer(2), MAX)
+    both = at(OneByOne(2), MAX)
     assert both.watermark(1, wm(MAX)) == [wm(MAX)]
 
 
 @pytest.mark.parametrize("speak", [lambda c: c.event(0), lambda c: c.watermark(0, wm(99))])
 def test_an_input_that_speaks_after_its_end_is_an_error(speak):
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.done(0)
     with pytest.raises(DataError, match="input 0 after it was done"):
         speak(both)
@@ -194,7 +210,7 @@ def test_an_input_that_speaks_after_its_end_is_an_error(speak):
 
 
 def test_the_output_holds_for_an_input_that_returns_behind_it():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.idle(0)
     both.watermark(0, wm(12))
     assert both.watermark(1, wm(30)) == []
@@ -203,7 +219,7 @@ def test_the_output_holds_for_an_input_that_returns_behind_it():
 
 
 def test_with_catch_up_it_is_left_out_until_it_has_caught_up():
-    both = at(Coalescer(2, on_return="catch_up"), 10, 20)
+    both = at(OneByOne(2, on_return="catch_up"), 10, 20)
     both.idle(0)
     both.watermark(0, wm(12))
     assert both.watermark(1, wm(30)) == [wm(30)]
@@ -215,14 +231,14 @@ def test_with_catch_up_it_is_left_out_until_it_has_caught_up():
 
 
 def test_with_catch_up_an_input_that_is_not_behind_counts_at_once():
-    both = at(Coalescer(2, on_return="catch_up"), 10, 20)
+    both = at(OneByOne(2, on_return="catch_up"), 10, 20)
     both.idle(0)
     both.watermark(0, wm(25))
     assert both.watermark(1, wm(30)) == [wm(25)]
 
 
 def test_an_input_left_out_is_not_idle():
-    both = at(Coalescer(2, on_return="catch_up"), 10, 20)
+    both = at(OneByOne(2, on_return="catch_up"), 10, 20)
     both.idle(0)
     both.event(0)
     assert both.idle(1) == []
@@ -230,7 +246,7 @@ def test_an_input_left_out_is_not_idle():
 
 
 def test_catch_up_is_per_key():
-    both = at(at(Coalescer(2, on_return="catch_up"), 10, 20, key=0), 20, 20, key=1)
+    both = at(at(OneByOne(2, on_return="catch_up"), 10, 20, key=0), 20, 20, key=1)
     both.idle(0)
     both.event(0)
     assert both.watermark(1, wm(30, key=0)) == [wm(30, key=0)]
@@ -241,19 +257,19 @@ def test_catch_up_is_per_key():
 
 
 def test_a_key_that_one_input_does_not_carry_is_not_forwarded():
-    assert at(Coalescer(2), 10, key=1).time(1) == MIN
+    assert at(OneByOne(2), 10, key=1).time(1) == MIN
 
 
-@pytest.mark.parametrize("gone", [Coalescer.idle, Coalescer.done])
+@pytest.mark.parametrize("gone", [OneByOne.idle, OneByOne.done])
 def test_unless_the_others_are_idle_or_done(gone):
-    assert gone(at(Coalescer(2), 10, key=1), 1) == [wm(10, key=1)]
+    assert gone(at(OneByOne(2), 10, key=1), 1) == [wm(10, key=1)]
 
 
 # Inputs that join and leave
 
 
 def test_an_input_joins_with_its_first_event_and_the_output_does_not_go_back():
-    some = at(Coalescer(1), 10)
+    some = at(OneByOne(1), 10)
     some.grow(2)
     assert some.watermark(0, wm(20)) == [wm(20)]
     assert some.event(1) == []
@@ -264,34 +280,34 @@ def test_an_input_joins_with_its_first_event_and_the_output_does_not_go_back():
 
 
 def test_an_input_that_joins_behind_is_waited_for_also_with_catch_up():
-    some = at(Coalescer(1, on_return="catch_up"), 10)
+    some = at(OneByOne(1, on_return="catch_up"), 10)
     some.grow(2)
     some.watermark(1, wm(5))
     assert some.watermark(0, wm(30)) == []
 
 
 def test_an_input_that_leaves_is_not_waited_for():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.leave(0)
     assert both.step() == [wm(20)]
 
 
 def test_an_input_that_left_is_not_idle_and_not_done():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     both.leave(0)
     assert both.idle(1) == [wm(20), Idle()]
     assert both.done(1) == [wm(MAX), Done()]
 
 
 def test_where_all_have_left_nothing_more_is_said():
-    one = at(Coalescer(1), 10)
+    one = at(OneByOne(1), 10)
     one.leave(0)
     assert one.step() == []
     assert (one.time(0), one.all_idle()) == (10, False)
 
 
 def test_nothing_is_said_while_held():
-    both = Coalescer(2)
+    both = OneByOne(2)
     both.step(marks=[Marks(0, ids(0, 1), ids(10, 20))], held=True)
     assert both.step(idle=ids(0, 1), held=True) == []
     assert both.time(0) == MIN
@@ -299,7 +315,7 @@ def test_nothing_is_said_while_held():
 
 
 def test_the_output_can_be_raised_from_outside():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     assert both.raise_to(wm(15)) == [wm(15)]
     assert both.raise_to(wm(12)) == []
     assert both.watermark(0, wm(14)) == []
@@ -307,24 +323,24 @@ def test_the_output_can_be_raised_from_outside():
 
 
 def test_all_watermarks_of_a_bundle_are_compared_with_what_was_before_it():
-    one = at(Coalescer(1), 10)
+    one = at(OneByOne(1), 10)
     assert one.step(marks=[Marks(0, ids(0, 0), ids(30, 20))]) == [wm(30)]
 
 
 def test_a_copy_is_independent():
-    both = at(Coalescer(2), 10, 20)
+    both = at(OneByOne(2), 10, 20)
     twin = both.copy()
-    twin.watermark(0, wm(15))
-    twin.idle(1)
+    twin.step(marks=[Marks(0, ids(0), ids(15))])
+    twin.step(idle=ids(1))
     assert (both.time(0), twin.time(0)) == (10, 15)
     assert both.watermark(0, wm(30)) == [wm(20)]
 
 
 def test_a_snapshot_restores_everything():
-    both = at(at(Coalescer(2, on_return="catch_up"), 10, 20, key=0), 1, 2, key=9)
+    both = at(at(OneByOne(2, on_return="catch_up"), 10, 20, key=0), 1, 2, key=9)
     both.idle(0)
     both.event(0)
-    twin = Coalescer(2, on_return="catch_up").restored(both.snapshot())
+    twin = OneByOne(2, on_return="catch_up").restored(both.snapshot())
     for coalescer in (both, twin):
         assert coalescer.watermark(1, wm(30)) == [wm(30)]
         assert coalescer.idle(1) == []
@@ -332,7 +348,7 @@ def test_a_snapshot_restores_everything():
 
 
 def test_a_hundred_thousand_inputs():
-    many = Coalescer(100_000)
+    many = OneByOne(100_000)
     inputs = np.arange(100_000)
     assert many.step(marks=[Marks(0, inputs, inputs + 5)]) == [wm(5)]
     assert many.step(idle=inputs[:50_000]) == [wm(50_005)]
@@ -409,7 +425,7 @@ BUNDLES = st.lists(
 @settings(deadline=None)
 @given(BUNDLES, st.sampled_from(["hold", "catch_up"]))
 def test_the_coalescer_does_what_the_model_does(bundles, on_return):
-    coalescer, model = Coalescer(3, on_back="clamp", on_return=on_return), Model(3, on_return)
+    coalescer, model = OneByOne(3, on_back="clamp", on_return=on_return), Model(3, on_return)
     ended, heard = set(), {}
     for events, marks, idle, done in bundles:
         events = [i for i in events if i not in ended]

@@ -85,6 +85,7 @@ def as_json(one: OperatorState, limit: int | None = None) -> dict[str, Any]:
         "pages": one.pages,
         "bytes": one.bytes,
         "windows": windows,
+        "in_flight": one.in_flight,
         "state": None if one.state is None else [_plain(row) for row in _head(one.state, limit).to_dicts()],
         "timers": None if one.timers is None else [_plain(row) for row in _head(one.timers, limit).to_dicts()],
     }

@@ -207,6 +207,38 @@ def column_retyped(function: str, column: str, was: object, wanted: object) -> P
     )
 
 
+def calls_after_calls(first: str, second: str) -> PlanError:
+    """Two calls of an input, one of which spans bundles."""
+    return PlanError(
+        f".map_async({second}) follows .map_async({first}), and across_bundles=True allows one .map_async per input: "
+        "make both calls in one function."
+    )
+
+
+def time_from_calls(column: str) -> PlanError:
+    """Calls that span bundles give a column that the watermark needs when a row arrives."""
+    return PlanError(
+        f".map_async(across_bundles=True): the time or the watermark reads {column!r}, which the calls give. "
+        "Watermarks are known when rows arrive: use columns of the rows, or leave out across_bundles=True."
+    )
+
+
+def offsets_across_bundles() -> PlanError:
+    """Windows by offset behind calls that span bundles."""
+    return PlanError(
+        ".map_async(across_bundles=True): windows by= an offset need all rows of a bundle at once. Leave out "
+        "across_bundles=True, or window by time."
+    )
+
+
+def calls_need_driver() -> PlanError:
+    """Calls that span bundles, where no process lives from batch to batch."""
+    return PlanError(
+        '.map_async(across_bundles=True) runs in process and with ev.run(state="driver"): elsewhere no process makes '
+        "calls between batches, so leave the option out."
+    )
+
+
 def bad_answer(given: object) -> DataError:
     """A call gave something that is no row."""
     return DataError(f"it returned {type(given).__name__}, not a dict, a list of dicts, or None")

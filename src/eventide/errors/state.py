@@ -92,6 +92,15 @@ def calls_changed(*, added: bool) -> PlanError:
     )
 
 
+def spanning_changed(*, added: bool) -> PlanError:
+    """The saved state has calls across bundles and the plan has not, or the other way round."""
+    what = "without across_bundles=True, and this plan has it" if added else "with it, and this plan is without"
+    return PlanError(
+        f"map_async(across_bundles=True): the state was saved {what}. Drain it with the old pipeline, or use a new "
+        "checkpoint."
+    )
+
+
 def missing_page(number: int) -> DataError:
     """The head names a page that the store does not have."""
     return DataError(

@@ -173,14 +173,6 @@ def bad_async_option(name: str, value: object, need: str) -> PlanError:
     return PlanError(f"map_async(): {name}={shown(value)} must be {need}.")
 
 
-def async_map_full(capacity: int) -> DataError:
-    """The caller did not wait for room."""
-    return DataError(
-        f"The async map already holds {capacity} calls, its capacity. Wait until one of them is done "
-        "(see .full), or raise capacity."
-    )
-
-
 def not_a_stream(value: object) -> PlanError:
     """Something that is no address of a stream."""
     shown = without_password(value) if isinstance(value, str) else value

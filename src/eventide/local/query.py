@@ -15,6 +15,7 @@ import pyarrow as pa
 from eventide.errors import LateRowsWarning
 from eventide.errors import joins as join_errors
 from eventide.errors import plan as errors
+from eventide.local.background_calls import BackgroundCalls, in_background
 from eventide.operators.binding import loaded, operator_of
 from eventide.operators.bundle import Bundle, Counts, Output
 from eventide.operators.late_warning import LateWarning
@@ -95,9 +96,11 @@ class LocalQuery:
         self._late_warning = LateWarning()
         self._operator: StreamOperator | None = None
         self._state: State | None = None
+        self._calls: BackgroundCalls | None = None
         self.result = LocalResult()
         if saved is not None:
             self._operator, self._state = loaded(pipeline.plan, saved)
+            self._calls = in_background(self._operator)
             self.result.tracker = self._state.tracker
         if schema is not None:
             schemas = [schema[name] for name in self._names] if pipeline.plan.inputs else [schema]
@@ -184,6 +187,24 @@ class LocalQuery:
         """
         return self._push(None, self._same_clock(now), [ended(self._pipeline.plan, input)], polled=True)
 
+    def wait_for_calls(self, answers: int | None = None) -> None:
+        """Wait until so many calls of ``map_async(across_bundles=True)`` are answered; by default all in flight.
+
+        The next bundle takes the answers; one without rows will do.
+
+        >>> import eventide as ev, polars as pl
+        >>> async def look_up(row):
+        ...     return {"price": 7}
+        >>> sales = ev.stream(time="t").map_async(look_up, output={"price": pl.Int64}, across_bundles=True)
+        >>> query = sales.window(ev.tumbling("1 minute")).agg(total=ev.sum("price")).start_local()
+        >>> step = query.push(pl.DataFrame({"t": [0, 1]}), now=0)
+        >>> query.wait_for_calls()
+        >>> query.push(now=1).in_flight
+        0
+        """
+        if self._calls is not None:
+            self._calls.wait_for_news(answers)
+
     def skip_gap(self, origin: str | None = None, *, up_to: int | None = None) -> bool:
         """Do not wait any longer for sequence numbers that are missing (all, or those up to ``up_to``) of an origin.
 
@@ -265,6 +286,7 @@ class LocalQuery:
     def _bind(self, schemas: Sequence[pl.Schema]) -> None:
         if self._operator is None:
             self._operator = operator_of(self._pipeline.plan, *schemas)
+            self._calls = in_background(self._operator)
             self._state = self._operator.initial()
             return
         for schema, known in zip(schemas, self._operator.schemas, strict=True):

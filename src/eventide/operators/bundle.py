@@ -86,6 +86,7 @@ class Output:
     counts: Counts
     open_panes: int
     promises: Mapping[int, int] = field(default_factory=dict)  # where several watermark keys go on: of each
+    in_flight: int = 0  # rows whose calls span bundles: they have arrived, and are not in ``counts`` yet
 
     def promise_of(self, key: int) -> int:
         """What is promised to one that goes by a watermark key. One that is not sent on stands still."""

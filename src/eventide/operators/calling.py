@@ -6,14 +6,14 @@ A bundle is complete when all of its calls are answered, so its watermark goes o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from eventide.errors import processing as errors
-from eventide.operators.async_map import AsyncOptions, DeadLetter, Result, call_with
+from eventide.operators.async_map import Answer, AsyncOptions, Failure, call_rows
 from eventide.plan.calls import AsyncMap
 from eventide.processors.fitting import fitting_rows
 from eventide.time import format_duration
@@ -36,7 +36,10 @@ def call(calls: Sequence[AsyncMap], rows: pl.DataFrame) -> Called:
     failed: list[pl.DataFrame] = []
     why: list[str] = []
     for one in calls:
-        done = _called(one, rows)
+        answers = call_rows(one.fn, rows.to_dicts(), one.options)
+        if one.options.ordered:
+            answers.sort(key=lambda answer: answer[0])
+        done = with_answers(one, rows, answers)
         rows = done.rows
         failed.append(done.failed)
         why += done.why
@@ -50,47 +53,43 @@ def schema_after(calls: Sequence[AsyncMap], schema: Mapping[str, pl.DataType]) -
     return dict(schema)
 
 
-def _called(one: AsyncMap, rows: pl.DataFrame) -> Called:
-    answers, failures = _answers(one, rows)
+def with_answers(call: AsyncMap, rows: pl.DataFrame, given: Sequence[tuple[int, Answer]]) -> Called:
+    """The rows that answers make, in their order. Each answer has the place of its row."""
+    answers, failures = _read(call, given)
     places = [place for place, _ in answers]
 
     def misfit(number: int, cause: Exception) -> None:
-        failures[places[number]] = errors.answer_unfit(one.name, cause)
+        failures[places[number]] = errors.answer_unfit(call.name, cause)
 
-    given, good = fitting_rows([answer for _, answer in answers], one.output, misfit)
+    columns, good = fitting_rows([answer for _, answer in answers], call.output, misfit)
     # A row of whose several answers one does not fit has failed as a whole.
     kept = [number for number in range(len(good)) if places[good[number]] not in failures]
-    given, places = _at(given, kept), [places[good[number]] for number in kept]
+    columns, places = _at(columns, kept), [places[good[number]] for number in kept]
     before = _at(rows, places)
-    said = [pl.Series(name, [name in answers[good[number]][1] for number in kept], pl.Boolean) for name in one.output]
-    columns = [
-        column if column.name not in rows.columns else column.zip_with(told, before[column.name])
-        for column, told in zip(given.get_columns(), said, strict=True)
+    named = [pl.Series(name, [name in answers[good[number]][1] for number in kept], pl.Boolean) for name in call.output]
+    merged = [
+        column if column.name not in rows.columns else column.zip_with(is_given, before[column.name])
+        for column, is_given in zip(columns.get_columns(), named, strict=True)
     ]
     lost = sorted(failures)
-    return Called(before.with_columns(columns), _at(rows, lost), [failures[place] for place in lost])
+    return Called(before.with_columns(merged), _at(rows, lost), [failures[place] for place in lost])
 
 
-def _answers(one: AsyncMap, rows: pl.DataFrame) -> tuple[list[tuple[int, Mapping[str, Any]]], dict[int, str]]:
-    """The answers, each with the place of its row, and why others failed."""
-
-    async def asked(item: tuple[int, dict[str, Any]]) -> Any:
-        return await one.fn(item[1])
-
-    options = replace(one.options, ordered=False)  # no answer waits for another; what is ordered is put in order below
-    outputs = call_with(asked, enumerate(rows.to_dicts()), options)
+def _read(
+    call: AsyncMap, given: Sequence[tuple[int, Answer]]
+) -> tuple[list[tuple[int, Mapping[str, Any]]], dict[int, str]]:
+    """The rows that calls have returned, each with the place of its row, and why other calls failed."""
     answers: list[tuple[int, Mapping[str, Any]]] = []
     failures: dict[int, str] = {}
-    for output in outputs:
-        place = output.item[0]  # type: ignore[union-attr]
-        if isinstance(output, DeadLetter):
-            failures[place] = errors.call_failed(one.name, output.attempts, output.error, _timeout(one.options))
-        elif isinstance(output, Result):
-            try:
-                answers += [(place, answer) for answer in _listed(output.value)]
-            except Exception as cause:
-                failures[place] = errors.answer_unfit(one.name, cause)
-    return (sorted(answers, key=lambda found: found[0]) if one.options.ordered else answers), failures
+    for place, answer in given:
+        if isinstance(answer, Failure):
+            failures[place] = errors.call_failed(call.name, answer.attempts, answer.error, _timeout(call.options))
+            continue
+        try:
+            answers += [(place, row) for row in _listed(answer.value)]
+        except Exception as cause:
+            failures[place] = errors.answer_unfit(call.name, cause)
+    return answers, failures
 
 
 def _listed(value: Any) -> list[Mapping[str, Any]]:

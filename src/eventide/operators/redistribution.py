@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from eventide.errors import processing as processing_errors
 from eventide.errors import state as errors
+from eventide.operators.saving import CALLS
 from eventide.state import snapshot
 from eventide.state.blocks import read_blocks, write_blocks
 from eventide.state.cell_pages import CellForm
@@ -78,6 +80,8 @@ def _merged(buckets: Sequence[tuple[bytes, Pages]]) -> _Whole:
     heads = [snapshot.load(head) for head, _ in buckets]
     if any(head.get("kind") != "head" for head in heads):
         raise errors.not_a_head()
+    if any(CALLS in head for head in heads):
+        raise processing_errors.calls_need_driver()
     forms = {name: _form_of(table) for name, table in heads[0]["store"].items()}
     tables: dict[str, list[Any]] = {name: [] for name in forms}
     plan: dict[str, Any] = {}

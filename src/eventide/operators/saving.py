@@ -19,6 +19,7 @@ from eventide.watermarks import AnyTracker
 
 _TRACKER = "tracker"  # beside the tables of a ledger: what of the watermark's state lies in pages
 WITH_CALLS = "with calls"  # the kind of a state whose rows are asked about before they reach the operator
+CALLS = "calls"  # beside a state: the rows in flight of calls that span bundles, and the watermarks behind them
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ class Saving:
         content = snapshot.load(head)
         if content.get("kind") != "head":
             raise errors.not_a_head()
+        if CALLS in content:
+            raise errors.spanning_changed(added=False)
         written, *page = content["plan"]
         ledger = Ledger(content["next"], Page(*page))
         with ledger.open(pages):
@@ -172,6 +175,8 @@ def opened(saved: bytes) -> dict[str, Any]:
         raise errors.calls_changed(added=False)
     if content.get("kind") != "whole":
         raise errors.not_whole()
+    if CALLS in content:
+        raise errors.spanning_changed(added=False)
     return content
 
 

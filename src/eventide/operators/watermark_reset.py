@@ -15,6 +15,7 @@ import polars as pl
 
 from eventide.operators import columns as c
 from eventide.operators.saving import State
+from eventide.plan.calls import spans_bundles
 from eventide.plan.process_plan import ProcessPlan
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
@@ -40,6 +41,8 @@ def reset_problem(plan: Any, windows: pl.DataFrame, *, watermark: int, to: int) 
         return problem
     if isinstance(plan, ProcessPlan):
         return f"the processor {plan.name!r} relies on a watermark that never decreases"
+    if spans_bundles(plan):
+        return "calls span bundles (map_async(across_bundles=True)), and hold watermarks of their own back"
     for source in plan.edges:
         if isinstance(source.watermark.rule, ProcessingTime):
             return (

@@ -16,7 +16,7 @@ from eventide.operators.calling import Called, call, schema_after
 from eventide.operators.inputs import Alike, Inputs, Sided, blank_letter
 from eventide.operators.operator import StreamOperator
 from eventide.operators.outcome import Stamped
-from eventide.operators.saving import WITH_CALLS, State
+from eventide.operators.saving import CALLS, WITH_CALLS, State
 from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.state import snapshot
@@ -37,8 +37,7 @@ class WithCalls:
         self.schemas = tuple(dict(schema) for schema in schemas)
         self._after = [schema_after(one.calls, own) for one, own in zip(plan.edges, self.schemas, strict=True)]
         self.inner: StreamOperator = kind(plan, *self._after)
-        alike = isinstance(plan, (Plan, ProcessPlan)) and plan.sides is None
-        self._inputs: Inputs = (Alike if alike else Sided)(plan, tuple(self._after))
+        self._inputs = inputs_behind(plan, tuple(self._after))
 
     @property
     def judges_when_stamping(self) -> bool:
@@ -120,6 +119,8 @@ class WithCalls:
     def load(cls, plan: Any, kind: Any, saved: bytes) -> tuple[Self, State]:
         """The operator and the state that were saved."""
         content = snapshot.load(saved)
+        if CALLS in content:
+            raise errors.spanning_changed(added=False)
         if content.get("kind") == "whole":
             raise errors.calls_changed(added=True)
         if content.get("kind") != WITH_CALLS:
@@ -160,24 +161,40 @@ class WithCalls:
     def _summary(self, edge: int, rows: pl.DataFrame, called: Called, now: int) -> pl.DataFrame:
         """What is seen of the watermark: of rows as they come where they tell it, so that none is missing."""
         own: Input = self.plan.edges[edge]
-        named = set(own.watermark.columns())
-        if not isinstance(own.time, IngestionTime):
-            named.add(own.time if own.time in self.schemas[edge] else own.time.partition(".")[0])
+        named = own_time_columns(own, self.schemas[edge])
         given = {name for one in own.calls for name in one.output}
         tell = named <= set(self.schemas[edge]) and not named & given
-        seen = admit(_without_windows(self.plan.at(edge)), rows if tell else called.rows, now).seen
+        seen = admit(without_windows(self.plan.at(edge)), rows if tell else called.rows, now).seen
         return own.watermark.summarise(seen, c.TIME, now)
 
     def _letters(self, edge: int, called: Called) -> pl.DataFrame:
         """Rows whose calls failed, as the operator's dead letters look."""
-        rows = called.failed.with_columns(
-            pl.lit(None, pl.Int64).alias(c.TIME),
-            pl.lit("failed").alias(c.REASON),
-            pl.Series(c.DETAIL, called.why, pl.String),
-        )
-        return self._inputs.as_one(edge, rows)
+        return self._inputs.as_one(edge, failed_letters(called))
 
 
-def _without_windows(plan: Any) -> Any:
+def failed_letters(called: Called) -> pl.DataFrame:
+    """Rows whose calls failed, with the reason."""
+    return called.failed.with_columns(
+        pl.lit(None, pl.Int64).alias(c.TIME),
+        pl.lit("failed").alias(c.REASON),
+        pl.Series(c.DETAIL, called.why, pl.String),
+    )
+
+
+def inputs_behind(plan: Any, schemas: tuple[dict[str, pl.DataType], ...]) -> Inputs:
+    """The inputs of a plan as they are behind calls."""
+    alike = isinstance(plan, (Plan, ProcessPlan)) and plan.sides is None
+    return (Alike if alike else Sided)(plan, schemas)
+
+
+def own_time_columns(own: Input, schema: Mapping[str, pl.DataType]) -> set[str]:
+    """The columns that the time and the watermark of an input are read from."""
+    named = set(own.watermark.columns())
+    if not isinstance(own.time, IngestionTime):
+        named.add(own.time if own.time in schema else own.time.partition(".")[0])
+    return named
+
+
+def without_windows(plan: Any) -> Any:
     """The plan as far as it reads the time: a window may need a column that only the calls give."""
     return replace(plan, window=global_window()) if isinstance(plan, Plan) else plan

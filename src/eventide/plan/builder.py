@@ -15,7 +15,7 @@ from eventide.errors import triggers as trigger_errors
 from eventide.errors import windows as window_errors
 from eventide.hints import no_attribute
 from eventide.panes import RESERVED
-from eventide.plan.calls import AsyncMap, async_map
+from eventide.plan.calls import AsyncMap, async_map, followed_by
 from eventide.plan.emission import When, check_mode, default_mode, emission
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import IngestionTime, Input, Mode, OutputTime, Plan, Window
@@ -252,6 +252,7 @@ class Stream:
         timeout: str | timedelta | None = None,
         retries: int = 2,
         backoff: str | timedelta | Sequence[str | timedelta] = ("100 ms", "1 s"),
+        across_bundles: bool = False,
     ) -> Stream:
         """Ask the world outside about each row, many at a time: ``fn`` takes a row as a dict, and adds columns to it.
 
@@ -263,7 +264,12 @@ class Stream:
         tried again after ``backoff`` (the waits before each further attempt), ``retries`` times; then the row becomes
         a dead letter ``failed``. With ``ordered=False`` rows go on as the answers come.
 
-        A bundle goes on when all of its calls are answered. A bundle that is replayed calls again, so a call may be
+        A bundle goes on when all of its calls are answered. With ``across_bundles=True`` it does not wait: a row goes
+        on in the bundle in which its call is answered. Until then it is in state, and the watermarks behind it wait.
+        A bundle waits only while more than ``capacity`` rows are in flight, or if it ends the stream. This needs a
+        query in process, or state in the driver. Time and watermark must be columns of the row itself.
+
+        A bundle that is replayed calls again, so a call may be
         made more than once for a row; what becomes of it is told once, and the same if ``fn`` gives the same.
 
         >>> import eventide as ev, polars as pl
@@ -278,11 +284,19 @@ class Stream:
         if self._window is not None:
             raise processing_errors.windowed_already("map_async")
         call = async_map(
-            fn, output=output, ordered=ordered, capacity=capacity, timeout=timeout, retries=retries, backoff=backoff
+            fn,
+            output=output,
+            ordered=ordered,
+            capacity=capacity,
+            timeout=timeout,
+            retries=retries,
+            backoff=backoff,
+            across_bundles=across_bundles,
         )
         if self._inputs:
-            return replace(self, _inputs=tuple(replace(one, calls=(*one.calls, call)) for one in self._inputs))
-        return replace(self, _calls=(*self._calls, call))
+            inputs = (replace(stream, calls=followed_by(stream.calls, call)) for stream in self._inputs)
+            return replace(self, _inputs=tuple(inputs))
+        return replace(self, _calls=followed_by(self._calls, call))
 
     if not TYPE_CHECKING:  # type checkers report attributes that do not exist
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide.operators.bundle import Stamp
+from eventide.plan.calls import spans_bundles
 from eventide.spark import page
 from eventide.spark.batch_log import BatchLog
 from eventide.spark.control import marks_of
@@ -79,7 +80,8 @@ class RowInput:
         self._marked = any(isinstance(edge.watermark.rule, Noted) for edge in stage.plan.edges)
         self._plain = len(feeds) == 1 and not self._marked
         self._last: int | None = None  # bytes of the last batch, for sources that do not tell
-        self._workers_stamp: bool | None = None  # whether workers have Eventide; None: nothing was stamped yet
+        # Whether workers stamp large batches; None: not known yet. For calls of the driver they would send whole rows.
+        self._workers_stamp: bool | None = False if spans_bundles(stage.plan) else None
 
     @property
     def columns(self) -> int:

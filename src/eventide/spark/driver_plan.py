@@ -14,6 +14,7 @@ from eventide.errors import joins as join_errors
 from eventide.errors import spark as errors
 from eventide.operators.binding import operator_of
 from eventide.operators.chain import Chain
+from eventide.plan.calls import spans_bundles
 from eventide.plan.pipeline import Pipeline, over_panes
 from eventide.plan.stream_check import check_watermarks
 from eventide.spark.driver_input import DriverInput, RowInput, StampInput
@@ -55,6 +56,7 @@ class DriverPlan:
         """What there is to say of the placement: pairs of a name and a line."""
         clocked = any(needs_ticks(stage.plan) for stage in self.stages)
         starts = "when there is data" + (", and at deadlines of the clock" if clocked else "")
+        starts += ", and when calls are answered" if any(spans_bundles(stage.plan) for stage in self.stages) else ""
         late = "all columns" if self.whole_rows else "the columns that the plan reads"
         return [
             ("state", f"driver, up to {self.memory / (1 << 30):.1f} GB in memory"),
@@ -88,7 +90,14 @@ class DriverPlan:
     def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return what processes a batch of that DataFrame. ``ends``: the query ends with the data that is there."""
         query = DriverQuery(
-            self.stages, self.input, self.tables, self.storage, outputs, memory=self.memory, records=self.records
+            self.stages,
+            self.input,
+            self.tables,
+            self.storage,
+            outputs,
+            memory=self.memory,
+            ends=ends,
+            records=self.records,
         )
         if not self.ticks(followed=outputs.followed):
             query.schedule(timed=not ends)

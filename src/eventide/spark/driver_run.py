@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from eventide.errors import DriverLimitWarning
+from eventide.local.background_calls import in_background
 from eventide.operators.binding import operator_of
 from eventide.operators.chain import Chain
 from eventide.operators.row_order import in_row_order
@@ -22,7 +23,7 @@ from eventide.spark.command_effects import command_effect
 from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.driver_input import DriverInput
-from eventide.spark.driver_state import Commands, Delivery, DriverState
+from eventide.spark.driver_state import Commands, Delivery, DriverState, in_flight
 from eventide.spark.driver_tables import TableInputs
 from eventide.spark.growth import Growth
 from eventide.spark.metrics import BatchMetrics, metrics_of, summed
@@ -31,7 +32,7 @@ from eventide.spark.stage import Stage
 from eventide.spark.stateful import obeyed
 from eventide.spark.storage import Storage
 from eventide.spark.tasks import WATERMARK
-from eventide.spark.wake_up import PAUSE, WakeUp, is_wake_up
+from eventide.spark.wake_up import ANSWER_PAUSE, PAUSE, WakeUp, is_wake_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +52,7 @@ class DriverQuery:
         outputs: RunOutputs,
         *,
         memory: int,
+        ends: bool = False,
         records: Storage | None = None,
     ) -> None:
         self._chain = Chain([operator_of(stage.plan, *stage.schemas) for stage in stages])
@@ -64,16 +66,25 @@ class DriverQuery:
         self._growth: Growth | None = None
         self._wake_up = WakeUp(storage, CONTROL)
         self._timed = False
+        self._calls = [calls for operator in self._chain.operators if (calls := in_background(operator)) is not None]
+        for calls in self._calls:
+            calls.wait_for_all = ends
+            calls.on_answer = self._answered
+            outputs.when_closed(calls.cancel)
         outputs.when_closed(self._wake_up.close)
         self._state = DriverState(self._chain, self._log, memory=memory, skipped=outputs.skipped_batches)
 
     def schedule(self, *, timed: bool) -> None:
         """Prepare the next batch without data: at once, if its deadline has passed while the query did not run.
 
+        Rows that were in flight need a batch at once, too: it begins their calls.
+
         ``timed``: the query waits for deadlines. One that ends with the data that is there does not, and its next
         start continues.
         """
         self._timed = timed
+        if self._state.recorded_in_flight():
+            self._wake_up.now()
         deadline = self._state.recorded_deadline()
         if not self._wake_up.wake_if_due(deadline) and timed:
             self._wake_up.set(deadline)
@@ -102,6 +113,14 @@ class DriverQuery:
         self._warn_of_growth(batch.sparkSession, seconds)
         if self._timed:
             self._wake_up.set(delivery.deadline, pause=PAUSE)
+            missed = any(calls.arrived > calls.taken for calls in self._calls)
+            if missed or (delivery.restored and in_flight(delivery.operators)):  # then no call has begun
+                self._wake_up.soon(ANSWER_PAUSE)
+
+    def _answered(self) -> None:
+        """A call that spans batches is answered: a batch takes the answer, although no data may arrive."""
+        if self._timed:
+            self._wake_up.soon(ANSWER_PAUSE)
 
     def _compute(self, batch: DataFrame, offsets: BatchOffsets, files: Sequence[str]) -> Delivery:
         commands = self._commands(files)

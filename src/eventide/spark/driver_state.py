@@ -161,6 +161,11 @@ class DriverState:
         deadline: int | None = record.footer["deadline"]
         return deadline
 
+    def recorded_in_flight(self) -> int:
+        """Return how many rows were in flight after the newest record: their calls must be made again."""
+        record = self._log.newest()
+        return 0 if record is None else in_flight(record.footer["operators"])
+
     def finish(self, batch: int) -> None:
         """Clean up after Spark has moved on: outputs of earlier batches, and records that nothing refers to."""
         self._log.drop_beside(batch - 1)
@@ -244,6 +249,11 @@ class DriverState:
                 states = list(current.states)
                 states[depth] = slim
                 current.states = tuple(states)
+
+
+def in_flight(operators: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many rows are in flight by what operators report of a batch."""
+    return sum(operator["counts"].get("in_flight", 0) for operator in operators)
 
 
 def _delivered(outputs: Sequence[Output]) -> dict[tuple[str, int], pa.Table]:

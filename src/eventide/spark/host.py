@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from eventide.columns import expressions
 from eventide.errors import joins as join_errors
+from eventide.errors import processing as processing_errors
 from eventide.errors import spark as errors
 from eventide.operators.binding import operator_of
+from eventide.plan.calls import spans_bundles
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.pipeline import over_panes
 from eventide.plan.stream_check import check_watermarks
@@ -103,6 +105,8 @@ def apply(
     """
     reject_spark_connect(rows)
     plan = pipeline.plan
+    if spans_bundles(plan):
+        raise processing_errors.calls_need_driver()
     before: Applied | None = getattr(rows, _OUTPUT, None)
     if before is not None and not expressions(plan):
         return follow(pipeline, before)
@@ -146,6 +150,8 @@ def _begun(pages: DataFrame, stage: Stage, control: str | None) -> Applied:
 def follow(pipeline: Pipeline, before: Applied, *, buckets: int | None = None) -> Applied:
     """A pipeline over the panes of another, with their progress."""
     plan = over_panes(pipeline).plan
+    if spans_bundles(plan):
+        raise processing_errors.calls_need_driver()
     if plan.inputs:
         raise join_errors.in_a_chain([one.name for one in plan.inputs])
     schema = polars_schema(before.rows(page.PANES).schema)

@@ -15,7 +15,8 @@ import polars as pl
 from eventide.errors import spark as errors
 from eventide.operators import columns as c
 from eventide.operators.binding import operator_of
-from eventide.operators.saving import schemas_in
+from eventide.operators.call_queue import CallQueue
+from eventide.operators.saving import CALLS, schemas_in
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.process_plan import ProcessPlan
 from eventide.spark.checkpoint_storage import record_storage, storage_of
@@ -73,6 +74,7 @@ class OperatorState:
     windows: pl.DataFrame | None  # open windows with keys and rows; None: give the pipeline to see them
     state: pl.DataFrame | None = None  # of a processor, by key
     timers: pl.DataFrame | None = None  # of a processor, by time
+    in_flight: int = 0  # rows whose calls span batches
 
     @property
     def idle_origins(self) -> list[str | None]:
@@ -105,6 +107,8 @@ class OperatorState:
             lines.append(f"  windows    {self.windows.height} open")
         if self.state is not None and self.timers is not None:
             lines.append(f"  processor  {self.state.height:,} keys with state, {self.timers.height:,} timers")
+        if self.in_flight:
+            lines.append(f"  in flight  {self.in_flight:,} rows wait for calls")
         return "\n".join(lines)
 
 
@@ -146,7 +150,8 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
     """What an operator holds, from the heads and the pages of its buckets."""
     depth, bodies, pages = stored.depth, stored.heads, stored.pages
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
-    tracker = _tracker_of(first, pages[bucket])
+    calls = _blocks_of(first.get(CALLS, {}), pages[bucket])  # with them, the watermark of the source is in their part
+    tracker = calls["tracker"] if calls else _blocks_of(first["tracker"], pages[bucket])
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
     plan = _plan_of(first, pages[bucket])
     own = chain[depth] if depth < len(chain) else None
@@ -156,7 +161,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
     return OperatorState(
         depth=depth,
         format=stored.format,
-        plan=plan["plan"],
+        plan=plan["plan"] | calls.get("facts", {}),
         buckets=stored.buckets,
         watermark=first["watermark"],
         watermarks={key: output for key, output, _ in keys},
@@ -168,6 +173,7 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Pipeline]) -> Operat
         windows=None if own is None or processor is not None else _windows(frames),
         state=state,
         timers=timers,
+        in_flight=sum(CallQueue.restore(queue).in_flight for queue in calls.get("queues", ())),
     )
 
 
@@ -176,11 +182,11 @@ def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, A
     return snapshot.load(pages[number]) if number in pages else {"plan": {}, "rows": pl.DataFrame()}
 
 
-def _tracker_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
+def _blocks_of(part: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
     shelf = Shelf()
     with shelf.lend(_Read(pages)):
-        tracker: dict[str, Any] = read_blocks(head["tracker"], shelf)[0]
-    return tracker
+        content: dict[str, Any] = read_blocks(part, shelf)[0]
+    return content
 
 
 def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:

@@ -38,7 +38,7 @@ def published_in(progress: Mapping[str, Any]) -> Sequence[BatchMetrics]:
 
 
 _COUNTERS = ("rows", "kept", "late", "refined", "unemitted", "retractions", "written", "missing_files")
-_GAUGES = ("open_windows", "pages", "state_bytes", "cache_hits", "origins", "gaps")
+_GAUGES = ("open_windows", "in_flight", "pages", "state_bytes", "cache_hits", "origins", "gaps")
 
 
 def listen(spark: SparkSession, tell: OnMetrics) -> StreamingQueryListener:

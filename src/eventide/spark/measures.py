@@ -24,6 +24,7 @@ SUMS = (
     "panes_late",
     "retractions",
     "open_windows",
+    "in_flight",
     "pages",
     "state_bytes",
     "written",
@@ -45,6 +46,7 @@ def measured(output: Output, state: State, sizes: dict[str, int]) -> dict[str, i
         **{f"panes_{timing.lower()}": number for timing, number in counts.panes.items()},
         "retractions": counts.retractions,
         "open_windows": output.open_panes,
+        "in_flight": output.in_flight,
         "buckets": 1,
         **sizes,
     }

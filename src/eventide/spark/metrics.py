@@ -56,6 +56,7 @@ class BatchMetrics:
     renumbered_origins: tuple[str | None, ...] = ()  # they sent a number again with a later time; at most 12
     gaps: int = 0  # runs of sequence numbers that are missing
     open_windows: int = 0
+    in_flight: int = 0  # rows whose calls span batches: they have arrived, and are not counted in ``rows`` yet
     pages: int = 0
     state_bytes: int = 0
     written: int = 0  # bytes of state that the batch wrote

@@ -20,6 +20,9 @@ PAUSE = 1_000_000
 """Microseconds between a batch and a wake-up: deadlines that are close together share a batch, and while data brings
 batches more often than this, these do what is due."""
 
+ANSWER_PAUSE = 100_000
+"""Microseconds between the answer of a call and a wake-up: answers that are close together share a batch."""
+
 PREFIX = "wake-"
 _LONGEST = 60.0  # seconds until the clock is read again: it may have been set, or the machine may have slept
 _IDLE = 10.0  # seconds after which a thread that has nothing to wait for ends
@@ -50,6 +53,16 @@ class WakeUp:
             if deadline is not None and self._thread is None:
                 self._thread = threading.Thread(target=self._wait, name="eventide-wake-up", daemon=True)
                 self._thread.start()
+
+    def soon(self, pause: int) -> None:
+        """Wake the query after ``pause``, or at its deadline if that is earlier."""
+        with self._changed:  # its lock can be taken again by the same thread
+            due = self._clock() + pause
+            self.set(due if self._deadline is None else min(self._deadline, due))
+
+    def now(self) -> None:
+        """Wake the query at once."""
+        self._wake()
 
     def wake_if_due(self, deadline: int | None) -> bool:
         """Wake the query at once if the deadline has passed; gives whether it has."""

@@ -73,6 +73,11 @@ class LocalHost:
             warnings.simplefilter("ignore", LateRowsWarning)
             return self._bundle(rows, now, watermark, polled, key)
 
+    def wait_for_calls(self, answers: int | None = None) -> None:
+        """Wait for calls of any pipeline that span bundles."""
+        for query in (self._first, *self._others):
+            query.wait_for_calls(answers)
+
     def _bundle(
         self,
         rows: pl.DataFrame | Sequence[pl.DataFrame],

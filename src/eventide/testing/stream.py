@@ -136,6 +136,13 @@ class TestStream:
         self._begin("idle")
         return self._wait(by, to, polled=True, word="idle")
 
+    def wait_for_calls(self, answers: int | None = None) -> Self:
+        """Calls that span bundles are answered, all or so many, and a bundle without rows takes the answers."""
+        self._begin("wait_for_calls")
+        if isinstance(self._host, LocalHost):
+            self._host.wait_for_calls(answers)
+        return self._act((), ["answers"], None)
+
     def end(self, input: str | None = None) -> Self:
         """The stream ends: every open window fires and closes. Or one input of several ends."""
         self._begin("end")

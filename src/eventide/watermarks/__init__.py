@@ -21,7 +21,7 @@ from eventide.watermarks.strategies import (
 from eventide.watermarks.summaries import SUMMARY, empty_summary
 from eventide.watermarks.tracker import Tracker
 from eventide.watermarks.trackers import AnyTracker, Trackers
-from eventide.watermarks.watermark import Cut, Done, Idle, InputEnd, InputWatermark, Message, Note, Watermark
+from eventide.watermarks.watermark import Cut, Done, Idle, InputEnd, InputIdle, InputWatermark, Message, Note, Watermark
 
 __all__ = [
     "SUMMARY",
@@ -32,6 +32,7 @@ __all__ = [
     "Gap",
     "Idle",
     "InputEnd",
+    "InputIdle",
     "InputWatermark",
     "Marks",
     "Message",

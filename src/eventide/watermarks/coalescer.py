@@ -54,11 +54,11 @@ class Coalescer:
     ``hold`` makes the output wait for it, ``catch_up`` leaves it out until it has caught up.
 
     >>> both = Coalescer(2)
-    >>> both.watermark(0, Watermark(0, 10)), both.watermark(1, Watermark(0, 12))
-    ([], [Watermark(key=0, time=10)])
-    >>> both.idle(0)
+    >>> both.step(marks=[Marks(0, np.array([0, 1]), np.array([10, 12]))])
+    [Watermark(key=0, time=10)]
+    >>> both.step(idle=np.array([0]))
     [Watermark(key=0, time=12)]
-    >>> both.idle(1)
+    >>> both.step(idle=np.array([1]))
     [Idle()]
     """
 
@@ -80,26 +80,6 @@ class Coalescer:
 
     def __len__(self) -> int:
         return len(self._standing)
-
-    # One thing at a time.
-
-    def event(self, source: int) -> list[Message]:
-        """A row came on an input: it is active again, for all keys."""
-        return self.step(events=np.array([source]))
-
-    def watermark(self, source: int, mark: Watermark) -> list[Message]:
-        """A watermark came on an input."""
-        return self.step(marks=[Marks(mark.key, np.array([source]), np.array([mark.time]))])
-
-    def idle(self, source: int) -> list[Message]:
-        """An input is silent, and is not waited for until it speaks again."""
-        return self.step(idle=np.array([source]))
-
-    def done(self, source: int) -> list[Message]:
-        """An input has ended. Done beats idle."""
-        return self.step(done=np.array([source]))
-
-    # A bundle at a time.
 
     def step(
         self,

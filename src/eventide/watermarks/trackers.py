@@ -13,11 +13,11 @@ import polars as pl
 
 from eventide.errors import joins as errors
 from eventide.time import MAX, MIN, earliest
-from eventide.watermarks.coalescer import ABSENT, DONE, Coalescer, Marks
+from eventide.watermarks.coalescer import ABSENT, DONE, IDLE, Coalescer, Marks
 from eventide.watermarks.standing import SHOWN, Metrics, OriginGap, Standing
 from eventide.watermarks.strategies import Strategy
 from eventide.watermarks.tracker import Tracker
-from eventide.watermarks.watermark import InputEnd, InputWatermark, Note, Watermark
+from eventide.watermarks.watermark import InputEnd, InputIdle, InputWatermark, Note, Watermark
 
 
 class Trackers:
@@ -44,6 +44,7 @@ class Trackers:
 
         A retired input takes part again with its next row; a row of an input that has ended is an error.
         """
+        silent = {note.input for note in notes if isinstance(note, InputIdle)}
         idle: list[int] = []
         awake: list[int] = []
         marks: list[Marks] = []
@@ -52,7 +53,7 @@ class Trackers:
                 standing = tracker.advance(summary, now, polled=polled, notes=_addressed_to(name, tracker.key, notes))
             if self._all.standing()[edge] in (ABSENT, DONE) and not _has_rows(summary):
                 continue
-            (idle if standing.idle else awake).append(edge)
+            (idle if standing.idle or name in silent else awake).append(edge)
             if standing.time > MIN:
                 marks.append(Marks(tracker.key, np.array([edge]), np.array([standing.time])))
         ended = [self.names.index(note.input) for note in notes if isinstance(note, InputEnd)]
@@ -100,6 +101,11 @@ class Trackers:
     def ended(self) -> tuple[str, ...]:
         """The inputs that have ended."""
         return tuple(self.names[edge] for edge in np.flatnonzero(self._all.standing() == DONE))
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """The inputs that are not waited for, although they have not ended: idle ones, and those that were retired."""
+        return frozenset(self.names[edge] for edge in np.flatnonzero(np.isin(self._all.standing(), (IDLE, ABSENT))))
 
     def retire(self, origin: object) -> bool:
         """Stop waiting for an origin: of one input (``left: 0``, as metrics name it), or of all that know it.

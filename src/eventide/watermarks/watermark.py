@@ -73,8 +73,15 @@ class InputEnd:
     input: str
 
 
+@dataclass(frozen=True, slots=True)
+class InputIdle:
+    """An input, by its name among several, is silent for this bundle: nobody waits for it."""
+
+    input: str
+
+
 Message: TypeAlias = Watermark | Idle | Done
-Note: TypeAlias = Watermark | Cut | InputWatermark | InputEnd
+Note: TypeAlias = Watermark | Cut | InputWatermark | InputEnd | InputIdle
 """What reaches a stream from outside of its rows."""
 
 

@@ -1,0 +1,116 @@
+"""Rows whose calls span bundles, and the watermarks that wait behind them. Pure: it knows nothing of the calls.
+
+Rows have numbers in the order of their arrival. A watermark waits for all rows that arrived before it, whatever its
+key. Ordered rows leave in the order of arrival, others when they are answered: no watermark overtakes a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from eventide.time import MIN
+
+NUMBER = "__number"
+"""The column that has the number of a row."""
+
+INPUT, IDLE, END = -1, -2, -3
+"""What is known of an input as a whole, beside its watermark keys: its time, its silence, its end."""
+
+
+@dataclass(frozen=True)
+class CallQueue:
+    """The rows of one input that have not left. A value: each method returns a new queue.
+
+    >>> rows = pl.DataFrame({"v": [7, 8]})
+    >>> queue = CallQueue.empty(rows.schema, rows.schema).arrive(rows).mark(0, 50)
+    >>> queue, left = queue.settle([1], queue.waiting[1:]).leave(ordered=False)
+    >>> left["v"].to_list(), queue.released
+    ([8], {})
+    >>> queue, left = queue.settle([0], queue.waiting).leave(ordered=False)
+    >>> left["v"].to_list(), queue.released
+    ([7], {0: 50})
+    """
+
+    waiting: pl.DataFrame  # rows without an answer, by number
+    answered: pl.DataFrame  # rows as their calls made them, in the order of the answers
+    next: int = 0  # the number of the next row
+    marks: tuple[tuple[int, int, int], ...] = ()  # (the first row behind it, watermark key, time), in order of arrival
+    released: Mapping[int, int] = field(default_factory=dict)  # the last time of each key that nothing holds back
+
+    @classmethod
+    def empty(cls, rows: Mapping[str, pl.DataType], results: Mapping[str, pl.DataType]) -> Self:
+        """A queue for rows with these columns, before and after their calls."""
+        number = {NUMBER: pl.Int64()}
+        return cls(pl.DataFrame(schema=number | dict(rows)), pl.DataFrame(schema=number | dict(results)))
+
+    @property
+    def in_flight(self) -> int:
+        """The rows that have not left: without an answer, or behind one without."""
+        return self.waiting.height + self.answered[NUMBER].n_unique()
+
+    def arrive(self, rows: pl.DataFrame) -> CallQueue:
+        """Rows arrive."""
+        numbers = pl.Series(NUMBER, np.arange(self.next, self.next + rows.height), pl.Int64)
+        waiting = pl.concat([self.waiting, rows.select(numbers, pl.all())])
+        return replace(self, waiting=waiting, next=self.next + rows.height)
+
+    def mark(self, key: int, time: int) -> CallQueue:
+        """A watermark arrives behind the rows so far. It replaces a watermark of its key if no row is in between."""
+        pending = [(place, mark) for place, mark in enumerate(self.marks) if mark[1] == key]
+        last = pending[-1][1][2] if pending else self.released.get(key, MIN)
+        if time == last or (time < last and key != IDLE):
+            return self
+        marks = list(self.marks)
+        if pending and pending[-1][1][0] == self.next:
+            del marks[pending[-1][0]]
+        return replace(self, marks=(*marks, (self.next, key, time)))
+
+    def settle(self, numbers: list[int], results: pl.DataFrame) -> CallQueue:
+        """Calls are answered. ``results`` has the rows that they made, none for a row that was dropped or failed."""
+        waiting = self.waiting.filter(~pl.col(NUMBER).is_in(numbers))
+        return replace(
+            self, waiting=waiting, answered=pl.concat([self.answered, results.select(self.answered.columns)])
+        )
+
+    def leave(self, *, ordered: bool) -> tuple[CallQueue, pl.DataFrame]:
+        """The queue without what may leave now, and the rows that leave; ``released`` has the watermarks."""
+        oldest = int(self.waiting[NUMBER][0]) if self.waiting.height else self.next
+        leaving, staying = self.answered, self.answered.clear()
+        if ordered:
+            ready = pl.col(NUMBER) < oldest
+            leaving = self.answered.filter(ready).sort(NUMBER, maintain_order=True)
+            staying = self.answered.filter(~ready)
+        free = {key: time for first, key, time in self.marks if first <= oldest}
+        marks = tuple(mark for mark in self.marks if mark[0] > oldest)
+        left = replace(self, answered=staying, marks=marks, released={**self.released, **free})
+        return left, leaving.drop(NUMBER)
+
+    def bound_to(self, rows: Mapping[str, pl.DataType], results: Mapping[str, pl.DataType]) -> CallQueue:
+        """The queue for rows with these columns. Columns that rows in flight did not have are null in them."""
+        empty = CallQueue.empty(rows, results)
+        waiting, answered = (
+            pl.concat([wanted, frame], how="diagonal").select(wanted.columns)
+            for frame, wanted in ((self.waiting, empty.waiting), (self.answered, empty.answered))
+        )
+        return replace(self, waiting=waiting, answered=answered)
+
+    def saved(self) -> dict[str, Any]:
+        """The queue as plain data and frames."""
+        return {
+            "waiting": self.waiting,
+            "answered": self.answered,
+            "next": self.next,
+            "marks": [list(mark) for mark in self.marks],
+            "released": [list(mark) for mark in self.released.items()],
+        }
+
+    @classmethod
+    def restore(cls, saved: Mapping[str, Any]) -> Self:
+        """The queue that was saved."""
+        marks = tuple((first, key, time) for first, key, time in saved["marks"])
+        return cls(saved["waiting"], saved["answered"], saved["next"], marks, dict(saved["released"]))
