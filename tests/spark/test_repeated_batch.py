@@ -27,9 +27,9 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("placement")]
 SECOND = 1_000_000
 FLOATS = ["total", "mean", "spread"]
 PIPELINE = (
-    ev.stream(time="at", key="shop", watermark=ev.lag("5 seconds"))
+    ev.stream(time="at", key="shop", watermark=ev.bounded_delay("5 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.each(), late=ev.each()))
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
     .retracting()
     .agg(n=ev.count(), total=ev.sum("price"), mean=ev.mean("price"), spread=ev.std("price"))
 )
