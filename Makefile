@@ -12,15 +12,17 @@ UV := $(VENV)/bin/uv
 READY := $(VENV)/.ready
 LOCK := requirements.lock
 SPARK_TESTS := tests/spark
+COSMIC_RAY := .cache/cosmic-ray/bin/cosmic-ray
 
 # uv does not read pip's configuration, but an index or a mirror that pip is configured with applies to uv too.
 PIP_INDEX = $(RUN) -m pip config get :env:.index-url 2>/dev/null || $(RUN) -m pip config get global.index-url 2>/dev/null
-INSTALL = index=$$($(PIP_INDEX)); export UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${index:-$$UV_INDEX_URL}}"; \
+INSTALL_INTO = index=$$($(PIP_INDEX)); export UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${index:-$$UV_INDEX_URL}}"; \
           [ -n "$$UV_DEFAULT_INDEX" ] || unset UV_DEFAULT_INDEX; \
-          $(UV) pip install --python $(RUN) --system-certs
+          $(UV) pip install --system-certs --python
+INSTALL = $(INSTALL_INTO) $(RUN)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo examples test test-all test-install check bench soak chaos docs build lock clean
+.PHONY: help demo examples test test-all test-install check bench soak chaos mutants docs build lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +65,9 @@ chaos: $(READY) ## Kill drivers, workers, writers and readers many times, and co
 	@EVENTIDE_DRIVER_KILLS=$(EVENTIDE_DRIVER_KILLS) $(RUN) -m pytest tests/driver/test_killed.py
 	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_killed.py
 
+mutants: $(READY) $(COSMIC_RAY) ## Change the core at random places and print how many changes the tests notice
+	@$(RUN) .ci/mutants.py $(CURDIR)/$(COSMIC_RAY)
+
 docs: $(READY) ## Build the documentation into site/
 	@$(RUN) -m zensical build --strict --config-file mkdocs.yml
 
@@ -83,6 +88,11 @@ $(READY): pyproject.toml $(LOCK) | $(UV)
 	@$(INSTALL) --requirement $(LOCK)
 	@$(INSTALL) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# An environment of its own: nothing else needs it.
+$(COSMIC_RAY): | $(UV)
+	@$(RUN) -m venv --clear .cache/cosmic-ray
+	@$(INSTALL_INTO) .cache/cosmic-ray/bin/python --quiet 'cosmic-ray>=8.7,<9'
 
 $(UV):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

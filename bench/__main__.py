@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from bench import local, marks_log, marks_merge, spark, stores
+from bench import aggregates, local, marks_log, marks_merge, spark, stores
 from bench.measure import Line
 
 Run = Callable[[Sequence[str]], list[Line]]
@@ -18,9 +18,9 @@ def _alone(run: Callable[[], Line]) -> Run:
 
 
 BENCHMARKS: dict[str, Run] = {
-    run.__name__: _alone(run) for run in (*local.ALL, *stores.ALL, *marks_log.ALL, *marks_merge.ALL)
+    run.__name__: _alone(run) for run in (*local.ALL, *aggregates.ALL, *stores.ALL, *marks_log.ALL, *marks_merge.ALL)
 } | spark.BENCHMARKS
-TARGETS = local.TARGETS | stores.TARGETS | marks_log.TARGETS | marks_merge.TARGETS | spark.TARGETS
+TARGETS = local.TARGETS | aggregates.TARGETS | stores.TARGETS | marks_log.TARGETS | marks_merge.TARGETS | spark.TARGETS
 
 
 def main(names: list[str]) -> int:

@@ -27,18 +27,13 @@ def test_float_sums_are_the_same_bytes_each_time(keys: int, by: str) -> None:
 
 
 @pytest.mark.parametrize("keys", [1, 100, 5_000, 200_000])
-def test_sums_by_arithmetic_are_right_and_the_same_bytes_each_time(keys: int) -> None:
+def test_sums_by_arithmetic_are_right(keys: int) -> None:
     frame = _floats(keys).with_columns(whole=pl.col("value").cast(pl.Int64))
     groups = dense_groups(frame, ["key"], {})
     assert groups is not None
-    addends = {"n": None, "value": frame["value"], "whole": frame["whole"]}
-    dense = groups.sums(addends).sort("key")
-    assert groups.sums(addends).sort("key").equals(dense)
-    expected = frame.group_by("key").agg(pl.len().alias("n"), pl.col("value", "whole").sum()).sort("key")
-    assert dense["key"].equals(expected["key"])
-    assert dense["n"].to_list() == expected["n"].to_list()
-    assert dense["whole"].to_list() == expected["whole"].to_list()
-    assert np.allclose(dense["value"].to_numpy(), expected["value"].to_numpy(), rtol=1e-12)
+    dense = groups.sums({"n": None, "whole": frame["whole"]}).sort("key")
+    expected = frame.group_by("key").agg(pl.len().cast(pl.Int64).alias("n"), pl.col("whole").sum()).sort("key")
+    assert dense.equals(expected)
 
 
 def test_keys_are_read_back_from_a_grid_with_offsets_and_negative_values() -> None:

@@ -16,6 +16,7 @@ import polars as pl
 from eventide.errors import aggregates as errors
 
 if TYPE_CHECKING:
+    from eventide.aggregates.dense import Adder
     from eventide.aggregates.rowwise import RowWise
 
     AnyAccumulator: TypeAlias = "Accumulator | OwnPass | RowWise"
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
 Result: TypeAlias = pl.Expr | Callable[[pl.DataFrame], pl.Series]
 """How a result column is read from accumulator columns: an expression, or a function of the cells."""
 
-Addends: TypeAlias = pl.Series | Literal["rows", "zero", "no sum"]
-"""A series without nulls to add up, or the number of rows; or zeros; or no such simple thing."""
+Addends: TypeAlias = pl.Series | Literal["rows", "no sum"]
+"""A series of integers without nulls to add up in 64 bits, or the number of rows; or no such simple thing."""
 ROWS: Final = "rows"
-ZERO: Final = "zero"
 NO_SUM: Final = "no sum"
 
 
@@ -65,8 +65,22 @@ class Preparation(Protocol):
     def reads(self) -> Sequence[str]:
         """The columns of rows that are looked at."""
 
-    def of_rows(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
-        """The columns of rows, under the names that they have in cells."""
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns that it computes. Of several with one name, the one with the most columns is computed."""
+
+    def adder(self, rows: pl.DataFrame, size: int) -> Adder | None:
+        """What adds up the columns of rows by group number, where that is all there is to do."""
+
+    def of_rows(self, rows: pl.DataFrame, *, apart: bool) -> Mapping[str, pl.Series]:
+        """The columns of rows, under the names that they have in cells.
+
+        With ``apart``, what is computed for a row depends on this row alone. Without it, it may depend on all rows;
+        it is then cheaper, but cells for which ``unsure`` holds must be computed again.
+        """
+
+    def unsure(self) -> pl.Expr | None:
+        """Which cells must be computed again, from rows that were not computed apart."""
 
     def spread(self, frame: pl.DataFrame) -> bool:
         """Whether rows or cells must be aligned before they are grouped."""
@@ -101,7 +115,7 @@ class Accumulator:
         return self.start.meta.root_names() if self.prepared is None else self.prepared.reads
 
     def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
-        """What to add up for each group, where that is all there is to do, exactly, in double precision."""
+        """What to add up for each group, where that is all there is to do."""
         return NO_SUM
 
     def of_totals(self, totals: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from eventide.aggregates.aggregate import NO_SUM, ZERO, Accumulator, Aggregate, Parts, Source
-from eventide.aggregates.dense import Grid, dense_groups, on_grid
+from eventide.aggregates.aggregate import NO_SUM, Accumulator, Aggregate, Parts, Source
+from eventide.aggregates.dense import Adder, Grid, dense_groups, on_grid
 from eventide.aggregates.grouping import group
 from eventide.aggregates.numbering import GROUP, Numbered, number
 from eventide.aggregates.rowwise import RowWise, UserCodeError, start_rowwise
@@ -93,7 +93,8 @@ class Bound:
         self._passes = [a for a in accumulators if not isinstance(a, (Accumulator, RowWise))]
         self._rowwise = [a for a in accumulators if isinstance(a, RowWise)]
         self._ordered = any(a.ordered for a in self._expressions)
-        self._prepared = {a.prepared.name: a.prepared for a in self._expressions if a.prepared}.values()
+        prepared = sorted((a.prepared for a in self._expressions if a.prepared), key=lambda each: len(each.columns))
+        self._prepared = {each.name: each for each in prepared}.values()
         self.columns = tuple(a.name for a in accumulators)
         self.schema = {a.name: a.dtype for a in accumulators}
         self._empty = {a.name: a.empty for a in accumulators}
@@ -112,15 +113,10 @@ class Bound:
                 raise errors.key_clash(name)
         if not rows.height:
             return Started(self._no_cells(rows, by))
-        rows, grids = self._ready(rows, by, grids or {}, starting=True)
         if not self._passes and not self._rowwise:
-            added = self._added(rows, by, grids, starting=True)
-            if added is None:
-                rows = rows.with_columns(on_grid(grids)) if grids else rows
-                expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
-                added = group(rows, by, expressions, ordered=self._ordered)
-            return Started(self._typed(added, by))
+            return Started(self._cells(rows, by, grids or {}))
         rows = rows.with_columns(on_grid(grids)) if grids else rows
+        rows = self._aligned(self._with_prepared(rows, apart=True), by)
         numbered, states, failures = start_rowwise(self._rowwise, rows, by)
         if numbered.groups:
             expressions = [a.starting(numbered.rows, by).alias(a.name) for a in self._expressions]
@@ -138,9 +134,11 @@ class Bound:
         """Partial cells, older ones first, merged to one per distinct ``by``. Other columns are dropped."""
         if not cells.height:
             return self._no_cells(cells, by)
-        cells, grids = self._ready(cells, by, grids or {}, starting=False)
+        if grids and any(each.spread(cells) for each in self._prepared):
+            cells, grids = cells.with_columns(on_grid(grids)), {}
+        cells = self._aligned(cells, by)
         simple = not self._passes and not self._rowwise
-        if simple and (added := self._added(cells, by, grids, starting=False)) is not None:
+        if simple and (added := self._added(cells, by, grids or {}, starting=False)) is not None:
             return self._typed(added, by)
         expressions = [a.merging(cells, by).alias(a.name) for a in self._expressions]
         if simple:
@@ -185,39 +183,64 @@ class Bound:
             for name, aggregate in self._aggregates.items()
         ]
 
-    def _ready(
-        self, frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid], *, starting: bool
-    ) -> tuple[pl.DataFrame, Mapping[str, Grid]]:
-        """Rows or cells with all columns that accumulators read, and the grids that are still to be cut on."""
-        if starting and self._prepared:
-            columns = [column for one in self._prepared for column in one.of_rows(frame).values()]
-            frame = frame.with_columns(columns)
-        spread = [one for one in self._prepared if one.spread(frame)]
-        if spread and grids:
-            frame, grids = frame.with_columns(on_grid(grids)), {}
-        for one in spread:
-            frame = one.aligned(frame, by)
-        return frame, grids
+    def _cells(self, rows: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid]) -> pl.DataFrame:
+        """Cells of rows: first as if all values were of one size, then again where that was not sure."""
+        cells = self._added(rows, by, grids, starting=True)
+        rows = rows.with_columns(on_grid(grids)) if grids else rows
+        if cells is None:
+            cells = self._grouped(self._with_prepared(rows, apart=False), by)
+        cells = self._typed(cells, by)
+        unsure = [test for each in self._prepared if (test := each.unsure()) is not None]
+        if not unsure:
+            return cells
+        again = cells.select(pl.any_horizontal(unsure).fill_null(False)).to_series()
+        if not again.any():
+            return cells
+        keys = cells.filter(again).select(by)
+        rest = rows.join(keys, on=list(by), how="semi", nulls_equal=True) if by else rows
+        if rest.height * 2 <= rows.height:
+            computed = self._cells(rest, by, {})
+        else:
+            rest = self._aligned(self._with_prepared(rest, apart=True), by)
+            computed = self._typed(self._grouped(rest, by), by)
+        return pl.concat([cells.filter(~again), computed])
+
+    def _grouped(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
+        return group(rows, by, expressions, ordered=self._ordered)
+
+    def _with_prepared(self, rows: pl.DataFrame, *, apart: bool) -> pl.DataFrame:
+        """Rows with all columns that accumulators read."""
+        return rows.with_columns([c for each in self._prepared for c in each.of_rows(rows, apart=apart).values()])
+
+    def _aligned(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        for each in self._prepared:
+            if each.spread(frame):
+                frame = each.aligned(frame, by)
+        return frame
 
     def _added(
         self, frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid], *, starting: bool
     ) -> pl.DataFrame | None:
         """The cells by plain addition, where that is all there is to do and the keys allow it."""
         addends: dict[str, pl.Series | None] = {}
-        zeros: list[pl.Expr] = []
-        for accumulator in self._expressions:
+        plain = [a for a in self._expressions if not (starting and a.prepared)]
+        for accumulator in plain:
             values = accumulator.addends(frame, starting=starting)
             if isinstance(values, str) and values == NO_SUM:
                 return None
-            if isinstance(values, str) and values == ZERO:
-                zeros.append(pl.lit(0, accumulator.dtype).alias(accumulator.name))
-            else:
-                addends[accumulator.name] = None if isinstance(values, str) else values
+            addends[accumulator.name] = None if isinstance(values, str) else values
         groups = dense_groups(frame, by, grids)
         if groups is None:
             return None
-        sums = groups.sums(addends).with_columns(zeros)
-        return sums.with_columns([a.of_totals(sums, frame) for a in self._expressions])
+        adders: list[Adder] = []
+        for each in self._prepared if starting else ():
+            adder = each.adder(frame, groups.size)
+            if adder is None:
+                return None
+            adders.append(adder)
+        sums = groups.sums(addends, adders)
+        return sums.with_columns([a.of_totals(sums, frame) for a in plain])
 
     def _no_cells(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         return pl.DataFrame(schema={name: frame.schema[name] for name in by} | self.schema)

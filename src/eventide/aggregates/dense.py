@@ -1,14 +1,13 @@
 """Groups found by arithmetic instead of hashing, where the keys are integers that lie close together.
 
-Each group gets a number from the values of its keys alone, and sums are added up by number, in the order of the rows.
-That is the fastest way there is, and unlike Polars' grouping of few groups it adds floats in the same order each time.
+Each group gets a number from the values of its keys alone, and integers are added up by number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,16 @@ _ROOM = 4
 _FEW = 1024
 # Rows that are worked on together: few enough for the processor's cache, enough that calls do not count.
 _BLOCK = 65_536
+
+
+class Adder(Protocol):
+    """Adds up what is more than one series by group number."""
+
+    def add(self, first: int, numbers: npt.NDArray[np.int64]) -> None:
+        """Add the rows from ``first`` on, whose groups are ``numbers``."""
+
+    def columns(self, present: npt.NDArray[np.intp]) -> list[pl.Series]:
+        """The columns of these groups."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +52,24 @@ class DenseGroups:
     size: int
     axes: tuple[_Axis, ...]
 
-    def sums(self, addends: Mapping[str, pl.Series | None]) -> pl.DataFrame:
-        """One row per group that occurs: its keys, and each series added up (None: the number of rows)."""
+    def sums(self, addends: Mapping[str, pl.Series | None], adders: Sequence[Adder] = ()) -> pl.DataFrame:
+        """One row per group that occurs: its keys, and each series added up (None: the number of rows).
+
+        Series hold integers, whose sums fit into 64 bits. ``adders`` add up more.
+        """
         values = {name: series for name, series in addends.items() if series is not None}
-        totals = {name: np.zeros(self.size) for name in values}
+        totals = {name: np.zeros(self.size, np.int64) for name in values}
         rows = np.zeros(self.size, np.int64)
         for first, numbers in self._blocks():
             rows += np.bincount(numbers, minlength=self.size)
             for name, series in values.items():
-                totals[name] += np.bincount(numbers, series.slice(first, len(numbers)).to_numpy(), self.size)
+                np.add.at(totals[name], numbers, series.slice(first, len(numbers)).to_numpy())
+            for adder in adders:
+                adder.add(first, numbers)
         present = np.flatnonzero(rows)
         sums = [pl.Series(name, totals.get(name, rows)[present]) for name in addends]
-        return pl.DataFrame([*self._keys(present), *sums])
+        more = [column for adder in adders for column in adder.columns(present)]
+        return pl.DataFrame([*self._keys(present), *sums, *more])
 
     def _blocks(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
         """The rows' group numbers, block by block: what fits the cache is not written to memory and read again.
@@ -68,14 +83,14 @@ class DenseGroups:
             parts = [column.slice(first, height).to_numpy() for column in columns]
             length = len(parts[0])
             place, number = scratch[:length], numbers[:length]
-            number[:] = 0
             for part, axis in zip(parts, self.axes, strict=True):
-                np.subtract(part, axis.low, out=place, casting="unsafe", dtype=np.int64)
+                target = number if axis is self.axes[0] else place
+                np.subtract(part, axis.low, out=target, casting="unsafe", dtype=np.int64)
                 if axis.step != 1:
-                    np.floor_divide(place, axis.step, out=place)
-                if axis is not self.axes[0]:
+                    np.floor_divide(target, axis.step, out=target)
+                if target is place:
                     number *= axis.length
-                number += place
+                    number += place
             yield first, number
 
     def _keys(self, numbers: npt.NDArray[np.int64]) -> list[pl.Series]:

@@ -40,7 +40,18 @@ class Ranks:
         """The columns of rows that are looked at."""
         return (self.column, self.time)
 
-    def of_rows(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
+    @property
+    def columns(self) -> Sequence[str]:
+        """The column of numbers."""
+        return (self.name,)
+
+    def adder(self, rows: pl.DataFrame, size: int) -> None:
+        """Nothing adds up."""
+
+    def unsure(self) -> None:
+        """Each row is computed alone."""
+
+    def of_rows(self, rows: pl.DataFrame, *, apart: bool) -> Mapping[str, pl.Series]:
         """The number of each row; null where nulls are passed over."""
         values = rows[self.column]
         rank = pl.lit(pl.Series(_ranks(values))).cast(pl.Int128)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from eventide.aggregates.aggregate import NO_SUM, ROWS, ZERO, Accumulator, Addends, Preparation, Source
+from eventide.aggregates.aggregate import NO_SUM, ROWS, Accumulator, Addends, Source
 from eventide.aggregates.counting import counted
-from eventide.aggregates.digits import NOTHING, Digits, common_place
+from eventide.aggregates.digit_columns import Digits, common_place
+from eventide.aggregates.digits import NOTHING
 from eventide.aggregates.grouping import group
 from eventide.errors import aggregates as errors
 
 _INT64 = 2**63
 _DECIMAL = 10**38
-_EXACT_ROWS = 2**23  # the digits of so many rows add up exactly in double precision
 
 
 class Total(NamedTuple):
@@ -36,7 +36,7 @@ def total(source: Source, column: str, dtype: pl.DataType) -> Total:
 
     if source.diff is None:
         if dtype.is_float():
-            return float_total(name, (column,), value(dtype))
+            return float_total(name, (column,), value(dtype), None)
         return Total([_sum(name, column, dtype, value, empty=None)], pl.col(name))
     diff = pl.col(source.diff)
     present = counted(source, column)
@@ -47,21 +47,19 @@ def total(source: Source, column: str, dtype: pl.DataType) -> Total:
 
     if not source.schema[column].is_float():
         if dtype.is_float():
-            summed = float_total(name, (column, source.diff), weighted(dtype))
+            summed = float_total(name, (column, source.diff), value(dtype), diff)
             return Total([*summed.accumulators, present], pl.when(there).then(summed.value))
         signed = _sum(name, column, dtype, weighted, empty=0)
         return Total([signed, present], pl.when(there).then(pl.col(name)))
 
     # What is not finite would stay in a sum for ever (NaN - NaN is NaN), so it is counted apart.
-    def finite(wanted: pl.DataType) -> pl.Expr:
-        return pl.when(value(wanted).is_finite()).then(weighted(wanted))
-
     number = value(dtype)
+    finite = pl.when(number.is_finite()).then(number)
     nan = _count_of(f"nan({column})", number.is_nan(), diff)
     high = _count_of(f"inf({column})", number == float("inf"), diff)
     low = _count_of(f"-inf({column})", number == float("-inf"), diff)
     has_nan, has_high, has_low = (pl.col(a.name) > 0 for a in (nan, high, low))
-    summed = float_total(name, (column, source.diff), finite(dtype))
+    summed = float_total(name, (column, source.diff), finite, diff)
     read = (
         pl.when(has_nan | (has_high & has_low))
         .then(float("nan"))
@@ -86,17 +84,17 @@ def _sum(
     return SumOf(name, dtype, start, merge, empty=empty, ordered=False, column=column, value=value)
 
 
-def float_total(name: str, reads: Sequence[str], value: pl.Expr) -> Total:
+def float_total(name: str, reads: Sequence[str], value: pl.Expr, weight: pl.Expr | None) -> Total:
     """Floats added up in digits, so that the sum does not depend on how rows are divided."""
-    digits = Digits(name)
-    return Total(digit_sums(digits, FloatDigits(name, reads, digits, value)), digits.value)
+    digits = Digits(name, reads, value, weight)
+    return Total(digit_sums(digits), digits.sum)
 
 
-def digit_sums(digits: Digits, prepared: Preparation) -> list[Accumulator]:
-    """The accumulators of a sum in digits."""
+def digit_sums(digits: Digits) -> list[Accumulator]:
+    """The accumulators of sums in digits."""
     place = pl.col(digits.place).max()
     return [
-        PlaceOf(digits.place, pl.Int16(), place, place, ordered=False, prepared=prepared, highest=digits.digits[0]),
+        PlaceOf(digits.place, pl.Int16(), place, place, ordered=False, prepared=digits),
         *(
             DigitSum(
                 name,
@@ -105,35 +103,13 @@ def digit_sums(digits: Digits, prepared: Preparation) -> list[Accumulator]:
                 pl.col(name).sum(),
                 empty=0,
                 ordered=False,
-                prepared=prepared,
+                prepared=digits,
                 column=name,
                 value=pl.col(name).cast,
             )
-            for name in digits.digits
+            for name in (*digits.digits, *digits.square_digits)
         ),
     ]
-
-
-@dataclass(frozen=True)
-class FloatDigits:
-    """The digits of a column of floats."""
-
-    name: str
-    reads: Sequence[str]
-    digits: Digits
-    value: pl.Expr
-
-    def of_rows(self, rows: pl.DataFrame) -> Mapping[str, pl.Series]:
-        """The digits of each row's value."""
-        return self.digits.of(rows.select(self.value).to_series())
-
-    def spread(self, frame: pl.DataFrame) -> bool:
-        """Whether values have different places."""
-        return self.digits.spread(frame)
-
-    def aligned(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Digits that can be added up."""
-        return self.digits.aligned(frame, by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +128,10 @@ class SumOf(Accumulator):
 
     def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
         # The range is judged first: what does not fit could not even be cast.
-        if not self._exact_in_doubles(frame[self.column if starting else self.name]):
+        if self.dtype != pl.Int64 or not self._surely_fits(frame[self.column if starting else self.name]):
             return NO_SUM
         values = frame.select(self.value(self.dtype)).to_series() if starting else frame[self.name]
         return NO_SUM if values.null_count() else values
-
-    def _exact_in_doubles(self, values: pl.Series) -> bool:
-        return self.dtype.is_float() or (self.dtype == pl.Int64 and _reach(values) * len(values) < 2**53)
 
     def _safe(
         self, frame: pl.DataFrame, by: Sequence[str], column: str, value: Callable[[pl.DataType], pl.Expr]
@@ -174,7 +147,7 @@ class SumOf(Accumulator):
 
     def _surely_fits(self, values: pl.Series) -> bool:
         """Two reductions tell for nearly all data that no sum can leave the range."""
-        if self.dtype.is_float() or values.dtype in _NARROW:
+        if values.dtype in _NARROW:
             return True
         return _reach(values) * len(values) < self._limit()
 
@@ -192,41 +165,28 @@ class SumOf(Accumulator):
 
 @dataclass(frozen=True, eq=False)
 class DigitSum(SumOf):
-    """Adds up one digit. Of rows it is a whole number in a float, of cells an integer."""
+    """Adds up one digit."""
 
     def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
-        return pl.col(self.name).sum() if rows.height < _EXACT_ROWS else pl.col(self.name).cast(pl.Int64).sum()
+        return self.start  # no frame has so many rows that their digits do not fit
 
-    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
-        digits = frame[self.name]
-        if digits.dtype == pl.Int8 or (not starting and digits.min() == digits.max() == 0):
-            return ZERO
-        exact = frame.height < _EXACT_ROWS if starting else self._exact_in_doubles(digits)
-        return digits if exact else NO_SUM
+    def _limit(self) -> int:
+        return _INT64 // 2  # three digits are read as one number of 128 bits
 
 
 @dataclass(frozen=True, eq=False)
 class PlaceOf(Accumulator):
     """The highest place of a sum in digits."""
 
-    highest: str = ""
-    """The highest digit: it is not zero where a value is not."""
-
     def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
         places = frame[self.name]
         if places.null_count() or common_place(places) is None:
             return NO_SUM
-        if starting and self._all_positive(frame):
-            return ZERO  # it follows from the sum of the highest digit
-        return ROWS if places.min() == places.max() else (places != NOTHING).cast(pl.Float64)
+        return ROWS if places.min() == places.max() else (places != NOTHING).cast(pl.Int64)
 
     def of_totals(self, totals: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:  # noqa: D102
-        place = common_place(frame[self.name])
-        there = totals[self.name] if totals[self.name].sum() else totals[self.highest]
-        return pl.select(pl.when(there > 0).then(place).otherwise(NOTHING).alias(self.name)).to_series()
-
-    def _all_positive(self, frame: pl.DataFrame) -> bool:
-        return bool(frame[self.highest].to_numpy().min() >= 0)  # several times as fast as Polars
+        place = pl.when(pl.col(self.name) > 0).then(common_place(frame[self.name])).otherwise(NOTHING)
+        return totals.select(place.alias(self.name)).to_series()
 
 
 def _reach(values: pl.Series) -> int:
