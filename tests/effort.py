@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 
+from hypothesis import Phase
+
 THOROUGH = 400
 HISTORIES = int(os.environ.get("EVENTIDE_HISTORIES", "120"))
 SEED = os.environ.get("EVENTIDE_SEED", "0")
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # where it takes minutes to shrink a failing example
 
 
 def examples(thorough: int) -> int:

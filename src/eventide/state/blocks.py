@@ -98,7 +98,7 @@ def _cuts(frame: pl.DataFrame) -> list[int]:
     key = _key(frame)
     if not key:
         return list(range(ROWS, frame.height, ROWS))
-    marked = hashed(frame, key) % np.uint64(ROWS // 2) == 0
+    marked = hashed(frame, key) % np.uint64(max(ROWS // 2, 1)) == 0
     cuts = np.flatnonzero(marked[1:]) + 1
     return [int(cut) for cut in cuts]
 
