@@ -134,7 +134,7 @@ def test_bills_by_noted_time_have_every_call(spark: SparkSession, tmp_path: Path
 def test_a_job_explains_itself_without_spark(
     job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ev, "session", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr(ev, "spark_session", lambda *_: pytest.fail("Spark was started"))
     monkeypatch.setattr(sys, "argv", [str(job), "--help"])
     with pytest.raises(SystemExit) as end:
         runpy.run_path(str(job), run_name="__main__")
