@@ -63,7 +63,7 @@ soak: $(READY) ## Run the oracle over many random histories
 chaos: $(READY) ## Kill drivers, workers, writers and readers many times, and compare the sink
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
 	@EVENTIDE_DRIVER_KILLS=$(EVENTIDE_DRIVER_KILLS) $(RUN) -m pytest tests/driver/test_killed.py
-	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_killed.py
+	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_crashes.py
 
 mutants: $(READY) $(COSMIC_RAY) ## Change the core at random places and print how many changes the tests notice
 	@$(RUN) .ci/mutants.py $(CURDIR)/$(COSMIC_RAY)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from bench import aggregates, local, marks_log, marks_merge, spark, stores
+from bench import aggregates, driver, local, marks_log, marks_merge, spark, stores
 from bench.measure import Line
 
 Run = Callable[[Sequence[str]], list[Line]]
@@ -17,10 +17,9 @@ def _alone(run: Callable[[], Line]) -> Run:
     return lambda names: [run()]
 
 
-BENCHMARKS: dict[str, Run] = {
-    run.__name__: _alone(run) for run in (*local.ALL, *aggregates.ALL, *stores.ALL, *marks_log.ALL, *marks_merge.ALL)
-} | spark.BENCHMARKS
-TARGETS = local.TARGETS | aggregates.TARGETS | stores.TARGETS | marks_log.TARGETS | marks_merge.TARGETS | spark.TARGETS
+_MODULES = (local, driver, aggregates, stores, marks_log, marks_merge)
+BENCHMARKS: dict[str, Run] = {run.__name__: _alone(run) for module in _MODULES for run in module.ALL} | spark.BENCHMARKS
+TARGETS: dict[str, str] = {name: aim for module in (*_MODULES, spark) for name, aim in module.TARGETS.items()}
 
 
 def main(names: list[str]) -> int:

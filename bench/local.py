@@ -46,7 +46,7 @@ def bare(bundles: list[pl.DataFrame]) -> pl.DataFrame:
 
 def final(panes: pl.DataFrame) -> pl.DataFrame:
     """The table that the diffs sum to."""
-    start = pl.col("window").struct.field("start").alias("start")
+    start = pl.col("window_start").alias("start")
     rows = panes.select(start, "key", "n", "total", "diff")
     if (rows["diff"] < 0).any():
         rows = rows.group_by("start", "key", "n", "total").agg(pl.col("diff").sum()).filter(pl.col("diff") != 0)
@@ -114,7 +114,7 @@ def local_triggers() -> Line:
     """A retracting early pane on every bundle, 10 thousand keys, against one group_by at the end."""
     bundles = generate(10_000)
     trigger = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
-    pipeline = _stream().window(ev.tumbling("1 minute")).trigger(trigger).retracting()
+    pipeline = _stream().window(ev.tumbling("1 minute")).trigger(trigger, mode="retracting")
     complete = pipeline.agg(n=ev.count(), total=ev.sum("value"))
     return race(
         "local_triggers",
@@ -129,7 +129,7 @@ def local_triggers() -> Line:
 def local_small_bundles() -> Line:
     """Milliseconds per bundle of 10 thousand rows on 5 million open keys, against 50 thousand; lower is better."""
     trigger = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
-    pipeline = _stream().window(ev.tumbling("1 hour")).trigger(trigger).retracting().agg(n=ev.count())
+    pipeline = _stream().window(ev.tumbling("1 hour")).trigger(trigger, mode="retracting").agg(n=ev.count())
     small, large = _Open(pipeline, 50_000), _Open(pipeline, 5_000_000)
     few, many = [], []
     for _ in range(40):
@@ -156,7 +156,7 @@ def local_retention() -> Line:
     rows. Every row is counted: in a window, or as a dead letter.
     """
     rows = ev.stream(time="ts", key="key", watermark=ev.bounded_delay("10 seconds")).window(ev.global_window())
-    early = rows.trigger(ev.every("1 hour")).accumulating().retain(rows=1_000)
+    early = rows.trigger(ev.every("1 hour"), mode="accumulating").limit_state(rows=1_000)
     query = early.agg(middle=ev.median("value")).start_local(keep=False)
     rng = np.random.default_rng(3)
     sizes: list[int] = []

@@ -14,7 +14,7 @@ import pyarrow as pa
 from bench.measure import Line, rss_mb, timed
 from eventide.marks import events
 from eventide.marks.stores import connect
-from eventide.marks.stores.store import Config, Part, Seat, Store
+from eventide.marks.stores.store import Config, Part, Store, WriterHandle
 
 BATCH = 1_000
 BATCHES = 100
@@ -50,14 +50,14 @@ def _append(name: str, peer_name: str, store: Store, bare: Bare) -> Line:
     tables = batches()
     bodies = [events.encode(table) for table in tables]
     store.create_stream("orders", Config(schema=tables[0].schema))
-    seat = store.open_writer("orders", "till")
+    handle = store.open_writer("orders", "till")
     sequence = 0
 
     def ours() -> None:
         nonlocal sequence
         for table in tables:
             sequence += 1
-            store.append(seat, sequence, [Part(0, len(table), events.encode(table))])
+            store.append(handle, sequence, [Part(0, len(table), events.encode(table))])
 
     def theirs() -> None:
         for body in bodies:
@@ -72,13 +72,13 @@ def _append(name: str, peer_name: str, store: Store, bare: Bare) -> Line:
 
 def _note_time(name: str, peer_name: str, store: Store, bare: Bare) -> Line:
     store.create_stream("orders", Config(schema=pa.schema({"n": pa.int64()})))
-    seat: Seat = store.open_writer("orders", "till")
-    store.append(seat, 1, [Part(0, 1, b"an event")])
+    handle: WriterHandle = store.open_writer("orders", "till")
+    store.append(handle, 1, [Part(0, 1, b"an event")])
     times = iter(range(1 << 40))
 
     def ours() -> None:
         for _ in range(NOTES):
-            store.note(seat, next(times), {0: 1})
+            store.note(handle, next(times), {0: 1})
 
     def theirs() -> None:
         for time in range(NOTES):

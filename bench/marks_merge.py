@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bench.measure import Line, rss_mb, timed
 from eventide.marks.mark import Mark, Note
-from eventide.marks.merging import merged
+from eventide.marks.merge import merge_notes
 from eventide.marks.stores import connect
 from eventide.marks.stores.store import Config, Part, Store
 
@@ -54,15 +54,15 @@ def marks_merge() -> Line:
 
 def _merge(store: Store) -> Mark | None:
     last, notes = store.last_mark(STREAM), store.note_columns(STREAM)
-    return merged(store.stream(STREAM), last, notes, store.lengths(STREAM), store.now()).mark
+    return merge_notes(store.stream(STREAM), last, notes, store.lengths(STREAM), store.now()).mark
 
 
 def _fill(store: Store) -> None:
     """Each writer has come to a place of its own in every segment."""
     config = Config(schema=pa.schema({"n": pa.int64()}), segments=SEGMENTS, mark_every=0, writer_timeout=10**12)
     store.create_stream(STREAM, config)
-    seat = store.open_writer(STREAM, "the one who wrote it all")
-    store.append(seat, 1, [Part(number, LENGTH, b"") for number in range(SEGMENTS)])
+    handle = store.open_writer(STREAM, "the one who wrote it all")
+    store.append(handle, 1, [Part(number, LENGTH, b"") for number in range(SEGMENTS)])
     rng = np.random.default_rng(7)
     for number in range(WRITERS):
         position: Any = dict(enumerate(rng.integers(0, LENGTH, SEGMENTS).tolist()))

@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from bench.measure import Line, rss_mb, timed
-from eventide.operators import columns as c
-from eventide.standalone import columns as s
+from eventide import _columns as c
+from eventide import _columns as s
 from eventide.standalone.stores import MemoryStore, Range, SqliteStore, Store
-from eventide.state.layouts import layout_of
+from eventide.state.message_layout import layout_of
 
 WINDOWS = 1_000
 WINDOW = 60_000_000

@@ -1,9 +1,9 @@
-"""Ad clicks and the sales that follow them: which ad earns its money?
+"""Ad clicks joined with the sales that follow them: the cost and the earnings of each ad.
 
-A sale counts for the click before it, if it follows within half an hour. Shops report sales minutes later; some phones
-are offline, and theirs come after an hour and more. The job pairs clicks and sales (an interval join, left outer: a
-click that sold nothing counts as well) and reports, for each ad and half hour of clicks, what is known so far. When
-more is known, the old report is taken back (diff -1) and the new one follows.
+A sale is attributed to a click if it follows within half an hour. Shops report sales minutes later; some phones are
+offline, and their sales arrive after more than an hour. The job matches clicks with sales (a left outer interval
+join, so a click without a sale is included) and reports the result per ad and half hour of clicks. When more sales
+arrive, the previous report is retracted (diff -1) and the new one follows.
 
     python examples/ad_clicks.py --rows 20000
 """
@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import eventide as ev
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-HOURS = 3  # in which rows arrive: two with clicks, and one with the last sales
+HOURS = 3  # rows arrive in three hours: two with clicks, one with the last sales
 CLICK = "click bigint, ad string, cost bigint, at timestamp"
 SALE = "click bigint, price bigint, at timestamp"
 
@@ -31,20 +31,19 @@ clicks = ev.stream(time="at", key="click", watermark=ev.bounded_delay("2 minutes
 sales = ev.stream(time="at", key="click", watermark=ev.bounded_delay("10 minutes"))
 paired = ev.join(clicks, sales, within=("0 seconds", "30 minutes"), how="left")
 report = (
-    ev.stream(time="at", key="ad")  # the join says how far its rows have come: no watermark of its own is needed
+    ev.stream(time="at", key="ad")  # the output watermark of the join applies
     .window(ev.tumbling("30 minutes"))
-    .trigger(ev.after_watermark(early=ev.on_update()))
-    .retracting()
+    .emit(early=ev.on_update())
     .agg(clicks=ev.count(), cost=ev.sum("cost"), sales=ev.count("price"), earned=ev.sum("price"))
 )
-STANDS = """
-    SELECT ad, window.start, clicks, cost, sales, nvl(earned, 0) AS earned FROM parquet.`{place}/report`
-    GROUP BY ALL HAVING sum(diff) > 0 ORDER BY ad, start
+CURRENT_REPORT = """
+    SELECT ad, window_start, clicks, cost, sales, nvl(earned, 0) AS earned FROM parquet.`{place}/report`
+    GROUP BY ALL HAVING sum(diff) > 0 ORDER BY ad, window_start
 """
 
 
-def made_up(rows: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Clicks, and sales for some of them. ``hour`` is when a row reaches us."""
+def generate(rows: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Generate clicks, and sales for some of them. ``hour`` is the time of arrival."""
     rng = Random(3)
     clicks, sales = [], []
     for click in range(rows):
@@ -64,70 +63,69 @@ def in_hours(rows: Sequence[tuple[object, ...]], columns: list[str]) -> pl.DataF
 
 
 def arrive(rows: pl.DataFrame, hour: int, place: Path) -> None:
-    """A file that appears at once, so that Spark never sees half of it."""
+    """Write the file under a hidden name and rename it, so that Spark never reads a partial file."""
     rows.filter(pl.col("hour") == hour).drop("hour").write_parquet(place / ".new")
     (place / ".new").rename(place / f"{hour}.parquet")
 
 
-def tell(batch: ev.BatchMetrics) -> None:
+def print_batch(batch: ev.BatchMetrics) -> None:
     if batch.depth == 0:
         print(f"batch {batch.batch}: {batch.rows} clicks and sales, {batch.late} of them too late", end="; ")
     else:
-        print(f"{sum(batch.panes.values())} reports, {batch.retractions} old ones taken back")
+        print(f"{sum(batch.panes.values())} reports, {batch.retractions} retracted")
 
 
 def main(spark: SparkSession, rows: int, place: Path) -> pl.DataFrame:
-    """Run the job, an hour's rows after the other, and give the report that stands at the end."""
-    inputs = dict(zip(("clicks", "sales"), made_up(rows), strict=True))
+    """Run the job on one hour of rows after the other, and return the final report."""
+    inputs = dict(zip(("clicks", "sales"), generate(rows), strict=True))
     for name in inputs:
         (place / name).mkdir()
-    query = ev.run(
-        [paired, report],
+    query = paired.then(report).run(
         [
             spark.readStream.schema(CLICK).parquet(str(place / "clicks")),
             spark.readStream.schema(SALE).parquet(str(place / "sales")),
         ],
-        panes=ev.sinks.files(place / "report"),
+        sink=ev.sinks.files(place / "report"),
         late=ev.sinks.memory("late_sales"),
         checkpoint=place / "checkpoint",
-        on_batch=tell,
+        on_batch=print_batch,
     )
     for hour in range(HOURS):
         for name, frame in inputs.items():
             arrive(frame, hour, place / name)
         query.process_all_available()
-    query.control.drain()  # no more will come: every window is told for the last time
+    query.control.drain()  # the end of the stream: every window emits its last pane
     query.process_all_available()
     query.stop()
 
-    stands = pl.DataFrame(pl.from_arrow(spark.sql(STANDS.format(place=place)).toArrow()))
+    final = pl.DataFrame(pl.from_arrow(spark.sql(CURRENT_REPORT.format(place=place)).toArrow()))
     late = pl.DataFrame(pl.from_arrow(spark.table("late_sales").select("click").toArrow()))
-    assert stands.equals(expected(inputs["clicks"], inputs["sales"], late)), "the report is not what the rows say"
-    print(f"The report is right. It has {len(stands)} lines, and {len(late)} sales came too late for it. By ad:")
-    print(stands.group_by("ad").agg(pl.col("clicks", "cost", "sales", "earned").sum()).sort("ad"))
-    return stands
+    assert final.equals(expected(inputs["clicks"], inputs["sales"], late)), "the report differs from the rows"
+    print(f"The report is correct. It has {len(final)} lines; {len(late)} sales arrived too late. By ad:")
+    print(final.group_by("ad").agg(pl.col("clicks", "cost", "sales", "earned").sum()).sort("ad"))
+    return final
 
 
 def expected(clicks: pl.DataFrame, sales: pl.DataFrame, late: pl.DataFrame) -> pl.DataFrame:
-    """The same in plain Polars, with all rows at hand: what was too late is left out."""
+    """Compute the report with plain Polars, without the late sales."""
     in_time = sales.join(late, on="click", how="anti").select("click", "price", sold="at")
     rows = clicks.join(in_time, on="click", how="left").with_columns(
         pl.when(pl.col("sold") - pl.col("at") <= pl.duration(minutes=30)).then("price"),
-        start=pl.col("at").dt.truncate("30m"),
+        window_start=pl.col("at").dt.truncate("30m"),
     )
-    total = rows.group_by("ad", "start").agg(
+    total = rows.group_by("ad", "window_start").agg(
         pl.len().cast(pl.Int64).alias("clicks"),
         pl.sum("cost"),
         pl.count("price").cast(pl.Int64).alias("sales"),
         pl.sum("price").alias("earned"),
     )
-    return total.sort("ad", "start")
+    return total.sort("ad", "window_start")
 
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rows", type=int, default=20_000, help="how many clicks")
-    given = options.parse_args()
+    options.add_argument("--rows", type=int, default=20_000, help="number of clicks")
+    arguments = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.spark_session("ad clicks"), given.rows, Path(place))
+        main(ev.spark_session("ad clicks"), arguments.rows, Path(place))

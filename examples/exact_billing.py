@@ -1,10 +1,11 @@
-"""Exact bills with noted time: the meters say what is complete, so nobody has to guess.
+"""Exact bills with noted time: the meters declare which hours are complete.
 
 Three gateways meter calls. The one in town is up to date, the island is an hour behind, and the ship is two: it reports
-when it has a satellite. Each writes to one stream and notes how far it has come. A controller makes marks of the notes,
-and a bill for an hour is written when all three have finished that hour: no call is late, and no bill is corrected.
+when it has a satellite connection. Each gateway writes to one stream and notes its progress. A controller merges the
+notes into marks. The bills of an hour are emitted when all three gateways have completed it: no call is late, and no
+bill is corrected.
 
-Beside it, the same bills with an estimate, ev.bounded_delay("30 minutes"), as without notes. What it misses is counted.
+A second query computes the same bills with an estimate, ev.bounded_delay("30 minutes"), and counts the missed calls.
 
     python examples/exact_billing.py --rows 20000
 """
@@ -27,13 +28,13 @@ from eventide.time import format_instant
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-HOURS = 2  # in which calls are made
+HOURS = 2  # hours with calls
 BEHIND = {"town": 0, "island": 1, "ship": 2}  # hours
 CALL = pl.Schema({"at": pl.Datetime("us", "UTC"), "customer": pl.String(), "cents": pl.Int64()})
 
 
-def made_up(rows: int) -> dict[tuple[str, int], pl.DataFrame]:
-    """The calls of each gateway in each hour."""
+def generate(rows: int) -> dict[tuple[str, int], pl.DataFrame]:
+    """Generate the calls of each gateway in each hour."""
     rng = Random(8)
     share = max(rows // (HOURS * len(BEHIND)), 20)
 
@@ -47,40 +48,43 @@ def made_up(rows: int) -> dict[tuple[str, int], pl.DataFrame]:
     }
 
 
-def opened(address: str) -> marks.Stream:
+def create_stream(address: str) -> marks.Stream:
     return marks.create_stream(
         address,
         schema=CALL,
         segments=2,
-        mark_every="1 microsecond",  # this example does not wait; 5 seconds, unless you say otherwise
-        writer_timeout="1 day",  # how long a silent gateway is waited for: the ship must not be forgotten
+        mark_every="1 microsecond",  # the default is 5 seconds; this example does not wait
+        writer_timeout="1 day",  # the ship must not be forgotten while it is silent
     )
 
 
-def started(spark: SparkSession, name: str, calls: ev.Stream, address: str, place: Path) -> ev.Query:
-    return ev.run(
-        calls.window(ev.tumbling("1 hour")).agg(calls=ev.count(), cents=ev.sum("cents")),
-        spark.readStream.format("eventide").load(address),
-        panes=ev.sinks.memory(f"{name}_bills", rows=10_000_000),
-        late=ev.sinks.memory(f"{name}_late", rows=10_000_000),
-        checkpoint=place / name,
-        trigger="300 milliseconds",
+def start(spark: SparkSession, name: str, calls: ev.Stream, address: str, place: Path) -> ev.Query:
+    return (
+        calls.window(ev.tumbling("1 hour"))
+        .agg(calls=ev.count(), cents=ev.sum("cents"))
+        .run(
+            spark.readStream.format("eventide").load(address),
+            sink=ev.sinks.memory(f"{name}_bills", rows=10_000_000),
+            late=ev.sinks.memory(f"{name}_late", rows=10_000_000),
+            checkpoint=place / name,
+            interval="300 milliseconds",
+        )
     )
 
 
 def main(spark: SparkSession, rows: int, place: Path) -> pl.DataFrame:
-    """Meter the calls hour by hour while both queries run, and give the exact bills."""
-    metered = made_up(rows)
+    """Meter the calls hour by hour while both queries run, and return the exact bills."""
+    metered = generate(rows)
     address = f"sqlite:///{place}/calls.db#calls"
-    stream = opened(address)
-    controller = marks.Controller(stream.store)  # stepped by hand here; `with controller:` runs it in a thread
+    stream = create_stream(address)
+    controller = marks.Controller(stream.store)  # stepped explicitly; `with controller:` runs it in a thread
     writers = {gateway: marks.Writer(stream, gateway, routing_key="customer") for gateway in BEHIND}
-    for writer in writers.values():  # whoever has said this is waited for from the start
+    for writer in writers.values():  # time waits for a writer from its first note
         writer.note_time(NOON, nothing_written=True)
     noted = ev.stream(time="at", key="customer", watermark=ev.noted(address))
     lagging = ev.stream(time="at", key="customer", watermark=ev.bounded_delay("30 minutes"))
-    exact, guessed = queries = [
-        started(spark, name, calls, address, place) for name, calls in (("exact", noted), ("guessed", lagging))
+    exact, estimated = queries = [
+        start(spark, name, calls, address, place) for name, calls in (("exact", noted), ("estimated", lagging))
     ]
     for now in range(HOURS + max(BEHIND.values())):
         for gateway, behind in BEHIND.items():
@@ -89,45 +93,45 @@ def main(spark: SparkSession, rows: int, place: Path) -> pl.DataFrame:
         controller.step()
         for query in queries:
             query.process_all_available()
-        print(f"hour {now}: metered before {format_instant(stream.marks()[-1].lower)}, {tell(exact)} exactly, ", end="")
-        print(f"{tell(guessed)} by a guess")
+        print(f"hour {now}: complete to {format_instant(stream.marks()[-1].lower)}, {summary(exact)} exactly, ", end="")
+        print(f"{summary(estimated)} by the estimate")
     for writer in writers.values():
         writer.close()
     stream.seal()
-    controller.step()  # the last mark is the end of time: what is left is billed
-    guessed.control.drain()  # a guess never learns that the stream has ended
+    controller.step()  # the last mark is the end of time: the remaining bills are emitted
+    estimated.control.drain()  # the estimate does not learn that the stream has ended
     for query in queries:
         query.process_all_available()
         query.stop()
-    return checked(spark, pl.concat(metered.values()))
+    return verify(spark, pl.concat(metered.values()))
 
 
-def tell(query: ev.Query) -> str:
+def summary(query: ev.Query) -> str:
     bills = sum(sum(batch.panes.values()) for batch in query.history)
     return f"{bills} bills ({sum(batch.late for batch in query.history)} calls too late)"
 
 
-def checked(spark: SparkSession, calls: pl.DataFrame) -> pl.DataFrame:
-    """The exact bills, which are what plain Polars makes of all calls; what was guessed is less."""
-    exact, guessed = (
-        pl.DataFrame(pl.from_arrow(panes.select("customer", "window.start", "calls", "cents").toArrow()))
-        for panes in (spark.table("exact_bills"), spark.table("guessed_bills"))
+def verify(spark: SparkSession, calls: pl.DataFrame) -> pl.DataFrame:
+    """Compare the exact bills with plain Polars, and return them. The estimate misses some calls."""
+    exact, estimated = (
+        pl.DataFrame(pl.from_arrow(panes.select("customer", "window_start", "calls", "cents").toArrow()))
+        for panes in (spark.table("exact_bills"), spark.table("estimated_bills"))
     )
-    expected = calls.group_by("customer", start=pl.col("at").dt.truncate("1h")).agg(
+    expected = calls.group_by("customer", window_start=pl.col("at").dt.truncate("1h")).agg(
         calls=pl.len(), cents=pl.sum("cents")
     )
     assert_frame_equal(exact, expected, check_dtypes=False, check_row_order=False)
     assert spark.table("exact_late").count() == 0
-    lost = int(calls["cents"].sum()) - int(guessed["cents"].sum())
-    assert lost > 0 and guessed["calls"].sum() + spark.table("guessed_late").count() == calls.height
-    print(f"Noted time bills {exact['cents'].sum()} cents, all of it. The guess bills {lost} cents less.")
+    lost = int(calls["cents"].sum()) - int(estimated["cents"].sum())
+    assert lost > 0 and estimated["calls"].sum() + spark.table("estimated_late").count() == calls.height
+    print(f"Noted time bills {exact['cents'].sum()} cents, all of it. The estimate bills {lost} cents less.")
     return exact
 
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rows", type=int, default=20_000, help="how many calls")
-    given = options.parse_args()
+    options.add_argument("--rows", type=int, default=20_000, help="number of calls")
+    arguments = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.spark_session("bills"), given.rows, Path(place))
+        main(ev.spark_session("bills"), arguments.rows, Path(place))

@@ -1,9 +1,9 @@
-"""Machines that upload their readings in numbered pieces, which overtake each other on the way.
+"""Machines that upload their readings in numbered parts, which overtake each other.
 
-A machine keeps its readings and uploads a minute of them at a time. Uploads are numbered; a large one is cut into
-chunks, and gateways deliver those in any order. So the highest time that was seen proves nothing: what counts is the
-run of complete uploads without a gap. One upload gets lost. The job stands still at the gap and says which upload is
-missing; somebody decides not to wait for it; and when it turns up after all, its rows go to the late output.
+A machine stores its readings and uploads one minute of them at a time. Uploads are numbered and split into chunks, and
+gateways deliver the chunks in any order. The highest event time is therefore not reliable: the watermark follows the
+gap-free run of complete uploads. One upload gets lost. The watermark waits at the gap, and the job reports which upload
+is missing. An operator skips the gap. When the upload arrives later, its rows are written to the late output.
 
     python examples/iot_uploads.py --rows 20000
 """
@@ -21,12 +21,11 @@ from polars.testing import assert_frame_equal
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from eventide.time import format_instant
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MACHINES, UPLOADS, CHUNKS = 4, 9, 3  # uploads of each machine, chunks of each upload
-ROUNDS = UPLOADS // 3 + 1  # in which they arrive
-LOST = ("machine 2", 5)  # this upload gets lost on the way
+ROUNDS = UPLOADS // 3 + 1  # rounds of arrival
+LOST = ("machine 2", 5)  # this upload gets lost
 READING = "machine string, upload bigint, chunk bigint, last_chunk boolean, at timestamp, heat double"
 
 per_minute = (
@@ -40,11 +39,11 @@ per_minute = (
 )
 
 
-def made_up(rows: int) -> pl.DataFrame:
-    """Readings in the chunks of their uploads. ``round`` is when they reach us: early chunks may come last."""
+def generate(rows: int) -> pl.DataFrame:
+    """Generate readings in chunks of uploads. ``round`` is the time of arrival: early chunks can arrive last."""
     rng = Random(4)
     readings = max(rows // (MACHINES * UPLOADS * CHUNKS), 1)
-    made = []
+    sent = []
     for machine in range(1, MACHINES + 1):
         for upload in range(1, UPLOADS + 1):
             for chunk in range(1, CHUNKS + 1):
@@ -52,39 +51,38 @@ def made_up(rows: int) -> pl.DataFrame:
                 for reading in range(readings):
                     second = 60 * (upload - 1) + 60 * (chunk - 1 + reading / readings) / CHUNKS
                     heat = 40 + 5 * machine + rng.random()
-                    made.append((f"machine {machine}", upload, chunk, chunk == CHUNKS, second, heat, arrives))
+                    sent.append((f"machine {machine}", upload, chunk, chunk == CHUNKS, second, heat, arrives))
     names = ["machine", "upload", "chunk", "last_chunk", "second", "heat", "round"]
-    frame = pl.DataFrame(made, schema=names, orient="row")
+    frame = pl.DataFrame(sent, schema=names, orient="row")
     at = pl.lit(NOON) + pl.duration(microseconds=(pl.col("second") * 1_000_000).cast(pl.Int64))
     return frame.select(*names[:4], at=at, heat="heat", round="round")
 
 
 def arrive(rows: pl.DataFrame, name: str, place: Path) -> None:
-    """A file that appears at once, so that Spark never sees half of it."""
+    """Write the file under a hidden name and rename it, so that Spark never reads a partial file."""
     rows.drop("round").write_parquet(place / ".new")
     (place / ".new").rename(place / f"{name}.parquet")
 
 
-def tell(batch: ev.BatchMetrics) -> None:
-    stands = "is not known" if batch.watermark is None else f"stands at {format_instant(batch.watermark)}"
+def print_batch(batch: ev.BatchMetrics) -> None:
+    watermark = "is unknown" if batch.watermark is None else f"is {batch.watermark:%H:%M:%S}"
     print(
         f"batch {batch.batch}: {batch.rows} readings, {batch.late} too late, {sum(batch.panes.values())} results; "
-        f"time {'has ended' if batch.drained else stands}, {batch.gaps} gaps"
+        f"the watermark {'has ended' if batch.drained else watermark}, {batch.gaps} gaps"
     )
 
 
 def main(spark: SparkSession, rows: int, place: Path) -> pl.DataFrame:
-    """Run the job while uploads arrive, lose one, skip it, find it again; give the results."""
-    readings = made_up(rows)
+    """Run the job while uploads arrive, lose one, skip it, deliver it late, and return the results."""
+    readings = generate(rows)
     lost = (pl.col("machine") == LOST[0]) & (pl.col("upload") == LOST[1])
     (place / "uploads").mkdir()
-    query = ev.run(
-        per_minute,
+    query = per_minute.run(
         spark.readStream.schema(READING).parquet(str(place / "uploads")),
-        panes=ev.sinks.memory("heat", rows=10_000_000),
+        sink=ev.sinks.memory("heat", rows=10_000_000),
         late=ev.sinks.memory("late_readings", rows=10_000_000),
         checkpoint=place / "checkpoint",
-        on_batch=tell,
+        on_batch=print_batch,
     )
     for number in range(ROUNDS):
         arrive(readings.filter(~lost, round=number), f"round {number}", place / "uploads")
@@ -95,28 +93,32 @@ def main(spark: SparkSession, rows: int, place: Path) -> pl.DataFrame:
     assert [(gap.origin, gap.first, gap.last) for gap in state.gaps] == [(*LOST, LOST[1])]
     query.control.skip_gap(LOST[0])
     query.process_all_available()
-    print("Skipped. Now the lost upload turns up after all:")
-    arrive(readings.filter(lost), "found", place / "uploads")
+    print("Skipped. Now the lost upload arrives:")
+    arrive(readings.filter(lost), "lost", place / "uploads")
     query.process_all_available()
     query.control.drain()
     query.process_all_available()
     query.stop()
 
-    columns = ("machine", "window.start", "readings", "mean", "hottest")
-    results = pl.DataFrame(pl.from_arrow(spark.table("heat").select(*columns).sort("machine", "start").toArrow()))
-    per_machine = readings.filter(~lost).group_by("machine", start=pl.col("at").dt.truncate("1m"))
-    expected = per_machine.agg(readings=pl.len(), mean=pl.mean("heat"), hottest=pl.max("heat")).sort("machine", "start")
+    columns = ("machine", "window_start", "readings", "mean", "hottest")
+    results = pl.DataFrame(
+        pl.from_arrow(spark.table("heat").select(*columns).sort("machine", "window_start").toArrow())
+    )
+    per_machine = readings.filter(~lost).group_by("machine", window_start=pl.col("at").dt.truncate("1m"))
+    expected = per_machine.agg(readings=pl.len(), mean=pl.mean("heat"), hottest=pl.max("heat")).sort(
+        "machine", "window_start"
+    )
     assert_frame_equal(results, expected, check_dtypes=False)
     late = spark.table("late_readings").count()
     assert late == readings.filter(lost).height
-    print(f"{results.height} results are right. Nothing was late but the lost upload: {late} readings.")
+    print(f"{results.height} results are correct. Only the lost upload was late: {late} readings.")
     return results
 
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rows", type=int, default=20_000, help="how many readings")
-    given = options.parse_args()
+    options.add_argument("--rows", type=int, default=20_000, help="number of readings")
+    arguments = options.parse_args()
     print("Starting Spark …")
     with tempfile.TemporaryDirectory() as place:
-        main(ev.spark_session("uploads"), given.rows, Path(place))
+        main(ev.spark_session("uploads"), arguments.rows, Path(place))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from bench.bounds import with_bounds
 from bench.nexmark.queries import LAG, Query
 from eventide.time import duration
 
@@ -45,7 +46,7 @@ def expected(query: Query, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def emitted(panes: pl.DataFrame, query: Query) -> pl.DataFrame:
     """Return what panes say of each window in the end: of those that are updated, the last."""
-    result = in_micros(panes.unnest("window"), query)
+    result = in_micros(with_bounds(panes), query)
     if query.updates:
         result = result.sort("bids").unique(query.key, keep="last")
     return result

@@ -24,10 +24,10 @@ RANKS = {
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its inputs, the chain of pipelines that computes it, and the same in the SQL of DuckDB."""
+    """A query: its inputs, the pipeline that computes it, and the same in the SQL of DuckDB."""
 
     inputs: tuple[str, ...]
-    pipelines: tuple[ev.Pipeline, ...]
+    pipeline: ev.Pipeline
     sql: str
     columns: tuple[str, ...]  # the result without its window
     updates: bool = False  # every batch emits the new values of what it changed
@@ -44,28 +44,29 @@ def _stream(key: str | None = None) -> ev.Stream:
     return ev.stream(time="dateTime", key=key, watermark=ev.bounded_delay(LAG))
 
 
-def _q5() -> tuple[ev.Pipeline, ...]:
+def _q5() -> ev.Pipeline:
     windows = _stream("auction").window(ev.sliding("10 seconds", every="2 seconds"))
-    most = ev.stream(time="pane.time").window(ev.inherit())
-    return windows.agg(num=ev.count()), most.agg(num=ev.max("num"), auction=ev.max_by("auction", "num"))
+    most = ev.stream(time="window_time").window(ev.inherit())
+    highest = most.agg(num=ev.max("num"), auction=ev.max_by("auction", "num"))
+    return windows.agg(num=ev.count()).then(highest)
 
 
-def _q7() -> tuple[ev.Pipeline, ...]:
+def _q7() -> ev.Pipeline:
     highest = {"auction": ev.max_by("auction", "price"), "bidder": ev.max_by("bidder", "price")}
-    return (_stream().window(ev.tumbling("10 seconds")).agg(price=ev.max("price"), **highest),)
+    return _stream().window(ev.tumbling("10 seconds")).agg(price=ev.max("price"), **highest)
 
 
-def _q8() -> tuple[ev.Pipeline, ...]:
+def _q8() -> ev.Pipeline:
     both = ev.window_join(_stream("id"), _stream("seller"), window=ev.tumbling("10 seconds"), on={"id": "seller"})
-    people = ev.stream(time="pane.time", key=["id", "name"]).window(ev.inherit())
-    return both, people.agg(auctions=ev.count())
+    people = ev.stream(time="window_time", key=["id", "name"]).window(ev.inherit())
+    return both.then(people.agg(auctions=ev.count()))
 
 
-def _q17() -> tuple[ev.Pipeline, ...]:
-    day = _stream("auction").window(ev.tumbling("24 hours")).trigger(ev.after_watermark(early=ev.on_update()))
+def _q17() -> ev.Pipeline:
+    day = _stream("auction").window(ev.tumbling("24 hours")).emit(early=ev.on_update(), mode="accumulating")
     ranks = {f"{name}_bids": ev.count(name) for name in RANKS}
     prices = {"low": ev.min("price"), "high": ev.max("price"), "mean": ev.mean("price"), "total": ev.sum("price")}
-    return (day.accumulating().agg(bids=ev.count(), **ranks, **prices),)
+    return day.agg(bids=ev.count(), **ranks, **prices)
 
 
 _BUCKET = "time_bucket(INTERVAL '10 seconds', dateTime)"
@@ -113,7 +114,7 @@ QUERIES = {
     ),
     "q11": Query(
         ("bid",),
-        (_stream("bidder").window(ev.sessions("10 seconds")).agg(bids=ev.count()),),
+        _stream("bidder").window(ev.sessions("10 seconds")).agg(bids=ev.count()),
         """
         SELECT min(dateTime) AS start, max(dateTime) + INTERVAL '10 seconds' AS "end", bidder, count(*) AS bids
         FROM (
@@ -127,7 +128,7 @@ QUERIES = {
     ),
     "q12": Query(
         ("bid",),
-        (_stream("bidder").window(ev.tumbling("10 seconds")).agg(bids=ev.count()),),
+        _stream("bidder").window(ev.tumbling("10 seconds")).agg(bids=ev.count()),
         f"""
         SELECT {_BUCKET} AS start, start + INTERVAL '10 seconds' AS "end", bidder, count(*) AS bids
         FROM bid GROUP BY start, bidder

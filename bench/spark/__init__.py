@@ -89,6 +89,12 @@ def _two_queries(names: Sequence[str]) -> list[Line]:
     return [two_queries()]
 
 
+def _backlog(names: Sequence[str]) -> list[Line]:
+    from bench.spark.backlog import backlog_50m
+
+    return [backlog_50m()]
+
+
 def _restart(names: Sequence[str]) -> list[Line]:
     from bench.spark.restart import restart
 
@@ -162,6 +168,7 @@ BENCHMARKS: dict[str, Group] = {
     "small_batches": _small_batches,
     "first_result": _first_result,
     "first_result_plain_session": _first_result,
+    "backlog_50m": _backlog,
     "restart": _restart,
     "two_queries": _two_queries,
     "latency_end_to_end": _latency,
@@ -193,6 +200,7 @@ TARGETS = {
     "small_batches": "at most 1.5, below 100 ms",
     "first_result": "at most 1",
     "first_result_plain_session": "at most 0.4",
+    "backlog_50m": "below 2,000 MB",
     "restart": "at most 5 s more",
     "two_queries": "at most 2",
     "latency_end_to_end": "at most 0.7",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
+from bench.bounds import with_bounds
 from bench.spark.settings import KEY
 
 _WINDOW = ("start", "end", KEY)
@@ -45,7 +46,7 @@ def compare(ours: pl.DataFrame, theirs: pl.DataFrame, *, windows: int, again: bo
 
 def final_table(files: Path, values: Sequence[str] = ("n", "total")) -> pl.DataFrame:
     """What a query has written to Parquet files: a row for each window; where there are diffs, what they sum to."""
-    rows = pl.read_parquet(str(files / "**/*.parquet"), hive_partitioning=False).unnest("window")
+    rows = with_bounds(pl.read_parquet(str(files / "**/*.parquet"), hive_partitioning=False))
     bounds = [pl.col("start"), pl.col("end")]
     if rows.schema["start"].is_temporal():  # Spark writes nanoseconds without a zone
         bounds = [bound.dt.timestamp("us") for bound in bounds]

@@ -16,6 +16,7 @@ from typing import Any
 
 import polars as pl
 
+from bench.bounds import with_bounds
 from bench.measure import Line
 from bench.spark import data, settings
 from bench.spark.contestant import ContestantProcess, answer_requests
@@ -131,7 +132,7 @@ def _run_spark(rows: Any, place: Path) -> Any:
 
 def _digest(place: Path, minutes: int) -> str:
     """What was written of the windows that both sides have closed by then, as one line."""
-    panes = pl.read_parquet(str(place / "**/*.parquet"), hive_partitioning=False).unnest("window")
+    panes = with_bounds(pl.read_parquet(str(place / "**/*.parquet"), hive_partitioning=False))
     micros = [pl.col(name).dt.timestamp("us") for name in ("start", "end")]  # Spark writes nanoseconds without a zone
     # Spark drops late rows by the watermark of the batch before the last one, so it keeps the first of them.
     end = data.BASE + minutes * data.MINUTE

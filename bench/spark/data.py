@@ -58,6 +58,11 @@ def batches(rows: int, keys: int, count: int) -> Path:
     return kept(f"batches-{rows}-{keys}-{count}", _batches(rows, keys, count))
 
 
+def backlog(files: int, keys: int) -> Path:
+    """Files of a million rows each, whose times advance by a minute each; narrow rows."""
+    return kept(f"backlog-{files}-{keys}", _backlog(files, keys))
+
+
 def side(name: str, rows: int, keys: int, *, files: int = FILES) -> Path:
     """One side of a join: files whose times advance over ten minutes, with some disorder; uniform keys."""
     return kept(f"{name}-{rows}-{keys}-{files}", _side(name, rows, keys, files))
@@ -87,6 +92,13 @@ def _batches(rows: int, keys: int, count: int) -> Iterator[pl.DataFrame]:
         if file:
             times[0] = -60 * MINUTE
         yield _frame(times, rng, keys)
+
+
+def _backlog(files: int, keys: int) -> Iterator[pl.DataFrame]:
+    for file in range(files):
+        rng = np.random.default_rng([11, keys, file])
+        times = file * MINUTE + rng.integers(0, MINUTE, 1_000_000)
+        yield _frame(times, rng, keys).drop("name")
 
 
 def _side(name: str, rows: int, keys: int, files: int) -> Iterator[pl.DataFrame]:

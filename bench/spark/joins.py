@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -87,20 +88,19 @@ def long_join() -> Line:
     with Watch() as watch, scratch("checkpoint") as checkpoint:
         spark = start_session()
         pairs: list[int] = []
-        query = ev.run(
-            pipeline,
+        query = pipeline.run(
             {"left": stream(spark, left), "right": stream(spark, right)},
-            panes=lambda batch, number: pairs.append(batch.count()),
+            sink=lambda batch, number: pairs.append(batch.count()),
             late=ev.sinks.noop(),
             dead=ev.sinks.noop(),
             checkpoint=str(checkpoint),
-            trigger="available_now",
+            available_now=True,
             drain=True,
             state="driver",
         )
         batches = [one for one in query.history if one.rows]
     expected = _pairs(left, right, 10_000)
-    times = [(after.at - before.at) / 1000 for before, after in pairwise(batches)]
+    times = [(after.at - before.at) / timedelta(milliseconds=1) for before, after in pairwise(batches)]
     early, late = (statistics.mean(times[lo : lo + 50]) for lo in (20, len(times) - 50))
     state = [one.state_bytes for one in batches]
     return Line(

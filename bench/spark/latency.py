@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bench.bounds import with_bounds
 from bench.measure import Line
 from bench.spark import settings
 from bench.spark.contestant import ContestantProcess, answer_requests
@@ -125,8 +126,8 @@ class _SinkTimes(threading.Thread):
 
 def _latencies(place: Path, written: pl.DataFrame, times: dict[str, float]) -> dict[str, Any]:
     panes = [
-        pl.read_parquet(str(place / "out" / name / "*.parquet"), hive_partitioning=False).select(
-            pl.col("window").struct.field("start").dt.timestamp("us").alias("start"), "key", "n", at=pl.lit(at)
+        with_bounds(pl.read_parquet(str(place / "out" / name / "*.parquet"), hive_partitioning=False)).select(
+            pl.col("start").dt.timestamp("us"), "key", "n", at=pl.lit(at)
         )
         for name, at in times.items()
     ]

@@ -1,4 +1,4 @@
-"""Nexmark: whole runs into Parquet files, ``ev.run`` with state in the driver against Spark's own operators."""
+"""Nexmark: whole runs into Parquet files, ``pipeline.run`` with state in the driver against Spark's own operators."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _run_eventide(name: str, tables: dict[str, DataFrame], place: Path) -> Strea
     rows = [table.withColumns(derived) if derived else table for table in tables.values()]
     if query.columns_read:
         rows = [table.select(*columns) for table, columns in zip(rows, query.columns_read, strict=True)]
-    running = run_in_driver(query.pipelines, rows if len(rows) > 1 else rows[0], place)
+    running = run_in_driver(query.pipeline, rows if len(rows) > 1 else rows[0], place)
     return running.spark
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,14 @@ from bench.spark.queries import Run
 AVAILABLE_NOW = "available_now"
 
 
-def run_in_driver(
-    pipeline: ev.Pipeline | Sequence[ev.Pipeline], rows: Any, place: Path, *, trigger: str = AVAILABLE_NOW
-) -> ev.Query:
+def run_in_driver(pipeline: ev.Pipeline, rows: Any, place: Path, *, trigger: str = AVAILABLE_NOW) -> ev.Query:
     """Run Eventide with state in the driver: panes go to ``out``, the state to ``checkpoint``."""
-    return ev.run(
-        pipeline,
+    return pipeline.run(
         rows,
-        panes=ev.sinks.files(place / "out"),
+        sink=ev.sinks.files(place / "out"),
         checkpoint=place / "checkpoint",
-        trigger=trigger,
+        interval=None if trigger == AVAILABLE_NOW else trigger,
+        available_now=trigger == AVAILABLE_NOW,
         state="driver",
     )
 

@@ -57,7 +57,7 @@ def _run(keys: int) -> Answer:
     from bench.spark.sinks import batch_seconds, run_in_driver
 
     windows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(ev.tumbling("1 hour"))
-    early = windows.trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update())).retracting()
+    early = windows.trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()), mode="retracting")
     files = data.open_keys(scaled(keys), BATCHES, BATCH)
     with scratch("small-batches") as place:
         query = run_in_driver(early.agg(n=ev.count()), stream(start_session(), files), place)

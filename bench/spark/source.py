@@ -46,7 +46,7 @@ def _line(spark: SparkSession, name: str, files: Path, address: str, watch: Watc
         return spark.readStream.format("eventide").options(**given).load(address)
 
     def windows(panes: DataFrame) -> DataFrame:
-        return panes.select("window", KEY, "n", "total", "diff")
+        return panes.select("window_start", "window_end", KEY, "n", "total", "diff")
 
     def fused(spark: SparkSession) -> DataFrame:
         return windows(ev.scan_stream(address, rows_per_batch=ROWS // FILES, spark=spark).transform(PER_MINUTE))

@@ -23,7 +23,7 @@ PEER_FILES = 2
 def triggers(names: Sequence[str], keys: int) -> list[Line]:
     """One-minute windows; a retracting pane on every batch that brings rows, and one on time."""
     rows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(ev.tumbling("1 minute"))
-    early = rows.trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update())).retracting()
+    early = rows.trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()), mode="retracting")
     pipeline = early.agg(n=ev.count(), total=ev.sum("value"))
     ways = {"by_frames": in_spark(by_frames), "by_rows": in_spark(by_rows)}
     peer = Peer("per-key transformWithState", ways, files=PEER_FILES)

@@ -70,7 +70,6 @@ def _pipeline() -> Any:
 @contextmanager
 def busy_query(spark: SparkSession, files: Path, place: Path) -> Iterator[None]:
     """A query whose sink computes in Python, without a pause, in every batch."""
-    import eventide as ev
     from bench.spark.queries import stream
 
     def compute(batch: Any, number: int) -> None:
@@ -78,7 +77,7 @@ def busy_query(spark: SparkSession, files: Path, place: Path) -> Iterator[None]:
         while time.perf_counter() < until:
             sum(range(1000))
 
-    query = ev.run(_pipeline(), stream(spark, files), panes=compute, checkpoint=place / "busy", trigger="0 seconds")
+    query = _pipeline().run(stream(spark, files), sink=compute, checkpoint=place / "busy", interval="0 seconds")
     try:
         yield
     finally:

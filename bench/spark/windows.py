@@ -51,7 +51,7 @@ def own(window: Callable[[], Column]) -> Table:
 
 
 def in_driver(pipeline: ev.Pipeline) -> Query:
-    """``ev.run`` with state in the driver, on rows that Spark reads."""
+    """``pipeline.run`` with state in the driver, on rows that Spark reads."""
     return lambda spark, files, place: timed(lambda: run_in_driver(pipeline, stream(spark, files), place).spark, place)
 
 
@@ -113,7 +113,7 @@ def _windows(names: Sequence[str], keys: int, pipeline: ev.Pipeline, window: Cal
 
 
 def _panes(panes: DataFrame) -> DataFrame:
-    return panes.select("window", KEY, "n", "total", "diff")
+    return panes.select("window_start", "window_end", KEY, "n", "total", "diff")
 
 
 def _stream() -> ev.Stream:

@@ -409,9 +409,9 @@ def modes() -> Sheet:
         sheet.text(916, y - 12, result, "middle bold big")
         sheet.text(916, y + 12, how, "middle small soft")
 
-    lane(152, ".discarding()", "only what is new", "24", "add up all panes: 12 + 4 + 8")
-    lane(262, ".accumulating()", "the whole window again", "24", "keep only the last pane")
-    lane(372, ".retracting()", "and takes back the last", "24", "add up value × diff")
+    lane(152, "discarding", "only what is new", "24", "add up all panes: 12 + 4 + 8")
+    lane(262, "accumulating", "the whole window again", "24", "keep only the last pane")
+    lane(372, "retracting", "and takes back the last", "24", "add up value × diff")
     for at, y in ((at, y) for y in (152, 262, 372) for at in moments):
         sheet.dot(at, y, size=3)
     for at, value, tone in zip(moments, ("12", "4", "8"), ("EARLY", "ON_TIME", "LATE"), strict=True):

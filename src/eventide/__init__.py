@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eventide import marks, policies, sinks
+    from eventide import compat, marks, sinks, standalone
     from eventide.aggregates import (
         Accumulator,
         Aggregate,
@@ -46,18 +46,11 @@ if TYPE_CHECKING:
         top_n_by_key,
         var,
     )
-    from eventide.errors import (
-        DataError,
-        DriverLimitWarning,
-        EventideError,
-        LateRowsWarning,
-        PlanError,
-        Refused,
-    )
-    from eventide.marks.spark.scanning import scan_stream
+    from eventide.errors import DataError, DriverLimitWarning, EventideError, LateRowsWarning, PlanError
     from eventide.plan import (
         Pipeline,
         Stream,
+        WindowedStream,
         cogroup,
         ingestion_time,
         join,
@@ -67,17 +60,16 @@ if TYPE_CHECKING:
         window_join,
     )
     from eventide.processors import Processor, RowProcessor
-    from eventide.spark.inspecting import inspect
-    from eventide.spark.listening import PrometheusMetrics, listen
+    from eventide.spark.inspection import inspect
     from eventide.spark.metrics import BatchMetrics
+    from eventide.spark.metrics_listener import PrometheusMetrics, listen
     from eventide.spark.move import move
-    from eventide.spark.outputs import QueryOutputs, outputs
     from eventide.spark.query import Query
-    from eventide.spark.running import run
-    from eventide.spark.scanning import scan_parquet
+    from eventide.spark.query_outputs import QueryOutputs, outputs
+    from eventide.spark.scan import scan_parquet, scan_stream
     from eventide.spark.session import configure, spark_session
-    from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
-    from eventide.streamsql import SqlPipeline, sql, sql_pipeline
+    from eventide.spark.sources import scan_kafka
+    from eventide.streamsql import SqlPipeline, sql
     from eventide.triggers import (
         after_count,
         after_processing_time,
@@ -106,7 +98,6 @@ if TYPE_CHECKING:
         cumulate,
         global_window,
         inherit,
-        range,
         row_sessions,
         rows,
         sessions,
@@ -123,7 +114,6 @@ __all__ = [
     "DataError",
     "DriverLimitWarning",
     "EventideError",
-    "JoinWindow",
     "LateRowsWarning",
     "MergeAggregate",
     "Parts",
@@ -133,15 +123,12 @@ __all__ = [
     "PrometheusMetrics",
     "Query",
     "QueryOutputs",
-    "Refused",
     "RowProcessor",
-    "SessionAggregator",
-    "SessionJoinWindow",
     "SqlPipeline",
     "Stream",
     "Watermark",
-    "WindowAggregator",
     "WindowKind",
+    "WindowedStream",
     "after_count",
     "after_processing_time",
     "after_watermark",
@@ -156,6 +143,7 @@ __all__ = [
     "collect_list",
     "collect_set",
     "collect_sorted",
+    "compat",
     "composite",
     "configure",
     "count",
@@ -187,17 +175,15 @@ __all__ = [
     "on_update",
     "or_finally",
     "outputs",
-    "policies",
     "process",
     "processing_time",
     "punctuated",
     "quantile",
-    "range",
     "reduce",
     "repeatedly",
     "row_sessions",
     "rows",
-    "run",
+    "scan_kafka",
     "scan_parquet",
     "scan_stream",
     "sessions",
@@ -205,7 +191,7 @@ __all__ = [
     "sliding",
     "spark_session",
     "sql",
-    "sql_pipeline",
+    "standalone",
     "std",
     "stream",
     "sum",
@@ -227,32 +213,30 @@ _PACKAGES = (
     "triggers",
     "watermarks",
     "windows",
-    "standalone",
     "streamsql",
 )
 _ON_SPARK = {
     "BatchMetrics": "metrics",
-    "PrometheusMetrics": "listening",
+    "PrometheusMetrics": "metrics_listener",
     "Query": "query",
     "configure": "session",
-    "inspect": "inspecting",
-    "listen": "listening",
+    "inspect": "inspection",
+    "listen": "metrics_listener",
     "move": "move",
-    "QueryOutputs": "outputs",
-    "outputs": "outputs",
-    "run": "running",
-    "scan_parquet": "scanning",
+    "QueryOutputs": "query_outputs",
+    "outputs": "query_outputs",
+    "scan_kafka": "sources",
+    "scan_parquet": "scan",
+    "scan_stream": "scan",
     "spark_session": "session",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name == "scan_stream":
-        return import_module("eventide.marks.spark.scanning").scan_stream
-    if name in ("marks", "policies", "sinks"):
+    if name in ("compat", "marks", "sinks", "standalone"):
         return import_module(f"eventide.{name}")
     if name not in __all__:
-        raise AttributeError(import_module("eventide.hints").no_attribute("eventide", name, __all__))
+        raise AttributeError(import_module("eventide._hints").no_attribute("eventide", name, __all__))
     if name in _ON_SPARK:
         home = import_module(f"eventide.spark.{_ON_SPARK[name]}")
     else:

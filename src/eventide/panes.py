@@ -1,83 +1,117 @@
-"""The rows that a pipeline gives: panes, late rows and dead letters.
+"""The output rows of a pipeline: panes, late rows and dead letters, and the names of their columns.
 
-A pane row has the key columns, ``window``, the aggregates, ``pane`` and ``diff``. Retractions (``diff = -1``) stand
-first, the rest is ordered by window and key, so that the same panes are the same bytes.
+A pane row has the key columns, the bounds of its window, the aggregates, the pane columns, and ``diff``. Retractions
+(``diff = -1``) are first, and the rest is ordered by window and key, so that the same panes are the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from eventide.operators import columns as c
+from eventide import _columns as c
 from eventide.time import MAX, MIN
 
 EARLY, ON_TIME, LATE = "EARLY", "ON_TIME", "LATE"
 TIMING = pl.Enum([EARLY, ON_TIME, LATE])
 INSTANT = pl.Datetime("us", "UTC")
 
-RESERVED = ("window", "pane", "diff")
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+PANE_TIMING, PANE_INDEX, PANE_NONSPECULATIVE_INDEX = "pane_timing", "pane_index", "pane_nonspeculative_index"
+PANE_IS_FIRST, PANE_IS_LAST = "pane_is_first", "pane_is_last"
+EMITTED_AT, WINDOW_TIME = "emitted_at", "window_time"
+DIFF = "diff"
+
+WINDOW = (WINDOW_START, WINDOW_END)
+PANE = (
+    PANE_TIMING,
+    PANE_INDEX,
+    PANE_NONSPECULATIVE_INDEX,
+    PANE_IS_FIRST,
+    PANE_IS_LAST,
+    EMITTED_AT,
+    WINDOW_TIME,
+)
+RESERVED = (*WINDOW, *PANE, DIFF)
+
+# Late rows and dead letters have all columns of the input, so the columns that are added have a prefix.
+PREFIX = "ev_"
+EVENT_TIME, WATERMARK, ROW_EMITTED_AT = f"{PREFIX}event_time", f"{PREFIX}watermark", f"{PREFIX}emitted_at"
+REASON, DETAIL, INPUT = f"{PREFIX}reason", f"{PREFIX}detail", f"{PREFIX}input"
+LATE_COLUMNS = (EVENT_TIME, WATERMARK, ROW_EMITTED_AT)
+DEAD_COLUMNS = (REASON, DETAIL, WATERMARK, ROW_EMITTED_AT)
+
+_START, _END = pl.col(c.START), pl.col(c.END)
 
 
 def pane_rows(
     emitted: pl.DataFrame, *, key: Sequence[str], results: Sequence[str], now: int, by_row: bool
 ) -> pl.DataFrame:
-    """Emitted panes as users see them. ``emitted`` has start, end, the results, ``diff`` and the pane's fields."""
-    order = emitted.sort("diff", c.END, c.START, *key, maintain_order=True) if emitted.height > 1 else emitted
+    """Emitted panes as output rows. ``emitted`` has start, end, the results, ``diff`` and the pane's fields."""
+    order = emitted.sort(DIFF, c.END, c.START, *key, maintain_order=True) if emitted.height > 1 else emitted
     return order.select(
         *key,
-        pl.struct(_bound(c.START, MIN, by_row).alias("start"), _bound(c.END, MAX, by_row).alias("end")).alias("window"),
+        *window_bounds(by_row=by_row),
         *results,
-        pl.struct(
-            pl.col(c.TIMING).cast(TIMING).alias("timing"),
-            pl.col(c.INDEX).cast(pl.Int64).alias("index"),
-            pl.col(c.NONSPECULATIVE).cast(pl.Int64).alias("nonspeculative_index"),
-            pl.col(c.IS_FIRST).alias("is_first"),
-            pl.col(c.IS_LAST).alias("is_last"),
-            pl.lit(now, pl.Int64).cast(INSTANT).alias("at"),
-            pl.col(c.PANE_TIME).cast(INSTANT).alias("time"),
-        ).alias("pane"),
-        pl.col("diff").cast(pl.Int8),
+        pl.col(c.TIMING).cast(TIMING).alias(PANE_TIMING),
+        pl.col(c.INDEX).cast(pl.Int64).alias(PANE_INDEX),
+        pl.col(c.NONSPECULATIVE).cast(pl.Int64).alias(PANE_NONSPECULATIVE_INDEX),
+        pl.col(c.IS_FIRST).alias(PANE_IS_FIRST),
+        pl.col(c.IS_LAST).alias(PANE_IS_LAST),
+        pl.lit(now, pl.Int64).cast(INSTANT).alias(EMITTED_AT),
+        pl.col(c.PANE_TIME).cast(INSTANT).alias(WINDOW_TIME),
+        pl.col(DIFF).cast(pl.Int8),
     )
 
 
-def _bound(name: str, unbounded: int, by_row: bool) -> pl.Expr:
-    if by_row:
-        return pl.col(name)
-    return pl.when(pl.col(name) != unbounded).then(pl.col(name)).cast(INSTANT)
+def window_bound(value: pl.Expr, unbounded: int, *, by_row: bool) -> pl.Expr:
+    """A bound of a window in output rows: an instant, null where it is unbounded; or a row number."""
+    return value if by_row else pl.when(value != unbounded).then(value).cast(INSTANT)
+
+
+def window_bounds(start: pl.Expr = _START, end: pl.Expr = _END, *, by_row: bool) -> list[pl.Expr]:
+    """Return both bounds of windows as users see them."""
+    return [
+        window_bound(start, MIN, by_row=by_row).alias(WINDOW_START),
+        window_bound(end, MAX, by_row=by_row).alias(WINDOW_END),
+    ]
 
 
 def late_rows(rows: pl.DataFrame, *, watermark: int, now: int) -> pl.DataFrame:
-    """Rows that came too late: the original, its time, the watermark that it missed, the batch's time."""
-    extra = {
-        "event_time": pl.col(c.TIME).cast(INSTANT),
-        "watermark": _instant(watermark),
-        "at": _instant(now),
-    }
-    return _beside(rows, extra)
+    """Late rows: the original, its event time, the watermark, and the batch's time."""
+    return rows.select(
+        *_user_columns(rows),
+        pl.col(c.TIME).cast(INSTANT).alias(EVENT_TIME),
+        _instant(watermark).alias(WATERMARK),
+        _instant(now).alias(ROW_EMITTED_AT),
+    )
 
 
 def dead_rows(rows: pl.DataFrame, *, watermark: int, now: int) -> pl.DataFrame:
-    """Rows that could not be used: the original, the reason, a detail, the watermark, the batch's time."""
-    extra = {
-        "reason": pl.col(c.REASON),
-        "detail": pl.col(c.DETAIL),
-        "watermark": _instant(watermark),
-        "at": _instant(now),
-    }
-    return _beside(rows, extra)
+    """Dead letters: the original, the reason, a detail, the watermark, and the batch's time."""
+    return rows.select(
+        *_user_columns(rows),
+        pl.col(c.REASON).alias(REASON),
+        pl.col(c.DETAIL).alias(DETAIL),
+        _instant(watermark).alias(WATERMARK),
+        _instant(now).alias(ROW_EMITTED_AT),
+    )
+
+
+def taken_names(names: Iterable[str]) -> list[str]:
+    """The input columns whose names are reserved for late rows and dead letters; case does not matter.
+
+    >>> taken_names(["ts", "event_time", "Ev_Reason"])
+    ['Ev_Reason']
+    """
+    reserved = {*LATE_COLUMNS, *DEAD_COLUMNS, INPUT}
+    return [name for name in names if name.lower() in reserved]
 
 
 def _instant(value: int) -> pl.Expr:
     return pl.lit(value if MIN < value < MAX else None, pl.Int64).cast(INSTANT)
 
 
-def _beside(rows: pl.DataFrame, extra: dict[str, pl.Expr]) -> pl.DataFrame:
-    """The user's columns and ours; where a name is taken, ours gets trailing underscores."""
-    own = [name for name in rows.columns if not name.startswith("__")]
-    return rows.select(*own, *(column.alias(_free(name, own)) for name, column in extra.items()))
-
-
-def _free(name: str, taken: Sequence[str]) -> str:
-    return _free(f"{name}_", taken) if name in taken else name
+def _user_columns(rows: pl.DataFrame) -> list[str]:
+    return [name for name in rows.columns if not name.startswith("__")]

@@ -1,7 +1,6 @@
-"""The data source ``eventide``, which Spark finds by the name of this package.
+"""The data source ``eventide``. Spark finds it by the name of this package.
 
-Spark imports packages whose names begin with ``pyspark_`` in every session. So nothing here imports Eventide before it
-is needed.
+Spark imports packages whose names begin with ``pyspark_`` in every session, so this one imports Eventide only on use.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 
 import eventide.aggregates as ev
 from eventide.errors import PlanError
-from tests.aggregates.catalogue import CASES, SCHEMA
+from tests.aggregates.cases import CASES, SCHEMA
 
 
 def bind(diff: str | None = None, **aggregates: Any) -> ev.Bound:
@@ -144,7 +144,7 @@ def test_options_out_of_range_are_refused_at_once(make: Any, message: str) -> No
     "aggregate", [ev.min, ev.max, ev.collect_sorted, ev.collect_set, ev.mode, lambda c: ev.top_n(c, 1)]
 )
 def test_what_has_no_order_is_refused(aggregate: Any) -> None:
-    with pytest.raises(PlanError, match="needs values that can be put in order"):
+    with pytest.raises(PlanError, match="needs sortable values"):
         ev.bind({"x": aggregate("l")}, {"l": pl.List(pl.Int64)}, time="at")
 
 
@@ -202,13 +202,15 @@ def test_nested_values_can_be_collected_and_picked(diff: str | None) -> None:
 
 def test_describe_says_what_the_state_costs() -> None:
     described = {d.name: d for d in bind(**{case.name: case.aggregate for case in CASES}).describe()}
+    assert all(d.needs_rows == described[d.name.removesuffix("_where")].needs_rows for d in described.values())
+    described = {name: d for name, d in described.items() if not name.endswith("_where")}
     keeps_rows = {name for name, d in described.items() if d.needs_rows}
     assert keeps_rows == {
         "collect", "collect_set", "count_distinct", "sort", "sort_down", "median", "quantile", "mode", "top_n_by_key",
         "fold_in_order", "own_without_merge", "composite",
     }  # fmt: skip
     assert {name for name, d in described.items() if d.python} == {
-        "reduce", "fold", "fold_in_order", "own_rowwise", "own_without_merge",
+        "reduce", "fold", "fold_of_rows", "fold_in_order", "own_rowwise", "own_without_merge",
     }  # fmt: skip
     assert {name for name, d in described.items() if not d.mergeable} == {"fold_in_order", "own_without_merge"}
     assert described["sum"].invertible

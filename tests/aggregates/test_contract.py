@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide.aggregates as ev
-from tests.aggregates.catalogue import CASES, SCHEMA, Case, Rows
+from tests.aggregates.cases import CASES, SCHEMA, Case, Rows
 from tests.effort import examples
 
 NAN, INF = float("nan"), float("inf")

@@ -14,8 +14,9 @@ import polars as pl
 import pytest
 
 import eventide
-from eventide.aggregates import dense, digits
-from tests.aggregates.catalogue import CASES, SCHEMA
+from eventide.aggregates import float_digits as digits
+from eventide.kernels import grouping as dense
+from tests.aggregates.cases import CASES, SCHEMA
 from tests.spark.harness import PagesHost
 
 SECOND = 1_000_000
@@ -60,24 +61,24 @@ def pipeline_of(window: str, often: bool) -> eventide.Pipeline:
         WINDOWS[window]
     )
     if often:
-        stream = stream.trigger(EARLY).lateness("1 minute").retracting()
+        stream = stream.trigger(EARLY, allowed_lateness="1 minute", mode="retracting")
     return stream.agg(**AGGREGATES)
 
 
 def written(pipeline: eventide.Pipeline, bundles: list[pl.DataFrame], **division: Any) -> str:
     """All panes, to the last bit of each float."""
-    host = PagesHost([pipeline], SCHEMA, **division)
+    host = PagesHost(pipeline, SCHEMA, **division)
     panes = [host.bundle(rows, now=at, watermark=None, polled=True).panes for at, rows in enumerate(bundles)]
     panes.append(host.bundle(rows_of("").clear(), now=9, watermark=eventide.time.MAX, polled=True).panes)
-    return "\n".join(sorted(repr(_exact(row)) for frame in panes for row in frame.rows()))
+    return "\n".join(sorted(repr(exact(row)) for frame in panes for row in frame.rows()))
 
 
-def _exact(value: Any) -> Any:
+def exact(value: Any) -> Any:
     if isinstance(value, float):
         return struct.pack(">d", value)
     if isinstance(value, dict):
-        return {name: _exact(part) for name, part in value.items()}
-    return list(map(_exact, value)) if isinstance(value, (list, tuple)) else value
+        return {name: exact(part) for name, part in value.items()}
+    return list(map(exact, value)) if isinstance(value, (list, tuple)) else value
 
 
 @pytest.mark.parametrize(("window", "often"), DIVISIONS)
@@ -113,8 +114,8 @@ def test_float_sums_of_many_rows_are_the_same_however_they_are_divided(keys: pl.
     )
     found = set()
     for tasks, buckets, knows in [(1, 1, True), (2, 3, True), (7, 3, False)]:
-        host = PagesHost([pipeline], rows.schema, tasks=tasks, buckets=buckets, knows=knows)
+        host = PagesHost(pipeline, rows.schema, tasks=tasks, buckets=buckets, knows=knows)
         host.bundle(rows, now=0, watermark=None, polled=True)
         last = host.bundle(rows.clear(), now=1, watermark=eventide.time.MAX, polled=True)
-        found.add(repr(sorted(_exact(row) for row in last.panes.select("key", *numbers).rows())))
+        found.add(repr(sorted(exact(row) for row in last.panes.select("key", *numbers).rows())))
     assert len(found) == 1

@@ -4,8 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from eventide.aggregates.dense import dense_groups
-from eventide.aggregates.grouping import group
+from eventide.kernels.grouping import dense_groups, group
 
 
 def _floats(keys: int, rows: int = 300_000) -> pl.DataFrame:

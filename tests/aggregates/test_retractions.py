@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import eventide.aggregates as ev
 from eventide.errors import PlanError
-from tests.aggregates.catalogue import CASES, SCHEMA, Case, Rows
+from tests.aggregates.cases import CASES, SCHEMA, Case, Rows
 from tests.aggregates.test_contract import INF, NAN, bound, cuts, frame, parts_of, rows_of_keys
 from tests.effort import examples
 
@@ -65,7 +65,7 @@ def test_decimals_are_taken_back_exactly() -> None:
         (ev.approx_distinct("s"), "ev.count_distinct('s')"),
         (ev.approx_quantile("n", 0.5), "ev.quantile('n', 0.5)"),
         (ev.reduce(max, "n"), "remove method"),
-        (ev.fold(0, max, merge=max, column="n"), "leave merge away"),
+        (ev.fold(0, max, merge=max, column="n"), "leave out merge"),
     ],
 )
 def test_what_cannot_take_rows_back_says_what_to_use_instead(aggregate: ev.Aggregate, instead: str) -> None:

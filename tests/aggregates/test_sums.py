@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import eventide.aggregates as ev
 from eventide.errors import DataError, PlanError
-from tests.aggregates.catalogue import SCHEMA
+from tests.aggregates.cases import SCHEMA
 
 MOST = 2**63 - 1
 

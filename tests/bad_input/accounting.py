@@ -40,11 +40,10 @@ def check(pipeline: ev.Pipeline, bundles: Sequence[pl.DataFrame], *, step: int =
     counts = result.metrics
     assert counts.balanced and counts.kept == told
     assert (counts.late, sum(counts.dead.values())) == (result.late.height, result.dead.height)
-    ours = max((name for name in result.dead.columns if name.strip("_") == "reason"), key=len)
-    assert counts.dead == dict(result.dead[ours].value_counts().iter_rows())
+    assert counts.dead == dict(result.dead["ev_reason"].value_counts().iter_rows())
     return result
 
 
 def reasons(result: LocalResult) -> list[str]:
     """Why rows are dead letters, in their order."""
-    return result.dead["reason"].to_list()
+    return result.dead["ev_reason"].to_list()

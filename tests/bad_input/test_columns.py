@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import eventide as ev
-from tests.bad_input.accounting import KINDS, check, counted, stream
+from tests.bad_input.accounting import KINDS, check, counted, reasons, stream
 
 FRAME = pl.DataFrame({"t": [1, 2], "k": ["a", "b"], "v": [1, 2]})
 
@@ -63,10 +63,13 @@ OURS = [
     "watermark",
     "at",
     "event_time",
-    "timing",
-    "index",
-    "time",
-    "start",
+    "emitted_at",
+    "window_start",
+    "window_end",
+    "window_time",
+    "pane_timing",
+    "pane_index",
+    "ev_type",
 ]
 
 
@@ -79,14 +82,22 @@ def test_a_users_columns_may_have_the_names_of_our_outputs(kind: Any) -> None:
     for name in OURS:
         assert result.dead[name].to_list() == [f"my {name}"]
         assert set(result.late[name]) <= {f"my {name}"}
-    assert result.dead["reason_"].to_list() == ["null_time"]
-    assert {"event_time_", "watermark_", "at_"} <= set(result.late.columns)
+    assert reasons(result) == ["null_time"]
+    assert {"ev_event_time", "ev_watermark", "ev_emitted_at"} <= set(result.late.columns)
 
 
-def test_even_the_names_with_an_underscore_may_be_taken() -> None:
-    frame = pl.DataFrame({"t": [None], "k": ["a"], "reason": [1], "reason_": [2]}, schema_overrides={"t": pl.Int64})
-    result = check(pipeline(), [frame])
-    assert result.dead.select("reason", "reason_", "reason__").rows() == [(1, 2, "null_time")]
+@pytest.mark.parametrize("name", ["ev_reason", "ev_detail", "ev_watermark", "ev_event_time", "EV_Emitted_At"])
+def test_a_column_that_late_rows_get_from_eventide_is_refused(name: str) -> None:
+    with pytest.raises(ev.PlanError, match=rf"{name!r}.*rows\.drop\({name!r}\)"):
+        pipeline().local(FRAME.with_columns(pl.lit(1).alias(name)), clock=[0])
+
+
+def test_late_rows_are_read_again_without_the_columns_that_eventide_added() -> None:
+    dead = check(pipeline(), [FRAME.with_columns(t=pl.lit(None, pl.Int64))]).dead
+    mended = dead.with_columns(t=pl.lit(1, pl.Int64))
+    with pytest.raises(ev.PlanError, match="Rows that went there before are read again without them"):
+        pipeline().local(mended, clock=[0])
+    assert check(pipeline(), [mended.select(pl.exclude("^ev_.*$"))]).panes["n"].sum() == FRAME.height
 
 
 def test_rows_keep_their_columns_in_late_rows_and_dead_letters() -> None:
@@ -168,13 +179,18 @@ def test_an_arrow_table_in_chunks_or_without_rows_is_a_bundle_like_any_other() -
     assert result.panes["n"].to_list() == [2, 2]
 
 
-NO_ROWS: list[Any] = [5, "rows", {"t": [1]}, [{"t": 1}], FRAME.lazy(), [FRAME.lazy()], [[1, 2]], FRAME["t"]]
+NO_ROWS: list[Any] = [5, {"t": [1]}, [{"t": 1}], FRAME.lazy(), [FRAME.lazy()], [[1, 2]], FRAME["t"]]
 
 
 @pytest.mark.parametrize("value", NO_ROWS, ids=lambda value: type(value).__name__)
 def test_what_is_no_frame_is_refused(value: Any) -> None:
     with pytest.raises(ev.PlanError, match=r"rows must be a Polars or Arrow frame"):
         pipeline().local(value, clock=[0])
+
+
+def test_a_text_is_the_address_of_files() -> None:
+    with pytest.raises(ev.PlanError, match=r"The source 'rows': there is no kind 'rows'"):
+        pipeline().local("rows", clock=[0])
 
 
 def test_a_column_that_does_not_exist_is_answered_with_those_that_the_user_has() -> None:

@@ -62,7 +62,7 @@ def test_equal_keys_are_one_group_across_bundles(kind: str, key: list[Any], dtyp
 
 @pytest.mark.parametrize(("key", "dtype"), KEYS.values(), ids=KEYS.keys())
 def test_keys_of_all_types_can_be_taken_back(key: list[Any], dtype: Any) -> None:
-    often = stream().window(ev.tumbling("10s")).trigger(ev.after_watermark(early=ev.on_update())).retracting()
+    often = stream().window(ev.tumbling("10s")).trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     result = check(counted(often), [rows(key, dtype)] * 3)
     assert final(result) == ([9] if dtype == pl.Null else [3, 6])
 
@@ -97,7 +97,7 @@ def test_a_key_that_is_not_a_number_keeps_its_state_when_it_comes_alone() -> Non
     one = pl.DataFrame({"ts": [0], "key": [float("nan")]})
     twos = ev.stream(time="ts", key="key").window(ev.rows(2)).agg(n=ev.count())
     assert twos.local([one, one, one, one]).panes["n"].to_list() == [2, 2]
-    bounded = ev.stream(time="ts", key="key", watermark=ev.bounded_delay("1 hour")).retain(rows=1)
-    windows = bounded.window(ev.tumbling("1 second")).agg(n=ev.count())
+    bounded = ev.stream(time="ts", key="key", watermark=ev.bounded_delay("1 hour"))
+    windows = bounded.window(ev.tumbling("1 second")).limit_state(rows=1).agg(n=ev.count())
     result = windows.local([one.with_columns(pl.col("ts") + later) for later in (0, 5_000_000, 1)])
-    assert result.dead["reason"].to_list() == ["out_of_retention"]
+    assert result.dead["ev_reason"].to_list() == ["out_of_retention"]

@@ -24,7 +24,7 @@ def rows(times: list[Any], dtype: pl.DataType | type[pl.DataType] = pl.Int64, ke
 def test_a_row_without_a_time_is_a_dead_letter(kind: Any) -> None:
     result = check(counted(stream().window(kind)), [rows([1, None, 2])])
     assert reasons(result) == ["null_time"]
-    assert result.dead["detail"].to_list() == ["the time 't' is null"]
+    assert result.dead["ev_detail"].to_list() == ["the time 't' is null"]
 
 
 @each_kind
@@ -72,7 +72,7 @@ def test_a_time_at_the_ends_of_the_range_is_good(kind: Any, time: int) -> None:
 def test_windows_at_the_ends_of_the_range_hold_their_rows(kind: ev.WindowKind, time: int) -> None:
     unguarded = stream(watermark=ev.bounded_delay("0s", max_future_skew=None))
     panes = unguarded.window(kind).agg(n=ev.count()).local(rows([time]), clock=[0]).panes
-    start, end = (panes["window"].struct.field(name).cast(pl.Int64) for name in ("start", "end"))
+    start, end = (panes[name].cast(pl.Int64) for name in ("window_start", "window_end"))
     assert panes.height and (start <= time).all() and (time < end).all()
 
 
@@ -87,16 +87,16 @@ def test_a_row_too_far_ahead_is_a_dead_letter_and_moves_no_watermark(kind: Any) 
     guarded = stream(watermark=ev.bounded_delay("0s", max_future_skew="1m"))
     result = check(counted(guarded.window(kind)), [rows([0, 60 * SECOND, 60 * SECOND + 1])])
     assert reasons(result) == ["future"]
-    assert result.dead["detail"].to_list() == ["more than 1m ahead of the batch's time 1970-01-01T00:00:00Z"]
-    assert result.steps[0].watermark == 60 * SECOND
+    assert result.dead["ev_detail"].to_list() == ["more than 1m ahead of the batch's time 1970-01-01T00:00:00Z"]
+    assert result.steps[0].watermark_us == 60 * SECOND
 
 
 @each_kind
 def test_a_row_more_than_a_day_ahead_is_a_dead_letter_by_default(kind: Any) -> None:
     day = 86_400 * SECOND
     result = check(counted(stream().window(kind)), [rows([0, day, day + 1])])
-    assert result.dead["detail"].to_list() == ["more than 1d ahead of the batch's time 1970-01-01T00:00:00Z"]
-    assert reasons(result) == ["future"] and result.steps[0].watermark == day
+    assert result.dead["ev_detail"].to_list() == ["more than 1d ahead of the batch's time 1970-01-01T00:00:00Z"]
+    assert reasons(result) == ["future"] and result.steps[0].watermark_us == day
 
 
 @each_kind
@@ -106,8 +106,8 @@ def test_only_late_rows_make_no_pane(kind: Any) -> None:
     if kind.axis == "rows" or kind == ev.global_window():
         assert result.late.height == 0
     else:
-        assert result.late["event_time"].cast(pl.Int64).to_list() == [1, 2]
-        assert result.late["watermark"].cast(pl.Int64).to_list() == [1000 * SECOND] * 2
+        assert result.late["ev_event_time"].cast(pl.Int64).to_list() == [1, 2]
+        assert result.late["ev_watermark"].cast(pl.Int64).to_list() == [1000 * SECOND] * 2
         assert result.steps[1].panes.height == 0
 
 
@@ -136,7 +136,7 @@ def test_every_way_to_write_a_time_means_the_same() -> None:
     }
     for dtype, value in ways.items():
         panes = check(counted(stream().window(KINDS["tumbling"])), [rows([value], dtype)]).panes
-        assert panes["window"].struct.field("start").dt.replace_time_zone(None).to_list() == [moment], dtype
+        assert panes["window_start"].dt.replace_time_zone(None).to_list() == [moment], dtype
 
 
 @pytest.mark.parametrize("dtype", [pl.Boolean, pl.List(pl.Int64), pl.Duration("us"), pl.Binary, pl.Int8])
@@ -163,7 +163,7 @@ def test_a_dotted_name_that_leads_nowhere_is_refused(name: str) -> None:
 def test_a_gap_that_is_none_is_a_bad_row(gap: int | None) -> None:
     frame = rows([1, 2]).with_columns(gap=pl.Series([5, gap], dtype=pl.Int64))
     result = check(counted(stream().window(ev.sessions("gap"))), [frame])
-    assert reasons(result) == ["bad_row"] and "gap" in result.dead["detail"][0]
+    assert reasons(result) == ["bad_row"] and "gap" in result.dead["ev_detail"][0]
 
 
 def test_a_gap_column_that_is_missing_or_of_no_use_is_refused() -> None:

@@ -64,12 +64,9 @@ def test_a_query_in_process_gives_what_duckdb_computes(name):
         relation: [input_rows(rows, query, place) for rows in batches(relation)]
         for place, relation in enumerate(query.inputs)
     }
-    first, *others = query.pipelines
-    names = [edge.name for edge in first.plan.edges]
+    names = [edge.name for edge in query.pipeline.plan.edges]
     rows = bundles["bid"] if len(names) == 1 else dict(zip(names, bundles.values(), strict=True))
-    result = first.local(rows, clock=["2015-07-15T01:00:00Z"] * BATCHES, drain=False)
-    for pipeline in others:
-        result = pipeline.local(result, drain=False)
+    result = query.pipeline.local(rows, clock=["2015-07-15T01:00:00Z"] * BATCHES, drain=False)
     wanted = expected(query, {relation: pl.concat(frames) for relation, frames in bundles.items()})
     compared = check(emitted(result.panes, query), wanted, query)
     assert compared.right and compared.rows == compared.expected > 0

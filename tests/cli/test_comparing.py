@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventide.cli.comparing import compared
+from eventide.cli.comparison import compare
 from tests.cli.typed import typed
 
 ROWS = st.dictionaries(st.text("ab", max_size=2), st.integers(0, 3)).map(
@@ -17,7 +17,7 @@ ROWS = st.dictionaries(st.text("ab", max_size=2), st.integers(0, 3)).map(
 
 @given(ROWS)
 def test_a_table_does_not_differ_from_itself(rows: list[dict[str, Any]]) -> None:
-    result = compared(rows, reversed(rows), ["shop"])
+    result = compare(rows, reversed(rows), ["shop"])
     assert (result.windows, list(result.differences)) == (len(rows), [])
 
 
@@ -25,18 +25,18 @@ def test_a_table_does_not_differ_from_itself(rows: list[dict[str, Any]]) -> None
 def test_a_window_is_told_if_and_only_if_it_differs(table: list[dict[str, Any]], replay: list[dict[str, Any]]) -> None:
     one, other = ({row["shop"]: row["n"] for row in rows} for rows in (table, replay))
     expected = {shop for shop in {*one, *other} if one.get(shop) != other.get(shop)}
-    assert {difference.identity["shop"] for difference in compared(table, replay, ["shop"]).differences} == expected
+    assert {difference.identity["shop"] for difference in compare(table, replay, ["shop"]).differences} == expected
 
 
 def test_only_the_columns_that_differ_are_told() -> None:
     table, replay = ({"shop": "kiel", "n": 1, "total": total} for total in (5, 7))
-    (difference,) = compared([table], [replay], ["shop"]).differences
+    (difference,) = compare([table], [replay], ["shop"]).differences
     assert difference.lines() == [("kiel", "total", "5", "7")]
 
 
 def test_sums_of_floats_may_differ_in_their_last_digits() -> None:
-    assert not compared([{"k": 1, "x": 0.1 + 0.2}], [{"k": 1, "x": 0.3}], ["k"]).differences
-    assert compared([{"k": 1, "x": 0.30001}], [{"k": 1, "x": 0.3}], ["k"]).differences
+    assert not compare([{"k": 1, "x": 0.1 + 0.2}], [{"k": 1, "x": 0.3}], ["k"]).differences
+    assert compare([{"k": 1, "x": 0.30001}], [{"k": 1, "x": 0.3}], ["k"]).differences
 
 
 def test_a_stretch_that_ends_before_it_begins_is_refused(tmp_path: Any) -> None:

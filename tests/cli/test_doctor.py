@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from eventide.cli import checks
-from eventide.errors import session as errors
+from eventide.cli import doctor as checks
+from eventide.errors import PlanError
 from tests.cli.typed import lines, typed
 
 
@@ -26,7 +26,7 @@ def test_here_all_is_well() -> None:
 
 def test_without_java_it_says_how_to_install_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> None:
-        raise errors.no_java(17, [("JAVA_HOME", "is not set")])
+        raise PlanError("Install one with: pip install 'pyspark-eventide[java]'.")
 
     monkeypatch.setattr("eventide.spark.java.find_java", none)
     done = typed("doctor")

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from eventide.cli import failing
-from eventide.cli.screen import quiet_java
-from eventide.cli.sessions import started
+from eventide.cli import terminal as failing
+from eventide.cli.spark_options import open_session
+from eventide.cli.terminal import quiet_java
 from eventide.errors import DataError, PlanError
 from eventide.spark.query import understood
 
@@ -25,14 +25,14 @@ def test_the_stack_of_java_is_left_out() -> None:
     cause = SparkError(
         "[PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n\tat org.apache.spark.Some.thing(X.scala)"
     )
-    said = failing.told(cause)
+    said = failing.error_text(cause)
     assert said.startswith("Spark says: [PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n")
     assert "org.apache" not in said
 
 
 def test_of_a_function_that_failed_only_its_own_place_is_told() -> None:
     trace = 'Traceback (most recent call last):\n  File "py4j.py", line 1\nTraceback (most recent call last):\n'
-    said = failing.told(
+    said = failing.error_text(
         SparkError(f'[STREAM_FAILED] Query {trace}  File "job.py", line 7, in boom\nValueError: no price')
     )
     assert said.startswith('Spark says: File "job.py", line 7, in boom\nValueError: no price\n')
@@ -45,7 +45,7 @@ def test_frames_of_python_of_spark_and_of_eventide_are_left_out() -> None:
         f'  File "{failing.__file__}", line 3, in write\n    write()\n    ^^^^^^^\n',
         '  File "/home/me/job.py", line 7, in boom\n    float("x")\n    ~~~~~^^^^^\n',
     ]
-    said = failing.told(
+    said = failing.error_text(
         SparkError(f"Traceback (most recent call last):\n{''.join(frames)}ValueError: no price\nin all")
     )
     own = 'File "/home/me/job.py", line 7, in boom\n    float("x")\nValueError: no price\nin all\n'
@@ -56,25 +56,25 @@ def test_that_something_was_called_in_java_is_left_out() -> None:
     cause = SparkError(
         "An error occurred while calling o64.parquet.\n: org.apache.spark.SparkException: [FAILED] Not it."
     )
-    assert failing.told(cause).startswith("Spark says: [FAILED] Not it.")
+    assert failing.error_text(cause).startswith("Spark says: [FAILED] Not it.")
 
 
 @pytest.mark.parametrize(
     "rest", [" SQLSTATE: 39000 SQLSTATE: XXKST", "\n=== Streaming Query ===\nIdentifier: a", "\n\n"]
 )
 def test_what_spark_adds_to_our_own_words_is_left_out(rest: str) -> None:
-    text = f"eventide.errors.kinds.PlanError: another plan:\n  window: was 'a', is 'b'{rest}"
+    text = f"eventide.errors.PlanError: another plan:\n  window: was 'a', is 'b'{rest}"
     assert str(understood(Exception(text))) == "another plan:\n  window: was 'a', is 'b'"
 
 
 @pytest.mark.parametrize("memory", ["lots", "4", "-1g", "1.5g", ""])
 def test_memory_that_is_none_is_refused_before_java_starts(memory: str) -> None:
-    with pytest.raises(PlanError, match="such as 4g or 512m"), started("test", memory=memory):
+    with pytest.raises(PlanError, match="such as 4g or 512m"), open_session("test", memory=memory):
         pass
 
 
 def test_our_own_words_are_told_as_they_are() -> None:
-    assert failing.told(DataError("A watermark goes back.")) == "A watermark goes back."
+    assert failing.error_text(DataError("A watermark goes back.")) == "A watermark goes back."
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_our_own_words_are_told_as_they_are() -> None:
     ],
 )
 def test_the_exit_code_says_whose_turn_it_is(cause: Exception, code: int) -> None:
-    assert failing.failed(cause).exit_code == code
+    assert failing.exit_with_error(cause).exit_code == code
 
 
 def test_java_is_quiet_and_we_are_not(capfd: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +110,7 @@ def test_where_spark_failed_its_log_is_named_and_kept(capfd: pytest.CaptureFixtu
     with quiet_java():
         os.write(2, b"ERROR: disk full\n")
     log = failing.spark_log()
-    failing.failed(SparkError("the query failed"))
+    failing.exit_with_error(SparkError("the query failed"))
     assert f"Spark's own log: {log}" in capfd.readouterr().err
     assert failing.spark_log() != log
     log.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -12,28 +13,30 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from eventide.cli.drawing import page
-from eventide.cli.history import History, Told, Windows, beside, read
-from eventide.cli.progress import Progress, sparkline
-from eventide.spark.command_effects import CommandEffect
-from eventide.spark.metrics import BatchMetrics
-from eventide.spark.metrics_json import to_json
+from eventide.cli.history import History, QueryHistory, WindowPanes, history_file, history_page, read_history
+from eventide.cli.live_progress import Progress, sparkline
+from eventide.spark.metrics import BatchMetrics, CommandEffect, to_json
+from eventide.time import as_datetime
 from tests.cli.typed import typed
 
 SECOND = 1_000_000
 
 
+def second(number: float) -> datetime:
+    return as_datetime(int(number * SECOND))
+
+
 def batch(number: int, **more: object) -> BatchMetrics:
-    told = {"batch": number, "depth": 0, "at": (100 + number) * SECOND, "watermark": (90 + number) * SECOND}
+    told = {"batch": number, "depth": 0, "at": second(100 + number), "watermark": second(90 + number)}
     return BatchMetrics(**told | {"rows": 10, "kept": 10} | more)  # type: ignore[arg-type]
 
 
-def window(number: int, **more: object) -> Windows:
+def window(number: int, **more: object) -> WindowPanes:
     told = {"batch": number, "start": 60 * SECOND, "end": 120 * SECOND, "timing": "EARLY", "diff": 1, "keys": 2}
-    return Windows(**told | {"at": (100 + number) * SECOND} | more)  # type: ignore[arg-type]
+    return WindowPanes(**told | {"at": (100 + number) * SECOND} | more)  # type: ignore[arg-type]
 
 
-TIMES = st.integers(0, 4_000_000_000_000_000)
+TIMES = st.integers(0, 4_000_000_000_000_000).map(as_datetime)
 NAMES = st.none() | st.text(max_size=5)
 BATCHES = st.builds(
     BatchMetrics,
@@ -46,7 +49,7 @@ BATCHES = st.builds(
     watermark=st.none() | TIMES,
     least_origin=NAMES,
     idle_origins=st.lists(NAMES, max_size=2).map(tuple),
-    slowest=st.lists(st.tuples(NAMES, TIMES), max_size=3).map(tuple),
+    slowest=st.lists(st.tuples(NAMES, st.none() | TIMES), max_size=3).map(tuple),
     operation=st.sampled_from(["window", "join", "processor"]),
     seconds=st.floats(0, 100),
     previous_watermark=st.none() | TIMES,
@@ -58,7 +61,7 @@ BATCHES = st.builds(
 def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, one: BatchMetrics) -> None:
     file = tmp_path_factory.mktemp("history") / "h.jsonl"
     History(file)(one)
-    assert read(file).batches == [one]
+    assert read_history(file).batches == [one]
 
 
 def test_a_batch_that_is_repeated_counts_once(tmp_path: Path) -> None:
@@ -66,7 +69,7 @@ def test_a_batch_that_is_repeated_counts_once(tmp_path: Path) -> None:
     for one in (batch(0), batch(1), batch(1)):
         history(one)
         history.add([window(one.batch)])
-    told = read(tmp_path / "h.jsonl")
+    told = read_history(tmp_path / "h.jsonl")
     assert [one.batch for one in told.batches] == [0, 1]
     assert [one.batch for one in told.windows] == [0, 1]
 
@@ -75,7 +78,7 @@ def test_a_history_does_not_grow_without_end(tmp_path: Path) -> None:
     history = History(tmp_path / "h.jsonl", most=2_000)
     for number in range(100):
         history(batch(number))
-    kept = [one.batch for one in read(tmp_path / "h.jsonl").batches]
+    kept = [one.batch for one in read_history(tmp_path / "h.jsonl").batches]
     assert kept == list(range(kept[0], 100)) and 2 <= len(kept) < 20
 
 
@@ -83,19 +86,19 @@ def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
     History(tmp_path / "h.jsonl")(batch(0))
     with (tmp_path / "h.jsonl").open("a") as file:
         file.write('{"batch": 1, "de')
-    assert len(read(tmp_path / "h.jsonl").batches) == 1
+    assert len(read_history(tmp_path / "h.jsonl").batches) == 1
 
 
 def test_the_history_of_a_checkpoint_is_beside_it(tmp_path: Path) -> None:
-    place = beside(str(tmp_path))
+    place = history_file(str(tmp_path))
     assert place is not None
     History(place)(batch(3))
-    assert read(tmp_path).batches[0].batch == 3
-    assert beside("s3a://shop/checkpoint") is None
+    assert read_history(tmp_path).batches[0].batch == 3
+    assert history_file("s3a://shop/checkpoint") is None
 
 
 def test_machines_get_instants_that_they_can_read() -> None:
-    told = json.loads(json.dumps(to_json(batch(0, slowest=(("a", 5 * SECOND), ("b", -(2**63)))))))
+    told = json.loads(json.dumps(to_json(batch(0, slowest=(("a", second(5)), ("b", None))))))
     assert told["watermark"] == "1970-01-01T00:01:30Z"
     assert told["lag_seconds"] == 10
     assert told["slowest"] == [
@@ -107,7 +110,7 @@ def test_machines_get_instants_that_they_can_read() -> None:
 def test_the_picture_stands_alone(tmp_path: Path) -> None:
     history = History(tmp_path / "shop.jsonl")
     for number in range(5):
-        history(batch(number, slowest=(("north", 90 * SECOND), ("west", 95 * SECOND)), least_origin="north"))
+        history(batch(number, slowest=(("north", second(90)), ("west", second(95))), least_origin="north"))
         history.add([window(number, timing="ON_TIME")])
     done = typed("plot", str(tmp_path / "shop.jsonl"))
     assert done.stdout == f"{tmp_path / 'shop.html'}\n"
@@ -119,28 +122,28 @@ def test_the_picture_stands_alone(tmp_path: Path) -> None:
 
 
 def test_a_picture_shows_the_newest_batches() -> None:
-    told = Told([batch(number) for number in range(50)], [])
-    assert "2 batches from 1970-01-01T00:02:28Z to 1970-01-01T00:02:29Z" in page(told, title="", last=2)
+    told = QueryHistory([batch(number) for number in range(50)], [])
+    assert "2 batches from 1970-01-01T00:02:28Z to 1970-01-01T00:02:29Z" in history_page(told, title="", last=2)
 
 
 def test_a_picture_says_that_a_stream_was_drained_and_counts_only_what_was_before() -> None:
-    slow = {"slowest": (("north", 90 * SECOND),), "least_origin": "north"}
-    told = Told([batch(0, **slow), batch(1, **slow, drained=True, watermark=None)], [])
-    html = page(told, title="", last=9)
+    slow = {"slowest": (("north", second(90)),), "least_origin": "north"}
+    told = QueryHistory([batch(0, **slow), batch(1, **slow, drained=True, watermark=None)], [])
+    html = history_page(told, title="", last=9)
     assert "At 1970-01-01T00:01:41Z the stream was drained" in html
     assert "It held the watermark back in 1 of 1 batches." in html
 
 
 def test_a_picture_without_panes_says_how_to_have_them() -> None:
-    assert "--trace" in page(Told([batch(0)], []), title="", last=9)
-    assert "--trace" not in page(Told([batch(0)], [window(0)]), title="", last=9)
+    assert "--trace" in history_page(QueryHistory([batch(0)], []), title="", last=9)
+    assert "--trace" not in history_page(QueryHistory([batch(0)], [window(0)]), title="", last=9)
 
 
 @pytest.mark.parametrize("text", ["{}\n", "not json\n", '{"window": {"start": 1}}\n', '{"at": "never"}\n'])
 def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
     (tmp_path / "h.jsonl").write_text(text)
     told = typed("plot", str(tmp_path / "h.jsonl"))
-    assert told.exit_code == 2 and "line 1, is not of a history" in told.stderr
+    assert told.exit_code == 2 and "line 1, is not a history line" in told.stderr
 
 
 def test_where_nothing_was_written_it_is_said_how_to(tmp_path: Path) -> None:
@@ -190,7 +193,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
 def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
     progress = Progress()
-    times = (("north", 90 * SECOND), ("west", 95 * SECOND))
+    times = (("north", second(90)), ("west", second(95)))
     progress(batch(0, slowest=times, origins=5, idle_origins=("east",), gaps=2, least_origin="north"))
     picture = shown(progress)
     assert "north  ────" in picture and "west   ████" in picture
@@ -201,7 +204,7 @@ def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
 
 def test_a_narrow_terminal_has_a_line_for_each_origin() -> None:
     progress = Progress()
-    progress(batch(0, slowest=(("north", 90 * SECOND), ("west", 95 * SECOND)), origins=2))
+    progress(batch(0, slowest=(("north", second(90)), ("west", second(95))), origins=2))
     assert "\nnorth  1970-01-01T00:01:30Z\nwest   1970-01-01T00:01:35Z\n" in shown(progress, width=40)
 
 
@@ -218,6 +221,6 @@ def test_a_sparkline_has_a_bar_for_each_value(values: list[float]) -> None:
 @pytest.mark.parametrize(("first", "ended"), [(True, True), (False, False)])
 def test_rows_for_a_stream_that_was_drained_before_are_known(first: bool, ended: bool) -> None:
     progress = Progress()
-    progress(BatchMetrics(batch=0, depth=0, at=1, rows=2, late=2, drained=first))
-    progress(BatchMetrics(batch=1, depth=0, at=2, drained=True))
+    progress(BatchMetrics(batch=0, depth=0, at=second(1), rows=2, late=2, drained=first))
+    progress(BatchMetrics(batch=1, depth=0, at=second(2), drained=True))
     assert progress.ended is ended

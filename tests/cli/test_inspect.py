@@ -12,12 +12,11 @@ from rich.console import Console
 
 import eventide as ev
 from eventide.cli.inspect import as_json, show
-from eventide.operators.binding import operator_of
-from eventide.operators.bundle import Bundle
+from eventide.operators.factory import operator_of
+from eventide.operators.operator import Bundle
 from eventide.plan.process_plan import ProcessPlan
-from eventide.spark.inspecting import OperatorState, Origin
-from eventide.spark.processor_tables import processor_tables
-from eventide.time import instant
+from eventide.spark.inspection import OperatorState, Origin, processor_tables
+from eventide.time import as_datetime, instant
 
 NOON = instant("2026-03-01T12:00Z")
 
@@ -44,7 +43,7 @@ def tables(shops: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def held(**more: Any) -> OperatorState:
     plan = {"processor": "Visits", "key": "shop"}
-    empty = OperatorState(0, 2, plan, 1, NOON, {0: NOON}, NOON, (), (), 1, 100, None)
+    empty = OperatorState(0, 2, plan, 1, NOON, {0: as_datetime(NOON)}, as_datetime(NOON), (), (), 1, 100, None)
     return replace(empty, **more)
 
 
@@ -80,7 +79,7 @@ def test_lists_are_cut_at_the_limit_and_say_how_much_is_left() -> None:
 
 def test_a_watermark_without_origins_says_so() -> None:
     assert "none: there is one watermark for all rows" in shown(held())
-    with_origin = shown(held(origins=(Origin("till-west", "active", {0: NOON}),)))
+    with_origin = shown(held(origins=(Origin("till-west", "active", {0: as_datetime(NOON)}),)))
     assert "none:" not in with_origin and "till-west" in with_origin
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from eventide.cli.java import own_java
+from eventide.cli.shutdown import managed_java
 
 JOB = """
 import eventide as ev
@@ -56,7 +56,7 @@ def test_a_signal_while_spark_starts_ends_java_too(
 ) -> None:
     job = tmp_path / "job.py"
     job.write_text(JOB, encoding="utf-8")
-    program, java = begun(["run", str(job), "--source", "rate:1", "--sink", "noop"], surroundings)
+    program, java = begun(["run", str(job), "rate:1", "--sink", "noop"], surroundings)
     (os.killpg if to == "its group" else os.kill)(program.pid, number)
     code, said = ended(program, java)
     assert code == 130
@@ -83,13 +83,13 @@ def test_a_talk_with_java_that_was_cut_off_is_not_logged(
     caplog: pytest.LogCaptureFixture, path: str, heard: bool
 ) -> None:
     record = logging.LogRecord("root", logging.ERROR, path, 1, "KeyboardInterrupt while sending command.", None, None)
-    with own_java():
+    with managed_java():
         logging.root.handle(record)
     assert (record in caplog.records) is heard
 
 
 def test_who_breaks_off_ends_java_in_its_own_group() -> None:
-    with pytest.raises(KeyboardInterrupt), own_java() as java:
+    with pytest.raises(KeyboardInterrupt), managed_java() as java:
         process = java.start(["sleep", "600"])
         raise KeyboardInterrupt
     assert process.returncode == -signal.SIGTERM

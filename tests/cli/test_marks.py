@@ -24,8 +24,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     made = MemoryStore(clock=lambda: 1000 * SECOND)
     monkeypatch.setattr("eventide.marks.streams.connect", lambda url, token=None: made)
     made.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()}), segments=2))
-    seat = made.open_writer("orders", "till")
-    made.append(seat, 1, [Part(0, 3, b""), Part(1, 2, b"")], note=990 * SECOND)
+    handle = made.open_writer("orders", "till")
+    made.append(handle, 1, [Part(0, 3, b""), Part(1, 2, b"")], note=990 * SECOND)
     lease = made.acquire("orders", "me", 2000 * SECOND)
     assert lease is not None
     made.put_mark(lease, Mark(1, 900 * SECOND, 950 * SECOND, {0: 1, 1: 0}, 995 * SECOND))
@@ -79,7 +79,7 @@ def test_a_column_of_an_unknown_type_is_refused(store: MemoryStore) -> None:
 
 def test_a_segment_is_split(store: MemoryStore) -> None:
     told = lines(typed("marks", "scale", ORDERS, "--split", "0", "--json"))
-    assert [(one["segment"], one["keys"], one["standing"]) for one in told] == [
+    assert [(one["segment"], one["keys"], one["status"]) for one in told] == [
         (0, "[0, 0.5)", "sealed"),
         (1, "[0.5, 1)", "open"),
         (2, "[0, 0.25)", "open"),
@@ -95,13 +95,13 @@ def test_segments_are_merged(store: MemoryStore) -> None:
 @pytest.mark.parametrize("words", [[], ["--split", "0", "--merge", "1"]])
 def test_scaling_must_be_clear(store: MemoryStore, words: list[str]) -> None:
     told = typed("marks", "scale", ORDERS, *words)
-    assert told.exit_code == 2 and "Say either --split" in told.stderr
+    assert told.exit_code == 2 and "Name either --split" in told.stderr
 
 
 @pytest.mark.parametrize("words", [["--merge", "1"], ["--merge", "1", "--merge", "1"]])
 def test_one_segment_is_not_merged(store: MemoryStore, words: list[str]) -> None:
     told = typed("marks", "scale", ORDERS, *words)
-    assert told.exit_code == 2 and "two segments or more" in told.stderr
+    assert told.exit_code == 2 and "at least two neighbouring segments" in told.stderr
     assert [one.number for one in store.stream("orders").segments.open] == [0, 1]
 
 
@@ -168,7 +168,7 @@ def test_a_look_into_another_database_changes_nothing(tmp_path: Path, words: lis
         made.execute("CREATE TABLE revenue (n INTEGER)")
     before = place.read_bytes()
     told = typed("marks", *(word.replace("{store}", f"sqlite:///{place}") for word in words))
-    assert told.exit_code == 2 and "holds no streams" in told.stderr
+    assert told.exit_code == 2 and "is a database without streams" in told.stderr
     assert place.read_bytes() == before
 
 

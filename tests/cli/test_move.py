@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eventide.cli.move import lines
-from eventide.spark.move import Moved
+from eventide.cli.state_commands import move_lines
+from eventide.spark.move import MoveResult
 from eventide.spark.query_record import FILE, QueryRecord
 from tests.cli.test_repair import no_spark
 from tests.cli.typed import typed
@@ -30,7 +30,7 @@ def test_a_move_that_cannot_work_is_rejected(tmp_path: Path, words: list[str], m
 
 
 def test_a_move_says_what_moved_and_how_to_start() -> None:
-    told = lines(Moved("driver", "executors", 17, [8, 1], 12_345), "checkpoints/revenue")
+    told = move_lines(MoveResult("driver", "executors", 17, [8, 1], 12_345), "checkpoints/revenue")
     assert told == [
         "The state of checkpoints/revenue moved from the driver to the executors: 12,345 bytes after batch 17 "
         "in 8, 1 buckets.",

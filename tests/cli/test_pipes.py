@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import typer
 
-from eventide.cli import running, screen
-from eventide.cli.unheard import Printed
+from eventide.cli import query_runner as running
+from eventide.cli import terminal as screen
+from eventide.cli.shutdown import PrintingSink
 from eventide.spark.metrics import BatchMetrics
+from eventide.time import as_datetime
 
 JOB = """
 import eventide as ev
@@ -56,16 +58,17 @@ def test_a_query_whose_reader_is_gone_stops_after_its_batch_and_does_not_fail(
 ) -> None:
     def batch(order: Any, rows: Any, listeners: Any, asked: threading.Event) -> None:
         for listener in listeners:
-            listener(BatchMetrics(batch=0, depth=0, at=5))
+            listener(BatchMetrics(batch=0, depth=0, at=as_datetime(5)))
         assert asked.is_set()
 
-    monkeypatch.setattr(screen, "tell_json", gone)
+    monkeypatch.setattr(screen, "print_json", gone)
     monkeypatch.setattr(running, "_rows", lambda order, spark: None)
     monkeypatch.setattr(running, "_writers", lambda order: [])
     monkeypatch.setattr(running, "_run", batch)
     spark: Any = SimpleNamespace(streams=SimpleNamespace(active=[]))
+    job: Any = SimpleNamespace(pipeline=SimpleNamespace(plans=(None,), following=()))
     with pytest.raises(typer.Exit) as ended:
-        running.execute(running.Order(SimpleNamespace(pipelines=(None,)), {}, {}, "checkpoint", json=True), spark)  # type: ignore[arg-type]
+        running.run_request(running.RunRequest(job, {}, {}, "checkpoint", json=True), spark)
     assert ended.value.exit_code == 141
     assert capsys.readouterr().err == ""
 
@@ -73,5 +76,5 @@ def test_a_query_whose_reader_is_gone_stops_after_its_batch_and_does_not_fail(
 def test_panes_that_nobody_reads_are_no_failure() -> None:
     told: list[str] = []
     sink: Any = SimpleNamespace(write=gone)
-    Printed(sink, lambda: told.append("nobody")).write(None, 0, None)  # type: ignore[arg-type]
+    PrintingSink(sink, lambda: told.append("nobody")).write(None, 0, None)  # type: ignore[arg-type]
     assert told == ["nobody"]

@@ -41,7 +41,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*words: Any, **options: Any) -> None:
         raise StartedError
 
-    monkeypatch.setattr("eventide.cli.sessions.started", started)
+    monkeypatch.setattr("eventide.cli.spark_options.open_session", started)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def run(place: Path, job: str, *sources: str) -> Result:
-    words = [word for source in sources for word in ("--source", source.replace("{place}", str(place)))]
+    words = [source.replace("{place}", str(place)) for source in sources]
     return typed("run", str(place / job), "--sink", "noop", "--checkpoint", str(place / "checkpoint"), *words)
 
 
@@ -78,7 +78,7 @@ MISTAKES = [
     ("job.py", ["parquet:{place}/bad"], "'ts'"),
     ("job.py", ["rows=parquet:{place}/good"], "the pipeline has one input, which has no name"),
     ("job.py", ["eventide:sqlite:///{place}/nowhere.db#orders"], "There is no store"),
-    ("join.py", ["parquet:{place}/good"], "Give each its source: --source left=KIND:PLACE"),
+    ("join.py", ["parquet:{place}/good"], "Give each its source: left=KIND:PLACE"),
     ("join.py", ["left=parquet:{place}/good", "rigth=parquet:{place}/good"], "Did you mean 'right'?"),
     ("join.py", ["left=parquet:{place}/good"], "The input 'right' has no source"),
     ("join.py", ["left=parquet:{place}/good", "right=parquet:{place}/bad"], "input 'right': "),
@@ -118,19 +118,19 @@ def test_columns_of_partitioned_directories_are_left_to_spark(place: Path) -> No
 
 
 def test_bad_sql_is_reported_before_spark_starts(place: Path) -> None:
-    result = typed("sql", "SELECT shop FROM", "--source", f"parquet:{place}/good")
+    result = typed("sql", "SELECT shop FROM", f"parquet:{place}/good")
     assert result.exit_code == 2 and not starts(result)
 
 
 def test_an_unknown_column_in_sql_is_reported_before_spark_starts(place: Path) -> None:
-    result = typed("sql", SQL.replace("shop", "shp"), "--source", f"parquet:{place}/good")
+    result = typed("sql", SQL.replace("shop", "shp"), f"parquet:{place}/good")
     assert result.exit_code == 2 and "shp" in result.stderr and not starts(result)
 
 
 @pytest.mark.parametrize(
     ("job", "source", "sink", "said"),
     [
-        ("job.sql", "good", "panes.db#revenue", "replay compares what a pipeline in Python"),
+        ("job.sql", "good", "panes.db#revenue", "replay compares pipelines in Python"),
         ("join.py", "good", "panes.db#revenue", "this pipeline has none"),
         ("job.py", "nowhere", "panes.db#revenue", "There are no files"),
         ("job.py", "bad", "panes.db#revenue", "'ts'"),
@@ -140,7 +140,7 @@ def test_an_unknown_column_in_sql_is_reported_before_spark_starts(place: Path) -
     ],
 )
 def test_replay_reports_mistakes_before_spark_starts(place: Path, job: str, source: str, sink: str, said: str) -> None:
-    words = ("--source", f"parquet:{place}/{source}", "--sink", f"sqlite:///{place}/{sink}", *STRETCH)
+    words = (f"parquet:{place}/{source}", "--sink", f"sqlite:///{place}/{sink}", *STRETCH)
     result = typed("replay", str(place / job), *words)
     assert result.exit_code == 2 and said in result.stderr, result.stderr
     assert not starts(result)
@@ -148,5 +148,5 @@ def test_replay_reports_mistakes_before_spark_starts(place: Path, job: str, sour
 
 
 def test_a_replay_that_can_be_compared_starts_spark(place: Path) -> None:
-    words = ("--source", f"parquet:{place}/good/0.parquet", "--sink", f"sqlite:///{place}/panes.db#revenue", *STRETCH)
+    words = (f"parquet:{place}/good/0.parquet", "--sink", f"sqlite:///{place}/panes.db#revenue", *STRETCH)
     assert starts(typed("replay", str(place / "job.py"), *words))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from eventide.cli.progress import Progress
-from eventide.cli.progress_lines import ProgressLines
-from eventide.spark.command_effects import CommandEffect
-from eventide.spark.metrics import BatchMetrics
-from eventide.time import instant
+from eventide.cli.live_progress import Progress, ProgressLines
+from eventide.spark.metrics import BatchMetrics, CommandEffect
 
-NOON = instant("2026-03-01T12:00:00Z")
+NOON, SECOND = datetime(2026, 3, 1, 12, tzinfo=UTC), timedelta(seconds=1)
 
 
 def batch(number: int = 12, **more: Any) -> BatchMetrics:
-    return BatchMetrics(batch=number, depth=more.pop("depth", 0), at=NOON + 31_000_000, watermark=NOON, **more)
+    return BatchMetrics(batch=number, depth=more.pop("depth", 0), at=NOON + 31 * SECOND, watermark=NOON, **more)
 
 
 def printed(*batches: BatchMetrics) -> list[str]:
@@ -82,7 +80,7 @@ def test_the_second_operator_of_a_chain_is_named() -> None:
         {"dead": {"failed": 1}},
         {"drained": True},
         {"idle_origins": ("west",)},
-        {"commands": (CommandEffect("1", "note"),)},
+        {"commands": (CommandEffect("1", "advance_watermark"),)},
     ],
 )
 def test_a_batch_that_had_an_effect_has_a_line(effect: dict[str, Any]) -> None:
@@ -90,7 +88,7 @@ def test_a_batch_that_had_an_effect_has_a_line(effect: dict[str, Any]) -> None:
 
 
 def test_a_tick_that_moves_nothing_but_the_clock_has_no_line() -> None:
-    moved = BatchMetrics(batch=1, depth=0, at=NOON + 32_000_000, watermark=NOON + 1_000_000)
+    moved = BatchMetrics(batch=1, depth=0, at=NOON + 32 * SECOND, watermark=NOON + SECOND)
     assert len(printed(batch(0, rows=1), moved)) == 1
 
 
@@ -105,4 +103,4 @@ def test_the_line_names_the_commands_that_the_batch_applied() -> None:
 
 
 def test_a_watermark_ahead_of_the_clock_is_not_behind() -> None:
-    assert "(2.0 s ahead)" in str(BatchMetrics(batch=0, depth=0, at=NOON, watermark=NOON + 2_000_000))
+    assert "(2.0 s ahead)" in str(BatchMetrics(batch=0, depth=0, at=NOON, watermark=NOON + 2 * SECOND))

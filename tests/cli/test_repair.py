@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eventide.cli.repair import lines
+from eventide.cli.state_commands import repair_lines
 from eventide.spark.repair import LIMIT, Repair
 from tests.cli.typed import typed
 
@@ -19,7 +19,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*words: Any, **options: Any) -> None:
         raise AssertionError("Spark would have been started")
 
-    monkeypatch.setattr("eventide.cli.sessions.started", started)
+    monkeypatch.setattr("eventide.cli.spark_options.open_session", started)
 
 
 def test_a_directory_that_is_no_checkpoint_is_rejected(tmp_path: Path) -> None:
@@ -33,16 +33,16 @@ def test_a_watermark_must_be_an_instant(tmp_path: Path) -> None:
 
 
 def test_closed_windows_are_listed() -> None:
-    told = lines(Repair(9 * MINUTE, MINUTE, [(MINUTE, 2 * MINUTE)]))
+    told = repair_lines(Repair(9 * MINUTE, MINUTE, [(MINUTE, 2 * MINUTE)]))
     assert told[0].startswith("The watermark is lowered from 1970-01-01T00:09:00Z to 1970-01-01T00:01:00Z")
     assert "  1970-01-01T00:01:00Z to 1970-01-01T00:02:00Z" in told and "  and later ones" not in told
 
 
 def test_many_closed_windows_are_cut_short() -> None:
     closed = [(number * MINUTE, (number + 1) * MINUTE) for number in range(LIMIT + 1)]
-    told = lines(Repair(9 * MINUTE, MINUTE, closed))
+    told = repair_lines(Repair(9 * MINUTE, MINUTE, closed))
     assert told.count("  and later ones") == 1 and len([line for line in told if " to 1970" in line]) == LIMIT + 1
 
 
 def test_without_the_job_closed_windows_are_not_known() -> None:
-    assert any("name it with --job" in line for line in lines(Repair(9 * MINUTE, MINUTE, None)))
+    assert any("name it with --job" in line for line in repair_lines(Repair(9 * MINUTE, MINUTE, None)))

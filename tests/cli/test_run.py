@@ -25,7 +25,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*words: Any, **options: Any) -> None:
         raise StartedError
 
-    monkeypatch.setattr("eventide.cli.sessions.started", started)
+    monkeypatch.setattr("eventide.cli.spark_options.open_session", started)
 
 
 def run(place: Path, *words: str, job: str = PIPELINE) -> Result:
@@ -50,29 +50,29 @@ def ran(place: Path, *, drained: bool, committed: bool = True) -> None:
 
 def test_a_checkpoint_that_was_drained_is_refused(tmp_path: Path) -> None:
     ran(tmp_path, drained=True)
-    told = run(tmp_path, "--source", "rate:1", "--drain")
+    told = run(tmp_path, "rate:1", "--drain")
     assert told.exit_code == 2
-    assert "was drained: its stream has ended" in told.stderr and "another checkpoint" in told.stderr
+    assert "was drained: its stream has ended" in told.stderr and "Use a new checkpoint" in told.stderr
 
 
 def test_a_stream_without_a_watermark_is_rejected(tmp_path: Path) -> None:
-    told = run(tmp_path, "--source", "rate:1", job=PIPELINE.replace(", watermark=ev.bounded_delay('30s')", ""))
+    told = run(tmp_path, "rate:1", job=PIPELINE.replace(", watermark=ev.bounded_delay('30s')", ""))
     assert told.exit_code == 2 and "The stream has no watermark" in told.stderr
 
 
 def test_a_checkpoint_that_was_not_drained_goes_on(tmp_path: Path) -> None:
     ran(tmp_path, drained=False)
-    assert starts(run(tmp_path, "--source", "rate:1"))
+    assert starts(run(tmp_path, "rate:1"))
 
 
 def test_a_drain_that_a_crash_has_interrupted_goes_on(tmp_path: Path) -> None:
     ran(tmp_path, drained=True, committed=False)
-    assert starts(run(tmp_path, "--source", "rate:1", "--drain"))
+    assert starts(run(tmp_path, "rate:1", "--drain"))
 
 
 def test_a_job_without_rows_is_refused_before_spark_starts(tmp_path: Path) -> None:
     told = run(tmp_path, "--sink", "noop")
-    assert told.exit_code == 2 and "What are the rows" in told.stderr
+    assert told.exit_code == 2 and "has no source" in told.stderr
 
 
 def test_a_job_whose_rows_are_no_function_is_refused_before_spark_starts(tmp_path: Path) -> None:
@@ -83,24 +83,51 @@ def test_a_job_whose_rows_are_no_function_is_refused_before_spark_starts(tmp_pat
 @pytest.mark.parametrize("output", ["--sink", "--late", "--dead"])
 def test_rows_are_not_printed_among_json(tmp_path: Path, output: str) -> None:
     sink = [] if output == "--sink" else ["--sink", "noop"]
-    told = run(tmp_path, "--source", "rate:1", "--json", *sink, output, "console")
+    told = run(tmp_path, "rate:1", "--json", *sink, output, "console")
     assert told.exit_code == 2 and f"Name another {output}" in told.stderr
 
 
 @pytest.mark.parametrize("command", ["explain", "run"])
 def test_what_a_job_prints_is_no_result(tmp_path: Path, command: str) -> None:
     (tmp_path / "job.py").write_text(f"print('hello')\n{PIPELINE}", encoding="utf-8")
-    words = ["--source", "rate:1", "--sink", "noop", "--json"] if command == "run" else []
+    words = ["rate:1", "--sink", "noop", "--json"] if command == "run" else []
     told = typed(command, str(tmp_path / "job.py"), *words)
     assert "hello" not in told.stdout and "hello" in told.stderr
 
 
 def test_a_file_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").touch()
-    told = run(tmp_path, "--source", f"parquet:{tmp_path}/a.parquet", "--sink", "noop")
+    told = run(tmp_path, f"parquet:{tmp_path}/a.parquet", "--sink", "noop")
     assert told.exit_code == 2 and "is a file. Name the directory" in told.stderr
 
 
 def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    told = run(tmp_path, "--source", "rate:1", "--sink", "noop", "--trace", str(tmp_path))
+    told = run(tmp_path, "rate:1", "--sink", "noop", "--trace", str(tmp_path))
     assert told.exit_code == 2 and "Is a directory" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--trigger", "availableNow"], "There is no --trigger: write --available-now."),
+        (["--trigger", "1 minute"], "There is no --trigger: write --interval '1 minute'."),
+        (["--interval", "10s", "--available-now"], "--available-now ends the run with the available rows"),
+        (["--interval", "10s", "--drain"], "--drain ends the run with the available rows"),
+        (["--interval", "soon"], "--interval='soon'"),
+        (["--state", "auto"], "'auto' is not one of 'driver', 'executors'"),
+        (["--on-missing-file", "ignore"], "'ignore' is not one of 'fail', 'skip'"),
+        (["--storage", "nowhere"], "--storage 'nowhere'"),
+        (["--sink", "noop", "--limit", "5"], "--limit has no effect"),
+        (["--local", "--checkpoint", "x"], "--checkpoint has no effect with --local"),
+    ],
+)
+def test_options_that_do_not_fit_are_rejected_before_spark_starts(tmp_path: Path, words: list[str], said: str) -> None:
+    told = run(tmp_path, "rate:1", *words)
+    assert told.exit_code == 2 and said in told.stderr, told.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["--interval", "10 seconds"], ["--available-now"], ["--state", "executors"], ["--limit", "5"]]
+)
+def test_options_that_fit_start_spark(tmp_path: Path, words: list[str]) -> None:
+    assert starts(run(tmp_path, "rate:1", *words))

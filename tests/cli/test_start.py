@@ -11,7 +11,8 @@ import pytest
 
 from tests.cli.typed import typed
 
-COMMANDS = ("run", "sql", "explain", "inspect", "control", "replay", "plot", "doctor", "demo")
+CONTROLS = ("drain", "retire", "skip-gap", "advance-watermark", "end")
+COMMANDS = ("run", "sql", "explain", "inspect", *CONTROLS, "replay", "plot", "doctor", "demo")
 MARKS = ("streams", "create", "writers", "marks", "segments", "scale", "seal", "truncate", "delete")
 
 
@@ -39,6 +40,11 @@ def test_help_has_examples(command: str) -> None:
     shown = typed(command, "--help")
     assert shown.exit_code == 0
     assert f"eventide {command}" in shown.stdout.split("Example")[1]
+
+
+def test_kinds_of_addresses_are_listed_once() -> None:
+    shown = typed("run", "--help").stdout
+    assert shown.count("sqlite:///FILE#TABLE") == 1 and shown.count("kafka:TOPIC@HOST:PORT") == 1
 
 
 @pytest.mark.parametrize("command", MARKS)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import typer
 
-from eventide.cli import running
-from eventide.cli.stopping import gone, stopping
+from eventide._jvm import is_stopped
+from eventide.cli import query_runner as running
+from eventide.cli.shutdown import stop_on_signal
 from eventide.spark.control import Control
 from eventide.spark.query import Query
 
@@ -62,7 +63,7 @@ def test_without_a_limit_a_query_is_stopped_when_it_rests() -> None:
 def test_a_query_whose_batches_follow_each_other_at_once_is_stopped_after_the_one_that_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("eventide.spark.query._MOMENT", 0.1)
+    monkeypatch.setattr("eventide.spark.query._PAUSE", 0.1)
     query = Batches()
     stop(query, None)
     assert query.stopped_at is not None and 50 <= query.stopped_at < 100
@@ -76,7 +77,7 @@ def test_after_the_batch_that_runs_a_pause_is_waited_for_a_moment() -> None:
 
 def test_the_first_signal_is_answered_and_waits_for_the_batch() -> None:
     query, said = Batches(ends=20), threading.Event()
-    with stopping(SimpleNamespace(streams=SimpleNamespace(active=[query])), said.set) as asked:  # type: ignore[arg-type]
+    with stop_on_signal(SimpleNamespace(streams=SimpleNamespace(active=[query])), said.set) as asked:  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGINT)
         assert query.stopped.wait(20)
     assert asked.is_set() and said.is_set()
@@ -86,7 +87,7 @@ def test_the_first_signal_is_answered_and_waits_for_the_batch() -> None:
 def test_the_second_signal_breaks_off() -> None:
     with (
         pytest.raises(KeyboardInterrupt),
-        stopping(SimpleNamespace(streams=SimpleNamespace(active=[])), lambda: None),  # type: ignore[arg-type]
+        stop_on_signal(SimpleNamespace(streams=SimpleNamespace(active=[])), lambda: None),  # type: ignore[arg-type]
     ):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
@@ -102,20 +103,20 @@ def test_a_spark_that_is_gone_is_no_fault_of_the_watcher(monkeypatch: pytest.Mon
             looked.set()
             return super().__getattr__(name)
 
-    with stopping(Looked(), lambda: None):  # type: ignore[arg-type]
+    with stop_on_signal(Looked(), lambda: None):  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGTERM)
         assert looked.wait(20)
     assert faults == []
 
 
-def test_a_spark_that_cannot_be_reached_or_has_stopped_is_gone() -> None:
+def test_a_spark_that_cannot_be_reached_counts_as_stopped() -> None:
     def spark(stopped: bool) -> Any:
         context = SimpleNamespace(isStopped=lambda: stopped)
         return SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)))
 
-    assert gone(Unreachable())  # type: ignore[arg-type]
-    assert gone(spark(stopped=True))
-    assert not gone(spark(stopped=False))
+    assert is_stopped(Unreachable())  # type: ignore[arg-type]
+    assert is_stopped(spark(stopped=True))
+    assert not is_stopped(spark(stopped=False))
 
 
 def stopped_with(monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
@@ -129,8 +130,8 @@ def stopped_with(monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
     monkeypatch.setattr(running, "_rows", lambda order, spark: None)
     monkeypatch.setattr(running, "_writers", lambda order: [])
     monkeypatch.setattr(running, "_run", broken)
-    job: Any = SimpleNamespace(pipelines=(None,))
-    running.execute(running.Order(job, {}, {}, "checkpoint"), spark)
+    job: Any = SimpleNamespace(pipeline=SimpleNamespace(plans=(None,), following=()))
+    running.run_request(running.RunRequest(job, {}, {}, "checkpoint"), spark)
 
 
 def test_a_stop_that_has_reached_spark_too_is_a_stop(

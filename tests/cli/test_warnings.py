@@ -8,7 +8,7 @@ import warnings
 from rich.console import Console
 
 import eventide as ev
-from eventide.cli.running import _warnings_on
+from eventide.cli.query_runner import _warnings_on
 
 
 def test_a_warning_is_printed_without_the_code_that_raised_it() -> None:

@@ -11,6 +11,8 @@ import os
 import random
 import re
 from collections import defaultdict
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +22,9 @@ import pytest
 import eventide as ev
 from eventide.plan import Pipeline
 from eventide.testing.expectations import pair
+from eventide.testing.hosts import LocalHost, StartHost
+from tests.driver.harness import DriverHost
+from tests.spark.harness import PagesHost
 
 ROOT = Path(__file__).parents[2]
 SUITE = Path(os.environ.get("EVENTIDE_CONFORMANCE", ROOT.parent / "shared" / "conformance" / "beam_transcripts.json"))
@@ -36,11 +41,11 @@ class Difference(NamedTuple):
 DIFFERENCES = {
     "timestamp_combiner_earliest_separate_bundles": Difference(
         "final",
-        "Without lateness a window expires in the step that completes it, so its on-time pane is the last.",
+        "Without lateness, a window expires in the step that completes it, so its on-time pane is the last.",
     ),
     "timestamp_combiner_custom_timestamping_earliest_1": Difference(
         "timestamp",
-        "A kind of window assigns windows and nothing else: it cannot move the output time of a pane.",
+        "A kind of window only assigns windows: it cannot move the output time of a pane.",
     ),
 }
 
@@ -98,30 +103,30 @@ def pipeline(case: dict[str, Any]) -> Pipeline:
     lateness = case["allowed_lateness"]
     stream = (
         ev.stream(time="ts")
-        .window(window(case["window_fn_parsed"]), output_time=times.get(case["timestamp_combiner"], "earliest"))  # type: ignore[arg-type]
-        .trigger(trigger(case["trigger_fn_parsed"]), may_lose_data=True)
-        .lateness(FOREVER if lateness == "MAX" else f"{lateness} seconds")
+        .window(window(case["window_fn_parsed"]), output_time=times.get(case["timestamp_combiner"], "earliest"))
+        .trigger(
+            trigger(case["trigger_fn_parsed"]),
+            allowed_lateness=FOREVER if lateness == "MAX" else f"{lateness} seconds",
+            mode=case["accumulation_mode"],
+            may_lose_data=True,
+        )
     )
-    return getattr(stream, case["accumulation_mode"])().agg(values=ev.collect_list("v"))
+    return stream.agg(values=ev.collect_list("v"))
 
 
 class Driver:
     """Plays actions, and keeps the panes that nobody has expected yet in Beam's words."""
 
-    def __init__(self, pipeline: Pipeline, dtype: Any) -> None:
-        self._query = pipeline.start_local({"ts": pl.Int64, "v": dtype})
-        self._dtype = dtype
+    def __init__(self, pipeline: Pipeline, dtype: Any, start: StartHost = LocalHost) -> None:
+        self._schema = {"ts": pl.Int64(), "v": dtype()}
+        self._host = start(pipeline, self._schema)
         self.panes: list[dict[str, Any]] = []
 
     def bundle(self, rows: list[tuple[int, Any]]) -> None:
-        frame = pl.DataFrame(
-            {"ts": [time * SECOND for time, _ in rows], "v": [value for _, value in rows]},
-            schema={"ts": pl.Int64, "v": self._dtype},
-        )
-        self._push(frame, None)
+        self._push([(time * SECOND, value) for time, value in rows], None)
 
     def watermark(self, to: int) -> None:
-        self._push(None, to)
+        self._push([], to)
 
     def expect(self, expected: list[dict[str, Any]]) -> None:
         def fits(wanted: dict[str, Any], came: dict[str, Any]) -> bool:
@@ -134,36 +139,33 @@ class Driver:
     def check_empty(self) -> None:
         assert not self.panes, f"Unexpected output: {self.panes}"
 
-    def _push(self, frame: pl.DataFrame | None, watermark: int | None) -> None:
-        step = self._query.push(frame, now=0, watermark=watermark)
-        self.panes += [self._in_beams_words(row) for row in self._micros(step.panes).to_dicts()]
+    def _push(self, rows: list[tuple[int, Any]], watermark: int | None) -> None:
+        frame = pl.DataFrame(rows, schema=self._schema, orient="row")
+        came = self._host.bundle(frame, now=0, watermark=watermark, polled=True)
+        self.panes += [self._in_beams_words(row) for row in self._micros(came.panes).to_dicts()]
 
     @staticmethod
     def _micros(panes: pl.DataFrame) -> pl.DataFrame:
-        bound, pane = pl.col("window").struct.field, pl.col("pane").struct.field
-        return panes.select(
-            "values", pane("timing", "index", "nonspeculative_index", "is_last"), pane("time").to_physical(),
-            bound("start").to_physical(), bound("end").to_physical(),
-        )  # fmt: skip
+        return panes.with_columns(pl.col("window_start", "window_end", "window_time").to_physical())
 
     @staticmethod
     def _in_beams_words(row: dict[str, Any]) -> dict[str, Any]:
-        bounded = row["start"] is not None
+        bounded = row["window_start"] is not None
         return {
-            "window": [row["start"] // SECOND, (row["end"] - 1) // SECOND] if bounded else ["-∞", "+∞"],
-            "bounds": (row["start"] // SECOND, row["end"] // SECOND) if bounded else None,
+            "window": [row["window_start"] // SECOND, (row["window_end"] - 1) // SECOND] if bounded else ["-∞", "+∞"],
+            "bounds": (row["window_start"] // SECOND, row["window_end"] // SECOND) if bounded else None,
             "values": sorted(row["values"] or []),
-            "timestamp": row["time"] // SECOND if row["time"] is not None else None,
-            "index": row["index"],
-            "nonspeculative_index": row["nonspeculative_index"],
-            "early": row["timing"] == "EARLY",
-            "late": row["timing"] == "LATE",
-            "final": row["is_last"],
+            "timestamp": row["window_time"] // SECOND if row["window_time"] is not None else None,
+            "index": row["pane_index"],
+            "nonspeculative_index": row["pane_nonspeculative_index"],
+            "early": row["pane_timing"] == "EARLY",
+            "late": row["pane_timing"] == "LATE",
+            "final": row["pane_is_last"],
         }
 
 
-def play(case: dict[str, Any], *, ignore: str | None = None, split: Any = None) -> None:
-    driver = Driver(pipeline(case), pl.Int64)
+def play(case: dict[str, Any], start: StartHost = LocalHost, *, ignore: str | None = None, split: Any = None) -> None:
+    driver = Driver(pipeline(case), pl.Int64, start)
     for step in case["transcript"]:
         action, params = step["action"], step["params"]
         if action == "expect":
@@ -194,9 +196,21 @@ SPLITS = {
 }
 
 
+@pytest.fixture(params=["process", "driver", pytest.param("executors", marks=pytest.mark.long)])
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> StartHost:
+    """One process, or the stages of a query on Spark with state in either place."""
+    fates = cycle(["", "restart", "repeat"])
+    hosts: dict[str, StartHost] = {
+        "process": LocalHost,
+        "driver": partial(DriverHost, tmp_path, fate=lambda: next(fates)),
+        "executors": partial(PagesHost, buckets=2, tasks=2),
+    }
+    return hosts[request.param]
+
+
 @pytest.mark.parametrize("case", SEMANTIC)
-def test_transcript(case: str) -> None:
-    play(CASES[case])
+def test_transcript(case: str, start: StartHost) -> None:
+    play(CASES[case], start)
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -212,8 +226,8 @@ def test_wrong_expectations_are_noticed(case: str) -> None:
     assert re.search(CASES[case]["expected_error_regex"], str(raised.value))
 
 
-def play_unit(case: dict[str, Any], size: int) -> dict[Any, list[set[str]]]:
-    driver = Driver(pipeline(case), pl.String)
+def play_unit(case: dict[str, Any], size: int, start: StartHost) -> dict[Any, list[set[str]]]:
+    driver = Driver(pipeline(case), pl.String, start)
     for bundle in cut(case["data"], size):
         driver.bundle([tuple(row) for row in bundle])
     driver.watermark(FAR)
@@ -233,8 +247,8 @@ def expected_panes(case: dict[str, Any]) -> dict[Any, list[set[str]]]:
     ("case", "size"),
     [(id_, size) for id_, case in UNIT_CASES.items() for size in case["bundle_sizes"]],
 )
-def test_unit_case(case: str, size: int) -> None:
-    assert play_unit(UNIT_CASES[case], size) == expected_panes(UNIT_CASES[case])
+def test_unit_case(case: str, size: int, start: StartHost) -> None:
+    assert play_unit(UNIT_CASES[case], size, start) == expected_panes(UNIT_CASES[case])
 
 
 @pytest.mark.parametrize("case", list(DIFFERENCES))

@@ -34,10 +34,11 @@ class Example:
     span: tuple[int, int]
 
 
-def examples(page: Path) -> Iterator[Example]:
-    """Run the blocks of a page, one after the other, in one namespace."""
+def examples(page: Path, names: dict[str, Any] | None = None) -> Iterator[Example]:
+    """Run the blocks of a page, one after the other, in one namespace, which has their ``names`` afterwards."""
     text = page.read_text(encoding="utf-8")
-    names: dict[str, Any] = {"__name__": page.stem}
+    names = {} if names is None else names
+    names["__name__"] = page.stem
     with pl.Config(restore_defaults=True, tbl_width_chars=100):
         for block in _BLOCK.finditer(text):
             line = text.count("\n", 0, block.start("code")) + 1
@@ -47,6 +48,15 @@ def examples(page: Path) -> Iterator[Example]:
             with contextlib.redirect_stdout(out):
                 exec(code, names)
             yield Example(line, block["code"], block["shown"], out.getvalue(), block.span("shown"))
+
+
+def program(page: Path) -> str:
+    """Return the blocks of a page as one program, each at its line of the page; empty if there are none."""
+    text = page.read_text(encoding="utf-8")
+    code = ""
+    for block in _BLOCK.finditer(text):
+        code += "\n" * (text.count("\n", 0, block.start("code")) - code.count("\n")) + block["code"]
+    return code
 
 
 def rewrite(page: Path) -> bool:

@@ -6,7 +6,9 @@ from types import ModuleType
 import pytest
 
 import eventide
+import eventide.compat
 import eventide.marks
+import eventide.standalone
 import eventide.testing
 from eventide.watermarks.options import ORIGIN_OPTIONS
 from tests.docs.pages import DOCS
@@ -35,6 +37,12 @@ def test_a_name_of_marks_stands_in_the_reference(name: str) -> None:
     assert name in NAMED
 
 
+@pytest.mark.parametrize("module", [eventide.standalone, eventide.compat])
+def test_a_name_of_a_module_beside_stands_in_the_reference(module: ModuleType) -> None:
+    prefix = module.__name__.replace("eventide", "`ev")
+    assert [name for name in module.__all__ if f"{prefix}.{name}" not in REFERENCE] == []
+
+
 @pytest.mark.parametrize("kind", ["Reader", "Writer"])
 def test_the_methods_of_marks_stand_in_the_reference(kind: str) -> None:
     public = {name for name in vars(getattr(eventide.marks, kind)) if not name.startswith("_")}
@@ -51,7 +59,7 @@ def test_a_name_in_the_reference_exists(name: str) -> None:
     assert hasattr(eventide, name)
 
 
-@pytest.mark.parametrize("kind", ["Stream", "Pipeline"])
+@pytest.mark.parametrize("kind", ["Stream", "WindowedStream", "Pipeline"])
 def test_the_methods_of_a_plan_stand_in_the_reference(kind: str) -> None:
     for method in (name for name in vars(getattr(eventide, kind)) if not name.startswith("_")):
         if callable(getattr(getattr(eventide, kind), method, None)):

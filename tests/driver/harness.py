@@ -11,21 +11,20 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from eventide.operators.binding import operator_of
-from eventide.operators.bundle import Counts
 from eventide.operators.chain import Chain
-from eventide.operators.operator import drained, ended, noted
+from eventide.operators.factory import operator_of
+from eventide.operators.operator import Counts, drained, ended, noted
 from eventide.operators.redistribution import BucketState
 from eventide.plan.pipeline import Pipeline
-from eventide.spark import page
+from eventide.spark import shuffle_pages as page
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_state import Commands, Delivery, DriverState
-from eventide.spark.measures import REASONS
-from eventide.spark.move import redistributed, write_record
+from eventide.spark.inspection import read_driver_state
+from eventide.spark.metrics import REASONS
+from eventide.spark.move import redistribute_operators, write_record
 from eventide.spark.storage import LocalStorage, Storage
-from eventide.spark.stored_state import read_driver_state
 from eventide.spark.types import polars_schema, spark_schema
-from eventide.testing.hosts import Came
+from eventide.testing.hosts import BundleResult
 from eventide.time import MAX
 from eventide.watermarks import Note
 
@@ -51,7 +50,7 @@ class Driver:
     def __init__(
         self,
         checkpoint: Checkpoint,
-        pipelines: Sequence[Pipeline],
+        pipeline: Pipeline,
         schemas: Sequence[Schema],
         *,
         memory: int = 1 << 30,
@@ -59,8 +58,8 @@ class Driver:
         records: Storage | None = None,
     ) -> None:
         operators = []
-        for pipeline in pipelines:
-            operators.append(operator_of(pipeline.plan, *schemas))
+        for plan in pipeline.plans:
+            operators.append(operator_of(plan, *schemas))
             schemas = (polars_schema(spark_schema(operators[-1].output_schemas()["panes"])),)
         self.chain = Chain(operators)
         self.log = CommitLog(LocalStorage(checkpoint.directory), records, retain=retain)
@@ -107,7 +106,7 @@ class DriverHost:
     def __init__(
         self,
         place: Path,
-        pipelines: Sequence[Pipeline],
+        pipeline: Pipeline,
         schema: Schema | Sequence[Schema],
         *,
         memory: int = 1 << 30,
@@ -116,9 +115,7 @@ class DriverHost:
     ) -> None:
         self._checkpoint = Checkpoint(place)
         schemas = (schema,) if isinstance(schema, Mapping) else tuple(schema)
-        self._start: Callable[[], Driver] = lambda: Driver(
-            self._checkpoint, pipelines, schemas, memory=memory, retain=3
-        )
+        self._start: Callable[[], Driver] = lambda: Driver(self._checkpoint, pipeline, schemas, memory=memory, retain=3)
         self._driver = self._start()
         self._fate = fate
         self._tasks = tasks
@@ -129,7 +126,7 @@ class DriverHost:
         log = CommitLog(LocalStorage(self._checkpoint.directory))
         record = log.newest()
         assert record is not None
-        return redistributed(read_driver_state(log, record), buckets)
+        return redistribute_operators(read_driver_state(log, record), buckets)
 
     def restore(self, operators: Sequence[Sequence[BucketState]], *, now: int) -> None:
         """Go on from the state of another host that has processed a batch."""
@@ -147,7 +144,7 @@ class DriverHost:
         watermark: int | None,
         polled: bool = True,
         key: int | str | None = None,
-    ) -> Came:
+    ) -> BundleResult:
         """Process a bundle."""
         frames = [rows] if isinstance(rows, pl.DataFrame) else list(rows)
         plan = self._driver.chain.operators[0].plan
@@ -170,7 +167,7 @@ class DriverHost:
         self._batch += 1
         return self._came(delivery)
 
-    def _came(self, delivery: Delivery) -> Came:
+    def _came(self, delivery: Delivery) -> BundleResult:
         operators = self._driver.chain.operators
 
         def rows(kind: str, depth: int) -> pl.DataFrame:
@@ -181,7 +178,7 @@ class DriverHost:
         depths = range(len(operators))
         panes = rows("panes", len(operators) - 1)
         counts = delivery.operators[0]["counts"]
-        return Came(
+        return BundleResult(
             panes,
             [rows("late", depth) for depth in depths],
             [rows("dead", depth) for depth in depths],

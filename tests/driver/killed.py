@@ -12,7 +12,7 @@ import polars as pl
 
 import eventide as ev
 from eventide.operators.operator import drained
-from eventide.sinks import About
+from eventide.sinks import OutputInfo
 from eventide.sinks.batch import SinkBatch
 from eventide.spark.types import spark_schema
 from eventide.time import instant
@@ -21,9 +21,9 @@ from tests.driver.harness import Checkpoint, Driver
 PIPELINE = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("20 seconds", max_future_skew=None))
     .window(ev.tumbling("10 seconds"))
-    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
-    .lateness("30 seconds")
-    .retracting()
+    .trigger(
+        ev.after_watermark(early=ev.on_update(), late=ev.on_update()), allowed_lateness="30 seconds", mode="retracting"
+    )
     .agg(n=ev.count(), total=ev.sum("price"))
 )
 _START = instant("2026-03-01T12:00:00Z")
@@ -45,10 +45,10 @@ def run(place: Path, attempt: int, last: int | None) -> None:
     checkpoint = Checkpoint(place / "checkpoint")
     commits = place / "checkpoint" / "commits"
     commits.mkdir(exist_ok=True)
-    driver = Driver(checkpoint, [PIPELINE], [rows(0, 0).schema], retain=5)
+    driver = Driver(checkpoint, PIPELINE, [rows(0, 0).schema], retain=5)
     operator = driver.chain.operators[0]
     sink = ev.sinks.table(f"sqlite:///{place}/panes.db")
-    about = About("panes", PIPELINE.plan.key, PIPELINE.plan.mode, PIPELINE.plan.tells, query="killed")
+    about = OutputInfo("panes", PIPELINE.plan.key, PIPELINE.plan.mode, PIPELINE.plan.row_grain, query="killed")
     sink.open(spark_schema(operator.output_schemas()["panes"]), about)
     for batch in count(sum(1 for _ in commits.iterdir())):
         logged = checkpoint.directory / "offsets" / str(batch)

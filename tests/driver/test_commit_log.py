@@ -10,6 +10,7 @@ import pytest
 
 import eventide as ev
 from eventide.errors import DataError
+from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_state import Delivery
 from eventide.spark.storage import LocalStorage
 from eventide.watermarks import Watermark
@@ -20,8 +21,7 @@ SCHEMA = {"t": pl.Int64(), "k": pl.String(), "v": pl.Int64()}
 PIPELINE = (
     ev.stream(time="t", key="k", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.on_update()))
-    .retracting()
+    .trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     .agg(n=ev.count(), total=ev.sum("v"))
 )
 
@@ -37,7 +37,7 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 
 def driver(checkpoint: Checkpoint, **options: int) -> Driver:
-    return Driver(checkpoint, [PIPELINE], [SCHEMA], **options)  # type: ignore[arg-type]
+    return Driver(checkpoint, PIPELINE, [SCHEMA], **options)  # type: ignore[arg-type]
 
 
 def run(running: Driver, checkpoint: Checkpoint, number: int, frame: pl.DataFrame) -> Delivery:
@@ -167,8 +167,75 @@ def test_a_driver_that_is_paused_before_its_sinks_is_fenced_by_the_next_epoch(ch
     offsets = paused.log.offsets(0)
     paused.state.process(offsets, [first.stamp(rows(1, 5), 0, paused.state.watermark)])
     assert driver(checkpoint).batch(0, [rows(1, 5)]).restored
-    with pytest.raises(DataError, match="stops before it writes to any sink"):
+    with pytest.raises(DataError, match="stops before it writes anything else"):
         paused.log.check_epoch()
+
+
+def test_a_driver_that_is_paused_before_its_record_creates_none_once_another_has_taken_over(
+    checkpoint: Checkpoint,
+) -> None:
+    paused = driver(checkpoint)
+    checkpoint.log_offsets(0, 0)
+    paused.state.begin(0)
+    stamp = paused.chain.operators[0].stamp(rows(1, 5), 0, paused.state.watermark)
+    successor = driver(checkpoint)
+    successor.state.begin(0)
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\) runs the query"):
+        paused.state.process(paused.log.offsets(0), [stamp])
+    assert not record(checkpoint, 0).exists()
+    assert totals(successor.batch(0, [rows(1, 5)])) == [(5, 1)]
+
+
+def test_a_record_that_an_older_driver_created_after_its_check_stops_the_newer_one(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, successor = driver(checkpoint), driver(checkpoint)
+    checkpoint.log_offsets(0, 0)
+    paused.state.begin(0)
+    stamp = paused.chain.operators[0].stamp(rows(1, 5), 0, paused.state.watermark)
+    successor.state.begin(0)
+    with monkeypatch.context() as patch:  # the check came just before the successor started
+        patch.setattr(paused.log, "check_epoch", lambda: None)
+        paused.state.process(paused.log.offsets(0), [stamp])
+    with pytest.raises(DataError, match=r"Another driver has written .*/eventide/commits/0 .* Start the query again"):
+        successor.batch(0, [rows(1, 5)])
+    assert driver(checkpoint).batch(0, []).restored
+
+
+def test_a_driver_is_fenced_however_many_drivers_have_followed_it(tmp_path: Path) -> None:
+    paused, *successors = [CommitLog(LocalStorage(tmp_path)) for _ in range(20)]
+    paused.take_epoch()
+    for number, successor in enumerate(successors, start=2):
+        successor.take_epoch()
+        with pytest.raises(DataError, match=rf"Another driver \(epoch {number}\)"):
+            paused.check_epoch()
+
+
+def test_a_batch_that_the_same_driver_repeats_is_delivered_from_its_record(checkpoint: Checkpoint) -> None:
+    running = driver(checkpoint)
+    run(running, checkpoint, 0, rows(1, 5))
+    first = run(running, checkpoint, 1, rows(2, 7))
+    again = running.batch(1, [rows(2, 999)])
+    assert again.restored and totals(again) == totals(first)
+    assert totals(run(running, checkpoint, 2, rows(3, 1))) == [(12, -1), (13, 1)]
+
+
+def test_operators_of_a_chain_share_the_memory_for_state(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    per_minute = (
+        ev.stream(time="window_time", key="k").window(ev.inherit()).emit(mode="retracting").agg(most=ev.max("total"))
+    )
+    chained = Driver(checkpoint, PIPELINE.then(per_minute), [SCHEMA], memory=300)
+    kept: list[int] = []
+    for operator in chained.chain.operators:
+        evict = operator.evict
+        monkeypatch.setattr(
+            operator, "evict", lambda *a, keep, evict=evict: (kept.append(keep), evict(*a, keep=keep))[1]
+        )
+    many = rows(1, *range(5000)).with_columns(k=pl.col("v").cast(pl.String))
+    run(chained, checkpoint, 0, many)
+    assert len(kept) == 2 and all(kept) and sum(kept) <= 300
 
 
 def test_large_outputs_are_files_next_to_the_record_until_the_next_batch(
@@ -187,11 +254,16 @@ def test_large_outputs_are_files_next_to_the_record_until_the_next_batch(
 
 
 def test_panes_between_two_operators_are_not_stored_in_the_record(checkpoint: Checkpoint) -> None:
-    overall = ev.stream(time="pane.time").window(ev.inherit()).retracting().agg(keys=ev.count(), most=ev.max("total"))
+    overall = (
+        ev.stream(time="window_time")
+        .window(ev.inherit())
+        .emit(mode="retracting")
+        .agg(keys=ev.count(), most=ev.max("total"))
+    )
     checkpoint.log_offsets(0, 0)
-    delivery = Driver(checkpoint, [PIPELINE, overall], [SCHEMA]).batch(0, [pl.concat([rows(1, 5), rows(130, 7)])])
+    delivery = Driver(checkpoint, PIPELINE.then(overall), [SCHEMA]).batch(0, [pl.concat([rows(1, 5), rows(130, 7)])])
     assert list(delivery.tables) == [("panes", 1)]
-    again = Driver(checkpoint, [PIPELINE, overall], [SCHEMA]).batch(0, [])
+    again = Driver(checkpoint, PIPELINE.then(overall), [SCHEMA]).batch(0, [])
     assert again.restored and list(again.tables) == [("panes", 1)]
 
 
@@ -223,12 +295,10 @@ def test_state_that_no_longer_exists_leaves_few_records(checkpoint: Checkpoint) 
 
 
 def test_epochs_are_taken_in_turn(tmp_path: Path) -> None:
-    from eventide.spark.commit_log import CommitLog
-
     logs = [CommitLog(LocalStorage(tmp_path)) for _ in range(3)]
     for log in logs:
         log.take_epoch()
     assert [log.epoch for log in logs] == [1, 2, 3]
     logs[2].check_epoch()
-    with pytest.raises(DataError, match="epoch 2"):
+    with pytest.raises(DataError, match="epoch 3"):
         logs[0].check_epoch()

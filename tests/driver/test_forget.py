@@ -45,8 +45,8 @@ def fleet(devices: int) -> Iterator[pl.DataFrame]:
 def test_a_restarted_driver_forgets_as_one_process_does(pipeline, tmp_path: Path) -> None:
     chosen = pipeline(forget="20 seconds")
     fates = itertools.cycle(["", "restart", "", "repeat"])
-    driver = DriverHost(tmp_path, [chosen], SCHEMA, memory=0, tasks=2, fate=lambda: next(fates))
-    hosts = LocalHost([chosen], SCHEMA), driver
+    driver = DriverHost(tmp_path, chosen, SCHEMA, memory=0, tasks=2, fate=lambda: next(fates))
+    hosts = LocalHost(chosen, SCHEMA), driver
     for second, rows in enumerate(itertools.islice(fleet(3), 60)):
         here, there = (seen(host.bundle(rows, now=second * SECOND, watermark=None, polled=True)) for host in hosts)
         assert here == there, second
@@ -57,7 +57,7 @@ def test_a_restarted_driver_forgets_as_one_process_does(pipeline, tmp_path: Path
 def sizes(pipeline: ev.Pipeline, place: Path, *, batches: int, devices: int) -> list[int]:
     """The bytes of state after each batch."""
     checkpoint, found = Checkpoint(place), []
-    driver = Driver(checkpoint, [pipeline], [SCHEMA], retain=2)
+    driver = Driver(checkpoint, pipeline, [SCHEMA], retain=2)
     for second, rows in enumerate(itertools.islice(fleet(devices), batches)):
         checkpoint.log_offsets(second, second * SECOND)
         delivery = driver.batch(second, [rows])
@@ -76,7 +76,7 @@ def test_state_follows_the_devices_that_are_active(pipeline, tmp_path: Path) -> 
 
 def test_metrics_and_inspect_count_what_was_forgotten(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
-    driver = Driver(checkpoint, [per_device(forget="10 seconds")], [SCHEMA])
+    driver = Driver(checkpoint, per_device(forget="10 seconds"), [SCHEMA])
     origins = keys = 0
     for second, rows in enumerate(itertools.islice(fleet(2), 40)):
         checkpoint.log_offsets(second, second * SECOND)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventide.spark.growth import BATCHES, LONG_BATCH, Growth
+from eventide.spark.driver_query import BATCHES, LONG_BATCH, Growth
 
 REMEDY = "eventide move /checkpoints/orders --to executors --buckets 8"
 

@@ -25,9 +25,9 @@ def difference(history: History, rng: Random, place: Path) -> str | None:
     """Return where a history with state in the driver differs from one in process."""
     pipeline = pipeline_of(history.spec, history.source)
     memory = rng.choice([0, 1 << 30])
-    local = LocalHost([pipeline], SCHEMA)
+    local = LocalHost(pipeline, SCHEMA)
     tasks = rng.choice([0, 1, 3])
-    driver = DriverHost(place, [pipeline], SCHEMA, memory=memory, tasks=tasks, fate=lambda: rng.choice(_FATES))
+    driver = DriverHost(place, pipeline, SCHEMA, memory=memory, tasks=tasks, fate=lambda: rng.choice(_FATES))
     for number, push in enumerate(history.pushes):
         rows = frame_of(push.rows)
         expected, actual = (

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from eventide.plan.pipeline import Pipeline
-from eventide.testing.hosts import Came, LocalHost
+from eventide.testing.hosts import BundleResult, LocalHost
 from tests.driver.harness import DriverHost
 from tests.effort import SEED, examples
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
@@ -25,13 +25,13 @@ class MovedHost:
     """State that is in the driver or in buckets, and moves at random."""
 
     def __init__(self, place: Path, pipeline: Pipeline, rng: Random) -> None:
-        self._driver = DriverHost(place, [pipeline], SCHEMA)
-        self._pages = PagesHost([pipeline], SCHEMA)
+        self._driver = DriverHost(place, pipeline, SCHEMA)
+        self._pages = PagesHost(pipeline, SCHEMA)
         self._in_driver = True
         self._rng = rng
         self._last: int | None = None  # the time of the last batch
 
-    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> Came:
+    def bundle(self, rows: pl.DataFrame, *, now: int, watermark: int | None, polled: bool) -> BundleResult:
         """Move, perhaps, then process the bundle."""
         if self._last is not None and self._rng.random() < 0.4:
             if self._in_driver:
@@ -47,7 +47,7 @@ class MovedHost:
 def difference(history: History, rng: Random, place: Path) -> str | None:
     """Return where a history that moves differs from one in process."""
     pipeline = pipeline_of(history.spec, history.source)
-    local, moved = LocalHost([pipeline], SCHEMA), MovedHost(place, pipeline, rng)
+    local, moved = LocalHost(pipeline, SCHEMA), MovedHost(place, pipeline, rng)
     for number, push in enumerate(history.pushes):
         rows = as_ordered(frame_of(push.rows))
         expected, actual = (

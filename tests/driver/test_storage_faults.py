@@ -25,7 +25,7 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
 
 
 def driver(checkpoint: Checkpoint, records: Storage) -> Driver:
-    return Driver(checkpoint, [PIPELINE], [SCHEMA], records=records)
+    return Driver(checkpoint, PIPELINE, [SCHEMA], records=records)
 
 
 def run(running: Driver, checkpoint: Checkpoint, number: int, *values: int) -> Delivery:
@@ -74,7 +74,7 @@ def test_a_driver_paused_before_its_sinks_never_reaches_them_after_its_successor
     assert successor.batch(0, [rows(0, 999)]).restored
     assert totals(run(successor, checkpoint, 1, 7)) == [(5, -1), (12, 1)]
     before = records_of(opened())
-    with pytest.raises(DataError, match="stops before it writes to any sink"):
+    with pytest.raises(DataError, match="stops before it writes anything else"):
         paused.log.check_epoch()
     assert records_of(opened()) == before
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import eventide as ev
-from eventide.operators.binding import operator_of
+from eventide.operators.factory import operator_of
 from eventide.spark import driver_input
-from eventide.spark.batch_log import BatchLog
+from eventide.spark.dataflow import SparkInput
+from eventide.spark.driver_dataflow import needs_workers
 from eventide.spark.driver_input import Collected, RowInput
-from eventide.spark.driver_plan import needs_workers
-from eventide.spark.feeding import Feed
-from eventide.spark.stage import Stage
+from eventide.spark.shuffle_pages import Stage
+from eventide.spark.source_log import BatchLog
 from eventide.spark.storage import LocalStorage
 from eventide.time import MIN
 
@@ -81,7 +81,7 @@ def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, asked
 
 @pytest.fixture
 def rows_in() -> RowInput:
-    return RowInput(Stage("stage", PLAN, (SCHEMA,), 1), [Feed(None, SCHEMA)])  # type: ignore[arg-type]
+    return RowInput(Stage("stage", PLAN, (SCHEMA,), 1), [SparkInput(None, SCHEMA)])  # type: ignore[arg-type]
 
 
 def collect(rows_in: RowInput, batch: Batch, size: int | None = None) -> int:

@@ -26,13 +26,13 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "a watermark as a key": lambda: ev.stream(time="ts", key=ev.bounded_delay("1 minute")),  # type: ignore[arg-type]
     "a window as a duration": lambda: ev.tumbling(ev.tumbling("1 minute")),  # type: ignore[arg-type]
     "a pipeline as a side": lambda: ev.join(STREAM, WINDOWED.agg(n=ev.count()), within="1 minute"),  # type: ignore[arg-type]
-    "a session as over": lambda: ev.join(STREAM, STREAM, over=ev.sessions("1 minute")),  # type: ignore[arg-type]
+    "a session as a count": lambda: ev.join(STREAM, STREAM, last=ev.sessions("1 minute")),  # type: ignore[arg-type]
     "a window as within": lambda: ev.join(STREAM, STREAM, within=ev.tumbling("1 minute")),  # type: ignore[arg-type]
     "a stream as a processor": lambda: STREAM.process(STREAM, output={"shop": pl.String}),  # type: ignore[arg-type]
     "a lambda as a processor": lambda: STREAM.process(lambda rows: rows, output={"shop": pl.String}),  # type: ignore[arg-type]
     "a window as output": lambda: STREAM.process(Failing(), output=ev.tumbling("1 minute")),  # type: ignore[arg-type]
     "an aggregate as a sink": lambda: ev.sinks.as_sink(ev.sum("price")),  # type: ignore[attr-defined]
-    "a window as retention": lambda: STREAM.retain(rows=ev.tumbling("1 minute")),  # type: ignore[arg-type]
+    "a window as a limit": lambda: WINDOWED.limit_state(rows=ev.tumbling("1 minute")),  # type: ignore[arg-type]
 }
 
 
@@ -97,7 +97,7 @@ def test_an_error_in_a_row_processor_names_the_innermost_line_of_the_users_file(
 
 def test_a_dead_letter_of_a_processor_names_the_line() -> None:
     pipeline = STREAM.process(FailingRows(), output={"shop": pl.String}, on_error="dead")
-    (detail,) = pipeline.local(ROWS).dead["detail"]
+    (detail,) = pipeline.local(ROWS).dead["ev_detail"]
     assert detail.endswith(f"(in FailingRows.process_row, line {line_of('the line that divides')})")
 
 

@@ -15,17 +15,16 @@ from hypothesis import strategies as st
 
 import eventide as ev
 from eventide.local import LocalQuery
-from eventide.local.background_calls import BackgroundCalls, in_background
-from eventide.operators.binding import operator_of
-from eventide.operators.bundle import Bundle, Output
-from eventide.plan.pipeline import over_panes
+from eventide.local.background_calls import BackgroundCalls, attach_background_calls
+from eventide.operators.factory import operator_of
+from eventide.operators.operator import Bundle, Output
 from eventide.testing import TestStream, pane
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
 from tests.driver.harness import Checkpoint, Driver, DriverHost
 from tests.effort import examples
-from tests.local.services import Service
-from tests.state.paged import Paged
+from tests.local.harness import Service
+from tests.state.harness import Paged
 
 S = 1_000_000
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
@@ -85,7 +84,7 @@ def test_a_bundle_does_not_wait_for_its_calls(service: Service) -> None:
     assert query.push(rows((1, 1)), now=0).in_flight == 1
     service.answer(1)
     output = take(query, 1, now=1)
-    assert emitted(output) == [2] and output.in_flight == 0 and output.watermark == S
+    assert emitted(output) == [2] and output.in_flight == 0 and output.watermark_us == S
 
 
 def test_ordered_rows_and_watermarks_leave_in_the_order_of_their_arrival(service: Service) -> None:
@@ -94,10 +93,10 @@ def test_ordered_rows_and_watermarks_leave_in_the_order_of_their_arrival(service
     query.push(rows((2, 2)), now=1)
     service.answer(2)
     output = take(query, 1, now=2)
-    assert emitted(output) == [] and output.watermark == MIN and output.in_flight == 2
+    assert emitted(output) == [] and output.watermark_us == MIN and output.in_flight == 2
     service.answer(1)
     output = take(query, 1, now=3)
-    assert emitted(output) == [2, 4] and output.watermark == 2 * S
+    assert emitted(output) == [2, 4] and output.watermark_us == 2 * S
 
 
 def test_unordered_rows_overtake_each_other_and_no_watermark_overtakes_a_row(service: Service) -> None:
@@ -106,13 +105,13 @@ def test_unordered_rows_overtake_each_other_and_no_watermark_overtakes_a_row(ser
     query.push(rows((3, 3)), now=1)
     service.answer(3)
     output = take(query, 1, now=2)
-    assert emitted(output) == [6] and output.watermark == MIN
+    assert emitted(output) == [6] and output.watermark_us == MIN
     service.answer(1)
     output = take(query, 1, now=3)
-    assert emitted(output) == [2] and output.watermark == MIN
+    assert emitted(output) == [2] and output.watermark_us == MIN
     service.answer(2)
     output = take(query, 1, now=4)
-    assert emitted(output) == [4] and output.watermark == 3 * S
+    assert emitted(output) == [4] and output.watermark_us == 3 * S
 
 
 def test_a_watermark_leaves_as_soon_as_the_rows_before_it_have_left(service: Service) -> None:
@@ -120,7 +119,7 @@ def test_a_watermark_leaves_as_soon_as_the_rows_before_it_have_left(service: Ser
     query.push(rows((1, 1)), now=0)
     query.push(rows((5, 2)), now=1)
     service.answer(1)
-    assert take(query, 1, now=2).watermark == S
+    assert take(query, 1, now=2).watermark_us == S
 
 
 @pytest.mark.parametrize("ordered", [True, False])
@@ -156,46 +155,45 @@ def test_a_silent_origin_does_not_make_its_row_in_flight_late(service: Service) 
     take(query, 2, now=2)
     query.push(rows((2, 3)), now=3)  # of 'a', which is silent from here on
     query.push(rows((101, 4)).with_columns(k=pl.lit("b")), now=9 * S)
-    assert query.push(now=15 * S).watermark == S
+    assert query.push(now=15 * S).watermark_us == S
     service.answer(3, 4)
     output = take(query, 2, now=16 * S)
-    assert output.late.is_empty() and output.watermark == 101 * S
+    assert output.late.is_empty() and output.watermark_us == 101 * S
 
 
 def test_watermarks_from_outside_wait_behind_the_rows(service: Service) -> None:
     query = passing(service, ev.stream(time="t", key="k")).start_local()
     query.push(rows((1, 1)), now=0, watermark=50)
-    assert query.push(now=1, watermark=60).watermark == MIN
+    assert query.push(now=1, watermark=60).watermark_us == MIN
     service.answer(1)
-    assert take(query, 1, now=2).watermark == 60
+    assert take(query, 1, now=2).watermark_us == 60
 
 
 def test_watermarks_of_other_keys_wait_behind_the_rows_each_by_itself(service: Service) -> None:
     plan = passing(service).plan
     operator = operator_of(plan, SCHEMA)
-    calls = in_background(operator)
+    calls = attach_background_calls(operator)
     assert calls is not None
     stamp = operator.stamp(rows((1, 1)), 0, MIN)
-    step = operator.absorb(operator.initial(), [stamp], 0, notes=[Watermark(0, 5), Watermark(7, 9)])
+    step = operator.apply(operator.initial(), [stamp], 0, notes=[Watermark(0, 5), Watermark(7, 9)])
     nothing = operator.stamp(operator.no_rows(), 1, MIN)
-    step = operator.absorb(step.state, [nothing], 1, notes=[Watermark(7, 11)])
+    step = operator.apply(step.state, [nothing], 1, notes=[Watermark(7, 11)])
     assert dict(step.output.promises) == {}
     service.answer(1)
-    calls.wait_for_news()
-    step = operator.absorb(step.state, [nothing], 2)
+    calls.wait_for_answers()
+    step = operator.apply(step.state, [nothing], 2)
     assert dict(step.output.promises) == {0: S, 7: 11}
 
 
 def test_a_later_pipeline_of_a_chain_may_have_calls_that_span_bundles(service: Service) -> None:
     counts = STREAM.window(ev.tumbling("10 s")).agg(v=ev.count())
-    later = ev.stream(time="pane.time", key="k").map_async(service.call, output=OUTPUT, across_bundles=True)
-    first = counts.start_local()
-    second = LocalQuery(over_panes(later.window(ev.tumbling("1 minute")).agg(w=ev.sum("w"))))
-    output = second.follow(first.push(rows((1, 1), (2, 2), (70, 3)), now=0), now=0)
-    assert output.in_flight == 1 and output.watermark == MIN
+    later = ev.stream(time="window_time", key="k").map_async(service.call, output=OUTPUT, across_bundles=True)
+    query = counts.then(later.window(ev.tumbling("1 minute")).agg(w=ev.sum("w"))).start_local()
+    output = query.push(rows((1, 1), (2, 2), (70, 3)), now=0)
+    assert output.in_flight == 1 and output.watermark_us == MIN
     service.answer(2)
-    second.wait_for_calls()
-    output = second.follow(first.push(now=1), now=1)
+    query.wait_for_calls()
+    output = query.push(now=1)
     assert emitted(output) == [4] and output.in_flight == 0
 
 
@@ -229,10 +227,10 @@ def test_an_idle_input_is_not_waited_for_once_its_rows_have_left(service: Servic
     take(running, 1, now=1)
     running.push(both(None, 3, t=50), now=9 * S)
     service.answer(3)
-    assert take(running, 1, now=15 * S).watermark == MIN  # 'left' is silent, but has a row in flight
+    assert take(running, 1, now=15 * S).watermark_us == MIN  # 'left' is silent, but has a row in flight
     service.answer(1)
     output = take(running, 1, now=16 * S)
-    assert sorted(emitted(output)[0]) == [2, 4] and output.watermark == 50 * S
+    assert sorted(emitted(output)[0]) == [2, 4] and output.watermark_us == 50 * S
 
 
 def test_an_input_ends_behind_its_rows(service: Service) -> None:
@@ -243,7 +241,7 @@ def test_an_input_ends_behind_its_rows(service: Service) -> None:
     ended.start()
     assert running.end("left", now=1).in_flight == 1  # it waits for the calls of this input only
     service.answer(2)
-    assert take(running, 1, now=2).watermark == 50 * S
+    assert take(running, 1, now=2).watermark_us == 50 * S
 
 
 def test_calls_within_a_bundle_and_across_bundles_can_be_mixed(service: Service) -> None:
@@ -315,7 +313,7 @@ def test_the_end_of_the_stream_waits_for_all_calls(service: Service) -> None:
     answers = threading.Timer(0.05, service.answer, [2, 1])
     answers.start()
     output = query.drain()
-    assert emitted(output) == [[2], [4]] and output.watermark == MAX and output.in_flight == 0
+    assert emitted(output) == [[2], [4]] and output.watermark_us == MAX and output.in_flight == 0
 
 
 def test_a_run_in_process_gives_all_rows() -> None:
@@ -337,18 +335,18 @@ def test_a_row_whose_call_fails_is_a_dead_letter_and_holds_nothing_back(service:
     query.push(rows((1, 1), (2, 2)), now=0)
     service.fail(2)
     output = take(query, 1, now=1)
-    assert output.dead.select("v", "w", "reason", "detail").rows() == [
+    assert output.dead.select("v", "w", "ev_reason", "ev_detail").rows() == [
         (2, None, "failed", "ValueError: no (in call, attempt 1)")
     ]
     service.answer(1)
     output = take(query, 1, now=2)
-    assert emitted(output) == [2] and output.watermark == 2 * S
+    assert emitted(output) == [2] and output.watermark_us == 2 * S
 
 
 def test_a_row_without_a_usable_time_is_a_dead_letter_at_once_and_not_called_for(service: Service) -> None:
     query = passing(service).start_local()
     output = query.push(rows((1, 1)).with_columns(t=pl.lit(None, pl.Int64)), now=0)
-    assert output.dead["reason"].to_list() == ["null_time"] and output.in_flight == 0
+    assert output.dead["ev_reason"].to_list() == ["null_time"] and output.in_flight == 0
     assert service.calls == []
 
 
@@ -357,7 +355,7 @@ def test_a_repeated_number_is_a_dead_letter_although_the_first_row_is_in_flight(
     query = passing(service, stream).start_local()
     query.push(rows((1, 1)), now=0)
     output = query.push(rows((1, 1), (2, 2)), now=1)
-    assert output.dead["reason"].to_list() == ["duplicate"] and output.in_flight == 2
+    assert output.dead["ev_reason"].to_list() == ["duplicate"] and output.in_flight == 2
     service.answer(1, 2)
     assert emitted(take(query, 2, now=2)) == [2, 4]
 
@@ -366,6 +364,7 @@ def test_a_bundle_that_fails_leaves_no_calls_behind_for_the_numbers_of_its_rows(
     class Picky(ev.Processor):
         def process(self, edge: str, rows: pl.DataFrame) -> None:
             if 2 in rows["v"]:
+                service.wait_for(3)  # or the failure may cancel the call before it begins
                 raise RuntimeError("picky")
             self.emit(rows.select("w"))
 
@@ -376,7 +375,6 @@ def test_a_bundle_that_fails_leaves_no_calls_behind_for_the_numbers_of_its_rows(
     with pytest.raises(ev.DataError, match="picky"):
         query.push(rows((3, 3)), now=1)
     query.retire(None)
-    service.wait_for(3)
     with pytest.raises(ev.DataError, match="picky"):
         threading.Timer(0.05, service.answer, [1, 2, 4]).start()
         query.push(rows((3, 4)), now=1, watermark=MAX)
@@ -402,7 +400,7 @@ def test_a_restart_calls_again_for_the_rows_in_flight(service: Service) -> None:
 
 def test_state_in_pages_has_the_rows_in_flight(service: Service) -> None:
     operator = operator_of(windowed(service, capacity=9000).plan, SCHEMA)
-    calls = in_background(operator)
+    calls = attach_background_calls(operator)
     assert calls is not None
     paged = Paged(operator)  # type: ignore[arg-type]
     many = rows(*((1, v) for v in range(5000)))
@@ -414,11 +412,11 @@ def test_state_in_pages_has_the_rows_in_flight(service: Service) -> None:
 
 def test_rows_in_flight_have_nulls_in_columns_that_the_source_has_since(service: Service) -> None:
     operator = operator_of(passing(service).plan, SCHEMA)
-    in_background(operator)
+    attach_background_calls(operator)
     paged = Paged(operator)  # type: ignore[arg-type]
     paged.step(lambda state: operator.step(state, Bundle(rows((1, 1)), 0)))
     paged.operator = wider = operator_of(passing(service).plan, {**SCHEMA, "x": pl.Int64()})  # type: ignore[assignment]
-    in_background(wider)
+    attach_background_calls(wider)
     paged.restart()
     paged.step(lambda state: wider.step(state, Bundle(rows((2, 2)).with_columns(x=pl.lit(7, pl.Int64)), 1)))
     assert paged.state.store.queues[0].waiting.select("v", "x").rows() == [(1, None), (2, 7)]
@@ -442,8 +440,8 @@ def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
     checkpoint, pipeline = Checkpoint(tmp_path), windowed(service)
 
     def started() -> tuple[Driver, BackgroundCalls]:
-        driver = Driver(checkpoint, [pipeline], [{name: dtype() for name, dtype in SCHEMA.items()}])
-        calls = in_background(driver.chain.operators[0])
+        driver = Driver(checkpoint, pipeline, [{name: dtype() for name, dtype in SCHEMA.items()}])
+        calls = attach_background_calls(driver.chain.operators[0])
         assert calls is not None
         return driver, calls
 
@@ -451,7 +449,7 @@ def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
     checkpoint.log_offsets(0, 0)
     assert first.batch(0, [rows((1, 1), (15, 2), (30, 3))]).operators[0]["counts"]["in_flight"] == 3
     service.answer(1, 2)
-    calls.wait_for_news(2)
+    calls.wait_for_answers(2)
     checkpoint.log_offsets(1, S)
     delivered = first.batch(1, [rows((31, 4))], finish=False)
     assert not delivered.tables  # the watermark waits for the third row
@@ -462,7 +460,7 @@ def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
     assert again.batch(2, [rows()]).operators[0]["counts"]["in_flight"] == 2
     service.wait_for(3, 4)
     service.answer(3, 4)
-    calls.wait_for_news()
+    calls.wait_for_answers()
     checkpoint.log_offsets(3, 3 * S)
     panes = again.batch(3, [rows()]).tables["panes", 0]
     assert panes.column("w").to_pylist() == [[2], [4]]
@@ -470,7 +468,7 @@ def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
 
 
 def test_state_with_calls_across_bundles_cannot_move_to_the_executors(service: Service, tmp_path: Path) -> None:
-    host = DriverHost(tmp_path, [windowed(service)], {name: dtype() for name, dtype in SCHEMA.items()})
+    host = DriverHost(tmp_path, windowed(service), {name: dtype() for name, dtype in SCHEMA.items()})
     host.bundle(rows(), now=0, watermark=None)
     with pytest.raises(ev.PlanError, match="so leave the option out"):
         host.stored(2)
@@ -523,7 +521,7 @@ def test_rows_in_are_rows_out_late_dead_and_in_flight(
     dead = sorted(v for output in outputs for v in output.dead["v"])
     assert sorted([*kept, *late]) == [v for v, fate in enumerate(fates) if fate == "keep"]
     assert dead == [v for v, fate in enumerate(fates) if fate == "fail"]
-    assert outputs[-1].in_flight == 0 and outputs[-1].watermark == MAX
+    assert outputs[-1].in_flight == 0 and outputs[-1].watermark_us == MAX
 
 
 # Tests and plans

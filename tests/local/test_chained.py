@@ -1,4 +1,4 @@
-"""Chained pipelines: what is taken back upstream is taken back downstream, whatever the aggregate."""
+"""Chained pipelines: what is retracted upstream is retracted downstream, whatever the aggregate."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.local import LocalResult
 
 S = 1_000_000
 OFTEN = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
@@ -15,11 +14,11 @@ OFTEN = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
 def panes(rows: list[tuple[float | None, int]]) -> pl.DataFrame:
     """Rows as an upstream pipeline gives them, all of one window."""
     bound = pl.Datetime("us", "UTC")
-    window = pl.Series([{"start": 0, "end": 10 * S}] * len(rows)).cast(pl.Struct({"start": bound, "end": bound}))
     return pl.DataFrame(
         {
             "t": [0] * len(rows),
-            "window": window,
+            "window_start": pl.Series([0] * len(rows), dtype=pl.Int64).cast(bound),
+            "window_end": pl.Series([10 * S] * len(rows), dtype=pl.Int64).cast(bound),
             "v": pl.Series([v for v, _ in rows], dtype=pl.Float64),
             "diff": pl.Series([d for _, d in rows], dtype=pl.Int8),
         }
@@ -27,7 +26,7 @@ def panes(rows: list[tuple[float | None, int]]) -> pl.DataFrame:
 
 
 def over(**aggregates: Any) -> ev.Pipeline:
-    stream = ev.stream(time="t").window(ev.inherit()).trigger(OFTEN).retracting(skip_unchanged=True)
+    stream = ev.stream(time="t").window(ev.inherit()).trigger(OFTEN, mode="retracting", skip_unchanged=True)
     return stream.agg(**aggregates)
 
 
@@ -49,34 +48,72 @@ def test_a_vanished_window_is_retracted_though_its_values_look_like_no_rows() ->
 
 
 def test_what_is_new_cannot_be_less_than_nothing() -> None:
-    plan = ev.stream(time="t").window(ev.inherit()).trigger(OFTEN).discarding().agg(n=ev.count())
-    with pytest.raises(ev.PlanError, match=r"inherit\(\) with .discarding\(\)"):
+    plan = ev.stream(time="t").window(ev.inherit()).trigger(OFTEN, mode="discarding").agg(n=ev.count())
+    with pytest.raises(ev.PlanError, match="over panes that can be retracted"):
         plan.local(panes([(1.0, 1)]))
 
 
-def upstream(*, drain: bool) -> LocalResult:
+def keys_per_window() -> ev.Pipeline:
+    stream = ev.stream(time="ts", key="k", watermark=ev.bounded_delay("0.5s"))
+    total = ev.stream(time="window_time").window(ev.inherit()).agg(keys=ev.count())
+    return stream.window(ev.tumbling("10s")).agg(n=ev.count()).then(total)
+
+
+def test_a_chain_is_drained_as_a_whole() -> None:
     rows = pl.DataFrame({"ts": [0, 1, 11 * S], "k": ["a", "b", "a"]})
-    per_key = (
-        ev.stream(time="ts", key="k", watermark=ev.bounded_delay("0.5s")).window(ev.tumbling("10s")).agg(n=ev.count())
-    )
-    return per_key.local(rows, clock=[5], drain=drain)
+    assert keys_per_window().local(rows, clock=[5], drain=False).panes["keys"].to_list() == [2]
+    assert keys_per_window().local(rows, clock=[5]).panes["keys"].to_list() == [2, 1]
 
 
-def test_a_chain_is_drained_though_its_upstream_was_not() -> None:
-    total = ev.stream(time="pane.time").window(ev.inherit()).agg(keys=ev.count())
-    assert total.local(upstream(drain=False)).panes["keys"].to_list() == [2]
-    assert total.local(upstream(drain=True)).panes["keys"].to_list() == [2, 1]
+def test_a_chain_continues_from_its_saved_state() -> None:
+    query = keys_per_window().start_local()
+    query.push(pl.DataFrame({"ts": [0, 1], "k": ["a", "b"]}), now=0)
+    later = keys_per_window().start_local(saved=query.save())
+    later.push(pl.DataFrame({"ts": [11 * S], "k": ["a"]}), now=1)
+    assert later.drain(now=2).panes["keys"].to_list() == [1]
+    assert later.result.panes["keys"].to_list() == [2, 1]
+    with pytest.raises(ev.PlanError, match="the state is of a chain of 2 pipelines, but this chain has 1"):
+        keys_per_window().operators[0].start_local(saved=query.save())
 
 
-def test_a_chain_has_the_clock_of_its_upstream() -> None:
-    total = ev.stream(time="pane.time").window(ev.inherit()).agg(keys=ev.count())
-    with pytest.raises(ev.PlanError, match="bring its clock along"):
-        total.local(upstream(drain=True), clock=[1])
+HOURS = ev.stream(time="window_time").window(ev.tumbling("1 hour"))
+MINUTES = ev.stream(time="ts", watermark="0 seconds").window(ev.tumbling("1 minute"))
+EARLY_MINUTES = MINUTES.emit(early=ev.on_update(), allowed_lateness="1 hour").agg(n=ev.count())
+
+
+def test_an_hour_over_retracted_minutes_counts_every_row_once() -> None:
+    bundles = [pl.DataFrame({"ts": [at * S for at in times]}) for times in ([1], [2, 61], [3], [62], [4000])]
+    result = EARLY_MINUTES.then(HOURS.agg(rows=ev.sum("n"), minutes=ev.count(), most=ev.max("n"))).local(bundles)
+    assert result.panes.select("rows", "minutes", "most").rows() == [(5, 2, 3), (1, 1, 1)]
+
+
+def test_a_window_whose_rows_are_all_retracted_emits_nothing() -> None:
+    sessions = ev.stream(time="ts").window(ev.sessions("30 seconds")).emit(early=ev.on_update()).agg(n=ev.count())
+    per_minute = ev.stream(time="window_time").window(ev.tumbling("1 minute")).agg(n=ev.sum("n"))
+    bundles = [pl.DataFrame({"ts": [at * S]}) for at in (20, 45)]  # the session grows into the second minute
+    result = sessions.then(per_minute).local(bundles, clock=[0, 1])
+    assert result.panes.select("n", "diff").rows() == [(2, 1)]
+
+
+@pytest.mark.parametrize("window", [ev.sessions("1 minute"), ev.rows(3)])
+def test_windows_whose_bounds_depend_on_rows_do_not_follow_retractions(window: Any) -> None:
+    with pytest.raises(ev.PlanError, match="cannot be applied to rows that are retracted"):
+        EARLY_MINUTES.then(ev.stream(time="window_time").window(window).agg(n=ev.count()))
+    once = MINUTES.agg(n=ev.count())
+    assert once.then(ev.stream(time="window_time").window(window).agg(n=ev.count())).plans
+
+
+def test_only_a_complete_pipeline_with_one_input_follows_another() -> None:
+    with pytest.raises(ev.PlanError, match=r"not a \w*Stream. Complete it first"):
+        EARLY_MINUTES.then(HOURS)  # type: ignore[arg-type]
+    both = ev.union(web=ev.stream(time="t"), shop=ev.stream(time="t")).window(ev.tumbling("1 minute"))
+    with pytest.raises(ev.PlanError, match="cannot follow another one"):
+        EARLY_MINUTES.then(both.agg(n=ev.count()))
 
 
 def test_panes_of_windows_that_end_far_ahead_of_the_clock_enter_the_next_pipeline() -> None:
     monthly = ev.stream(time="ts", watermark=ev.bounded_delay("0s")).window(ev.calendar("month"))
-    early = monthly.trigger(ev.after_watermark(early=ev.on_update())).retracting().agg(n=ev.count())
-    total = ev.stream(time="pane.time", watermark=ev.bounded_delay("0s")).window(ev.inherit()).agg(total=ev.sum("n"))
-    result = total.local(early.local(pl.DataFrame({"ts": [0, 1]}), clock=[5]))
+    early = monthly.trigger(ev.after_watermark(early=ev.on_update()), mode="retracting").agg(n=ev.count())
+    total = ev.stream(time="window_time", watermark=ev.bounded_delay("0s")).window(ev.inherit()).agg(total=ev.sum("n"))
+    result = early.then(total).local(pl.DataFrame({"ts": [0, 1]}), clock=[5])
     assert result.dead.height == 0 and result.panes["total"].to_list() == [2]

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import eventide as ev
 from eventide.local import LocalResult
-from eventide.operators.binding import loaded, operator_of
-from eventide.operators.bundle import Bundle, Counts
-from eventide.spark import page
-from eventide.spark.splitting import split_stamp
+from eventide.operators.factory import loaded, operator_of
+from eventide.operators.operator import Bundle, Counts
+from eventide.spark import shuffle_pages as page
+from eventide.spark.stamp import split_stamp
 from eventide.time import MIN
 from tests.effort import examples
-from tests.state.paged import Paged, Store
+from tests.state.harness import Paged, Store
 
 S = 1_000_000
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
@@ -71,7 +71,7 @@ def test_the_key_may_come_from_a_call_and_the_time_too() -> None:
     stream = ev.stream(time="at", key="shop", watermark=ev.ascending())
     mapped = stream.map_async(found, output={"shop": pl.String, "at": pl.Int64})
     result = mapped.window(ev.tumbling("1m")).agg(n=ev.count()).local(rows((1, "a", 1)), clock=[0], drain=False)
-    assert result.steps[-1].watermark == 61 * S
+    assert result.steps[-1].watermark_us == 61 * S
     assert result.steps[-1].open_panes == 1
 
 
@@ -112,7 +112,7 @@ async def odd_only(row: dict[str, Any]) -> dict[str, Any]:
 def test_a_row_whose_call_fails_is_a_dead_letter() -> None:
     result = summed(odd_only, rows((1, "a", 1), (2, "a", 2), (3, "b", 4)))
     assert result.panes["w"].to_list() == [[1]]
-    assert result.dead.select("t", "k", "v", "w", "reason", "detail").rows() == [
+    assert result.dead.select("t", "k", "v", "w", "ev_reason", "ev_detail").rows() == [
         (2 * S, "a", 2, None, "failed", "ValueError: even (in odd_only, attempt 1)"),
         (3 * S, "b", 4, None, "failed", "ValueError: even (in odd_only, attempt 1)"),
     ]
@@ -131,7 +131,7 @@ def test_a_call_is_tried_again_so_many_times() -> None:
     result = summed(third_time, rows((1, "a", 3), (1, "a", 4)), retries=2, backoff="0s")
     assert result.panes["w"].to_list() == [[3]]
     assert tries == {3: 3, 4: 3}
-    assert result.dead["detail"].to_list() == ["OSError: away (in third_time, attempt 3)"]
+    assert result.dead["ev_detail"].to_list() == ["OSError: away (in third_time, attempt 3)"]
 
 
 def test_a_call_without_an_answer_in_time_has_failed() -> None:
@@ -142,7 +142,7 @@ def test_a_call_without_an_answer_in_time_has_failed() -> None:
 
     result = summed(silent, rows((1, "a", 0), (2, "a", 1)), timeout="20 ms", capacity=1)
     assert result.panes["w"].to_list() == [[1]]
-    assert result.dead["detail"].to_list() == ["no answer within 20ms (in silent, attempt 1)"]
+    assert result.dead["ev_detail"].to_list() == ["no answer within 20ms (in silent, attempt 1)"]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_answer_that_does_not_fit_is_a_failure_of_its_row_alone(answer: Any, 
 
     result = summed(odd, rows((1, "a", 1), (2, "a", 0), (3, "a", 2)))
     assert result.panes["w"].to_list() == [[1, 2]]
-    assert result.dead["v"].to_list() == [0] and why in result.dead["detail"][0]
+    assert result.dead["v"].to_list() == [0] and why in result.dead["ev_detail"][0]
 
 
 # Order and capacity
@@ -238,13 +238,13 @@ def test_rows_that_fail_or_are_dropped_still_move_the_watermark() -> None:
             raise ValueError
 
     result = summed(nothing, rows((5, "a", 1), (7, "a", 0)))
-    assert result.steps[0].watermark == 7 * S
+    assert result.steps[0].watermark_us == 7 * S
 
 
 def test_a_row_that_fails_leaves_no_gap_in_its_sequence() -> None:
     stream = ev.stream(time="t", key="k", watermark=ev.ascending(sequence="v"))
     result = summed(odd_only, rows((1, "a", 1), (2, "a", 2), (3, "a", 3)), stream=stream)
-    assert result.steps[0].watermark == 3 * S
+    assert result.steps[0].watermark_us == 3 * S
 
 
 def test_rows_behind_the_watermark_are_late_with_what_their_calls_gave() -> None:
@@ -268,7 +268,7 @@ def test_one_of_several_inputs_can_be_asked_about() -> None:
     bundle = {"left": rows((1, "a", 1), (2, "b", 0)), "right": rows((3, "a", 2))}
     result = joined.local(bundle, clock=[0])
     assert result.panes.select("k", "city", "v", "v_right").rows() == [("a", "kiel", 1, 2)]
-    assert result.dead.select("k", "side", "reason").rows() == [("b", "left", "failed")]
+    assert result.dead.select("k", "ev_input", "ev_reason").rows() == [("b", "left", "failed")]
     assert result.metrics.balanced
 
 
@@ -285,7 +285,7 @@ def test_an_interval_join_may_ask_about_the_rows_of_a_side() -> None:
     bundle = {"left": rows((1, "aa", 1)), "right": rows((2, "a", 7), (3, "a", 0))}
     result = joined.local(bundle, clock=[0])
     assert result.panes.select("k", "v", "v_right").rows() == [("aa", 1, 7)]
-    assert result.dead.select("k", "side", "reason").rows() == [(None, "right", "failed")]
+    assert result.dead.select("k", "ev_input", "ev_reason").rows() == [(None, "right", "failed")]
     assert result.metrics.balanced and "calls  right: found gives order: String" in joined.explain()
 
 
@@ -329,7 +329,7 @@ def test_the_head_of_a_state_in_pages_is_not_the_state() -> None:
     plan = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(n=ev.count()).plan
     operator = operator_of(plan, SCHEMA)
     head, _ = operator.write(operator.initial(), Store(), None)
-    with pytest.raises(ev.DataError, match="head of a state in pages"):
+    with pytest.raises(ev.DataError, match="header of a state in pages"):
         loaded(plan, head)
 
 
@@ -371,12 +371,12 @@ def test_rows_in_tasks_and_keys_in_buckets_make_no_difference_and_each_row_is_as
         steps = []
         for bucket, state in enumerate(states):
             stamps = [page.stamp_from_bytes(page.stamp_to_bytes(part[bucket])) for part in parts]
-            steps.append(operator.absorb(state, stamps, now))
+            steps.append(operator.apply(state, stamps, now))
         states = [one.state for one in steps]
         assert len(asked) == len(bundle)
         for name in ("panes", "late", "dead"):
             told = pl.concat([getattr(one.output, name) for one in steps])
-            by = ["shop", "t"] if name != "panes" else ["shop", "window"]
+            by = ["shop", "t"] if name != "panes" else ["shop", "window_start"]
             assert told.sort(by, nulls_last=True).equals(getattr(step.output, name).sort(by, nulls_last=True))
         assert sum((one.output.counts for one in steps), Counts()) == step.output.counts
 

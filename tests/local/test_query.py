@@ -38,7 +38,7 @@ def test_the_clock_is_told_in_every_pane() -> None:
     panes = PER_MINUTE.local(
         [rows(1), rows(70)], clock=["2024-01-01T00:00:00Z", datetime(2024, 1, 2, tzinfo=UTC)]
     ).panes
-    assert panes["pane"].struct.field("at").to_list() == [datetime(2024, 1, 2, tzinfo=UTC)] * 2
+    assert panes["emitted_at"].to_list() == [datetime(2024, 1, 2, tzinfo=UTC)] * 2
 
 
 def test_a_clock_shorter_than_the_bundles_is_refused() -> None:
@@ -81,7 +81,7 @@ def test_draining_ends_all_windows_on_the_last_clock() -> None:
     query = PER_MINUTE.start_local()
     query.push(rows(1), now=7)
     ended = query.drain()
-    assert ended.panes["pane"].struct.field("at").cast(pl.Int64).to_list() == [7]
+    assert ended.panes["emitted_at"].cast(pl.Int64).to_list() == [7]
     assert ended.open_panes == 0
 
 
@@ -95,7 +95,7 @@ def test_rows_after_the_end_are_late() -> None:
 def test_a_watermark_can_be_told() -> None:
     pipeline = ev.stream(time="t", key="k").window(ev.tumbling("1m")).agg(n=ev.count())
     step = pipeline.start_local().push(rows(1), now=0, watermark="1970-01-01T00:01:00Z")
-    assert step.panes["n"].to_list() == [1] and step.watermark == 60 * SECOND
+    assert step.panes["n"].to_list() == [1] and step.watermark_us == 60 * SECOND
 
 
 def test_what_rests_in_state_can_be_looked_at() -> None:
@@ -118,8 +118,9 @@ def test_the_same_bundles_give_the_same_bytes() -> None:
 
 
 def test_a_pipeline_can_follow_another() -> None:
-    per_hour = ev.stream(time="pane.time", watermark=ev.no_watermark()).window(ev.tumbling("1h")).agg(total=ev.sum("n"))
-    panes = per_hour.local(PER_MINUTE.local([rows(1, 2, 70), rows(4000)], clock=[0, 0])).panes
+    hours = ev.stream(time="window_time", watermark=ev.no_watermark()).window(ev.tumbling("1h"))
+    per_hour = hours.agg(total=ev.sum("n"))
+    panes = PER_MINUTE.then(per_hour).local([rows(1, 2, 70), rows(4000)], clock=[0, 0]).panes
     assert panes["total"].to_list() == [3, 1]
 
 
@@ -127,17 +128,17 @@ def test_a_pipeline_can_inherit_the_windows_of_another_with_its_retractions() ->
     early = (
         ev.stream(time="t", key="k")
         .window(ev.tumbling("1m"))
-        .trigger(ev.after_watermark(early=ev.on_update()))
-        .retracting()
+        .trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     )
-    first = early.agg(n=ev.count()).local([rows(1), rows(2, key="b"), rows(3)], clock=[0, 0, 0])
-    total = ev.stream(time="pane.time").window(ev.inherit()).agg(total=ev.sum("n")).local(first)
-    assert total.panes["total"].to_list() == [3]
+    total = ev.stream(time="window_time").window(ev.inherit()).agg(total=ev.sum("n"))
+    chain = early.agg(n=ev.count()).then(total)
+    result = chain.local([rows(1), rows(2, key="b"), rows(3)], clock=[0, 0, 0])
+    assert result.panes["total"].to_list() == [3]
 
 
 def test_a_state_does_not_change_under_a_later_step() -> None:
-    from eventide.operators.bundle import Bundle
-    from eventide.operators.windowed import WindowedAggregate
+    from eventide.operators.operator import Bundle
+    from eventide.operators.windowed_aggregate import WindowedAggregate
 
     operator = WindowedAggregate(PER_MINUTE.plan, rows().schema)
     one = operator.step(operator.initial(), Bundle(rows(1, 70), 0)).state

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from eventide.marks.remote import RemoteStore
 from eventide.marks.stores.memory import MemoryStore
-from tests.marks.serving import TOKEN, serving
+from eventide.marks.stores.remote import RemoteStore
+from tests.marks.server_harness import TOKEN, serving
 
 
 @pytest.fixture(autouse=True)

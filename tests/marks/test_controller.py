@@ -7,12 +7,12 @@ import threading
 import pyarrow as pa
 import pytest
 
-from eventide.errors.marks import LeaseLostError
 from eventide.marks.controller import Controller
-from eventide.marks.controller.sharing import owner_of, share_of
+from eventide.marks.controller.controller import owner_of, streams_of
+from eventide.marks.errors import LeaseLostError
 from eventide.marks.mark import Mark
 from eventide.marks.stores.memory import MemoryStore
-from eventide.marks.stores.store import Config, Part, Seat
+from eventide.marks.stores.store import Config, Part, WriterHandle
 from eventide.time import MAX
 
 SECOND = 1_000_000
@@ -40,8 +40,8 @@ def store(clock: Clock) -> MemoryStore:
     return MemoryStore(clock)
 
 
-def write(store: MemoryStore, seat: Seat, sequence: int, time: int, rows: int = 1) -> None:
-    store.append(seat, sequence, [Part(0, rows, b"")], note=time)
+def write(store: MemoryStore, handle: WriterHandle, sequence: int, time: int, rows: int = 1) -> None:
+    store.append(handle, sequence, [Part(0, rows, b"")], note=time)
 
 
 def numbers(store: MemoryStore, stream: str = "orders") -> list[int]:
@@ -49,12 +49,12 @@ def numbers(store: MemoryStore, stream: str = "orders") -> list[int]:
 
 
 @pytest.fixture
-def till(store: MemoryStore) -> Seat:
+def till(store: MemoryStore) -> WriterHandle:
     store.create_stream("orders", CONFIG)
     return store.open_writer("orders", "till")
 
 
-def test_a_new_stream_has_its_first_mark_after_its_period(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_new_stream_has_its_first_mark_after_its_period(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     controller = Controller(store)
     write(store, till, 1, 100)
     clock.pass_(4.9)
@@ -65,7 +65,7 @@ def test_a_new_stream_has_its_first_mark_after_its_period(store: MemoryStore, cl
     assert numbers(store) == [100]
 
 
-def test_marks_are_a_period_apart(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_marks_are_a_period_apart(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     controller = Controller(store)
     for second in range(1, 21):
         clock.pass_(1)
@@ -74,7 +74,7 @@ def test_marks_are_a_period_apart(store: MemoryStore, clock: Clock, till: Seat) 
     assert numbers(store) == [50, 100, 150, 200]
 
 
-def test_a_stream_that_ends_has_its_last_mark_at_once(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_stream_that_ends_has_its_last_mark_at_once(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     controller = Controller(store)
     clock.pass_(6)
     write(store, till, 1, 100, rows=3)
@@ -86,7 +86,7 @@ def test_a_stream_that_ends_has_its_last_mark_at_once(store: MemoryStore, clock:
     assert store.notes("orders") == []
 
 
-def test_a_silent_writer_is_forgotten(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_silent_writer_is_forgotten(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     controller = Controller(store)
     web = store.open_writer("orders", "web")
     write(store, web, 1, 50)
@@ -103,7 +103,7 @@ def test_a_silent_writer_is_forgotten(store: MemoryStore, clock: Clock, till: Se
     assert [note.writer for note in store.notes("orders")] == ["till"]
 
 
-def test_the_status_says_how_far_time_is_behind(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_the_status_says_how_far_time_is_behind(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     controller = Controller(store, "here")
     write(store, till, 1, 2 * SECOND)
     clock.pass_(6)
@@ -116,7 +116,7 @@ def test_the_status_says_how_far_time_is_behind(store: MemoryStore, clock: Clock
     assert (stream.lag, stream.live, stream.closed) == (4 * SECOND, (), ("till",))
 
 
-def test_a_transaction_beyond_its_deadline_is_aborted(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_transaction_beyond_its_deadline_is_aborted(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     store.begin(till, timeout=SECOND)
     clock.pass_(2)
     Controller(store).step()
@@ -140,10 +140,12 @@ def test_when_one_goes_only_its_streams_change_hands() -> None:
     before = {stream: owner_of(stream, ["a", "b", "c"]) for stream in streams}
     after = {stream: owner_of(stream, ["a", "c"]) for stream in streams}
     assert all(after[stream] == owner for stream, owner in before.items() if owner != "b")
-    assert {after[stream] for stream in share_of("b", streams, ["a", "b", "c"])} == {"a", "c"}
+    assert {after[stream] for stream in streams_of("b", streams, ["a", "b", "c"])} == {"a", "c"}
 
 
-def test_a_dead_controller_is_replaced_when_its_lease_is_over(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_dead_controller_is_replaced_when_its_lease_is_over(
+    store: MemoryStore, clock: Clock, till: WriterHandle
+) -> None:
     first, second = Controller(store, "first"), Controller(store, "second")
     first.step()
     clock.pass_(9)
@@ -154,7 +156,7 @@ def test_a_dead_controller_is_replaced_when_its_lease_is_over(store: MemoryStore
     assert second.streams == ("orders",)
 
 
-def test_a_controller_that_stops_is_replaced_at_once(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_controller_that_stops_is_replaced_at_once(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     first, second = Controller(store, "first"), Controller(store, "second")
     first.step()
     first.stop()
@@ -170,10 +172,12 @@ def test_it_stops_even_if_its_store_is_gone(
 
     monkeypatch.setattr(store, "leave", gone)
     Controller(store, "here").stop()
-    assert caplog.messages == ["The controller here could not tell its store that it stops: the server hung up"]
+    assert caplog.messages == ["Controller here could not release its leases: the server hung up"]
 
 
-def test_an_owner_keeps_its_streams_for_as_long_as_it_lives(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_an_owner_keeps_its_streams_for_as_long_as_it_lives(
+    store: MemoryStore, clock: Clock, till: WriterHandle
+) -> None:
     controller = Controller(store, "only")
     controller.step()
     fences = {lease.fence for lease in store.leases()}
@@ -184,7 +188,7 @@ def test_an_owner_keeps_its_streams_for_as_long_as_it_lives(store: MemoryStore, 
     assert len(fences) == 1
 
 
-def test_an_owner_that_slept_is_refused(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_an_owner_that_slept_is_rejected(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     slow = store.acquire("orders", "slow", clock.now + 10 * SECOND)
     assert slow is not None
     clock.pass_(11)
@@ -195,7 +199,7 @@ def test_an_owner_that_slept_is_refused(store: MemoryStore, clock: Clock, till: 
     assert numbers(store) == [100]
 
 
-def test_a_deleted_stream_is_let_go(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_deleted_stream_is_dropped(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     controller = Controller(store)
     controller.step()
     store.delete_stream("orders")
@@ -205,7 +209,7 @@ def test_a_deleted_stream_is_let_go(store: MemoryStore, clock: Clock, till: Seat
 
 
 def test_the_trouble_of_one_stream_is_not_that_of_others(
-    store: MemoryStore, clock: Clock, till: Seat, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, clock: Clock, till: WriterHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.create_stream("broken", CONFIG)
     write(store, till, 1, 100)
@@ -228,7 +232,7 @@ def test_the_trouble_of_one_stream_is_not_that_of_others(
 
 
 def test_a_controller_is_alive_however_long_its_round_is(
-    store: MemoryStore, clock: Clock, till: Seat, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, clock: Clock, till: WriterHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(10):
         store.create_stream(f"more {number}", CONFIG)
@@ -245,7 +249,7 @@ def test_a_controller_is_alive_however_long_its_round_is(
     assert alive == [["one"]] * 11
 
 
-def test_a_clock_that_is_set_back_does_not_stop_time(store: MemoryStore, clock: Clock, till: Seat) -> None:
+def test_a_clock_that_is_set_back_does_not_stop_time(store: MemoryStore, clock: Clock, till: WriterHandle) -> None:
     controller = Controller(store)
     clock.pass_(3600)
     write(store, till, 1, 100)
@@ -257,7 +261,7 @@ def test_a_clock_that_is_set_back_does_not_stop_time(store: MemoryStore, clock: 
 
 
 def test_it_runs_in_a_thread_of_its_own(
-    store: MemoryStore, clock: Clock, till: Seat, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, clock: Clock, till: WriterHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(store, till, 1, 100)
     clock.pass_(6)

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from eventide.marks.controller import Controller
 from eventide.marks.mark import Mark
 from eventide.marks.stores.memory import MemoryStore
-from eventide.marks.stores.store import Config, Lease, Part, Seat
+from eventide.marks.stores.store import Config, Lease, Part, WriterHandle
 from tests.effort import examples
 
 SECOND = 1_000_000
@@ -73,10 +73,10 @@ class Controllers(RuleBasedStateMachine):
         self.controllers: dict[str, Controller] = {}
         self.born = 0
         self.noted = 0
-        self.seats: dict[str, Seat] = {}
+        self.handles: dict[str, WriterHandle] = {}
         for name in STREAMS:
             self.store.create_stream(name, CONFIG)
-            self.seats[name] = self.store.open_writer(name, "till")
+            self.handles[name] = self.store.open_writer(name, "till")
 
     @initialize(count=st.integers(1, 3))
     def begin(self, count: int) -> None:
@@ -94,7 +94,7 @@ class Controllers(RuleBasedStateMachine):
     def write(self) -> None:
         self.noted += 1
         for name in STREAMS:
-            self.store.append(self.seats[name], self.noted, [Part(0, 1, b"")], note=self.noted)
+            self.store.append(self.handles[name], self.noted, [Part(0, 1, b"")], note=self.noted)
 
     @precondition(lambda self: self.controllers)
     @rule(data=st.data())

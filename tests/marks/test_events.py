@@ -12,10 +12,10 @@ import pytest
 
 from eventide.errors import PlanError
 from eventide.marks import Stream, Writer
-from eventide.marks.events import decode, decode_all, encode, table_of
+from eventide.marks.events import decode, decode_all, encode, to_table
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config
-from tests.marks.orders import eventually, numbers, order, orders
+from tests.marks.harness import eventually, numbers, order, orders
 
 SCHEMA = pa.schema(
     {
@@ -67,7 +67,7 @@ def test_an_event_that_does_not_fit_is_named_and_the_others_are_kept(event: dict
     writer = Writer(Stream(store, "orders"), "till")
     for one in ({"n": 1}, event, {"n": 2}):
         writer.write(one)
-    with pytest.raises(PlanError, match="was not taken"):
+    with pytest.raises(PlanError, match="was rejected"):
         writer.flush()
     writer.flush()
     assert store.lengths("orders") == {0: 2}
@@ -76,47 +76,47 @@ def test_an_event_that_does_not_fit_is_named_and_the_others_are_kept(event: dict
 @pytest.mark.parametrize("event", WHOLE, ids=repr)
 def test_whole_numbers_of_any_kind_are_taken(event: dict[str, Any]) -> None:
     (name,) = event
-    assert table_of([event], SCHEMA)[name].to_pylist() == pa.array(event.values(), SCHEMA.field(name).type).to_pylist()
+    assert to_table([event], SCHEMA)[name].to_pylist() == pa.array(event.values(), SCHEMA.field(name).type).to_pylist()
 
 
-def test_a_number_with_a_fraction_is_refused_from_arrow_as_well() -> None:
+def test_a_number_with_a_fraction_is_rejected_from_arrow_as_well() -> None:
     with pytest.raises(PlanError, match="truncated"):
-        table_of(pa.table({"n": [1.5]}), SCHEMA)
+        to_table(pa.table({"n": [1.5]}), SCHEMA)
 
 
-def test_an_event_that_the_thread_found_unfit_is_told_with_the_next_call() -> None:
+def test_an_event_that_the_thread_found_unfit_is_reported_with_the_next_call() -> None:
     stream = orders()
     writer = Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms")
-    with writer._desk.lock:
+    with writer._session.lock:
         for event in (order(1), {"n": "bad"}, {"n": "worse"}):
             writer.write(event)
     eventually(lambda: numbers(stream) == [1])
-    with pytest.raises(PlanError, match=r"'bad'.*was not taken") as caught:
+    with pytest.raises(PlanError, match=r"'bad'.*was rejected") as caught:
         writer.flush()
     assert ["'worse'" in note for note in caught.value.__notes__] == [True]
     writer.flush()
     writer.close()
 
 
-def test_an_event_that_is_written_when_another_one_is_told_unfit_is_kept() -> None:
+def test_an_event_that_is_written_when_another_one_is_reported_unfit_is_kept() -> None:
     stream = orders()
     with Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms") as writer:
-        with writer._desk.lock:
+        with writer._session.lock:
             writer.write(order(1))
             writer.write({"n": "bad"})
         eventually(lambda: numbers(stream) == [1])
-        with pytest.raises(PlanError, match="was not taken"):
+        with pytest.raises(PlanError, match="was rejected"):
             writer.write(order(2))
     assert numbers(stream) == [1, 2]
 
 
-def test_an_event_that_the_thread_found_unfit_is_told_at_the_end_at_the_latest() -> None:
+def test_an_event_that_the_thread_found_unfit_is_reported_at_the_end_at_the_latest() -> None:
     stream = orders()
     with (
-        pytest.raises(PlanError, match="was not taken"),
+        pytest.raises(PlanError, match="was rejected"),
         Writer(stream, "till", note_time="auto", note_margin="0 s", note_every="1 ms") as w,
     ):
-        with w._desk.lock:
+        with w._session.lock:
             w.write(order(1))
             w.write({"n": "bad"})
         eventually(lambda: numbers(stream) == [1])
@@ -125,7 +125,7 @@ def test_an_event_that_the_thread_found_unfit_is_told_at_the_end_at_the_latest()
 
 def test_an_unfit_event_does_not_hold_up_the_end_of_a_block() -> None:
     stream = orders()
-    with pytest.raises(PlanError, match="was not taken"), Writer(stream, "till") as writer:
+    with pytest.raises(PlanError, match="was rejected"), Writer(stream, "till") as writer:
         for event in (order(1), {"n": "bad"}, order(2)):
             writer.write(event)
     assert numbers(stream) == [1, 2]
@@ -135,7 +135,7 @@ def test_an_unfit_event_does_not_hold_up_the_end_of_a_block() -> None:
 def _sent(sizes: list[int], schema: pa.Schema = SCHEMA) -> list[bytes]:
     numbers = iter(range(sum(sizes)))
     rows = [[{"n": next(numbers), "text": "kiel" * size, "many": [size]} for _ in range(size)] for size in sizes]
-    return [encode(table_of(some, schema)) for some in rows]
+    return [encode(to_table(some, schema)) for some in rows]
 
 
 @pytest.mark.parametrize("sizes", [[1], [3, 0, 500, 1], [0], [0, 0], [9_000, 1, 9_000]], ids=repr)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from eventide.marks import Reader, Transaction, Writer
-from tests.marks.orders import numbers, order, orders
+from tests.marks.harness import numbers, order, orders
 
 
 def in_a_child(work: Callable[[], object]) -> str:
@@ -40,7 +40,7 @@ WRITING: dict[str, Callable[[Writer], object]] = {
 
 
 @pytest.mark.parametrize("call", WRITING)
-def test_a_writer_is_refused_in_a_forked_process(call: str) -> None:
+def test_a_writer_is_rejected_in_a_forked_process(call: str) -> None:
     writer = Writer(orders(), "till")
     writer.append([order(1)])
     assert "forked" in in_a_child(lambda: WRITING[call](writer))
@@ -48,9 +48,9 @@ def test_a_writer_is_refused_in_a_forked_process(call: str) -> None:
     assert numbers(writer.stream) == [1, 2]
 
 
-def test_a_writer_is_refused_in_a_forked_process_although_its_lock_was_held() -> None:
+def test_a_writer_is_rejected_in_a_forked_process_although_its_lock_was_held() -> None:
     writer = Writer(orders(), "till")
-    with writer._desk.lock:
+    with writer._session.lock:
         told = in_a_child(lambda: writer.write(order(9)))
     assert "forked" in told
 
@@ -63,7 +63,7 @@ TRANSACTING: dict[str, Callable[[Transaction], object]] = {
 
 
 @pytest.mark.parametrize("call", TRANSACTING)
-def test_a_transaction_is_refused_in_a_forked_process(call: str) -> None:
+def test_a_transaction_is_rejected_in_a_forked_process(call: str) -> None:
     transaction = Writer(orders(), "till").begin()
     assert "forked" in in_a_child(lambda: TRANSACTING[call](transaction))
 
@@ -78,7 +78,7 @@ def closed_in_a_child(thing: Writer | Reader, calls: list[str]) -> str:
     return in_a_child(work)
 
 
-def test_the_end_of_a_forked_process_frees_no_seat_and_no_segment() -> None:
+def test_the_end_of_a_forked_process_frees_no_handle_and_no_segment() -> None:
     stream = orders()
     with Writer(stream, "till") as writer, Reader(stream) as reader:
         writer.write(order(1))
@@ -97,7 +97,7 @@ def test_a_block_of_a_transaction_lets_the_error_of_a_forked_process_through() -
     assert in_a_child(work) == "enough"
 
 
-def test_a_reader_is_refused_in_a_forked_process() -> None:
+def test_a_reader_is_rejected_in_a_forked_process() -> None:
     reader = Reader(orders())
     assert "forked" in in_a_child(reader.read)
     assert "forked" in in_a_child(reader.commit)

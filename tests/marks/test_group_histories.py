@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from eventide.errors.readers import ReaderReplacedError, SegmentsLostError
 from eventide.marks import Reader, ReaderGroup, Writer
-from tests.marks.orders import SHOPS, Clock, order, orders
+from eventide.marks.errors import ReaderReplacedError, SegmentsLostError
+from tests.marks.harness import SHOPS, Clock, order, orders
 
 NAMES = st.sampled_from(["one", "two", "three"])
 LEASE = 10_000_000

@@ -11,21 +11,21 @@ import pyarrow as pa
 import pytest
 
 from eventide.errors import EventideError, PlanError
-from eventide.errors.marks import (
-    LeaseLostError,
-    SeatTakenError,
-    SegmentSealedError,
-    TransactionOverError,
-    UnknownStreamError,
-)
 from eventide.marks import events
 from eventide.marks.controller import Controller, wire
+from eventide.marks.errors import (
+    LeaseLostError,
+    SegmentSealedError,
+    TransactionEndedError,
+    UnknownStreamError,
+    WriterFencedError,
+)
 from eventide.marks.mark import Mark, Note
-from eventide.marks.remote import RemoteStore, remote_store
 from eventide.marks.stores import connect
 from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.remote import RemoteStore, remote_store
 from eventide.marks.stores.store import Blob, Config, Part, Store
-from tests.marks.serving import TOKEN, serving
+from tests.marks.server_harness import TOKEN, serving
 
 SCHEMA = pa.schema({"n": pa.int64()}, metadata={"of": "orders"})
 CONFIG = Config(schema=SCHEMA, segments=2, writer_timeout=7)
@@ -77,9 +77,9 @@ def test_a_stream_is_the_same_on_both_sides(store: RemoteStore, behind: MemorySt
 
 def test_events_come_back_as_they_were_written(store: RemoteStore) -> None:
     store.create_stream("orders", CONFIG)
-    seat = store.open_writer("orders", "till")
+    handle = store.open_writer("orders", "till")
     bodies = [events.encode(pa.table({"n": [1, 2]}, schema=SCHEMA)), body_of(3)]
-    assert store.append(seat, 1, [Part(0, 2, bodies[0]), Part(1, 1, bodies[1])], note=5) == {0: 2, 1: 1}
+    assert store.append(handle, 1, [Part(0, 2, bodies[0]), Part(1, 1, bodies[1])], note=5) == {0: 2, 1: 1}
     assert store.read("orders", 0, 0, rows=10) == [Blob(0, 2, bodies[0], "till")]
     assert store.read("orders", 1, 0, rows=10) == [Blob(0, 1, bodies[1], "till")]
     assert store.notes("orders") == [Note("till", 5, {0: 2, 1: 1}, 1_000_000)]
@@ -89,21 +89,21 @@ def test_events_come_back_as_they_were_written(store: RemoteStore) -> None:
 
 def test_an_append_that_is_sent_again_changes_nothing(store: RemoteStore) -> None:
     store.create_stream("orders", CONFIG)
-    seat = store.open_writer("orders", "till")
+    handle = store.open_writer("orders", "till")
     two = Part(0, 2, body_of(1, 2))
-    assert store.append(seat, 1, [two]) == store.append(seat, 1, [two]) == {0: 2}
+    assert store.append(handle, 1, [two]) == store.append(handle, 1, [two]) == {0: 2}
 
 
 def test_transactions_are_committed_over_http(store: RemoteStore) -> None:
     store.create_stream("orders", CONFIG)
-    seat = store.open_writer("orders", "till")
-    transaction = store.begin(seat, timeout=10_000_000)
+    handle = store.open_writer("orders", "till")
+    transaction = store.begin(handle, timeout=10_000_000)
     table = pa.table({"n": [1, 2, 3], events.POINT: [0.1, 0.9, 0.2]})
-    store.add(seat, transaction.id, 1, 3, events.encode(table))
+    store.add(handle, transaction.id, 1, 3, events.encode(table))
     assert store.lengths("orders") == {0: 0, 1: 0}
-    assert store.commit(seat, transaction.id, note=9) == {0: 2, 1: 1}
+    assert store.commit(handle, transaction.id, note=9) == {0: 2, 1: 1}
     assert [one.status for one in store.transactions("orders")] == ["committed"]
-    store.close_writer(seat)
+    store.close_writer(handle)
     assert [note.closed for note in store.notes("orders")] == [True]
 
 
@@ -113,14 +113,14 @@ def test_marks_leases_and_groups_travel(store: RemoteStore) -> None:
     assert lease is not None
     assert store.leases() == [lease]
     mark = Mark(1, -5, 7, {0: 0, 1: 0}, 1_000_000)
-    store.put_mark(lease, mark, forget=[("till", 5)])
+    store.put_mark(lease, mark, obsolete=[("till", 5)])
     assert store.last_mark("orders") == mark
     assert store.marks("orders", limit=5) == [mark]
     assert store.put_group("orders", "night", 0, b"\nstate")
     assert not store.put_group("orders", "night", 0, b"other")
     assert store.group("orders", "night") == (1, b"\nstate")
     assert store.group("orders", "day") is None
-    store.beat("here", 2_000_000)
+    store.heartbeat("here", 2_000_000)
     assert store.controllers() == ["here"]
 
 
@@ -137,8 +137,8 @@ def refusals(store: Store) -> dict[str, EventideError]:
     """What a store says to things that cannot be."""
     store.create_stream("orders", CONFIG)
     old = store.open_writer("orders", "till")
-    seat = store.open_writer("orders", "till", take_over=True)
-    store.append(seat, 1, [Part(0, 2, body_of(1, 2))], note=5)
+    handle = store.open_writer("orders", "till", take_over=True)
+    store.append(handle, 1, [Part(0, 2, body_of(1, 2))], note=5)
     store.scale("orders", [0], [(0.0, 0.5)])
     first = store.acquire("orders", "first", 1_500_000)
     assert first is not None
@@ -149,11 +149,11 @@ def refusals(store: Store) -> dict[str, EventideError]:
         "unknown": lambda: store.stream("odrers"),
         "in use": lambda: store.open_writer("orders", "till"),
         "taken": lambda: store.append(old, 2, []),
-        "sealed": lambda: store.append(seat, 2, [Part(0, 1, body_of(1))]),
-        "back": lambda: store.note(seat, 4, {2: 0}),
-        "beyond": lambda: store.note(seat, 6, {1: 10}),
+        "sealed": lambda: store.append(handle, 2, [Part(0, 1, body_of(1))]),
+        "back": lambda: store.note(handle, 4, {2: 0}),
+        "beyond": lambda: store.note(handle, 6, {1: 10}),
         "lost": lambda: store.put_mark(first, Mark(1, 5, 5, {1: 0, 2: 0}, 9)),
-        "over": lambda: store.commit(seat, "no transaction"),
+        "over": lambda: store.commit(handle, "no transaction"),
         "no cut": lambda: store.truncate("orders", {1: 0}),
     }.items():
         with pytest.raises(EventideError) as caught:
@@ -167,7 +167,14 @@ def test_refusals_are_the_same_exceptions_with_the_same_words(store: RemoteStore
     assert {name: (type(error), str(error)) for name, error in there.items()} == {
         name: (type(error), str(error)) for name, error in here.items()
     }
-    kinds = {UnknownStreamError, SeatTakenError, SegmentSealedError, LeaseLostError, TransactionOverError, PlanError}
+    kinds = {
+        UnknownStreamError,
+        WriterFencedError,
+        SegmentSealedError,
+        LeaseLostError,
+        TransactionEndedError,
+        PlanError,
+    }
     assert kinds < {type(error) for error in there.values()}
 
 
@@ -176,28 +183,28 @@ def test_refusals_are_the_same_exceptions_with_the_same_words(store: RemoteStore
     [
         ("stream", b'{"name":"nowhere"}', 404, "unknown_stream"),
         ("create_stream", None, 409, "conflict"),
-        ("stream", b"not json", 422, "refused"),
-        ("stream", b"", 422, "refused"),
-        ("stream", b"[]", 422, "refused"),
-        ("stream", b'{"name":7}', 422, "refused"),
-        ("stream", b'{"nmae":"orders"}', 422, "refused"),
-        ("stream", b"{}", 422, "refused"),
-        ("marks", b'{"stream":"orders","after":true}', 422, "refused"),
-        ("marks", b'{"stream":"orders","after":9223372036854775808}', 422, "refused"),
-        ("truncate", b'{"name":"orders","cut":{"x":1}}', 422, "refused"),
-        ("scale", b'{"name":"orders","seal":[0],"ranges":[[0]]}', 422, "refused"),
-        ("put_group", b'{"stream":"orders","name":"g","version":0,"state":[0,9]}\nabc', 422, "refused"),
-        ("put_group", b'{"stream":"orders","name":"g","version":0,"state":[-1,1]}\nabc', 422, "refused"),
-        ("open_writer", b'{"stream":"orders","writer":"w","take_over":1}', 422, "refused"),
-        ("create_stream", b'{"name":"new","config":{"schema":[0,3]}}\nabc', 422, "refused"),
-        ("create_stream", b'{"name":"new","config":{}}', 422, "refused"),
-        ("release", b'{"lease":{"stream":"orders"}}', 422, "refused"),
-        ("release", b'{"lease":{"strange":1}}', 422, "refused"),
+        ("stream", b"not json", 422, "invalid_request"),
+        ("stream", b"", 422, "invalid_request"),
+        ("stream", b"[]", 422, "invalid_request"),
+        ("stream", b'{"name":7}', 422, "invalid_request"),
+        ("stream", b'{"nmae":"orders"}', 422, "invalid_request"),
+        ("stream", b"{}", 422, "invalid_request"),
+        ("marks", b'{"stream":"orders","after":true}', 422, "invalid_request"),
+        ("marks", b'{"stream":"orders","after":9223372036854775808}', 422, "invalid_request"),
+        ("truncate", b'{"name":"orders","cut":{"x":1}}', 422, "invalid_request"),
+        ("scale", b'{"name":"orders","seal":[0],"ranges":[[0]]}', 422, "invalid_request"),
+        ("put_group", b'{"stream":"orders","name":"g","version":0,"state":[0,9]}\nabc', 422, "invalid_request"),
+        ("put_group", b'{"stream":"orders","name":"g","version":0,"state":[-1,1]}\nabc', 422, "invalid_request"),
+        ("open_writer", b'{"stream":"orders","writer":"w","take_over":1}', 422, "invalid_request"),
+        ("create_stream", b'{"name":"new","config":{"schema":[0,3]}}\nabc', 422, "invalid_request"),
+        ("create_stream", b'{"name":"new","config":{}}', 422, "invalid_request"),
+        ("release", b'{"lease":{"stream":"orders"}}', 422, "invalid_request"),
+        ("release", b'{"lease":{"strange":1}}', 422, "invalid_request"),
         ("close", b"{}", 404, "unknown_call"),
         ("_found", b'{"name":"orders"}', 404, "unknown_call"),
     ],
 )
-def test_bad_requests_are_refused(
+def test_bad_requests_are_rejected(
     url: str, behind: MemoryStore, call: str, body: bytes | None, status: int, code: str
 ) -> None:
     behind.create_stream("orders", CONFIG)
@@ -209,11 +216,11 @@ def test_bad_requests_are_refused(
 
 
 @pytest.mark.parametrize("rows", [-1, -(2**40)])
-def test_negative_rows_are_refused(store: RemoteStore, rows: int) -> None:
+def test_negative_rows_are_rejected(store: RemoteStore, rows: int) -> None:
     store.create_stream("orders", CONFIG)
-    seat = store.open_writer("orders", "till")
+    handle = store.open_writer("orders", "till")
     with pytest.raises(PlanError, match="rows"):
-        store.append(seat, 1, [Part(0, rows, body_of(1))])
+        store.append(handle, 1, [Part(0, rows, body_of(1))])
     assert store.lengths("orders") == {0: 0, 1: 0}
 
 
@@ -222,7 +229,7 @@ def test_a_stream_has_a_segment(store: RemoteStore) -> None:
         store.create_stream("orders", Config(schema=SCHEMA, segments=0))
 
 
-def test_a_fault_inside_is_not_told(store: RemoteStore, behind: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_faults_are_hidden(store: RemoteStore, behind: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> list[str]:
         raise OSError("/secret/path is full")
 
@@ -232,19 +239,19 @@ def test_a_fault_inside_is_not_told(store: RemoteStore, behind: MemoryStore, mon
     assert "secret" not in str(caught.value)
 
 
-def test_a_body_that_is_too_large_is_refused_and_nothing_is_kept(behind: MemoryStore) -> None:
+def test_a_body_that_is_too_large_is_rejected_and_nothing_is_kept(behind: MemoryStore) -> None:
     with serving(behind, max_body=1000) as url:
         store = RemoteStore(url, token=TOKEN)
         store.create_stream("orders", CONFIG)
-        seat = store.open_writer("orders", "till")
+        handle = store.open_writer("orders", "till")
         with pytest.raises(PlanError, match="larger than the 1,000 bytes"):
-            store.append(seat, 1, [Part(0, 1, bytes(3000))])
-        assert store.append(seat, 1, [Part(0, 1, body_of(1))]) == {0: 1}
+            store.append(handle, 1, [Part(0, 1, bytes(3000))])
+        assert store.append(handle, 1, [Part(0, 1, body_of(1))]) == {0: 1}
         assert post(url, "/v1/streams", bytes(1001))[0] == 413
         store.close()
 
 
-def test_a_wrong_token_is_refused(behind: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_token_is_rejected(behind: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EVENTIDE_TOKEN", raising=False)
     with serving(behind, token="sesame") as url:
         for token in (None, "open", "sesame2"):

@@ -18,17 +18,17 @@ import pytest
 
 from eventide.errors import DataError, PlanError
 from eventide.marks import Reader, events
-from eventide.marks.controller.limits import Limits
-from eventide.marks.controller.server import Settings, token_from
-from eventide.marks.controller.token_file import created_token, own_token, token_file
+from eventide.marks.controller.connections import ConnectionLimits
+from eventide.marks.controller.http_client import create_token, token_file, user_token
+from eventide.marks.controller.http_server import ServerSettings, resolve_token
 from eventide.marks.mark import Mark
-from eventide.marks.remote import RemoteStore, remote_store
-from eventide.marks.spark.reading import pieces_of
 from eventide.marks.stores.memory import MemoryStore
-from eventide.marks.stores.sqlite import sqlite_store
-from eventide.marks.stores.store import Config, Part, Seat
+from eventide.marks.stores.remote import RemoteStore, remote_store
+from eventide.marks.stores.sql_dialects import sqlite_store
+from eventide.marks.stores.store import Config, Part, WriterHandle
 from eventide.marks.streams import open_stream
-from tests.marks.serving import TOKEN, serving
+from eventide.spark.marks_batches import read_range
+from tests.marks.server_harness import TOKEN, serving
 from tests.marks.test_http import CONFIG, SCHEMA, body_of, post
 
 
@@ -49,9 +49,9 @@ DELETE = b'{"name":"orders"}'
         ({"Content_Type": "application/x-www-form-urlencoded"}, 415, "wrong_content_type"),
         ({"Content_Type": "multipart/form-data; boundary=x"}, 415, "wrong_content_type"),
         ({"Content_Type": None}, 415, "wrong_content_type"),
-        ({"Origin": "http://evil.example"}, 403, "from_a_page"),
-        ({"Origin": "null"}, 403, "from_a_page"),
-        ({"Sec_Fetch_Site": "cross-site"}, 403, "from_a_page"),
+        ({"Origin": "http://evil.example"}, 403, "cross_origin"),
+        ({"Origin": "null"}, 403, "cross_origin"),
+        ({"Sec_Fetch_Site": "cross-site"}, 403, "cross_origin"),
         ({"Host": "evil.example"}, 421, "wrong_host"),
         ({"Host": "evil.example:8787"}, 421, "wrong_host"),
         ({"Host": "127.0.0.1.evil.example"}, 421, "wrong_host"),
@@ -80,8 +80,8 @@ def test_further_names_are_answered_where_they_are_allowed(behind: MemoryStore) 
 
 
 def test_a_controller_for_other_machines_goes_by_its_certificate() -> None:
-    assert Settings(token="sesame").known_hosts == ()
-    assert Settings(token="sesame", hosts=("a",)).known_hosts == ("a",)
+    assert ServerSettings(token="sesame").accepted_hosts == ()
+    assert ServerSettings(token="sesame", hosts=("a",)).accepted_hosts == ("a",)
 
 
 def test_a_token_is_created_once_and_read_by_clients_of_the_same_user(
@@ -90,33 +90,33 @@ def test_a_token_is_created_once_and_read_by_clients_of_the_same_user(
     monkeypatch.delenv("EVENTIDE_TOKEN")
     file = own_place / "eventide" / "token"
     assert token_file() == file
-    assert own_token() is None
+    assert user_token() is None
     with pytest.raises(PlanError, match="token is missing or wrong"), serving(behind) as url:
         remote_store(url).streams()
-    token = token_from(None)
+    token = resolve_token(None)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    assert len(token) == 64 and token == token_from(None) == own_token()
+    assert len(token) == 64 and token == resolve_token(None) == user_token()
     assert list(file.parent.iterdir()) == [file]
     with serving(behind, token=token) as url:
         assert remote_store(url).streams() == ["orders"]
-    assert token not in repr(Settings(token=token))
+    assert token not in repr(ServerSettings(token=token))
 
 
 def test_controllers_that_create_the_token_at_the_same_time_agree(own_place: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        tokens = set(threads.map(lambda _: created_token(), range(8)))
-    assert tokens == {own_token()}
+        tokens = set(threads.map(lambda _: create_token(), range(8)))
+    assert tokens == {user_token()}
 
 
 def test_a_token_that_others_can_read_is_rejected(own_place: Path) -> None:
-    created_token()
+    create_token()
     (own_place / "eventide" / "token").chmod(0o644)
     with pytest.raises(PlanError, match="Other users can read the token"):
-        own_token()
+        user_token()
 
 
 def test_the_token_of_the_user_is_not_sent_to_other_machines(own_place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    created_token()
+    create_token()
     monkeypatch.delenv("EVENTIDE_TOKEN")
     assert "Authorization" not in remote_store("https://marks.shop")._client._headers
     assert "Authorization" in remote_store("http://localhost:8787")._client._headers
@@ -147,7 +147,7 @@ INCOMPLETE = {
 
 @pytest.mark.parametrize("sent", INCOMPLETE.values(), ids=list(INCOMPLETE))
 def test_an_incomplete_request_is_closed_in_time(behind: MemoryStore, sent: bytes) -> None:
-    with serving(behind, limits=Limits(header_seconds=0.2, body_seconds=0.2)) as url:
+    with serving(behind, limits=ConnectionLimits(header_seconds=0.2, body_seconds=0.2)) as url:
         with connected(url, sent) as connection:
             assert closed(connection)
         assert post(url, "/v1/streams", b"{}") == (200, ["orders"])
@@ -161,7 +161,7 @@ def test_bytes_that_trickle_do_not_prolong_the_time(behind: MemoryStore) -> None
             while not ended.wait(0.05):
                 connection.sendall(b"x")
 
-    limits = Limits(header_seconds=0.4, body_seconds=0.4)
+    limits = ConnectionLimits(header_seconds=0.4, body_seconds=0.4)
     with serving(behind, limits=limits) as url, connected(url, INCOMPLETE["a header"]) as connection:
         thread = threading.Thread(target=trickle, args=(connection,), daemon=True)
         start = time.monotonic()
@@ -173,7 +173,7 @@ def test_bytes_that_trickle_do_not_prolong_the_time(behind: MemoryStore) -> None
 
 
 def test_a_connection_that_is_idle_between_requests_stays_open(behind: MemoryStore) -> None:
-    with serving(behind, limits=Limits(header_seconds=0.2, body_seconds=0.2)) as url:
+    with serving(behind, limits=ConnectionLimits(header_seconds=0.2, body_seconds=0.2)) as url:
         store = RemoteStore(url, token=TOKEN, patience=0)
         store.streams()
         (connection,) = store._client._idle
@@ -185,7 +185,7 @@ def test_a_connection_that_is_idle_between_requests_stays_open(behind: MemorySto
 
 
 def test_many_incomplete_requests_do_not_keep_others_out(behind: MemoryStore) -> None:
-    limits = Limits(header_seconds=60, body_seconds=60, connections=40, per_peer=20)
+    limits = ConnectionLimits(header_seconds=60, body_seconds=60, connections=40, per_peer=20)
     with serving(behind, limits=limits) as url:
         rude = [connected(url, INCOMPLETE["a header"]) for _ in range(100)]
         store = RemoteStore(url, token=TOKEN, patience=5)
@@ -208,7 +208,7 @@ def test_a_request_without_the_token_does_not_keep_its_connection(url: str) -> N
 
 def test_many_idle_connections_do_not_keep_others_out(behind: MemoryStore) -> None:
     health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(behind, limits=Limits(connections=40, per_peer=20)) as url:
+    with serving(behind, limits=ConnectionLimits(connections=40, per_peer=20)) as url:
         idle = []
         for _ in range(60):  # a connection is idle once its request is answered
             idle.append(connected(url, health))
@@ -239,7 +239,7 @@ def test_a_process_with_few_files_survives_more_connections_than_it_may_have(own
             running.terminate()
 
 
-def seated(store: RemoteStore) -> Seat:
+def seated(store: RemoteStore) -> WriterHandle:
     return store.open_writer("orders", "till")
 
 
@@ -269,11 +269,11 @@ def cut_short() -> bytes:
     ],
 )
 def test_an_append_that_no_reader_could_read_is_rejected(store: RemoteStore, rows: int, body: bytes, said: str) -> None:
-    seat = seated(store)
+    handle = seated(store)
     with pytest.raises(PlanError, match=said):
-        store.append(seat, 1, [Part(0, 1, body_of(1)), Part(1, rows, body)])
+        store.append(handle, 1, [Part(0, 1, body_of(1)), Part(1, rows, body)])
     assert store.lengths("orders") == {0: 0, 1: 0}
-    assert store.append(seat, 1, [Part(0, 1, body_of(1))]) == {0: 1}
+    assert store.append(handle, 1, [Part(0, 1, body_of(1))]) == {0: 1}
 
 
 def test_values_that_lie_about_their_length_are_rejected(store: RemoteStore) -> None:
@@ -284,38 +284,38 @@ def test_values_that_lie_about_their_length_are_rejected(store: RemoteStore) -> 
 
 @pytest.mark.parametrize("point", [-0.1, 1.0, float("nan"), float("inf"), None])
 def test_events_of_a_transaction_lie_in_the_key_space(store: RemoteStore, point: float | None) -> None:
-    seat = seated(store)
-    transaction = store.begin(seat, timeout=10_000_000)
+    handle = seated(store)
+    transaction = store.begin(handle, timeout=10_000_000)
     table = pa.table({"n": [1], events.POINT: pa.array([point], pa.float64())})
     with pytest.raises(PlanError, match="__point"):
-        store.add(seat, transaction.id, 1, 1, events.encode(table))
+        store.add(handle, transaction.id, 1, 1, events.encode(table))
     with pytest.raises(PlanError, match="there is no column __point"):
-        store.add(seat, transaction.id, 1, 1, body_of(1))
+        store.add(handle, transaction.id, 1, 1, body_of(1))
     fine = events.encode(pa.table({"n": [1], events.POINT: [0.5]}, schema=SCHEMA.append(pa.field(events.POINT, "f8"))))
     with pytest.raises(PlanError, match="there are 1 rows, not 2"):
-        store.add(seat, transaction.id, 1, 2, fine)
-    store.add(seat, transaction.id, 1, 1, fine)
-    assert sum(store.commit(seat, transaction.id).values()) == 1
+        store.add(handle, transaction.id, 1, 2, fine)
+    store.add(handle, transaction.id, 1, 1, fine)
+    assert sum(store.commit(handle, transaction.id).values()) == 1
 
 
 def test_times_that_are_none_and_empty_names_are_rejected(store: RemoteStore) -> None:
-    seat = seated(store)
+    handle = seated(store)
     lease = store.acquire("orders", "here", store.now() + 60_000_000)
     assert lease is not None
     for call, said in (
-        (lambda: store.append(seat, 1, [], note=-(2**63)), "not an instant"),
-        (lambda: store.note(seat, -(2**63), {}), "not an instant"),
-        (lambda: store.begin(seat, timeout=-1), "timeout"),
-        (lambda: store.beat("here", -1), "until"),
+        (lambda: store.append(handle, 1, [], note=-(2**63)), "not an instant"),
+        (lambda: store.note(handle, -(2**63), {}), "not an instant"),
+        (lambda: store.begin(handle, timeout=-1), "timeout"),
+        (lambda: store.heartbeat("here", -1), "until"),
         (lambda: store.create_stream("", CONFIG), "name"),
         (lambda: store.create_stream("a\0b", CONFIG), "name"),
         (lambda: store.create_stream("new", Config(schema=SCHEMA, mark_every=-1)), "mark_every"),
         (lambda: store.open_writer("orders", ""), "writer"),
         (lambda: store.put_group("orders", "", 0, b""), "name"),
-        (lambda: store.append(seat._replace(writer=""), 1, []), "seat"),
+        (lambda: store.append(handle._replace(writer=""), 1, []), "handle"),
         (lambda: store.put_mark(lease, Mark(1, 7, 5, {0: 0}, 1)), "below its lower time"),
-        (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: 0}, -1)), "is no mark"),
-        (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: -1}, 1)), "is no mark"),
+        (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: 0}, -1)), "is not a mark"),
+        (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: -1}, 1)), "is not a mark"),
     ):
         with pytest.raises(PlanError, match=said):
             call()
@@ -326,16 +326,16 @@ def test_a_damaged_blob_is_reported_with_its_position(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/marks.db"
     damaged = sqlite_store(address)
     damaged.create_stream("orders", Config(schema=SCHEMA))
-    seat = damaged.open_writer("orders", "till")
+    handle = damaged.open_writer("orders", "till")
     for number, body in enumerate((body_of(1, 2), b"not events", body_of(4))):
-        damaged.append(seat, number + 1, [Part(0, 2 if number == 0 else 1, body)])
+        damaged.append(handle, number + 1, [Part(0, 2 if number == 0 else 1, body)])
     damaged.close()
     said = "Stream 'orders', segment 0, offset 2: 1 events cannot be read: .*{0: 3}"
     stream = open_stream(f"{address}#orders")
     with pytest.raises(DataError, match=said):
-        list(pieces_of(stream, 0, 0, 4, rows=10))
-    assert [len(table) for _, table in pieces_of(stream, 0, 0, 2, rows=10)] == [2]
-    assert [table["n"].to_pylist() for _, table in pieces_of(stream, 0, 3, 4, rows=10)] == [[4]]
+        list(read_range(stream, 0, 0, 4, rows=10))
+    assert [len(table) for _, table in read_range(stream, 0, 0, 2, rows=10)] == [2]
+    assert [table["n"].to_pylist() for _, table in read_range(stream, 0, 3, 4, rows=10)] == [[4]]
     with Reader(f"{address}#orders", group="g") as reader, pytest.raises(DataError, match=said):
         reader.read(10)
     stream.store.close()

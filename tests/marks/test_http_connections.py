@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 from eventide.errors import EventideError, PlanError
-from eventide.errors.controller import UnreachableError
+from eventide.marks.errors import UnreachableError
 from eventide.marks.events import encode
-from eventide.marks.remote import RemoteStore
 from eventide.marks.stores import connect
 from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.remote import RemoteStore
 from eventide.marks.stores.store import Config, Part
-from tests.marks.serving import TOKEN, serving
+from tests.marks.server_harness import TOKEN, serving
 
 CONFIG = Config(schema=pa.schema({"n": pa.int64()}), segments=2)
 
@@ -48,11 +48,11 @@ def test_a_client_that_goes_in_the_middle_of_a_request_harms_nobody(
 def test_threads_do_not_share_a_connection(url: str) -> None:
     store = RemoteStore(url, token=TOKEN)
     store.create_stream("orders", CONFIG)
-    seats = [store.open_writer("orders", f"till {number}") for number in range(4)]
+    handles = [store.open_writer("orders", f"till {number}") for number in range(4)]
 
     def write(place: int) -> None:
         for sequence in range(1, 21):
-            store.append(seats[place], sequence, [Part(0, 1, body_of(1))])
+            store.append(handles[place], sequence, [Part(0, 1, body_of(1))])
 
     threads = [threading.Thread(target=write, args=(place,)) for place in range(4)]
     for thread in threads:
@@ -137,11 +137,11 @@ def _message(sender: socket.socket) -> bytes:
 @pytest.mark.parametrize("breaks", ["before", "after"])
 def test_an_append_over_a_connection_that_breaks_is_done_once(url: str, behind: MemoryStore, breaks: str) -> None:
     behind.create_stream("orders", CONFIG)
-    seat = behind.open_writer("orders", "till")
+    handle = behind.open_writer("orders", "till")
     between = Unreliable(url, [breaks] * 3)
     waits: list[float] = []
     store = RemoteStore(between.url, token=TOKEN, pause=waits.append)
-    assert store.append(seat, 1, [Part(0, 2, body_of(1, 2))], note=5) == {0: 2}
+    assert store.append(handle, 1, [Part(0, 2, body_of(1, 2))], note=5) == {0: 2}
     assert behind.lengths("orders") == {0: 2, 1: 0}
     assert waits == [0.0, 0.05, 0.1]
     store.close()
@@ -170,7 +170,7 @@ def test_a_group_that_was_made_again_is_not_deleted_by_a_repetition(url: str, be
     between.close()
 
 
-def test_nobody_there_is_told_when_patience_is_over() -> None:
+def test_nobody_there_is_reported_when_patience_is_over() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     waits: list[float] = []
@@ -180,13 +180,13 @@ def test_nobody_there_is_told_when_patience_is_over() -> None:
     assert waits == [0.0]
 
 
-def test_a_server_of_another_kind_is_told() -> None:
+def test_a_server_of_another_kind_is_reported() -> None:
     with serving(MemoryStore()) as url, pytest.raises(EventideError, match="not as a controller does"):
         RemoteStore(f"{url}/elsewhere", patience=0).streams()
 
 
 @pytest.mark.parametrize("url", ["ftp://here", "http://", "nowhere"])
-def test_an_address_of_another_kind_is_refused(url: str) -> None:
+def test_an_address_of_another_kind_is_rejected(url: str) -> None:
     with pytest.raises(PlanError, match="not a store"):
         RemoteStore(url, token=TOKEN)
 
@@ -222,6 +222,6 @@ def test_calls_are_encrypted(
             connect(url, token="sesame").streams()
 
 
-def test_a_file_of_certificates_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_certificates_that_is_none_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="EVENTIDE_CA"):
         RemoteStore("https://here", ca=str(tmp_path / "missing.pem"))

@@ -15,11 +15,11 @@ import pytest
 
 from eventide.errors import PlanError
 from eventide.marks.controller.__main__ import main
-from eventide.marks.controller.server import Settings, token_from
-from eventide.marks.remote import RemoteStore
+from eventide.marks.controller.http_server import ServerSettings, resolve_token
 from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.remote import RemoteStore
 from eventide.marks.stores.store import Config
-from tests.marks.serving import TOKEN, serving
+from tests.marks.server_harness import TOKEN, serving
 
 PROGRAM = [sys.executable, "-m", "eventide.marks.controller"]
 
@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGINT])
-def test_it_says_when_it_is_ready_and_ends_when_it_is_told(behind: str, ends: signal.Signals) -> None:
+def test_it_says_when_it_is_ready_and_ends_when_it_is_reported(behind: str, ends: signal.Signals) -> None:
     """It speaks to its store over HTTP here, as any client might."""
     words = [*PROGRAM, "--store", behind, "--port", "0", "--name", "here"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as running:
@@ -69,45 +69,45 @@ def test_it_says_when_it_is_ready_and_ends_when_it_is_told(behind: str, ends: si
 
 
 def test_on_loopback_nothing_is_needed() -> None:
-    assert Settings(host="localhost").scheme == "http"
+    assert ServerSettings(host="localhost").scheme == "http"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.7", "marks.shop"])
 def test_elsewhere_it_does_not_start_without_a_certificate(host: str) -> None:
     with pytest.raises(PlanError, match=r"needs a certificate: add --certificate and --key"):
-        Settings(host=host, token="sesame")
+        ServerSettings(host=host, token="sesame")
 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="belong together"):
-        Settings(certificate=tmp_path / "certificate.pem")
+        ServerSettings(certificate=tmp_path / "certificate.pem")
 
 
-def test_a_certificate_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_certificate_that_cannot_be_read_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("none")
     with pytest.raises(PlanError, match=r"certificate\.pem cannot be read"):
-        Settings(certificate=tmp_path / "certificate.pem", key=tmp_path / "key.pem")
+        ServerSettings(certificate=tmp_path / "certificate.pem", key=tmp_path / "key.pem")
 
 
 def test_the_token_is_that_of_the_file_or_else_of_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("sesame\n")
-    assert token_from(file, {"EVENTIDE_TOKEN": "other"}) == "sesame"
-    assert token_from(None, {"EVENTIDE_TOKEN": "other"}) == "other"
+    assert resolve_token(file, {"EVENTIDE_TOKEN": "other"}) == "sesame"
+    assert resolve_token(None, {"EVENTIDE_TOKEN": "other"}) == "other"
 
 
-def test_an_empty_or_missing_token_file_is_refused(tmp_path: Path) -> None:
+def test_an_empty_or_missing_token_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(" \n")
     with pytest.raises(PlanError, match="is empty"):
-        token_from(tmp_path / "token")
+        resolve_token(tmp_path / "token")
     with pytest.raises(PlanError, match="cannot be read"):
-        token_from(tmp_path / "missing")
+        resolve_token(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("token", ["", "two\nlines", "sésame", " sesame"])
-def test_a_token_that_cannot_be_sent_is_refused(token: str) -> None:
+def test_a_token_that_cannot_be_sent_is_rejected(token: str) -> None:
     with pytest.raises(PlanError, match="printable ASCII"):
-        Settings(token=token)
+        ServerSettings(token=token)
     with pytest.raises(PlanError, match="printable ASCII"):
         RemoteStore("https://marks.shop", token=token)
 
@@ -116,12 +116,12 @@ def test_without_the_packages_of_a_server_it_says_how_to_get_them(
     behind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, signals: None
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "eventide.marks.controller.server")
+    monkeypatch.delitem(sys.modules, "eventide.marks.controller.http_server")
     assert main(["--store", behind]) == 2
     assert "pip install 'pyspark-eventide[marks]'" in capsys.readouterr().err
 
 
-def test_what_cannot_be_is_told_in_one_line_and_ends_it(
+def test_what_cannot_be_is_reported_in_one_line_and_ends_it(
     behind: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, signals: None
 ) -> None:
     monkeypatch.delenv("EVENTIDE_TOKEN", raising=False)

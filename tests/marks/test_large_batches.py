@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from eventide.errors import PlanError
-from eventide.errors.controller import TooLargeError, too_large
 from eventide.marks import Stream, Writer
-from eventide.marks.remote import RemoteStore
+from eventide.marks.errors import TooLargeError, too_large
 from eventide.marks.stores.memory import MemoryStore
-from eventide.marks.stores.store import Config, Part, Seat
-from tests.marks.orders import SCHEMA, UNANSWERED, Clock, FailingStore, noted, numbers, order
-from tests.marks.serving import TOKEN, serving
+from eventide.marks.stores.remote import RemoteStore
+from eventide.marks.stores.store import Config, Part, WriterHandle
+from tests.marks.harness import SCHEMA, UNANSWERED, Clock, FailingStore, noted, numbers, order
+from tests.marks.server_harness import TOKEN, serving
 
 
 class SmallStore(FailingStore):
@@ -23,15 +23,17 @@ class SmallStore(FailingStore):
 
     _most = 3
 
-    def append(self, seat: Seat, sequence: int, parts: Sequence[Part], *, note: int | None = None) -> dict[int, int]:
+    def append(
+        self, handle: WriterHandle, sequence: int, parts: Sequence[Part], *, note: int | None = None
+    ) -> dict[int, int]:
         if sum(part.rows for part in parts) > self._most:
             raise too_large(self._most)
-        return super().append(seat, sequence, parts, note=note)
+        return super().append(handle, sequence, parts, note=note)
 
-    def add(self, seat: Seat, transaction: str, number: int, rows: int, body: bytes) -> None:
+    def add(self, handle: WriterHandle, transaction: str, number: int, rows: int, body: bytes) -> None:
         if rows > self._most:
             raise too_large(self._most)
-        super().add(seat, transaction, number, rows, body)
+        super().add(handle, transaction, number, rows, body)
 
 
 @pytest.fixture
@@ -61,20 +63,20 @@ def test_batches_that_wait_behind_a_large_one_are_sent_after_it(stream: Stream) 
     assert numbers(stream) == [1, 2, 3, 4, 5, 6]
 
 
-def test_rows_that_must_be_stored_together_are_refused_and_hold_nothing_up(stream: Stream) -> None:
+def test_rows_that_must_be_stored_together_are_rejected_and_hold_nothing_up(stream: Stream) -> None:
     writer = Writer(stream, "till")
     writer.write(order(1))
-    with pytest.raises(TooLargeError, match=r"4 events .* were not taken"):
+    with pytest.raises(TooLargeError, match=r"4 events .* were not accepted"):
         writer.append([order(n) for n in range(2, 6)])
     writer.append([order(6)])
     assert (numbers(stream), writer.unsent) == ([1, 6], [])
 
 
-def test_one_event_that_is_too_large_is_refused_and_holds_nothing_up(stream: Stream) -> None:
+def test_one_event_that_is_too_large_is_rejected_and_holds_nothing_up(stream: Stream) -> None:
     stream.store._most = 0  # type: ignore[attr-defined]
     writer = Writer(stream, "till")
     writer.write(order(1))
-    with pytest.raises(TooLargeError, match=r"1 event .* was not taken"):
+    with pytest.raises(TooLargeError, match=r"1 event was not accepted"):
         writer.flush()
     assert writer.unsent == []
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from eventide.errors import DataError, PlanError
-from eventide.errors.readers import ReaderReplacedError
 from eventide.marks import Reader, ReaderGroup, Stream, Writer
+from eventide.marks.errors import ReaderReplacedError
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config
-from tests.marks.orders import SCHEMA, SHOPS, Clock, order, orders
+from tests.marks.harness import SCHEMA, SHOPS, Clock, order, orders
 
 
 def filled(stream: Stream, count: int, first: int = 0) -> Stream:
@@ -126,7 +126,7 @@ def test_a_segment_that_is_sealed_after_it_was_read_is_left_at_once() -> None:
     assert sorted(drained(reader)) == list(range(8, 16))
 
 
-def test_a_new_group_begins_where_it_is_told() -> None:
+def test_a_new_group_begins_where_it_is_reported() -> None:
     stream = filled(orders(), 8)
     latest = Reader(stream, "latest", start="latest")
     filled(stream, 2, 8)
@@ -161,9 +161,9 @@ def test_what_was_truncated_before_it_was_read_is_an_error_and_not_a_gap() -> No
 
 @pytest.mark.parametrize(
     ("start", "message"),
-    [("yesterday", "not a place"), ({0: 1}, "not a cut"), ({0: 1, 1: 99}, "beyond"), ({"a": 1}, "not a place")],
+    [("yesterday", "not a start"), ({0: 1}, "not a cut"), ({0: 1, 1: 99}, "beyond"), ({"a": 1}, "not a start")],
 )
-def test_a_place_that_is_none_is_refused(start: object, message: str) -> None:
+def test_a_place_that_is_none_is_rejected(start: object, message: str) -> None:
     with pytest.raises(PlanError, match=message):
         Reader(filled(orders(segments=2), 8), start=start)  # type: ignore[arg-type]
 
@@ -203,12 +203,12 @@ def test_a_closed_reader_reads_nothing_more() -> None:
 
 
 @pytest.mark.parametrize("rows", [0, -1, 1.5, True])
-def test_a_number_of_rows_that_is_none_is_refused(rows: int) -> None:
+def test_a_number_of_rows_that_is_none_is_rejected(rows: int) -> None:
     with pytest.raises(PlanError, match="1 or more"):
         Reader(orders()).read(rows)
 
 
-def test_a_stream_with_a_column_of_the_readers_own_is_refused() -> None:
+def test_a_stream_with_a_column_of_the_readers_own_is_rejected() -> None:
     store = MemoryStore()
     store.create_stream("orders", Config(schema=pa.schema({"_offset": pa.int64()})))
     with pytest.raises(PlanError, match="_offset"):

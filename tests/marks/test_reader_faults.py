@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from eventide.errors.readers import ReaderReplacedError, SegmentsLostError
 from eventide.marks import Reader, ReaderGroup, Stream, Writer, create_stream
-from eventide.marks.stores.sql.store import SqlStore
-from tests.marks.orders import SCHEMA, UNANSWERED, Clock, FailingStore, order, orders
+from eventide.marks.errors import ReaderReplacedError, SegmentsLostError
+from eventide.marks.stores.sql_store import SqlStore
+from tests.marks.harness import SCHEMA, UNANSWERED, Clock, FailingStore, order, orders
 
 
 def filled(stream: Stream, count: int, first: int = 0) -> Stream:
@@ -147,7 +147,7 @@ def test_a_copy_of_a_reader_cannot_set_its_group_back() -> None:
     one = Reader(stream)
     one.read(2)
     forked = copy.copy(one)  # as a process that was forked has it
-    forked._held = {0: copy.copy(one._held[0])}
+    forked._cursors = {0: copy.copy(one._cursors[0])}
     one.read(8)
     one.commit()
     with pytest.raises(SegmentsLostError):
@@ -170,4 +170,4 @@ def test_a_reader_that_cannot_say_that_it_goes_still_lets_go_of_its_store(
     monkeypatch.setattr(store, "put_group", broken)
     with pytest.raises(ConnectionError):
         reader.close()
-    assert store._database._here.idle == []
+    assert store._database._pool.idle == []

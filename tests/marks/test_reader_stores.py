@@ -9,7 +9,7 @@ import pytest
 
 from eventide.marks import Controller, Reader, ReaderGroup, TimeWindow, Writer, create_stream, open_stream
 from eventide.time import MAX
-from tests.marks.orders import SCHEMA, SHOPS, order
+from tests.marks.harness import SCHEMA, SHOPS, order
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventide.marks import Reader, ReaderGroup, TimeWindow, Writer
-from tests.marks.orders import mark, order, orders
+from tests.marks.harness import mark, order, orders
 
 
 def test_nothing_is_known_before_the_first_mark() -> None:
@@ -78,7 +78,7 @@ def test_another_reader_begins_with_the_time_that_the_group_had_reached() -> Non
         reader.read(3)
         reader.time_window()
         reader.commit()
-    assert ReaderGroup(stream).state().passed == 3
+    assert ReaderGroup(stream).state().passed_mark == 3
     assert Reader(stream).time_window() == TimeWindow(30, 45)
 
 
@@ -158,7 +158,7 @@ def test_of_marks_far_ahead_few_are_fetched_and_fewer_kept() -> None:
         stream.store.calls.clear()  # type: ignore[attr-defined]
         assert reader.time_window() == window
         assert stream.store.calls.count("marks") < 12  # type: ignore[attr-defined]
-        assert len(reader._passing._ahead) <= 100
+        assert len(reader._mark_tracker._ahead) <= 100
 
 
 def test_marks_that_went_with_their_events_are_not_missed() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventide.errors import PlanError
-from eventide.marks.segments import Segments, as_json, from_json
-from tests.marks.histories import before, cuts, histories
+from eventide.marks.segments import Segments, segments_from_json, segments_to_json
+from tests.marks.cases import before, cuts, histories
 
 HALVES = [(0.0, 0.5), (0.5, 1.0)]
 
@@ -69,7 +69,7 @@ def test_open_segments_cover_all_keys_once(segments: Segments) -> None:
 
 @given(histories())
 def test_segments_come_back_from_json(segments: Segments) -> None:
-    assert from_json(as_json(segments)) == segments
+    assert segments_from_json(segments_to_json(segments)) == segments
 
 
 def test_successors_follow_the_segments_whose_keys_they_share() -> None:
@@ -89,17 +89,17 @@ def test_a_cut_must_be_read_to_its_offsets_and_to_the_end_of_what_is_before_it()
     [
         ([7], HALVES, "no segment 7"),
         ([0], HALVES, "Segment 0 is sealed"),
-        ([], HALVES, "do not cover the same keys"),
-        ([1], [(0.0, 0.25)], "do not cover the same keys"),
-        ([1], [(0.0, 0.25), (0.3, 0.5)], "do not cover the same keys"),
-        ([1], [(0.0, 0.75)], "do not cover the same keys"),
+        ([], HALVES, "must cover the same keys"),
+        ([1], [(0.0, 0.25)], "must cover the same keys"),
+        ([1], [(0.0, 0.25), (0.3, 0.5)], "must cover the same keys"),
+        ([1], [(0.0, 0.75)], "must cover the same keys"),
         ([1], [(0.0, 0.3), (0.25, 0.5)], "overlaps"),
         ([1], [(0.0, 0.5), (0.5, 0.5)], "not a range"),
         ([2], [(0.5, 1.5)], "not a range"),
         ([1], [(0.5, 0.0)], "not a range"),
     ],
 )
-def test_scaling_is_refused(seal: list[int], ranges: list[tuple[float, float]], message: str) -> None:
+def test_scaling_is_rejected(seal: list[int], ranges: list[tuple[float, float]], message: str) -> None:
     segments = Segments.even(1).scaled([0], HALVES)
     with pytest.raises(PlanError, match=message):
         segments.scaled(seal, ranges)

@@ -14,8 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from eventide import marks
 from eventide.errors import PlanError
 from eventide.marks.mark import Mark
-from eventide.marks.spark.cuts import Marks
-from eventide.marks.spark.source import Events, schema_of
+from eventide.spark.marks_source import EventsReader, MarksReader, source_schema
 
 SCHEMA = pa.schema({"n": pa.int64()})
 
@@ -33,15 +32,15 @@ def put(address: str, *numbers: int) -> None:
         till.append(pl.DataFrame({"n": numbers}))
 
 
-def events(address: str, **options: str) -> Events:
-    return Events(address, None, schema_of(address, options), options)
+def events(address: str, **options: str) -> EventsReader:
+    return EventsReader(address, None, source_schema(address, options), options)
 
 
-def read(source: Events, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
+def read(source: EventsReader, start: dict[str, Any], end: dict[str, Any]) -> list[int]:
     return [n for part in source.partitions(start, end) for batch in source.read(part) for n in batch["n"].to_pylist()]
 
 
-def all_of(source: Events, limit: Any = None) -> list[list[int]]:
+def all_of(source: EventsReader, limit: Any = None) -> list[list[int]]:
     """What each batch reads, as long as there is more."""
     start, found = source.initialOffset(), []
     while (end := source.latestOffset(start, limit or ReadAllAvailable())) != start:
@@ -129,7 +128,7 @@ def test_what_comes_meanwhile_is_not_read_by_available_now(address: str) -> None
 
 
 @pytest.mark.parametrize("start", ['{"0": 1000}', '{"0": -5}'])
-def test_a_start_where_nothing_is_is_refused(address: str, start: str) -> None:
+def test_a_start_where_nothing_is_is_rejected(address: str, start: str) -> None:
     put(address, 0)
     with pytest.raises(PlanError, match="has 1 events"):
         events(address, start=start).initialOffset()
@@ -144,7 +143,7 @@ def test_a_start_where_nothing_is_is_refused(address: str, start: str) -> None:
         ({"places": "no"}, "must be 'true' or 'false'"),
     ],
 )
-def test_options_that_cannot_be_used_are_refused(address: str, options: dict[str, str], message: str) -> None:
+def test_options_that_cannot_be_used_are_rejected(address: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         events(address, **options).initialOffset()
 
@@ -160,15 +159,15 @@ def test_a_stream_that_was_made_anew_is_not_taken_for_the_old_one(address: str) 
 
 
 def test_where_an_event_was_is_never_null_and_its_own_columns_may_be(address: str) -> None:
-    nullable = {field.name: field.nullable for field in schema_of(address, {})}
+    nullable = {field.name: field.nullable for field in source_schema(address, {})}
     assert nullable == {"n": True, "_segment": False, "_offset": False, "_mark": False}
 
 
-def test_columns_that_spark_has_no_type_for_are_refused(tmp_path: Path) -> None:
+def test_columns_that_spark_has_no_type_for_are_rejected(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/shop.db#odd"
     marks.create_stream(address, schema=pa.schema({"n": pa.uint64()}))
     with pytest.raises(PlanError, match="Spark has no type for column 'n' of stream 'odd'"):
-        schema_of(address, {})
+        source_schema(address, {})
 
 
 def test_marks_say_only_what_earlier_ones_did_not(address: str) -> None:
@@ -181,7 +180,7 @@ def test_marks_say_only_what_earlier_ones_did_not(address: str) -> None:
     lengths = stream.store.lengths("orders")
     for number, cut in ((1, {0: 3}), (2, {1: 0, 2: lengths[2]}), (3, {1: lengths[1], 2: lengths[2]})):
         stream.store.put_mark(lease, Mark(number, number * 10, 90, cut, 0))
-    source = Marks(address, None, "orders of mine")
+    source = MarksReader(address, None, "orders of mine")
     start = source.initialOffset()
     end = source.latestOffset(start, ReadAllAvailable())
     told = [json.loads(line) for part in source.partitions(start, end) for (line,) in source.read(part)]

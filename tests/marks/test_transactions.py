@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from eventide.errors import DataError, PlanError
-from eventide.errors.marks import SeatTakenError
 from eventide.marks import Writer
-from tests.marks.orders import SHOPS, UNANSWERED, Clock, noted, numbers, order, orders, stored
+from eventide.marks.errors import WriterFencedError
+from tests.marks.harness import SHOPS, UNANSWERED, Clock, noted, numbers, order, orders, stored
 
 
 def test_nothing_is_visible_before_the_commit_and_all_of_it_after() -> None:
@@ -80,7 +80,7 @@ def test_several_transactions_of_a_writer_do_not_mix() -> None:
     assert numbers(stream) == [3, 2, 1]
 
 
-def test_a_commit_after_the_timeout_is_refused() -> None:
+def test_a_commit_after_the_timeout_is_rejected() -> None:
     clock = Clock()
     stream = orders(clock=clock)
     transaction = Writer(stream, "till").begin(timeout="10 seconds")
@@ -173,7 +173,7 @@ def test_a_transaction_of_a_writer_that_was_replaced_cannot_be_committed() -> No
     transaction = Writer(stream, "till").begin()
     transaction.append([order(1)])
     Writer(stream, "till", take_over=True)
-    with pytest.raises(SeatTakenError):
+    with pytest.raises(WriterFencedError):
         transaction.commit()
     assert numbers(stream) == []
 
@@ -217,7 +217,7 @@ def test_the_clock_goes_on_without_a_transaction_whose_time_is_over() -> None:
         transaction.commit()
 
 
-def test_a_time_at_the_commit_is_refused_beside_the_clock() -> None:
+def test_a_time_at_the_commit_is_rejected_beside_the_clock() -> None:
     transaction = Writer(orders(), "till", note_time="auto", note_margin="0 s", clock=Clock()).begin()
     with pytest.raises(PlanError, match="by itself"):
         transaction.commit(50)

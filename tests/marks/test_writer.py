@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from eventide.errors import PlanError
-from eventide.errors.marks import SeatTakenError
 from eventide.marks import Writer
-from tests.marks.orders import SCHEMA, SHOPS, UNANSWERED, numbers, order, orders, stored
+from eventide.marks.errors import WriterFencedError
+from tests.marks.harness import SCHEMA, SHOPS, UNANSWERED, numbers, order, orders, stored
 
 
 def test_events_are_stored_when_they_are_flushed_and_not_before() -> None:
@@ -45,7 +45,7 @@ def test_a_column_that_an_event_lacks_is_null() -> None:
     assert stored(stream) == [{"shop": None, "n": 1}]
 
 
-def test_an_unknown_column_is_refused_when_it_is_written() -> None:
+def test_an_unknown_column_is_rejected_when_it_is_written() -> None:
     writer = Writer(orders(), "till")
     with pytest.raises(PlanError, match="Did you mean 'shop'"):
         writer.write({"shp": "kiel"})
@@ -58,7 +58,7 @@ def test_an_event_that_does_not_fit_is_named_and_does_not_hold_up_the_others() -
     writer.write(order(1))
     writer.write({"shop": "kiel", "n": "many"})
     writer.write(order(2))
-    with pytest.raises(PlanError, match=r"'many'.*was not taken.*other 2"):
+    with pytest.raises(PlanError, match=r"'many'.*was rejected.*other 2"):
         writer.flush()
     writer.flush()
     assert numbers(stream) == [1, 2]
@@ -172,7 +172,7 @@ def test_a_stream_that_has_ended_takes_no_more_events_and_they_stay_readable() -
     assert writer.unsent == [order(1)]
 
 
-def test_an_id_that_is_at_work_is_refused() -> None:
+def test_an_id_that_is_at_work_is_rejected() -> None:
     stream = orders()
     Writer(stream, "till")
     with pytest.raises(PlanError, match="take_over=True"):
@@ -184,10 +184,10 @@ def test_a_writer_that_was_replaced_says_so_and_keeps_what_it_had_not_sent() -> 
     old = Writer(stream, "till")
     old.write(order(1))
     new = Writer(stream, "till", take_over=True)
-    with pytest.raises(SeatTakenError, match=r"Another writer 'till'.*1 events that it had not sent"):
+    with pytest.raises(WriterFencedError, match=r"Another writer 'till'.*1 unsent events"):
         old.flush()
     assert old.unsent == [order(1)]
-    with pytest.raises(SeatTakenError):
+    with pytest.raises(WriterFencedError):
         old.close()
     new.append([order(2)])
     assert numbers(stream) == [2]
@@ -234,8 +234,8 @@ def test_a_writer_that_could_not_be_closed_can_be_closed_again() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"writer_id": ""}, "not empty"),
-        ({"writer_id": 7}, "not empty"),
+        ({"writer_id": ""}, "non-empty"),
+        ({"writer_id": 7}, "non-empty"),
         ({"writer_id": "a", "note_time": "sometimes"}, "'manual'"),
         ({"note_time": "auto"}, "needs a writer_id"),
         ({"writer_id": "a", "batch_rows": 0}, "1 or more"),
@@ -243,14 +243,14 @@ def test_a_writer_that_could_not_be_closed_can_be_closed_again() -> None:
         ({"writer_id": "a", "note_every": "soon"}, "note_every"),
     ],
 )
-def test_a_wrong_option_is_refused_and_takes_no_seat(options: dict[str, object], message: str) -> None:
+def test_a_wrong_option_is_rejected_and_takes_no_handle(options: dict[str, object], message: str) -> None:
     stream = orders()
     with pytest.raises(PlanError, match=message):
         Writer(stream, **options)  # type: ignore[arg-type]
     Writer(stream, "a")
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_what_is_no_event_is_rejected() -> None:
     writer = Writer(orders(), "till")
     with pytest.raises(PlanError, match="as a dict, not list"):
         writer.write([order(1)])  # type: ignore[arg-type]

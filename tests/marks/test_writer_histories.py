@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from eventide.marks import Transaction, Writer
-from tests.marks.orders import SHOPS, UNANSWERED, Clock, numbers, order, orders, stored
+from tests.marks.harness import SHOPS, UNANSWERED, Clock, numbers, order, orders, stored
 
 
 class Histories(RuleBasedStateMachine):

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from eventide.errors import PlanError
-from eventide.errors.marks import SeatTakenError
 from eventide.marks import Stream, Writer
-from tests.marks.orders import UNANSWERED, Clock, eventually, numbers, order, orders
+from eventide.marks.errors import WriterFencedError
+from tests.marks.harness import UNANSWERED, Clock, eventually, numbers, order, orders
 
 
 def noted(stream: Stream) -> list[tuple[str, int, dict[int, int]]]:
@@ -55,7 +55,7 @@ def test_time_is_noted_as_microseconds_as_text_or_as_a_datetime(time: int | str 
     assert noted(stream) == [("till", 86_400_000_000, {0: 1})]
 
 
-def test_a_note_before_anything_was_written_is_refused_and_says_how() -> None:
+def test_a_note_before_anything_was_written_is_rejected_and_says_how() -> None:
     stream = orders()
     writer = Writer(stream, "till")
     with pytest.raises(PlanError, match="nothing_written=True"):
@@ -80,7 +80,7 @@ def test_a_writer_without_an_id_writes_but_cannot_note() -> None:
     assert numbers(stream) == [1]
 
 
-def test_a_time_in_the_past_is_refused_and_what_was_written_is_stored() -> None:
+def test_a_time_in_the_past_is_rejected_and_what_was_written_is_stored() -> None:
     stream = orders()
     writer = Writer(stream, "till")
     writer.append([order(1)], time=50)
@@ -91,7 +91,7 @@ def test_a_time_in_the_past_is_refused_and_what_was_written_is_stored() -> None:
 
 
 @pytest.mark.parametrize("time", [2**70, 2**63 - 1, 2**62 + 1, -(2**63)])
-def test_a_time_that_no_event_can_have_is_refused(time: int) -> None:
+def test_a_time_that_no_event_can_have_is_rejected(time: int) -> None:
     stream = orders()
     writer = Writer(stream, "till")
     writer.append([order(1)])
@@ -217,7 +217,7 @@ def test_time_stands_still_while_a_clock_that_was_set_back_catches_up(restarted:
     assert noted(stream) == [("till", first, {0: 2})]
 
 
-def test_a_time_of_ones_own_is_refused_beside_the_clock() -> None:
+def test_a_time_of_ones_own_is_rejected_beside_the_clock() -> None:
     writer = Writer(orders(), "till", note_time="auto", note_margin="0 s", clock=Clock())
     with pytest.raises(PlanError, match="by itself"):
         writer.note_time(50)
@@ -248,7 +248,7 @@ def test_the_thread_survives_a_failure_and_ends_when_the_writer_was_replaced() -
     assert writer._ticker is not None
     writer._ticker._thread.join(timeout=10)
     assert not writer._ticker._thread.is_alive()
-    with pytest.raises(SeatTakenError):
+    with pytest.raises(WriterFencedError):
         writer.append([order(2)])
 
 

@@ -11,8 +11,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from eventide.errors import DataError, PlanError
 from eventide.marks import Writer, create_stream
-from eventide.marks.spark.sink import Staging
-from tests.marks.orders import SCHEMA, UNANSWERED, Clock, noted, numbers, order, orders
+from eventide.spark.marks_sink import TransactionalWriter
+from tests.marks.harness import SCHEMA, UNANSWERED, Clock, noted, numbers, order, orders
 
 
 def test_a_sequence_that_was_appended_before_is_skipped() -> None:
@@ -58,7 +58,7 @@ def test_the_numbers_of_another_id_do_not_matter() -> None:
     assert Writer(stream, "web").append([order(2)], sequence=1) is True
 
 
-def test_own_numbers_and_automatic_ones_are_not_mixed() -> None:
+def test_explicit_sequences_and_automatic_ones_are_not_mixed() -> None:
     stream = orders()
     own, automatic = Writer(stream, "own"), Writer(stream, "automatic")
     own.append([order(1)], sequence=1)
@@ -70,7 +70,7 @@ def test_own_numbers_and_automatic_ones_are_not_mixed() -> None:
 
 
 @pytest.mark.parametrize("first", ["write", "append"])
-def test_own_numbers_are_refused_where_a_writer_before_used_automatic_ones(first: str) -> None:
+def test_explicit_sequences_are_rejected_where_a_writer_before_used_automatic_ones(first: str) -> None:
     stream = orders()
     with Writer(stream, "till") as writer:
         writer.append([order(1)]) if first == "append" else writer.write(order(1))
@@ -82,7 +82,7 @@ def test_own_numbers_are_refused_where_a_writer_before_used_automatic_ones(first
     assert numbers(stream) == [1, 2]
 
 
-def test_automatic_numbers_after_own_ones_are_not_taken_for_them() -> None:
+def test_automatic_sequences_after_own_ones_are_not_taken_for_them() -> None:
     stream = orders()
     with Writer(stream, "till") as writer:
         writer.append([order(1)], sequence=1)
@@ -114,7 +114,7 @@ def test_the_clock_is_not_noted_past_a_sequence_that_was_not_answered(failure: s
     assert (time > tried, position, numbers(stream)) == (True, {0: 2}, [1, 2])
 
 
-def test_a_time_is_refused_while_a_sequence_is_not_answered() -> None:
+def test_a_time_is_rejected_while_a_sequence_is_not_answered() -> None:
     stream = orders()
     writer = Writer(stream, "till")
     writer.append([order(1)], sequence=1)
@@ -138,7 +138,7 @@ def test_a_sequence_that_was_given_up_for_a_later_one_does_not_hold_time() -> No
     assert noted(stream) == [(50, {0: 1})]
 
 
-def test_a_sequence_that_was_refused_does_not_hold_time() -> None:
+def test_a_sequence_that_was_rejected_does_not_hold_time() -> None:
     stream = orders()
     writer = Writer(stream, "till")
     writer.append([order(1)], sequence=1, time=50)
@@ -149,20 +149,20 @@ def test_a_sequence_that_was_refused_does_not_hold_time() -> None:
 
 
 @pytest.mark.parametrize("sequence", [0, -1, 1.5, True, 2**62, 2**70])
-def test_what_is_no_number_of_a_batch_is_refused(sequence: int) -> None:
+def test_what_is_no_number_of_a_batch_is_rejected(sequence: int) -> None:
     with pytest.raises(PlanError, match="from 1 to"):
         Writer(orders(), "till").append([order(1)], sequence=sequence)
 
 
-def test_a_sink_that_numbers_its_batches_goes_on_where_automatic_numbers_ended(tmp_path: Path) -> None:
+def test_a_sink_that_numbers_its_batches_goes_on_where_automatic_sequences_ended(tmp_path: Path) -> None:
     stream = create_stream(f"sqlite:///{tmp_path}/shop.db#orders", schema=SCHEMA)
     with Writer(stream, "job") as writer:
         writer.write(order(1))
     columns = StructType([StructField("shop", StringType()), StructField("n", LongType())])
     for _ in range(2):  # the second time is Spark's, after a crash
-        sink = Staging(stream.address, columns, {"writer_id": "job"})
+        sink = TransactionalWriter(stream.address, columns, {"writer_id": "job"})
         told = sink.write(iter(_batches(order(2))))
-        sink.commit_under([told], 0, query="first")
+        sink.commit_batch([told], 0, query="first")
     assert stream.store.lengths("orders") == {0: 2}
 
 

@@ -6,8 +6,9 @@ import selectors
 import pytest
 
 from eventide.errors import PlanError
-from eventide.operators import async_map
-from eventide.operators.async_map import Failure, Result, async_options, attempt, call_rows
+from eventide.operators import async_calls as async_map
+from eventide.operators.async_calls import Failure, Result, attempt, call_rows
+from eventide.plan.async_call import async_options
 
 
 @pytest.mark.parametrize(

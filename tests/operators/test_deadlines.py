@@ -14,13 +14,12 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.operators.binding import operator_of
-from eventide.operators.bundle import Bundle, Step
 from eventide.operators.chain import Chain
 from eventide.operators.deadlines import CLOCK_STEP
-from eventide.operators.operator import StreamOperator
-from eventide.operators.saving import State
-from eventide.state.panes import CLOCK, DUE, HASH, PaneTable
+from eventide.operators.factory import operator_of
+from eventide.operators.operator import Bundle, Step, StreamOperator
+from eventide.state.operator_state import State
+from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
 from tests.effort import SEED, examples
@@ -54,7 +53,7 @@ class Run:
         """A step without rows; what it emits, and what stands after it, but for a watermark that follows the clock."""
         edges = range(len(self.operator.schemas))
         stamps = [self.operator.stamp(self.operator.no_rows(edge), now, self.state.watermark, edge) for edge in edges]
-        self.push(now, lambda state: self.operator.absorb(state, stamps, now))
+        self.push(now, lambda state: self.operator.apply(state, stamps, now))
         clocked = bool(self.operator.lags())
         if self.state.watermark == MAX:  # the stream has ended, so nobody waits for an origin
             return repr(len(self.emitted))
@@ -216,7 +215,7 @@ def test_a_key_that_is_forgotten_by_the_clock_is_a_deadline() -> None:
     step = operator.step(operator.initial(), Bundle(pl.DataFrame({"t": [0], "k": ["a"]}), now=1_000_000))
     assert operator.next_deadline(step.state) == 12_000_000
     stamp = operator.stamp(operator.no_rows(), 12_000_000, step.state.watermark)
-    gone = operator.absorb(step.state, [stamp], 12_000_000)
+    gone = operator.apply(step.state, [stamp], 12_000_000)
     assert gone.output.panes["n"].to_list() == [1] and gone.output.counts.forgotten_keys == 1
     assert operator.next_deadline(gone.state) is None
 
@@ -228,7 +227,7 @@ def test_a_drained_stream_has_no_deadline() -> None:
 
 def test_the_operators_of_a_chain_share_the_first_deadline() -> None:
     first = windows(ev.processing_time("95 microseconds")).agg(n=ev.count())
-    second = ev.stream(time="pane.time").window(ev.tumbling("30 microseconds")).agg(n=ev.sum("n"))
+    second = ev.stream(time="window_time").window(ev.tumbling("30 microseconds")).agg(n=ev.sum("n"))
     schema = dict(ROWS.schema)
     operators = [operator_of(first.plan, schema)]
     operators.append(operator_of(second.plan, operators[0].output_schemas()["panes"]))
@@ -274,7 +273,7 @@ def test_the_first_deadline_of_a_table_is_that_of_a_pane_that_is_still_there() -
 
 
 def test_a_saved_state_has_the_same_deadline() -> None:
-    stream = windows(ev.ascending(idle_timeout="1 second")).trigger(ev.every("300 microseconds")).accumulating()
+    stream = windows(ev.ascending(idle_timeout="1 second")).trigger(ev.every("300 microseconds"), mode="accumulating")
     operator, state = opened(stream)
     again, loaded = type(operator).load(operator.plan, operator.save(state))  # type: ignore[attr-defined]
     assert operator.next_deadline(state) == again.next_deadline(loaded) == 400

@@ -11,7 +11,8 @@ import pytest
 import eventide as ev
 from eventide.errors import PlanError
 from eventide.local import LocalQuery
-from eventide.operators.bundle import Output
+from eventide.operators.operator import Output
+from eventide.panes import WINDOW
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
 
@@ -21,9 +22,8 @@ def us(n: int) -> timedelta:
 
 
 def collected(kind: Any, **bounds: Any) -> ev.Pipeline:
-    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s"))
-    stream = stream.retain(**bounds) if bounds else stream
-    return stream.window(kind).agg(values=ev.collect_list("v"))
+    windows = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).window(kind)
+    return (windows.limit_state(**bounds) if bounds else windows).agg(values=ev.collect_list("v"))
 
 
 def opened(kind: Any, **bounds: Any) -> LocalQuery:
@@ -37,9 +37,7 @@ def push(query: LocalQuery, *rows: tuple[int, str, int], **options: Any) -> Outp
 
 
 def told(output: Output) -> list[tuple[Any, ...]]:
-    window, pane = pl.col("window").struct, pl.col("pane").struct
-    bounds = [window.field(name).cast(pl.Int64) for name in ("start", "end")]
-    facts = output.panes.select("k", *bounds, "values", pane.field("timing"), pane.field("is_last"))
+    facts = output.panes.select("k", pl.col(*WINDOW).cast(pl.Int64), "values", "pane_timing", "pane_is_last")
     return sorted(facts.rows())
 
 
@@ -94,11 +92,15 @@ def test_a_key_with_rows_in_the_batch_that_would_forget_it_stays() -> None:
 
 def test_a_pane_that_was_emitted_early_is_replaced_when_its_key_is_forgotten() -> None:
     stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).window(THREES)
-    query = stream.trigger(ev.after_watermark(early=ev.on_update())).retracting().agg(n=ev.count()).start_local(SCHEMA)
+    query = (
+        stream.trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
+        .agg(n=ev.count())
+        .start_local(SCHEMA)
+    )
     push(query, (10, "a", 1))
     push(query, (20, "a", 2))
     panes = push(query, (200, "b", 3)).panes.filter(k="a")
-    facts = panes.select("n", "diff", pl.col("pane").struct.field("timing")).rows()
+    facts = panes.select("n", "diff", "pane_timing").rows()
     assert facts == [(2, -1, "EARLY"), (2, 1, "ON_TIME")]
     assert query.scan()[0]["k"].to_list() == ["b"]
 
@@ -106,7 +108,9 @@ def test_a_pane_that_was_emitted_early_is_replaced_when_its_key_is_forgotten() -
 def test_a_processing_time_trigger_does_not_keep_a_key() -> None:
     trigger = ev.after_watermark(early=ev.repeatedly(ev.after_processing_time(us(5))))
     stream = (
-        ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).window(THREES).trigger(trigger).accumulating()
+        ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s"))
+        .window(THREES)
+        .trigger(trigger, mode="accumulating")
     )
     query = stream.agg(values=ev.collect_list("v")).start_local(SCHEMA)
     frame = pl.DataFrame([(10, "a", 1)], schema=SCHEMA, orient="row")
@@ -165,8 +169,12 @@ def test_windows_by_offset_end_with_an_origin_that_is_forgotten() -> None:
 
 @pytest.mark.parametrize("offset", [None, "v"], ids=["as they arrive", "by offset"])
 def test_row_sessions_that_retention_closed_are_forgotten_when_their_rows_have_passed(offset: str | None) -> None:
-    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")).retain(time=us(1))
-    query = stream.window(ev.row_sessions(absent=2, by=offset)).agg(values=ev.collect_list("v")).start_local(SCHEMA)
+    stream = ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s"))
+    query = (
+        stream.window(ev.row_sessions(absent=2, by=offset, timeout=us(1)))
+        .agg(values=ev.collect_list("v"))
+        .start_local(SCHEMA)
+    )
     for number in range(60):
         push(query, (number, f"k{number // 2}", number + 1))
     assert query._state.store.closed.height < 10  # type: ignore[union-attr]
@@ -183,7 +191,7 @@ def pairs(join: ev.Pipeline, *bundles: tuple[list[Any], list[Any]]) -> list[Any]
 
 def last_rows(how: Any = "inner", **options: Any) -> ev.Pipeline:
     left, right = (ev.stream(time="t", key="k", watermark=ev.bounded_delay("0s")) for _ in range(2))
-    return ev.join(left.retain(time=us(5)), right, over=ev.rows(2, **options), how=how)
+    return ev.join(left, right, last=2, keep=us(5), how=how, **options)
 
 
 def test_the_last_rows_of_a_key_are_forgotten_with_it() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,9 +9,8 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.operators.bundle import Output
+from eventide.operators.operator import Output
 from eventide.plan.join_plan import JoinPlan
-from eventide.plan.retention import Retention
 from eventide.time import FIRST, LAST, MAX, MIN
 
 LEFT = {"k": pl.String(), "t": pl.Int64(), "v": pl.Int64()}
@@ -112,7 +110,7 @@ def test_a_late_row_meets_nothing_and_is_told_with_its_side() -> None:
     query.push([("a", 10)], [("a", 20)])
     output = query.push([("a", 9)], [("a", 14)], now=7)
     assert times(output) == []
-    late = output.late.select("k", "side", "left", "right", pl.col("watermark", "at").cast(pl.Int64))
+    late = output.late.select("k", "ev_input", "left", "right", pl.col("ev_watermark", "ev_emitted_at").cast(pl.Int64))
     assert late.rows() == [
         ("a", "left", {"k": "a", "t": 9, "v": 1}, None, 10, 7),
         ("a", "right", None, {"k": "a", "t": 14, "w": 1}, 20, 7),
@@ -175,7 +173,7 @@ def test_a_drained_join_pads_all_that_is_left(how: Any, told: list[Any]) -> None
 
 def test_a_row_without_a_time_is_a_dead_letter_with_its_side() -> None:
     output = Query(joined(0, 5)).push([("a", None)], [("a", 1)])
-    assert output.dead.select("k", "side", "reason").rows() == [("a", "left", "null_time")]
+    assert output.dead.select("k", "ev_input", "ev_reason").rows() == [("a", "left", "null_time")]
     assert output.counts.dead == {"null_time": 1} and output.counts.balanced
 
 
@@ -186,7 +184,7 @@ def test_each_side_promises_of_its_own_time() -> None:
     output = query.push([], [("a", 50)])
     # A left row down to 45 may still meet a right one at 50. A right row down to 50 may come.
     assert output.promises == {1: 45, 2: 50}
-    assert output.promise == 45 and output.watermark == 100
+    assert output.promise == 45 and output.watermark_us == 100
     assert query.push([], [("a", 200)]).promises == {1: 100, 2: 97}
 
 
@@ -241,8 +239,7 @@ def test_times_before_the_epoch_are_times_like_others() -> None:
 
 def test_rows_at_the_two_ends_of_time_are_far_apart() -> None:
     left, right = (ev.stream(time="t", key="k") for _ in range(2))
-    kept = replace(left, _options={"retain": Retention(time=2**60)})
-    query = Query(ev.join(kept, right, within=(us(0), None)))
+    query = Query(ev.join(left, right, within=(us(0), None), keep=us(2**60)))
     assert times(query.push([("a", LAST)], [("a", FIRST)])) == []
     assert times(query.push([("a", FIRST)], [("a", LAST)])) == [(LAST, LAST), (FIRST, FIRST), (FIRST, LAST)]
 
@@ -270,14 +267,12 @@ def test_columns_may_be_equal_that_are_not_the_keys() -> None:
 
 
 def test_a_windowed_aggregate_goes_on_with_what_a_join_gives() -> None:
-    pairs = joined(0, 5).local(
-        {
-            "left": [pl.DataFrame([("a", t, 0)], schema=LEFT, orient="row") for t in (1, 12, 30)],
-            "right": [pl.DataFrame([("a", t + 1, 0)], schema=RIGHT, orient="row") for t in (1, 12, 30)],
-        }
-    )
+    rows = {
+        "left": [pl.DataFrame([("a", t, 0)], schema=LEFT, orient="row") for t in (1, 12, 30)],
+        "right": [pl.DataFrame([("a", t + 1, 0)], schema=RIGHT, orient="row") for t in (1, 12, 30)],
+    }
     per_ten = ev.stream(time="t", key="k").window(ev.tumbling(us(10))).agg(n=ev.count())
-    result = per_ten.local(pairs)
+    result = joined(0, 5).then(per_ten).local(rows)
     assert result.panes["n"].to_list() == [1, 1, 1]
     assert result.late.is_empty()
     assert [step.panes.height for step in result.steps] == [0, 0, 2, 1]

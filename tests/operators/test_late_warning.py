@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.operators.late_warning import LateWarning
+from eventide.metrics import LateWarning
 from eventide.testing import TestStream
 from eventide.time import MAX
 

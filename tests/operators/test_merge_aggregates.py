@@ -90,14 +90,14 @@ def test_results_are_merged_over_all_inputs_whatever_the_bundles() -> None:
 
 
 def test_early_panes_add_up_when_they_are_retracted() -> None:
-    query = merged(trigger=EARLY, lateness="1 hour", mode="retracting").start_local()
+    query = merged(trigger=EARLY, allowed_lateness="1 hour", mode="retracting").start_local()
     panes = pl.concat([query.push(bundle, now=0).panes for bundle in BUNDLES] + [query.drain().panes])
     sums = panes.group_by("user", *AGGREGATES, maintain_order=True).agg(pl.col("diff").sum())
     assert sorted(results(sums.filter(pl.col("diff") == 1)), key=repr) == sorted(EXPECTED, key=repr)
 
 
 def test_a_restart_between_bundles_changes_nothing() -> None:
-    pipeline = merged(trigger=EARLY, lateness="1 hour", mode="accumulating")
+    pipeline = merged(trigger=EARLY, allowed_lateness="1 hour", mode="accumulating")
     query, other = pipeline.start_local(), pipeline.start_local()
     for bundle in BUNDLES:
         expected = query.push(bundle, now=0)
@@ -107,10 +107,10 @@ def test_a_restart_between_bundles_changes_nothing() -> None:
 
 @pytest.mark.parametrize("knows", [True, False])
 def test_buckets_and_tasks_change_nothing(knows: bool) -> None:
-    pipeline = merged(trigger=EARLY, lateness="1 hour", mode="retracting")
+    pipeline = merged(trigger=EARLY, allowed_lateness="1 hour", mode="retracting")
     query = pipeline.start_local()
     schemas = [BUNDLES[0][name].schema for name in ("paid", "bought")]
-    host = partial(PagesHost, buckets=3, tasks=2, knows=knows)([pipeline], schemas)
+    host = partial(PagesHost, buckets=3, tasks=2, knows=knows)(pipeline, schemas)
     for bundle in BUNDLES:
         expected = query.push(bundle, now=0).panes
         came = host.bundle([bundle["paid"], bundle["bought"]], now=0, watermark=None, polled=True).panes
@@ -138,7 +138,7 @@ def test_a_merge_aggregate_needs_several_inputs() -> None:
 
 def test_a_row_on_which_it_raises_is_a_dead_letter() -> None:
     found = merged().local({"paid": [paid((1, "eva", 30), (2, "eva", None))], "bought": [bought()]}, clock=[0])  # type: ignore[arg-type]
-    assert found.dead["reason"].to_list() == ["failed"] and found.metrics.balanced
+    assert found.dead["ev_reason"].to_list() == ["failed"] and found.metrics.balanced
 
 
 def test_explain_shows_the_aggregates() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide as ev
-from eventide.operators.bundle import Output
+from eventide.operators.operator import Output
+from eventide.panes import WINDOW
 from tests.effort import examples
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "from": pl.String, "n": pl.Int64}
@@ -24,13 +25,11 @@ def frame(*rows: tuple[object, ...]) -> pl.DataFrame:
 
 def windows(kind: Any = None, *, watermark: Any = BY_ORIGIN, key: str | None = None, late: int = 0) -> ev.Pipeline:
     stream = ev.stream(time="t", key=key, watermark=watermark).window(kind or ev.rows(3, by="n"))
-    return (stream.lateness(rows=late) if late else stream).agg(seen=ev.collect_sorted("n"))
+    return (stream.emit(allowed_lateness=late) if late else stream).agg(seen=ev.collect_sorted("n"))
 
 
 def told(output: Output, *key: str) -> list[tuple[object, ...]]:
-    window, pane = pl.col("window").struct, pl.col("pane").struct
-    bounds = window.field("start"), window.field("end")
-    return output.panes.select(*key, *bounds, pl.col("seen").list.eval(pl.element()), pane.field("timing")).rows()
+    return output.panes.select(*key, *WINDOW, pl.col("seen").list.eval(pl.element()), "pane_timing").rows()
 
 
 def test_the_origin_is_part_of_the_panes_key() -> None:
@@ -139,14 +138,12 @@ def told_all(pipeline: ev.Pipeline, bundles: list[pl.DataFrame]) -> list[tuple[A
 
 def test_what_does_not_fit_is_refused() -> None:
     stream = ev.stream(time="t", watermark=BY_ORIGIN)
-    with pytest.raises(ev.PlanError, match=r"in time, but .* Use .lateness\(rows=100\)"):
-        stream.window(ev.rows(3, by="n")).lateness("1 hour").agg(n=ev.count())
-    with pytest.raises(ev.PlanError, match=r"in rows, but .* Use .lateness\('1 hour'\)"):
-        stream.window(ev.tumbling("1 hour")).lateness(rows=3).agg(n=ev.count())
+    with pytest.raises(ev.PlanError, match=r"in time, but .* Use allowed_lateness=100"):
+        stream.window(ev.rows(3, by="n")).emit(allowed_lateness="1 hour").agg(n=ev.count())
+    with pytest.raises(ev.PlanError, match=r"in rows, but .* Use allowed_lateness='1 hour'"):
+        stream.window(ev.tumbling("1 hour")).emit(allowed_lateness=3).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="window by offset"):
-        stream.window(ev.rows(3)).lateness(rows=3).agg(n=ev.count())
-    with pytest.raises(ev.PlanError, match="Give one"):
-        stream.lateness()
+        stream.window(ev.rows(3)).emit(allowed_lateness=3).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="those of one stream"):
         ev.union(a=stream, b=stream).window(ev.rows(3, by="n")).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="Did you mean 'n'"):

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide as ev
-from eventide.operators.bundle import Bundle, Counts
-from eventide.operators.processing import Processing
-from eventide.spark import page
-from eventide.spark.splitting import split_stamp
+from eventide.operators.operator import Bundle, Counts
+from eventide.operators.process import ProcessOperator
+from eventide.spark import shuffle_pages as page
+from eventide.spark.stamp import split_stamp
 from eventide.time import MIN
 from tests.effort import examples
-from tests.operators.processors import enriched
-from tests.state.paged import Paged, small_pages
+from tests.operators.cases import enriched
+from tests.state.harness import Paged, small_pages
 
 LAG = 3
 SCHEMA = {"t": pl.Int64, "k": pl.String, "do": pl.String, "name": pl.String, "v": pl.Int64}
@@ -101,7 +101,7 @@ def test_a_processor_does_what_the_model_does(small: bool) -> None:
     @settings(max_examples=examples(10), deadline=None)
     @given(histories)
     def agrees(history: list[Any]) -> None:
-        operator = Processing(PUPPET.plan, SCHEMA)
+        operator = ProcessOperator(PUPPET.plan, SCHEMA)
         model, paged, now = Model(), Paged(operator), 0  # type: ignore[arg-type]
         for rows, later, happens in history:
             now += later
@@ -122,18 +122,18 @@ def sort(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return pl.DataFrame(rows, schema=OUTPUT, orient="row").sort("k", "what", "at", "v").rows()
 
 
-def happen(operator: Processing, paged: Paged, what: str) -> None:
+def happen(operator: ProcessOperator, paged: Paged, what: str) -> None:
     match what:
         case "restart":
             paged.restart()
         case "catch up":
-            paged.catch_up(2)
+            paged.refresh(2)
         case "let go":
-            paged.let_go()
+            paged.evict()
         case "save":
-            _, state = Processing.load(operator.plan, operator.save(paged.state))
+            _, state = ProcessOperator.load(operator.plan, operator.save(paged.state))
             head, ledger = operator.write(state, (store := type(paged.store)()), None)
-            paged.state, paged.store, paged.head, paged.ledger = state, store, head, ledger
+            paged.state, paged.store, paged.head, paged.manifest = state, store, head, ledger
             paged.versions = [(state, ledger)]
 
 
@@ -142,7 +142,7 @@ def happen(operator: Processing, paged: Paged, what: str) -> None:
 def test_keys_in_different_buckets_and_rows_in_different_tasks_make_no_difference(
     history: list[Any], buckets: int, cut: int
 ) -> None:
-    operator = Processing(PUPPET.plan, SCHEMA)
+    operator = ProcessOperator(PUPPET.plan, SCHEMA)
     whole, states, now = operator.initial(), [operator.initial()] * buckets, 0
     for rows, later, _ in history:
         now += later
@@ -154,7 +154,7 @@ def test_keys_in_different_buckets_and_rows_in_different_tasks_make_no_differenc
         steps = []
         for bucket, state in enumerate(states):
             stamps = [page.stamp_from_bytes(page.stamp_to_bytes(part[bucket])) for part in parts]
-            steps.append(operator.absorb(state, stamps, now))
+            steps.append(operator.apply(state, stamps, now))
         states = [one.state for one in steps]
         told = pl.concat([one.output.panes for one in steps])
         assert told.sort("k", "what", "at", "v").equals(step.output.panes.sort("k", "what", "at", "v"))
@@ -172,7 +172,7 @@ pairs = st.lists(st.tuples(st.lists(customer, max_size=2), st.lists(order, max_s
 def test_two_inputs_meet_whatever_happens_between_bundles(history: list[Any]) -> None:
     customers = {"t": pl.Int64(), "id": pl.String(), "city": pl.String()}
     orders = {"t": pl.Int64(), "customer": pl.String(), "price": pl.Int64()}
-    operator = Processing(enriched().plan, customers, orders)
+    operator = ProcessOperator(enriched().plan, customers, orders)
     paged, cities, waiting = Paged(operator), {}, []  # type: ignore[arg-type, var-annotated]
     for new, ordered, happens in history:
         frames = [pl.DataFrame(new, schema=customers, orient="row"), pl.DataFrame(ordered, schema=orders, orient="row")]

@@ -1,4 +1,4 @@
-"""What a bounded state keeps, what it closes, and what becomes of rows that come too late for that."""
+"""What a limited state keeps, what it closes, and what becomes of rows that come too late for that."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import eventide as ev
 from eventide.local import LocalQuery
-from eventide.operators.bundle import Output
-from eventide.operators.retaining import SIZE
+from eventide.operators.factory import operator_of
+from eventide.operators.operator import Output
+from eventide.operators.retention import SIZE
 from tests.effort import examples
 
 SCHEMA = {"t": pl.Int64, "k": pl.String, "v": pl.Int64}
@@ -27,12 +28,13 @@ def us(n: int) -> timedelta:
 TENS = ev.tumbling(us(10))
 
 
-def stream(kind: Any = TENS, *, key: str | None = "k", **bounds: Any) -> ev.Stream:
-    return ev.stream(time="t", key=key).retain(**bounds).window(kind)
+def stream(kind: Any = TENS, *, key: str | None = "k", **limits: int) -> ev.WindowedStream:
+    windows = ev.stream(time="t", key=key).window(kind)
+    return windows.limit_state(**limits) if limits else windows
 
 
-def query(kind: Any = TENS, *, key: str | None = "k", **bounds: Any) -> LocalQuery:
-    return stream(kind, key=key, **bounds).agg(values=ev.collect_list("v")).start_local(SCHEMA)
+def query(kind: Any = TENS, *, key: str | None = "k", **limits: int) -> LocalQuery:
+    return stream(kind, key=key, **limits).agg(values=ev.collect_list("v")).start_local(SCHEMA)
 
 
 def push(query: LocalQuery, *rows: tuple[int, str, int], watermark: int | None = None) -> Output:
@@ -42,59 +44,16 @@ def push(query: LocalQuery, *rows: tuple[int, str, int], watermark: int | None =
 
 
 def told(output: Output) -> list[tuple[Any, ...]]:
-    end, pane = pl.col("window").struct.field("end").cast(pl.Int64), pl.col("pane").struct
-    flags = pane.field("timing"), pane.field("is_last")
+    end, flags = pl.col("window_end").cast(pl.Int64), ("pane_timing", "pane_is_last")
     return [(e, values, *rest) for e, values, *rest in output.panes.select(end, "values", *flags).rows()]
 
 
 def beyond(output: Output) -> list[int]:
-    return output.dead.filter(pl.col("reason") == "out_of_retention")["v"].to_list()
+    return output.dead.filter(pl.col("ev_reason") == "out_of_retention")["v"].to_list()
 
 
 def open_panes(query: LocalQuery) -> int:
     return sum(panes.height for panes in query.scan())
-
-
-# By time
-
-
-def test_a_window_is_kept_for_its_time_and_refined_by_late_rows() -> None:
-    windows = query(time=us(5))
-    assert told(push(windows, (1, "a", 1), watermark=12)) == [(10, [1], "ON_TIME", False)]
-    assert told(push(windows, (2, "a", 2), watermark=15)) == [(10, [1], "ON_TIME", False), (10, [1, 2], "LATE", True)]
-    gone = push(windows, (3, "a", 3))
-    assert (beyond(gone), gone.late.height) == ([3], 0)
-
-
-@pytest.mark.parametrize("kind", [TENS, ev.sliding(us(10), every=us(5)), ev.sessions(us(5))])
-def test_what_is_too_late_is_late_until_its_window_is_out_of_retention(kind: Any) -> None:
-    windows = stream(kind, time=us(50)).lateness(us(3)).agg(values=ev.collect_list("v")).start_local(SCHEMA)
-    push(windows, (1, "a", 1), watermark=30)
-    output = push(windows, (2, "a", 2), watermark=70)
-    assert (output.late["v"].to_list(), beyond(output)) == ([2], [])
-    output = push(windows, (3, "a", 3))
-    assert (output.late["v"].to_list(), beyond(output)) == ([], [3])
-
-
-def test_a_lateness_that_is_longer_than_the_retention_does_not_count() -> None:
-    windows = stream(time=us(5)).lateness(us(9)).agg(values=ev.collect_list("v")).start_local(SCHEMA)
-    push(windows, (1, "a", 1), watermark=15)
-    assert beyond(push(windows, (2, "a", 2))) == [2]
-
-
-def test_sessions_are_kept_for_their_time_too() -> None:
-    sessions = query(ev.sessions(us(5)), time=us(5))
-    push(sessions, (1, "a", 1), watermark=9)
-    refined = told(push(sessions, (2, "a", 2), watermark=20))
-    assert refined == [(6, [1], "ON_TIME", False), (7, [1, 2], "LATE", True)]
-    assert beyond(push(sessions, (3, "a", 3))) == [3]
-
-
-def test_no_rows_are_shipped_for_a_bound_in_time() -> None:
-    from eventide.operators.binding import operator_of
-
-    assert operator_of(stream(time=us(5)).agg(n=ev.count()).plan, SCHEMA).judges_when_stamping
-    assert not operator_of(stream(rows=5).agg(n=ev.count()).plan, SCHEMA).judges_when_stamping
 
 
 # By rows
@@ -128,7 +87,7 @@ def test_a_window_that_holds_so_many_by_itself_takes_no_more() -> None:
 
 
 def test_what_was_told_is_not_told_again_when_its_window_is_closed() -> None:
-    each = stream(rows=1).trigger(ev.after_watermark(early=ev.on_update())).retracting()
+    each = stream(rows=1).trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     windows = each.agg(values=ev.collect_list("v")).start_local(SCHEMA)
     assert told(push(windows, (1, "a", 1))) == [(10, [1], "EARLY", False)]
     assert told(push(windows, (11, "a", 2))) == [(20, [2], "EARLY", False)]
@@ -168,7 +127,7 @@ def test_numbered_windows_are_complete_though_they_took_not_all_rows() -> None:
 
 
 def test_windows_that_end_at_a_row_are_as_old_as_the_latest_of_their_rows() -> None:
-    windows = query(ev.rows(3), time=us(10))
+    windows = query(ev.rows(3, timeout=us(10)))
     push(windows, (1, "a", 1), (5, "a", 2), (12, "b", 3), watermark=14)
     assert told(push(windows, watermark=15)) == [(4, [1, 2], "EARLY", True)]
     assert open_panes(windows) == 1
@@ -179,7 +138,7 @@ def test_windows_that_end_at_a_row_are_as_old_as_the_latest_of_their_rows() -> N
 def test_windows_by_offset_are_bounded_for_each_origin() -> None:
     kind = ev.rows(2, by="t")
     windows = (
-        ev.stream(time="v", watermark=ev.bounded_delay("0s", origin="k", sequence="t")).retain(rows=2).window(kind)
+        ev.stream(time="v", watermark=ev.bounded_delay("0s", origin="k", sequence="t")).window(kind).limit_state(rows=2)
     )
     waiting = windows.agg(values=ev.collect_sorted("v")).start_local(SCHEMA)
     push(waiting, (2, "x", 1), (3, "x", 2), (2, "y", 3))
@@ -189,7 +148,7 @@ def test_windows_by_offset_are_bounded_for_each_origin() -> None:
 
 def test_inherited_windows_are_bounded() -> None:
     inner = ev.stream(time="t", key="k").window(TENS).agg(v=ev.sum("v"))
-    outer = ev.stream(time="pane.time").retain(rows=1).window(ev.inherit()).agg(values=ev.collect_list("v"))
+    outer = ev.stream(time="window_time").window(ev.inherit()).limit_state(rows=1).agg(values=ev.collect_list("v"))
     first = inner.start_local(SCHEMA)
     second = outer.start_local()
     panes = push(first, (1, "a", 1), (1, "b", 2), (11, "a", 3), watermark=20).panes
@@ -267,29 +226,28 @@ def test_a_saved_state_goes_on() -> None:
 
 
 def test_bounds_are_part_of_the_plan() -> None:
-    with pytest.raises(ev.EventideError, match="retention"):
+    with pytest.raises(ev.EventideError, match="state limits"):
         stream(rows=3).agg(n=ev.count()).start_local(saved=stream(rows=2).agg(n=ev.count()).start_local(SCHEMA).save())
 
 
 # Plans
 
 
-def test_explain_says_what_is_retained() -> None:
-    text = stream(time="1 hour", rows=100, bytes=1_000).agg(n=ev.count()).explain()
-    assert "retention  1h after the end, 100 rows a key, 1000 bytes in all" in text
-    assert "nothing: unusable ones and those out of retention go to the dead letters" in text
+def test_explain_shows_the_limits() -> None:
+    text = stream(rows=100, bytes=1_000).agg(n=ev.count()).explain()
+    assert "state limits  100 rows a key, 1000 bytes in all" in text
+    assert "unusable ones and those of closed windows to the dead letters" in text
 
 
-def test_what_does_not_fit_is_refused() -> None:
-    plain = ev.stream(time="t")
-    with pytest.raises(ev.PlanError, match="needs a bound"):
-        plain.retain()
-    with pytest.raises(ev.PlanError, match=r"retain\(rows=0\)"):
-        plain.retain(rows=0)
-    with pytest.raises(ev.PlanError, match="called before"):
-        plain.retain(rows=1).retain(bytes=1)
+def test_sessions_that_are_cut_cannot_be_limited() -> None:
     with pytest.raises(ev.PlanError, match="max_duration"):
-        plain.retain(rows=3).window(ev.sessions("1m", max_duration="5m")).agg(n=ev.count())
+        stream(ev.sessions("1m", max_duration="5m"), rows=3).agg(n=ev.count())
+
+
+def test_no_rows_are_shipped_for_an_allowed_lateness() -> None:
+    refined = stream().emit(allowed_lateness=us(5)).agg(n=ev.count()).plan
+    assert operator_of(refined, SCHEMA).judges_when_stamping
+    assert not operator_of(stream(rows=5).agg(n=ev.count()).plan, SCHEMA).judges_when_stamping
 
 
 # Random histories
@@ -327,7 +285,9 @@ def test_bytes_are_bounded_and_every_row_is_somewhere(history: Any, kind: Any, m
 
 def test_the_rows_of_a_union_are_bounded_together() -> None:
     one = ev.stream(time="t", key="k")
-    both = ev.union(left=one, right=one).retain(rows=2).window(TENS).agg(values=ev.collect_sorted("v")).start_local()
+    both = (
+        ev.union(left=one, right=one).window(TENS).limit_state(rows=2).agg(values=ev.collect_sorted("v")).start_local()
+    )
     rows = {name: pl.DataFrame([(1, "a", i)], schema=SCHEMA, orient="row") for i, name in enumerate(("left", "right"))}
     both.push(rows, now=0)
     output = both.push({name: frame.with_columns(t=frame["t"] + 10) for name, frame in rows.items()}, now=0)

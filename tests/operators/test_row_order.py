@@ -32,7 +32,7 @@ PLANS: dict[str, Any] = {
     .window(ev.rows(7))
     .agg(**SEEN),
     "row sessions": STREAM.window(ev.row_sessions(absent=2)).agg(**SEEN),
-    "bounded": STREAM.retain(rows=3).window(ev.tumbling("20 microseconds")).agg(**SEEN),
+    "bounded": STREAM.window(ev.tumbling("20 microseconds")).limit_state(rows=3).agg(**SEEN),
     "processor": STREAM.process(Numbers(), output={"k": pl.String, "v": pl.Int64, "at": pl.Int64}),
 }
 
@@ -44,7 +44,7 @@ def rows_of(seed: int) -> pl.DataFrame:
 
 
 def told(pipeline: ev.Pipeline, bundles: list[pl.DataFrame], tasks: int) -> list[Any]:
-    host = PagesHost([pipeline], SCHEMA, tasks=tasks)
+    host = PagesHost(pipeline, SCHEMA, tasks=tasks)
     panes = [host.bundle(rows, now=at, watermark=None, polled=True).panes for at, rows in enumerate(bundles)]
     panes.append(host.bundle(bundles[0].clear(), now=9, watermark=MAX, polled=True).panes)
     return sorted(repr(row) for frame in panes for row in frame.rows())

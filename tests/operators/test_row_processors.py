@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import eventide as ev
 from tests.effort import examples
-from tests.operators.processors import MINUTE, rows
+from tests.operators.cases import MINUTE, rows
 
 STREAM = ev.stream(time="t", key="k", watermark=ev.ascending())
 OUTPUT = {"k": pl.String, "n": pl.Int64}
@@ -260,8 +260,10 @@ def test_a_row_that_fails_stops_the_query_and_is_named() -> None:
 def test_a_row_that_fails_can_be_a_dead_letter_and_leaves_no_trace() -> None:
     result = told(Counting(), rows((1, "a", 1), (1, "a", -1), (1, "b", -1), (1, "a", 1)), on_error="dead")
     assert result.panes.rows() == [("a", 1), ("a", 2)]
-    assert result.dead.select("k", "v", "reason").rows() == [("a", -1, "failed"), ("b", -1, "failed")]
-    assert result.dead["detail"].str.contains(r"^ValueError: below zero \(in Counting.process_row, line \d+\)$").all()
+    assert result.dead.select("k", "v", "ev_reason").rows() == [("a", -1, "failed"), ("b", -1, "failed")]
+    assert (
+        result.dead["ev_detail"].str.contains(r"^ValueError: below zero \(in Counting.process_row, line \d+\)$").all()
+    )
     assert result.metrics.balanced and result.steps[-1].open_panes == 1
 
 
@@ -298,7 +300,7 @@ def test_what_a_row_gives_must_fit(value: int, why: str) -> None:
         told(Misfit(), rows((1, "a", value)))
     assert "Misfit.process_row failed" in str(raised.value) and why in str(raised.value)
     result = told(Misfit(), rows((1, "a", value), (1, "a", 9)), on_error="dead")
-    assert why in result.dead["detail"][0]
+    assert why in result.dead["ev_detail"][0]
     assert result.panes["n"].to_list() == [9] and result.steps[-1].open_panes == 0
 
 

@@ -1,17 +1,32 @@
-"""Streams with the same columns as one stream."""
+"""Unions of intervals: groups side by side on one axis, and groups that are too far apart for it."""
 
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
-import eventide as ev
+from eventide import _columns as c
+from eventide.windows.sessions import RUN, merge_intervals
+
+FAR = 2**61  # two groups of this length do not fit on one axis
 
 
-def test_the_order_of_columns_may_differ_between_inputs() -> None:
-    web, tills = ev.stream(time="t", key="shop"), ev.stream(time="t", key="shop")
-    sales = ev.union(web=web, tills=tills).window(ev.tumbling("1 minute")).agg(total=ev.sum("price"))
-    bundle = {
-        "web": pl.DataFrame({"t": [1], "shop": ["kiel"], "price": [5]}),
-        "tills": pl.DataFrame({"price": [7], "shop": ["kiel"], "t": [2]}),
-    }
-    assert sales.local(bundle).panes["total"].to_list() == [12]
+def runs(*intervals: tuple[str, int, int], touching: str = "merge") -> list[int]:
+    frame = pl.DataFrame(intervals, schema={"k": pl.String, c.START: pl.Int64, c.END: pl.Int64}, orient="row")
+    return merge_intervals(frame, ["k"], touching)[RUN].to_list()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shift", [0, -FAR, FAR])
+@pytest.mark.parametrize(("touching", "parts"), [("merge", 3), ("split", 4)])
+def test_intervals_of_a_key_hang_together_wherever_they_are(shift: int, touching: str, parts: int) -> None:
+    intervals = [("a", 0, 10), ("b", 5, 8), ("a", 10, 12), ("a", 4, 6), ("b", 9, 11)]
+    moved = [(key, start + shift, end + shift) for key, start, end in intervals]
+    found = runs(*moved, touching=touching)
+    assert len(set(found)) == parts
+    assert found[0] == found[3] and (found[0] == found[2]) == (touching == "merge")
+
+
+def test_groups_that_do_not_fit_on_one_axis_give_the_same_runs() -> None:
+    near = [("a", 0, 10), ("b", 5, 8), ("a", 9, 12), ("b", 7, 9), ("a", 20, 30)]
+    side_by_side, wide = runs(*near), runs(*near, ("c", FAR, FAR + 1))
+    assert [wide.index(run) for run in wide[:5]] == [side_by_side.index(run) for run in side_by_side]

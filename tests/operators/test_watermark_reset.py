@@ -53,11 +53,12 @@ def test_rows_after_a_repair_count_as_if_the_wrong_row_had_never_come(kind: Any)
     whole.push(rows(3000), now=1)
     for minutes in ([5000, 5000.1], [5003], [4000], [9000]):
         ours, theirs = broken.push(rows(*minutes), now=2), whole.push(rows(*minutes), now=2)
-        assert (ours.watermark, ours.counts.late) == (theirs.watermark, theirs.counts.late)
-    window = pl.col("window").struct
-    since = whole.result.panes.filter(window["start"].cast(pl.Int64) >= 3003 * MINUTE)
-    again = broken.result.panes.filter(window["start"].cast(pl.Int64).is_between(3003 * MINUTE, FAR - 10**4 * MINUTE))
-    assert since.height and again.drop("pane").equals(since.drop("pane"))
+        assert (ours.watermark_us, ours.counts.late) == (theirs.watermark_us, theirs.counts.late)
+    since = whole.result.panes.filter(pl.col("window_start").cast(pl.Int64) >= 3003 * MINUTE)
+    again = broken.result.panes.filter(
+        pl.col("window_start").cast(pl.Int64).is_between(3003 * MINUTE, FAR - 10**4 * MINUTE)
+    )
+    assert since.height and again.drop("emitted_at").equals(since.drop("emitted_at"))
 
 
 def test_a_closed_window_opens_again_as_a_new_one() -> None:
@@ -65,7 +66,7 @@ def test_a_closed_window_opens_again_as_a_new_one() -> None:
     assert query.push(rows(5, 5.1, FAR / MINUTE), now=0).panes["n"].to_list() == [2]
     query.lower_watermark(5 * MINUTE)
     panes = query.push(rows(5.2, 6), now=1).panes
-    assert panes["n"].to_list() == [1] and panes["pane"].struct.field("index").to_list() == [0]
+    assert panes["n"].to_list() == [1] and panes["pane_index"].to_list() == [0]
 
 
 def test_an_open_window_keeps_its_rows() -> None:
@@ -90,7 +91,7 @@ def test_every_origin_is_lowered_and_goes_on_from_there(watermark: Any) -> None:
     query = counting(KINDS["tumbling"], watermark).start_local()
     query.push(rows(5, FAR / MINUTE, 6, FAR / MINUTE, o=["a", "a", "b", "b"], n=[1, 2, 1, 2]), now=0)
     query.lower_watermark(5 * MINUTE)
-    assert query.push(rows(7, 9, o=["a", "b"], n=[3, 3]), now=1).watermark == 7 * MINUTE
+    assert query.push(rows(7, 9, o=["a", "b"], n=[3, 3]), now=1).watermark_us == 7 * MINUTE
 
 
 def test_a_lowered_watermark_survives_a_restart() -> None:
@@ -98,7 +99,7 @@ def test_a_lowered_watermark_survives_a_restart() -> None:
     query = pipeline.start_local()
     query.push(rows(5, FAR / MINUTE), now=0)
     query.lower_watermark(5 * MINUTE)
-    assert pipeline.start_local(saved=query.save()).push(rows(7), now=1).watermark == 7 * MINUTE
+    assert pipeline.start_local(saved=query.save()).push(rows(7), now=1).watermark_us == 7 * MINUTE
 
 
 def test_both_sides_of_a_join_are_lowered() -> None:
@@ -132,12 +133,12 @@ def test_a_drained_stream_has_ended() -> None:
 
 
 def test_windows_that_still_accept_late_rows_cannot_become_incomplete() -> None:
-    late = stream().window(ev.tumbling("1 minute")).lateness("1 hour").agg(n=ev.count())
+    late = stream().window(ev.tumbling("1 minute")).emit(allowed_lateness="1 hour").agg(n=ev.count())
     assert "windows that are complete, up to 1970-01-01T00:06:00Z" in rejected(late, 5, 10, to=5)
     query = late.start_local()
     query.push(rows(5, 10), now=0)
     query.lower_watermark(6 * MINUTE)  # the window that ended by then stays complete
-    assert query.push(rows(5.5), now=1).panes["pane"].struct.field("timing").to_list() == ["ON_TIME", "LATE"]
+    assert query.push(rows(5.5), now=1).panes["pane_timing"].to_list() == ["ON_TIME", "LATE"]
 
 
 def test_windows_that_share_slices_with_open_ones_would_be_emitted_again() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 import eventide as ev
+from eventide.panes import PANE, WINDOW
 
 SECOND = 1_000_000
 
@@ -26,7 +27,7 @@ def told(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
 
 def test_a_late_row_that_brings_a_partner_takes_back_the_padded_row() -> None:
     join = ev.window_join(
-        stream(), stream(), window=ev.tumbling("10 seconds"), how="left", lateness="1 minute", mode="retracting"
+        stream(), stream(), window=ev.tumbling("10 seconds"), how="left", allowed_lateness="1 minute", mode="retracting"
     )
     query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     query.push({"left": rows((1, "a"), (2, "b")), "right": rows((3, "b"), value="y")}, now=0)
@@ -34,7 +35,7 @@ def test_a_late_row_that_brings_a_partner_takes_back_the_padded_row() -> None:
     assert told(step.panes) == [("a", "x1", None, 1), ("b", "x2", "y3", 1)]
     step = query.push({"right": rows((4, "a"), value="y")}, now=2)
     assert told(step.panes) == [("a", "x1", None, -1), ("a", "x1", "y4", 1)]
-    assert step.panes["pane"].struct.field("timing").to_list() == ["ON_TIME", "LATE"]
+    assert step.panes["pane_timing"].to_list() == ["ON_TIME", "LATE"]
     assert step.counts.refined == 1
 
 
@@ -71,7 +72,7 @@ def test_columns_that_both_have_get_a_suffix_and_keys_may_have_other_names() -> 
     by_name = ev.stream(time="t", key="other")
     join = ev.window_join(ev.stream(time="t"), by_name, window=ev.tumbling("10 seconds"), on={"id": "other"})
     panes = join.local({"left": left, "right": right}).panes
-    assert panes.columns == ["id", "window", "t", "x", "t_right", "x_right", "pane", "diff"]
+    assert panes.columns == ["id", *WINDOW, "t", "x", "t_right", "x_right", *PANE, "diff"]
     other = ev.window_join(
         ev.stream(time="t", key="id"), by_name, window=ev.tumbling("10 seconds"), suffix=" of the other"
     )
@@ -91,7 +92,7 @@ def test_a_cogroup_has_lists_also_of_three_and_of_sessions() -> None:
     panes = groups.local({"one": rows((1, "a"), (4, "a")), "two": rows((8, "a"), value="y"), "three": rows()}).panes
     assert panes["one"].list.eval(pl.element().struct.field("x")).to_list() == [["x1", "x4"]]
     assert panes.select(pl.col("one", "two", "three").list.len()).rows() == [(2, 1, 0)]
-    assert panes["window"].struct.field("end").dt.epoch("s").to_list() == [13]
+    assert panes["window_end"].dt.epoch("s").to_list() == [13]
 
 
 def test_late_rows_and_dead_letters_say_from_which_side_they_are() -> None:
@@ -104,9 +105,9 @@ def test_late_rows_and_dead_letters_say_from_which_side_they_are() -> None:
         ],
     }
     result = join.local(bundles)
-    assert result.late.select("id", "side", pl.col("left").struct.field("x")).rows() == [("late", "left", "x2")]
+    assert result.late.select("id", "ev_input", pl.col("left").struct.field("x")).rows() == [("late", "left", "x2")]
     assert result.late["right"].to_list() == [None]
-    assert result.dead.select("side", pl.col("right").struct.field("y"), "reason").rows() == [
+    assert result.dead.select("ev_input", pl.col("right").struct.field("y"), "ev_reason").rows() == [
         ("right", "?", "null_time")
     ]
     assert result.metrics.balanced
@@ -119,7 +120,7 @@ def test_a_union_is_as_far_as_its_slowest_input_and_keeps_columns_apart() -> Non
     step = query.push(
         {"fast": rows((5, "a"), (40, "a")), "slow": rows((5, "a"), (29, "a")).select("x", "id", "t")}, now=0
     )
-    assert (step.watermark, step.panes.height) == (9 * SECOND, 0)
+    assert (step.watermark_us, step.panes.height) == (9 * SECOND, 0)
     step = query.push({"slow": rows((30, "b")).select("x", "id", "t")}, now=1)
     assert step.panes.select("id", "n").rows() == [("a", 2)]
 

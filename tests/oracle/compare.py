@@ -9,13 +9,14 @@ from typing import Any
 import polars as pl
 
 import eventide as ev
-from eventide.operators.bundle import Bundle, Output, Step
-from eventide.operators.windowed import State, WindowedAggregate
+from eventide.operators.operator import Bundle, Output, Step
+from eventide.operators.windowed_aggregate import State, WindowedAggregate
+from eventide.panes import EMITTED_AT, PANE, WINDOW_TIME
 from eventide.watermarks import Watermark
 from tests.oracle.histories import SCHEMA, History, Push, aggregates_of, frame_of, pipeline_of, smaller
 from tests.oracle.model import MAX, MIN, Model, Out, Pane, Spec, shown
 
-_PANE = ("timing", "index", "nonspeculative_index", "is_first", "is_last", "time", "at")
+_PANE = (*PANE[:-2], WINDOW_TIME, EMITTED_AT)  # in the order of the model
 
 
 def bound(history: History) -> WindowedAggregate:
@@ -47,13 +48,13 @@ def _step(operator: WindowedAggregate, state: State, push: Push) -> Step[State]:
     size = -(-rows.height // push.parts)
     parts = [rows.slice(i * size, size) for i in range(push.parts)]
     stamps = [operator.stamp(part, push.now, state.watermark) for part in parts]
-    return operator.absorb(state, stamps, push.now, notes=notes)
+    return operator.apply(state, stamps, push.now, notes=notes)
 
 
 def written(output: Output) -> str:
     """All that a bundle gave, to the last bit of each float. (Arrow's own bytes also hold what lies under nulls.)"""
     frames = [(frame.schema, frame.rows()) for frame in (output.panes, output.late, output.dead)]
-    return repr([*frames, output.watermark, output.promise, output.counts, output.open_panes])
+    return repr([*frames, output.watermark_us, output.promise, output.counts, output.open_panes])
 
 
 def expected(history: History, watermarks: Iterable[int]) -> list[Out]:
@@ -65,9 +66,8 @@ def expected(history: History, watermarks: Iterable[int]) -> list[Out]:
 
 def panes_of(frame: pl.DataFrame, spec: Spec) -> list[Pane]:
     """Rows of output in the model's words."""
-    window, pane = pl.col("window").struct, pl.col("pane").struct
-    bounds = [window.field("end").cast(pl.Int64).fill_null(MAX), window.field("start").cast(pl.Int64).fill_null(MIN)]
-    fields = [pane.field(name) for name in _PANE[:-2]] + [pane.field(name).cast(pl.Int64) for name in _PANE[-2:]]
+    bounds = [pl.col("window_end").cast(pl.Int64).fill_null(MAX), pl.col("window_start").cast(pl.Int64).fill_null(MIN)]
+    fields = [*_PANE[:-2], *(pl.col(name).cast(pl.Int64) for name in _PANE[-2:])]
     keys = [
         pl.col(name) if name in frame.columns else pl.lit(None, pl.String).alias(name) for name in ("key", "origin")
     ]
@@ -90,7 +90,7 @@ def got(steps: list[Output], spec: Spec) -> list[dict[str, Any]]:
     for step in steps:
         mine, panes = panes[: step.panes.height], panes[step.panes.height :]
         late = step.late["id"].to_list()
-        dead = list(step.dead.select("id", "reason").iter_rows())
+        dead = list(step.dead.select("id", "ev_reason").iter_rows())
         found.append({"panes": mine, "late": late, "dead": dead, "counts": asdict(step.counts)})
     return found
 
@@ -102,7 +102,7 @@ def wanted(outs: list[Out]) -> list[dict[str, Any]]:
 def difference(history: History, operator: WindowedAggregate | None = None) -> str | None:
     """A transcript of the history up to the first step in which they differ; None where they agree."""
     steps = run(operator or bound(history), history)
-    want = wanted(expected(history, (step.watermark for step in steps)))
+    want = wanted(expected(history, (step.watermark_us for step in steps)))
     have = got(steps, history.spec)
     for i, (one, other) in enumerate(zip(want, have, strict=True)):
         other["dead"].sort()
@@ -145,7 +145,7 @@ def transcript(history: History, steps: list[Output], want: list[Any], have: lis
         )
         if push.restart:
             lines.append("restart from saved state")
-        lines.append(f"bundle {i} at {push.now}: {rows or '(no rows)'}   [note {push.note}] W' = {step.watermark}")
+        lines.append(f"bundle {i} at {push.now}: {rows or '(no rows)'}   [note {push.note}] W' = {step.watermark_us}")
         agreed = i < failed
         for name in ("panes", "late", "dead", "counts"):
             if agreed or want[i][name] == have[i][name]:

@@ -70,9 +70,10 @@ def us(n: int) -> timedelta:
     return timedelta(microseconds=n)
 
 
-def window_of(window: tuple[Any, ...], forget: int | None = None) -> Any:
+def window_of(window: tuple[Any, ...], forget: int | None = None, timeout: int | None = None) -> Any:
     """The kind of window as users write it."""
     kind, *args = window
+    closed = None if timeout is None else us(timeout)
     if kind == "global":
         return ev.global_window()
     if kind == "calendar":
@@ -82,13 +83,13 @@ def window_of(window: tuple[Any, ...], forget: int | None = None) -> Any:
     if kind == "sliding":
         return ev.sliding(us(args[0]), every=us(args[1]), offset=us(args[2]))
     if kind == "rows":
-        return ev.rows(args[0], every=args[1], forget_after=None if forget is None else us(forget))
+        return ev.rows(args[0], every=args[1], timeout=closed, forget_after=None if forget is None else us(forget))
     if kind == "row_sessions":
-        return ev.row_sessions(absent=args[0] - 1)
+        return ev.row_sessions(absent=args[0] - 1, timeout=closed)
     if kind == "offsets":
-        return ev.rows(args[0], every=args[1], by="number")
+        return ev.rows(args[0], every=args[1], by="number", timeout=closed)
     if kind == "offset_sessions":
-        return ev.row_sessions(absent=args[0] - 1, by="number")
+        return ev.row_sessions(absent=args[0] - 1, by="number", timeout=closed)
     gap, touching, longest = args
     most = None if longest is None else us(longest)
     return ev.sessions(gap if isinstance(gap, str) else us(gap), touching=touching, max_duration=most)
@@ -127,6 +128,8 @@ def source_of(source: tuple[Any, ...], skew: int | None) -> Any:
         guard = {"max_future_skew": None if skew is None else us(skew)}
     if kind == "none":
         return ev.no_watermark(**guard)
+    if kind == "latest":
+        return ev.bounded_delay(us(args[0]), at_latest=us(args[1]), **guard)
     if kind == "clock":
         return ev.processing_time(us(args[0]), **guard)
     if kind == "numbered":
@@ -144,15 +147,18 @@ def pipeline_of(
     key = "key" if spec.keyed else None
     stream = ev.stream(time="time", key=key, watermark=source_of(source, spec.skew))
     stream = stream.deduplicate() if spec.deduplicate else stream
-    stream = stream.window(window_of(spec.window, spec.forget), output_time=spec.at)  # type: ignore[arg-type]
-    stream = stream.trigger(trigger_of(spec.trigger), may_lose_data=True)
-    if spec.lateness:
-        late = spec.lateness
-        stream = stream.lateness(rows=late) if spec.by_offset else stream.lateness(us(late))
-    if spec.kept is not None or spec.most is not None or size is not None:
-        stream = stream.retain(time=None if spec.kept is None else us(spec.kept), rows=spec.most, bytes=size)
-    accumulated: ev.Stream = getattr(stream, spec.mode)(skip_unchanged=spec.only_updated)
-    return accumulated.agg(**(aggregates or aggregates_of(spec)))
+    windows = stream.window(window_of(spec.window, spec.forget, spec.timeout), output_time=spec.at)  # type: ignore[arg-type]
+    if spec.most is not None or size is not None:
+        windows = windows.limit_state(rows=spec.most, bytes=size)
+    lateness: Any = spec.lateness if spec.by_offset else us(spec.lateness)
+    windows = windows.trigger(
+        trigger_of(spec.trigger),
+        mode=spec.mode,  # type: ignore[arg-type]
+        allowed_lateness=lateness if spec.lateness else None,
+        skip_unchanged=spec.only_updated,
+        may_lose_data=True,
+    )
+    return windows.agg(**(aggregates or aggregates_of(spec)))
 
 
 def aggregates_of(spec: Spec) -> dict[str, Any]:
@@ -267,8 +273,8 @@ def random_spec(rng: Random, family: str) -> Spec:
         inner = rng.choice(_BOUNDED)
         spec = random_spec(rng, inner)
         most = None if inner == "cut" or rng.random() < 0.1 else rng.choice([1, 2, 3, 5, 8])
-        kept = rng.choice([None, None, 0, 5, 50])
-        return spec._replace(kept=kept, most=most)
+        timeout = rng.choice([None, None, 0, 5, 50])
+        return spec._replace(timeout=timeout if spec.by_row else None, most=most)
     cut, window = family == "cut", random_window(rng, family)
     by_row = family in ("rows", "row_sessions")
     spec = Spec(
@@ -297,6 +303,7 @@ def random_source(rng: Random, spec: Spec) -> tuple[Any, ...]:
             ("lag", 4),
             ("ascending",),
             ("clock", 3),
+            ("latest", 4, 8),
             ("origins", 2, 15, "hold"),
             ("origins", 0, 10, "catch_up"),
         ]

@@ -10,17 +10,17 @@ from typing import Any
 
 import polars as pl
 
-from eventide.operators.binding import operator_of
-from eventide.operators.bundle import Output, Stamp, Step
+from eventide.operators.factory import operator_of
 from eventide.operators.interval_join import IntervalJoin
-from eventide.operators.outcome import Stamped
-from eventide.operators.saving import State
+from eventide.operators.operator import Output, Stamp, Step
+from eventide.operators.window_logic import Stamped
+from eventide.state.operator_state import State
 from eventide.time import MAX, MIN
 from eventide.watermarks import Watermark
 from tests.oracle.compare import written
 from tests.oracle.join_histories import SCHEMAS, History, Push, frames_of, pipeline_of
 from tests.oracle.join_model import LEFT, RIGHT, Model, Out
-from tests.state.paged import Paged
+from tests.state.harness import Paged
 
 Told = tuple[Output, tuple[int, int], tuple[int, int]]  # with the watermarks before and after the bundle
 Run = Callable[[IntervalJoin, History, Random], Iterator[list[Told]]]
@@ -40,11 +40,11 @@ def stamps_of(operator: IntervalJoin, push: Push) -> list[Stamp]:
 
 
 def _absorb(operator: IntervalJoin, state: State, stamps: Sequence[Stamp], push: Push) -> Step[State]:
-    return operator.absorb(state, stamps, push.now, notes=[Watermark(*note) for note in push.notes])
+    return operator.apply(state, stamps, push.now, notes=[Watermark(*note) for note in push.notes])
 
 
 def _told(before: State, step: Step[State]) -> Told:
-    return step.output, before.tracker.reached, step.state.tracker.reached  # type: ignore[union-attr, return-value]
+    return step.output, before.tracker.effective_times, step.state.tracker.effective_times  # type: ignore[union-attr, return-value]
 
 
 def in_memory(operator: IntervalJoin, history: History, rng: Random) -> Iterator[list[Told]]:
@@ -94,7 +94,7 @@ def in_pages(operator: IntervalJoin, history: History, rng: Random) -> Iterator[
             case "restart":
                 paged.restart()
             case "catch up":
-                paged.catch_up(rng.randint(0, 4))
+                paged.refresh(rng.randint(0, 4))
 
 
 def got(told: Sequence[Told]) -> dict[str, Any]:

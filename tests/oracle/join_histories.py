@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 import eventide as ev
-from eventide.plan.retention import Retention
 from eventide.time import MAX
 from tests.oracle.join_model import LEFT, RIGHT, Row, Spec
 
@@ -51,25 +50,24 @@ def us(n: int) -> timedelta:
 
 def pipeline_of(history: History) -> ev.Pipeline:
     spec = history.spec
-    left, right = (
-        _stream(key, watermark, retained)
-        for key, watermark, retained in zip(("key", "name"), history.watermarks, spec.retained, strict=True)
-    )
+    left, right = (_stream(key, mark) for key, mark in zip(("key", "name"), history.watermarks, strict=True))
+    sides = zip(("left", "right"), spec.retained, strict=True)
+    keep = {side: us(retained) for side, retained in sides if retained is not None} or None
+    options: dict[str, Any] = {"how": spec.how, "where": PREDICATES[spec.where], "keep": keep}
     if spec.last is not None:
-        return ev.join(left, right, over=ev.rows(spec.last), how=spec.how, where=PREDICATES[spec.where])  # type: ignore[arg-type]
-    within = tuple(None if bound is None else us(bound) for bound in (spec.lo, spec.hi))
-    return ev.join(left, right, within=within, how=spec.how, where=PREDICATES[spec.where])  # type: ignore[arg-type]
+        return ev.join(left, right, last=spec.last, **options)
+    within: Any = tuple(None if bound is None else us(bound) for bound in (spec.lo, spec.hi))
+    return ev.join(left, right, within=within, **options)
 
 
-def _stream(key: str, watermark: tuple[int | None, int | None, int], retained: int | None) -> ev.Stream:
+def _stream(key: str, watermark: tuple[int | None, int | None, int]) -> ev.Stream:
     lag, idle, number = watermark
     idle_timeout = None if idle is None else us(idle)
     if lag is None:
         strategy = ev.no_watermark(watermark_key=number)
     else:
         strategy = ev.bounded_delay(us(lag), idle_timeout=idle_timeout, watermark_key=number)
-    stream = ev.stream(time="time", key=key, watermark=strategy)
-    return stream if retained is None else replace(stream, _options={"retain": Retention(time=retained)})
+    return ev.stream(time="time", key=key, watermark=strategy)
 
 
 def frames_of(rows: tuple[Row, ...]) -> list[pl.DataFrame]:

@@ -44,14 +44,9 @@ class Spec(NamedTuple):
     skew: int | None = None
     lists: bool = True
     deduplicate: bool = False
-    kept: int | None = None  # retention by time
-    most: int | None = None  # retention by rows
+    timeout: int | None = None  # when windows of rows are closed by time
+    most: int | None = None  # the limit of rows
     forget: int | None = None  # when idle keys of rows are forgotten
-
-    @property
-    def life(self) -> int:
-        """How long windows live after their end."""
-        return self.lateness if self.kept is None or self.by_row else min(self.lateness or self.kept, self.kept)
 
     @property
     def by_row(self) -> bool:
@@ -205,7 +200,6 @@ class Model:
         self.atoms: dict[str | None, list[Atom]] = defaultdict(list)  # only where sessions are cut
         self.on_time: set[int] = set()  # the ids of rows that were not late when they came
         self.floors: dict[Any, int] = {}  # per key: the end of the last window that was closed to make room
-        self.ends: dict[int, int] = {}  # where the last window of a row ends, or what it adds to its session
         self.ids: dict[int, int] = {}  # for windows by offset: whose id a row has, which has its own order
         self.reach: dict[Any, int] = {}  # per origin: the first offset that is still to come
         self.seen: set[tuple[str | None, int | None]] = set()  # the numbers of rows, per origin
@@ -228,7 +222,7 @@ class Model:
         for window in list(self.open.values()):
             self._evaluate(window)
         self._wear_away()
-        self._outlive()
+        self.out.late = [self.ids.get(one, one) for one in self.out.late]
         for key in self.forgotten:
             self.floors.pop(key, None)
         self.watermark = self.after
@@ -308,8 +302,8 @@ class Model:
             return self.reach.get(key[1], MIN)
         return (self.numbered[key] if self.spec.window[0] == "rows" else self.numbered.total()) + 1
 
-    def _expired(self, end: int, watermark: int, life: int | None = None) -> bool:
-        life = self.spec.life if life is None else life
+    def _expired(self, end: int, watermark: int) -> bool:
+        life = self.spec.lateness
         if self.spec.window[0] == "sessions" and self.spec.window[2] == "merge":
             return end + life < watermark
         return end + life <= watermark or end == watermark == MAX
@@ -343,21 +337,10 @@ class Model:
                 self._beyond(row)
             elif windows:
                 self.out.late.append(row.id)
-                self.ends[row.id] = max(end for _, end in windows)
             else:
                 self.out.dead.append((self.ids.get(row.id, row.id), "no_window"))
 
-    # Retention
-
-    def _outlive(self) -> None:
-        """Of what came too late, tell what is late from what is out of retention."""
-        late, self.out.late = self.out.late, []
-        for one in late:
-            kept, who = None if self.spec.by_row else self.spec.kept, self.ids.get(one, one)
-            if kept is not None and (self.spec.life >= kept or self._expired(self.ends[one], self.watermark, kept)):
-                self.out.dead.append((who, "out_of_retention"))
-            else:
-                self.out.late.append(who)
+    # Limits
 
     def _held(self, window: Window) -> int:
         return len(window.untold if self.spec.mode == "discarding" else window.rows)
@@ -371,10 +354,10 @@ class Model:
 
     def _make_room(self) -> None:
         """Close the oldest windows of a key until it holds no more than it may. The newest stays."""
-        if self.spec.kept is not None and self.spec.by_row:
+        if self.spec.timeout is not None:
             for window in self.open.values():
                 latest = max(row.time for row in window.rows if row.time is not None)
-                if latest + self.spec.kept <= self.after:
+                if latest + self.spec.timeout <= self.after:
                     self._close(window)
         for key in {window.key for window in self.open.values()} if self.spec.most is not None else ():
             after = self._reached(key, self.after)
@@ -412,7 +395,6 @@ class Model:
             gap = row.gap if self.spec.window[1] == "gap" else self.spec.window[1]
             assert at is not None and gap is not None
             found[row.key].append((at, at + gap, [row]))
-            self.ends[row.id] = at + gap
         return found
 
     def _chains(self, intervals: list[tuple[int, int, list[Any]]]) -> Iterator[tuple[int, int, list[Any]]]:

@@ -206,7 +206,7 @@ def test_nothing_rests_in_state_after_the_end(family: str, seed: int) -> None:
 def tables_of(query: LocalQuery) -> dict[str, int]:
     """How many rows each table of the state holds."""
     operator: Any = query._operator
-    tables, _ = operator._inner.tables(query._state.store)  # type: ignore[union-attr]
+    tables, _ = operator._windows.tables(query._state.store)  # type: ignore[union-attr]
     return {name: table.height for name, table in tables.items()}
 
 
@@ -220,11 +220,11 @@ def test_all_tables_are_empty_once_the_watermark_has_passed(family: str, seed: i
     *pushes, last = history.pushes
     unit = HOUR if family == "calendar" else 1
     latest = max(row.time or 0 for row in all_rows(history) or [Row(0, None, 0)])
-    beyond = latest + history.spec.life + (10**13 if family == "calendar" else 10**6)
+    beyond = latest + history.spec.lateness + (10**13 if family == "calendar" else 10**6)
     way = [] if leap else [latest + unit * step for step in (0, 1, 3, 6, 11, 20, 40, 70, 120)]
     passing = [Push((), last.now, note) for note in (*way, beyond)]
     query = opened(History(history.spec, history.source, (*pushes, *passing)))
-    if query.result.steps[-1].watermark == beyond:
+    if query.result.steps[-1].watermark_us == beyond:
         assert not any(tables_of(query).values()), tables_of(query)
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eventide.operators import messages
-from eventide.state import panes
+from eventide.operators import join_buffer as messages
+from eventide.state import pane_table as panes
 from tests.effort import HISTORIES, SEED, examples
 from tests.oracle.join_compare import Run, bound, check, in_buckets, in_memory, in_pages
 from tests.oracle.join_histories import random_histories
-from tests.state.paged import small_pages
+from tests.state.harness import small_pages
 
 _WAYS: dict[str, Run] = {"memory": in_memory, "buckets": in_buckets, "pages": in_pages}
 _PARTS = {"memory": 8, "buckets": 1, "pages": 1}  # of equal size, so that workers share the work
@@ -47,7 +47,7 @@ def test_columns_and_model_agree(way: str, part: int, monkeypatch: pytest.Monkey
 
 def test_rows_of_which_all_hashes_are_equal_meet_only_where_keys_and_times_do(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (messages, panes):
-        monkeypatch.setattr(module, "hashes", lambda frame, by: pl.zeros(frame.height, pl.UInt64, eager=True))
+        monkeypatch.setattr(module, "row_hashes", lambda frame, by: pl.zeros(frame.height, pl.UInt64, eager=True))
     for number in range(examples(5)):
         agree(f"{SEED}/join/collisions/{number}", "memory")
 

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.plan.plan import How, Mode
+from eventide.plan.plan import JoinType, Mode
 from tests.effort import SEED, examples
 from tests.spark.harness import PagesHost
 
@@ -24,7 +24,7 @@ HISTORIES = examples(50)
 SECOND = 1_000_000
 LEFT = {"t": pl.Int64(), "k": pl.String(), "a": pl.Int64()}
 RIGHT = {"t": pl.Int64(), "id": pl.String(), "b": pl.List(pl.Int64())}
-HOWS: tuple[How, ...] = ("inner", "left", "right", "full")
+HOWS: tuple[JoinType, ...] = ("inner", "left", "right", "full")
 Row = tuple[Any, ...]
 
 
@@ -32,7 +32,7 @@ Row = tuple[Any, ...]
 class History:
     """Bundles of both sides, and the plan they run through."""
 
-    how: How
+    how: JoinType
     mode: Mode
     size: int
     every: int
@@ -49,12 +49,12 @@ class History:
             window=ev.sliding(f"{self.size} seconds", every=f"{self.every} seconds"),
             how=self.how,
             trigger=ev.after_watermark(early=ev.on_update(), late=ev.on_update()) if self.often else None,
-            lateness=f"{self.lateness} seconds" if self.lateness else None,
+            allowed_lateness=f"{self.lateness} seconds" if self.lateness else None,
             mode=self.mode if self.often or self.lateness else None,
         )
 
 
-def random_history(rng: Random, how: How) -> History:
+def random_history(rng: Random, how: JoinType) -> History:
     often, lateness = rng.random() < 0.7, rng.choice([0, 0, 5])
     modes: list[Mode] = ["retracting", "accumulating"]
     if how == "inner" or not (often or lateness):
@@ -124,14 +124,14 @@ def told(panes: pl.DataFrame, mode: Mode) -> Counter[Row]:
     total: Counter[Row] = Counter()
     last: dict[tuple[Any, int], tuple[int, Counter[Row]]] = {}
     for row in panes.iter_rows(named=True):
-        start = int(row["window"]["start"].timestamp()) * SECOND
+        start = int(row["window_start"].timestamp()) * SECOND
         pair = (row["k"], start, row["t"], row["a"], row["t_right"], seen(row["b"]))
         if mode == "accumulating":  # each pane repeats the window
             index, pairs = last.get((row["k"], start), (-1, Counter()))
-            if row["pane"]["index"] != index:
+            if row["pane_index"] != index:
                 pairs = Counter()
             pairs[pair] += 1
-            last[row["k"], start] = row["pane"]["index"], pairs
+            last[row["k"], start] = row["pane_index"], pairs
         else:
             total[pair] += row["diff"]
     assert all(number >= 0 for number in total.values()), "what is taken back was told"
@@ -159,7 +159,7 @@ def in_process(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.Dat
 def over_pages(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     moves = (lambda: rng.choice([None, None, 1, 2, 3])) if rng.random() < 0.5 else None
     knows = rng.random() < 0.5
-    host = PagesHost([history.pipeline()], (LEFT, RIGHT), buckets=rng.choice([1, 3]), tasks=2, knows=knows, moves=moves)
+    host = PagesHost(history.pipeline(), (LEFT, RIGHT), buckets=rng.choice([1, 3]), tasks=2, knows=knows, moves=moves)
     came = [host.bundle(frames(bundle), now=i, watermark=None, polled=True) for i, bundle in enumerate(history.bundles)]
     came.append(host.bundle(frames(([], [])), now=99, watermark=2**63 - 1, polled=True))
     return pl.concat([one.panes for one in came]), [frame for one in came for frame in one.late]
@@ -169,13 +169,13 @@ def late_rows(late: list[pl.DataFrame]) -> Counter[Row]:
     found: Counter[Row] = Counter()
     for frame in late:
         for row in frame.iter_rows(named=True):
-            side = ("left", "right").index(row["side"])
-            found[side, tuple(map(seen, row[row["side"]].values()))] += 1
+            side = ("left", "right").index(row["ev_input"])
+            found[side, tuple(map(seen, row[row["ev_input"]].values()))] += 1
     return found
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_what_was_told_is_the_join_of_what_was_not_late(how: How) -> None:
+def test_what_was_told_is_the_join_of_what_was_not_late(how: JoinType) -> None:
     for number in range(max(1, HISTORIES // len(HOWS))):
         seed = f"{SEED}/window join/{how}/{number}"
         rng = Random(seed)

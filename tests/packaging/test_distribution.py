@@ -18,7 +18,8 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 NAME = f"pyspark_eventide-{VERSION}"
 IN_ARCHIVE = {
     *("src", "tests", "docs", "bench", "examples"),
-    *("CHANGELOG.md", "LICENSE", "Makefile", "README.md", "mkdocs.yml", "requirements.lock", "pyproject.toml"),
+    *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md"),
+    *("mkdocs.yml", "requirements.lock", "pyproject.toml"),
     *(".gitignore", "PKG-INFO"),  # hatchling adds these two
 }
 

@@ -7,9 +7,9 @@ from random import Random
 import polars as pl
 import pytest
 
-from eventide.operators.columns import TIME
+from eventide._columns import TIME
 from eventide.operators.row_order import ordered_rows
-from eventide.testing.hosts import Came, LocalHost
+from eventide.testing.hosts import BundleResult, LocalHost
 from tests.effort import SEED, examples
 from tests.oracle.histories import FAMILIES, SCHEMA, History, frame_of, pipeline_of, random_histories
 from tests.spark.harness import PagesHost
@@ -29,7 +29,7 @@ def as_ordered(rows: pl.DataFrame) -> pl.DataFrame:
     return ordered_rows(rows.with_columns(pl.col("time").alias(TIME))).drop(TIME)
 
 
-def seen(came: Came) -> object:
+def seen(came: BundleResult) -> object:
     others = [[rows_of(frame) for frame in frames] for frames in (came.late, came.dead)]
     return rows_of(came.panes), others, came.watermark, came.counts
 
@@ -37,9 +37,9 @@ def seen(came: Came) -> object:
 def differs(history: History, rng: Random) -> str | None:
     """Where a history over pages differs from one in process."""
     pipeline = pipeline_of(history.spec, history.source)
-    here = LocalHost([pipeline], SCHEMA)
+    here = LocalHost(pipeline, SCHEMA)
     there = PagesHost(
-        [pipeline], SCHEMA, buckets=rng.choice([1, 2, 5]), tasks=rng.choice([1, 3]), knows=rng.random() < 0.7
+        pipeline, SCHEMA, buckets=rng.choice([1, 2, 5]), tasks=rng.choice([1, 3]), knows=rng.random() < 0.7
     )
     for i, push in enumerate(history.pushes):
         told = {"now": push.now, "watermark": push.note, "polled": True}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import cycle
 from random import Random
+from typing import Any
 
 import polars as pl
 import pytest
@@ -29,8 +30,8 @@ _MOVES = (None, None, 1, 2, 3, 5)
 def difference(history: History, rng: Random) -> str | None:
     """Return where a history whose state moves differs from one in process."""
     pipeline = pipeline_of(history.spec, history.source)
-    local = LocalHost([pipeline], SCHEMA)
-    moved = PagesHost([pipeline], SCHEMA, buckets=rng.choice([1, 3]), moves=lambda: rng.choice(_MOVES))
+    local = LocalHost(pipeline, SCHEMA)
+    moved = PagesHost(pipeline, SCHEMA, buckets=rng.choice([1, 3]), moves=lambda: rng.choice(_MOVES))
     for number, push in enumerate(history.pushes):
         rows = as_ordered(frame_of(push.rows))
         expected, actual = (
@@ -64,7 +65,13 @@ LAG = ev.bounded_delay("5 microseconds")
 STREAMS = (ev.stream(time="t", key="id", watermark=LAG), ev.stream(time="t", key="id", watermark=LAG))
 JOINS = {
     "within": ev.join(*STREAMS, within=("-10 microseconds", "4 microseconds"), how="full"),
-    "last rows": ev.join(STREAMS[0].retain(time="20 microseconds"), STREAMS[1], over=ev.rows(3)),
+    "last rows": ev.join(*STREAMS, last=3, keep="20 microseconds"),
+    "without repeats": ev.join(
+        STREAMS[0].deduplicate("price", within="15 microseconds"),
+        STREAMS[1].deduplicate("page", within="15 microseconds"),
+        within=("-10 microseconds", "4 microseconds"),
+        how="full",
+    ),
 }
 
 
@@ -73,7 +80,7 @@ def test_a_join_that_moves_gives_what_one_process_gives(name: str) -> None:
     rng, join = Random(f"{SEED}/join moves/{name}"), JOINS[name]
     for _ in range(max(1, HISTORIES // 4)):
         query = join.start_local({"left": ORDERS, "right": CLICKS})
-        moved = PagesHost([join], (ORDERS, CLICKS), buckets=1, moves=lambda: rng.choice(_MOVES))
+        moved = PagesHost(join, (ORDERS, CLICKS), buckets=1, moves=lambda: rng.choice(_MOVES))
         for now in range(8):
             times = [now * 4 + rng.randrange(12) for _ in range(12)]
             orders, clicks = (
@@ -90,11 +97,27 @@ def test_a_join_that_moves_gives_what_one_process_gives(name: str) -> None:
             assert rows_of(step.late) == rows_of(came.late[0])
 
 
+@pytest.mark.parametrize("window", [ev.tumbling("10 us"), ev.sessions("5 us"), ev.rows(3)], ids=lambda w: w.describe())
+def test_the_ids_of_rows_move(window: Any) -> None:
+    stream = ev.stream(time="t", key="id", watermark=LAG).deduplicate("price", within="12 microseconds")
+    pipeline = stream.window(window).agg(n=ev.count(), total=ev.sum("price"))
+    rng = Random(f"{SEED}/id moves")
+    for _ in range(max(1, HISTORIES // 4)):
+        local = LocalHost(pipeline, ORDERS)
+        moved = PagesHost(pipeline, ORDERS, buckets=1, moves=lambda: rng.choice(_MOVES))
+        for now in range(10):
+            rows = [(rng.randrange(4), now * 4 + rng.randrange(12), rng.randrange(3)) for _ in range(rng.randrange(9))]
+            frame = pl.DataFrame(rows, ORDERS, orient="row").sort("t", *ORDERS)
+            expected, actual = (host.bundle(frame, now=now, watermark=None, polled=True) for host in (local, moved))
+            assert rows_of(expected.panes) == rows_of(actual.panes)
+            assert [rows_of(frame) for frame in expected.dead] == [rows_of(frame) for frame in actual.dead]
+
+
 def test_the_state_and_the_timers_of_a_processor_move() -> None:
     rng = Random(f"{SEED}/processor moves")
     for _ in range(max(1, HISTORIES // 4)):
-        local = LocalHost([PUPPET], PUPPET_SCHEMA)
-        moved = PagesHost([PUPPET], PUPPET_SCHEMA, buckets=1, moves=lambda: rng.choice(_MOVES))
+        local = LocalHost(PUPPET, PUPPET_SCHEMA)
+        moved = PagesHost(PUPPET, PUPPET_SCHEMA, buckets=1, moves=lambda: rng.choice(_MOVES))
         for now in range(0, 60, 6):
             rows = [
                 (now + rng.randrange(9), rng.choice("abc"), rng.choice(KINDS), rng.choice(["once", "again"]), 5)

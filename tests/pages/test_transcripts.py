@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from eventide.spark.scanning import _read
+from eventide.spark.scan import _read
 from eventide.testing.transcripts import Transcript, load, run
 from tests.spark.harness import PagesHost
 

@@ -18,7 +18,7 @@ def test_the_simplest_plan() -> None:
         " aggregates  n = count() (merges, inverts)\n"
         "      state  cells: partial aggregates per key and slice; each window fires once\n"
         "may be lost  nothing: rows too late go to the late output, unusable ones to the dead letters\n"
-        "             with .transform() on Spark: late rows and dead letters, which ev.run and ev.outputs keep\n"
+        "             with .transform() on Spark: late rows and dead letters, which pipeline.run and ev.outputs keep\n"
     )
 
 
@@ -28,9 +28,12 @@ def test_a_plan_with_everything() -> None:
             time="ts", key=["shop", "till"], watermark=ev.bounded_delay("30s", origin="partition", idle_timeout="2m")
         )
         .window(ev.sliding("10 minutes", every="1 minute"), output_time="earliest")
-        .trigger(ev.after_watermark(early=ev.every("10s"), late=ev.on_update()))
-        .lateness("1 hour")
-        .retracting(skip_unchanged=True)
+        .trigger(
+            ev.after_watermark(early=ev.every("10s"), late=ev.on_update()),
+            allowed_lateness="1 hour",
+            mode="retracting",
+            skip_unchanged=True,
+        )
         .agg(n=ev.count(), total=ev.sum("price"), p95=ev.quantile("price", 0.95), best=ev.reduce(max, "price"))
     )
     lines = {line[:11].strip(): line[13:] for line in reversed(pipeline.explain().splitlines())}
@@ -49,11 +52,9 @@ def test_a_plan_with_everything() -> None:
 
 
 def test_a_plan_that_may_lose_rows_says_so() -> None:
-    stream = ev.stream(time="ts").window(ev.global_window()).trigger(ev.after_count(10), may_lose_data=True)
-    assert (
-        "may be lost  rows that arrive after the trigger has finished"
-        in stream.discarding().agg(n=ev.count()).explain()
-    )
+    windows = ev.stream(time="ts").window(ev.global_window())
+    stream = windows.trigger(ev.after_count(10), mode="discarding", may_lose_data=True)
+    assert "may be lost  rows that arrive after the trigger has finished" in stream.agg(n=ev.count()).explain()
 
 
 def test_the_time_of_the_batch_is_named() -> None:
@@ -68,8 +69,10 @@ def test_a_plan_is_told_in_cells_where_each_window_fires_once() -> None:
     stream = ev.stream(time="ts", watermark=ev.bounded_delay("1s"))
     assert layout(stream.window(ev.cumulate("1h", "1d")).agg(n=ev.count())) == "cells"
     assert layout(stream.window(ev.global_window()).agg(n=ev.count())) == "cells"
-    assert layout(stream.window(ev.tumbling("1h")).lateness("1h").agg(n=ev.count())) == "panes"
+    assert layout(stream.window(ev.tumbling("1h")).emit(allowed_lateness="1h").agg(n=ev.count())) == "panes"
     assert layout(stream.window(ev.sessions("1h")).agg(n=ev.count())) == "panes"
     assert layout(stream.window(ev.rows(3)).agg(n=ev.count())) == "panes"
     assert layout(stream.window(ev.inherit()).agg(n=ev.count())) == "panes"
-    assert layout(stream.window(ev.tumbling("1h")).trigger(ev.on_update()).discarding().agg(n=ev.count())) == "panes"
+    assert (
+        layout(stream.window(ev.tumbling("1h")).trigger(ev.on_update(), mode="discarding").agg(n=ev.count())) == "panes"
+    )

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.errors.state import changes
 from eventide.plan.fingerprint import fingerprint
+from eventide.state.errors import plan_changes
 
 
 def plan(**options: object) -> dict[str, str]:
@@ -46,13 +46,13 @@ def test_a_fingerprint_is_plain_text_and_no_representation_of_objects() -> None:
     ],
 )
 def test_a_change_is_reported_once_in_the_terms_of_the_user(options: dict[str, object], change: str) -> None:
-    assert changes(plan(), plan(**options)) == [change]
+    assert plan_changes(plan(), plan(**options)) == [change]
 
 
 def test_an_option_that_the_description_leaves_out_counts() -> None:
     before = plan(watermark=ev.bounded_delay("1s", origin="till", expect_origins=["a", "b"]))
     after = plan(watermark=ev.bounded_delay("1s", origin="till", expect_origins=["a", "c"]))
-    assert changes(before, after) == ["the watermark: options.expect_origins.2 changed from b to c"]
+    assert plan_changes(before, after) == ["the watermark: options.expect_origins.2 changed from b to c"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def test_the_fields_of_a_window_kind_of_the_user_count() -> None:
 
         return fingerprint(replace(stream.plan, window=Shifts(hours)))
 
-    assert changes(shifts(8), shifts(6)) == ["the window: hours changed from 8 to 6"]
+    assert plan_changes(shifts(8), shifts(6)) == ["the window: hours changed from 8 to 6"]
 
 
 def test_the_address_and_the_token_of_a_stream_are_no_part_of_it() -> None:
@@ -87,12 +87,12 @@ def test_the_address_and_the_token_of_a_stream_are_no_part_of_it() -> None:
 
 def test_consequences_of_a_change_are_left_out() -> None:
     was = {"aggregate n": "sum(v)", "stored n": "Int64"}
-    assert changes(was, {"aggregate n": "mean(v)", "stored n": "Float64"}) == [
+    assert plan_changes(was, {"aggregate n": "mean(v)", "stored n": "Float64"}) == [
         "the aggregate n changed from sum(v) to mean(v)"
     ]
-    assert changes(was, was | {"stored n": "Float64"}) == ["the stored n changed from Int64 to Float64"]
+    assert plan_changes(was, was | {"stored n": "Float64"}) == ["the stored n changed from Int64 to Float64"]
 
 
 def test_the_guard_against_future_events_may_change_under_state() -> None:
     guarded = plan(watermark=ev.bounded_delay("1s", origin="till", max_future_skew="1 hour"))
-    assert changes(plan(watermark=ev.bounded_delay("1s", origin="till")), guarded) == []
+    assert plan_changes(plan(watermark=ev.bounded_delay("1s", origin="till")), guarded) == []

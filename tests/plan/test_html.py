@@ -82,7 +82,7 @@ def test_names_that_users_wrote_cannot_become_tags(name: str) -> None:
 
 def test_what_may_be_lost_stands_out() -> None:
     stream = ev.stream(time="ts").window(ev.global_window())
-    lossy = stream.trigger(ev.after_count(10), may_lose_data=True).discarding().agg(n=ev.count())
+    lossy = stream.trigger(ev.after_count(10), mode="discarding", may_lose_data=True).agg(n=ev.count())
     safe = stream.agg(n=ev.count())
     assert _style_of(lossy, "may be lost") != _style_of(lossy, "windows")
     assert _style_of(safe, "may be lost") == _style_of(safe, "windows")
@@ -107,7 +107,7 @@ def _style_of(pipeline: ev.Pipeline, name: str) -> str:
 
 def test_a_query_in_sql_is_shown_with_what_it_does_beside_its_plan() -> None:
     windows = "TUMBLE(clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)"
-    said = ev.sql_pipeline(f"SELECT COUNT(*) AS n FROM {windows} WHERE page <> '<b>' GROUP BY window_start")
+    said = ev.sql(f"SELECT COUNT(*) AS n FROM {windows} WHERE page <> '<b>' GROUP BY window_start")
     html = said._repr_html_()
     assert ">tumbling 1m</td>" in html
     assert Reading(html).tags <= {"table", "caption", "tbody", "tr", "th", "td", "br"}

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.plan import Stream
+from eventide.plan import WindowedStream
 
 
-def windowed() -> Stream:
-    return ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("30s")).window(ev.tumbling("1m"))
+def windowed(key: str = "shop") -> WindowedStream:
+    return ev.stream(time="ts", key=key, watermark=ev.bounded_delay("30s")).window(ev.tumbling("1m"))
 
 
 N = {"n": ev.count()}
@@ -30,41 +30,44 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time="ts", key=b"ab"), "a key is a column name"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", key={"a", "b"}), "a key is a column name"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", key=["a", "b", "a"]), "key: the column 'a' is named twice"),
-    (lambda: ev.stream(time="ts", key="window"), "key: 'window' is a column that every pane has"),
-    (lambda: ev.stream(time="ts", key=["a", "diff"]), "key: 'diff' is a column that every pane has"),
-    (lambda: ev.stream(time="ts", watermark=30), "use a strategy such as watermark=ev.bounded_delay('30 seconds')"),  # type: ignore[arg-type]
+    (lambda: windowed("window_start").agg(**N), "key: 'window_start' is a column that every pane has"),
+    (lambda: windowed("diff").agg(**N), "key: 'diff' is a column that every pane has"),
+    (lambda: ev.stream(time="ts", watermark=30), "Write it with one: watermark='30 seconds'"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", chunk="c")), "chunk needs sequence"),
-    (lambda: windowed().window(ev.tumbling("1m")), ".window() was called before on this stream"),
-    (lambda: windowed().trigger(ev.on_update()).trigger(ev.on_update()), ".trigger() was called before"),
-    (lambda: windowed().lateness("1h").lateness("2h"), ".lateness() was called before"),
-    (lambda: windowed().accumulating().retracting(), ".retracting(): this stream is accumulating already"),
-    (lambda: ev.stream(time="ts").window("1 minute"), "such as ev.tumbling('1 minute'), not '1 minute' (str)"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time="ts").window(ev.tumbling), "A kind of your own implements ev.WindowKind"),  # type: ignore[arg-type]
+    (lambda: windowed().trigger(ev.on_update()).trigger(ev.on_update()), ".trigger(): this stream already says when"),
+    (lambda: windowed().trigger(ev.on_update()).emit(allowed_lateness="2h"), "Use one .emit(…) or one .trigger(…)"),
+    (lambda: windowed().trigger(None), ".trigger() needs a trigger"),  # type: ignore[arg-type]
+    (lambda: windowed().trigger(ev.on_update(), mode="retract"), "Did you mean 'retracting'"),  # type: ignore[arg-type]
+    (lambda: windowed().limit_state(), "needs a limit"),
+    (lambda: windowed().limit_state(rows=0), ".limit_state(rows=0): give an integer of at least 1"),
+    (lambda: windowed().limit_state(rows=1).limit_state(bytes=1), ".limit_state() was called before"),
+    (lambda: ev.stream(time="ts").window("1 minute"), "Name its kind, such as ev.tumbling('1 minute')"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(ev.tumbling), "Call it: ev.tumbling(…)"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(object()), "A kind of your own implements ev.WindowKind"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), output_time="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling("80000000 days")), "size of the window"),
     (lambda: ev.stream(time="ts").window(ev.sliding("1d", every="80000000 days")), "every of the window"),
     (lambda: ev.stream(time="ts").window(ev.sessions("80000000 days")), "gap of the window"),
     (lambda: ev.stream(time="ts").window(ev.sessions("1d", max_duration="80000000 days")), "max_duration of"),
     (lambda: ev.stream(time="ts").window(ev.cumulate("80000000 days", "80000000 days")), "size of the window"),
-    (lambda: windowed().lateness("80000000 days"), "beyond what 64 bits can hold beside an instant"),
-    (lambda: windowed().lateness(30), "lateness()=30 has no unit"),  # type: ignore[arg-type]
-    (lambda: windowed().lateness("-1s"), "must not be negative"),
-    (lambda: ev.stream(time="ts").agg(**N), "call .window(ev.tumbling('1 minute')) before it"),
+    (lambda: windowed().emit(allowed_lateness="80000000 days"), "beyond what 64 bits can hold beside an instant"),
+    (lambda: windowed().emit(allowed_lateness=30), "is given in rows, but the windows (tumbling 1m) are not"),
+    (lambda: windowed().emit(allowed_lateness="-1s"), "must not be negative"),
     (lambda: windowed().agg(), "There is no aggregate"),
     (lambda: windowed().agg(n="price"), "n=ev.sum('price')"),  # type: ignore[arg-type]
     (lambda: windowed().agg(n=sum), "That is Python's own sum"),  # type: ignore[arg-type]
     (lambda: windowed().agg(n=ev.count), "is not an aggregate"),  # type: ignore[arg-type]
     (lambda: windowed().agg(shop=ev.count()), ".agg(shop=…): 'shop' is a key column"),
-    (lambda: windowed().agg(window=ev.count()), "'window' is a column that every pane has"),
-    (lambda: windowed().agg(pane=ev.count()), "'pane' is a column that every pane has"),
+    (lambda: windowed().agg(window_end=ev.count()), "'window_end' is a column that every pane has"),
+    (lambda: windowed().agg(pane_index=ev.count()), "'pane_index' is a column that every pane has"),
     (lambda: windowed().agg(diff=ev.count()), "'diff' is a column that every pane has"),
     (lambda: windowed().agg(__n=ev.count()), "those are Eventide's own"),
     (lambda: windowed().agg(**{"": ev.count()}), "a result needs a name"),
-    (lambda: ev.stream(time="ts").window(ev.rows(3)).lateness("1h").agg(**N), ".lateness() has no meaning"),
+    (lambda: ev.stream(time="ts").window(ev.rows(3)).emit(allowed_lateness="1h").agg(**N), "allowed_lateness= has no"),
     (
-        lambda: ev.stream(time="ts").window(ev.sessions("1m", max_duration="1h")).discarding().agg(**N),
-        "cannot be combined with .discarding()",
+        lambda: ev.stream(time="ts").window(ev.sessions("1m", max_duration="1h")).emit(mode="discarding").agg(**N),
+        "cannot be combined with mode='discarding'",
     ),
 ]  # fmt: skip
 
@@ -77,17 +80,17 @@ def test_a_mistake_is_refused_with_a_way_to_mend_it(make: Callable[[], Any], mes
 
 def test_a_refusal_is_a_value_error_too() -> None:
     with pytest.raises(ValueError):
-        ev.stream(time="ts").agg(n=ev.count())
+        windowed().agg()
 
 
 @pytest.mark.parametrize(
-    "name", ["timing", "index", "time", "at", "is_first", "is_last", "start", "end", "#index", "n"]
+    "name", ["timing", "index", "time", "at", "window", "pane", "start", "end", "event_time", "#index", "n"]
 )
 @pytest.mark.parametrize("mode", ["accumulating", "retracting"])
-def test_the_fields_of_a_pane_are_free_as_names_of_results_and_keys(name: str, mode: str) -> None:
+def test_words_of_panes_are_free_as_names_of_results_and_keys(name: str, mode: Any) -> None:
     rows = pl.DataFrame({"ts": [1, 2], name: ["a", "b"]})
     for key, result in ((name, "result"), (None, name)):
         stream = ev.stream(time="ts", key=key).window(ev.tumbling("1m"))
-        often = getattr(stream.trigger(ev.after_watermark(early=ev.on_update())), mode)(skip_unchanged=True)
+        often = stream.emit(early=ev.on_update(), mode=mode, skip_unchanged=True)
         for pipeline in (stream.agg(**{result: ev.count()}), often.agg(**{result: ev.count()})):
             assert result in pipeline.local(rows, clock=[0]).panes.columns

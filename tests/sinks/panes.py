@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 from pyspark.sql import types as t
 
-from eventide.sinks.sink import About
-from eventide.sinks.tables.shape import Shape, shape_of
-from eventide.sinks.tables.sink import TableSink, table
-from eventide.sinks.tables.store import Store
+from eventide.sinks.sink import OutputInfo
+from eventide.sinks.table_merge import TableStore
+from eventide.sinks.table_sink import TableSink, table
+from eventide.sinks.table_sql import TableLayout, table_layout
 from tests.sinks.places import Place, plain
 
 INSTANT = pl.Datetime("us", "UTC")
@@ -28,38 +28,34 @@ def schema(
 ) -> t.StructType:
     """What a pipeline by shop gives, or one with another key, other results or windows counted in rows."""
     bound = t.TimestampType() if bound is None else bound
-    pane = t.StructType(
-        [
-            t.StructField("timing", t.StringType()),
-            t.StructField("index", t.LongType()),
-            t.StructField("nonspeculative_index", t.LongType()),
-            t.StructField("is_first", t.BooleanType()),
-            t.StructField("is_last", t.BooleanType()),
-            t.StructField("at", t.TimestampType()),
-            t.StructField("time", t.TimestampType()),
-        ]
-    )
     columns = {
         **({"shop": t.StringType()} if key is None else key),
-        "window": t.StructType([t.StructField("start", bound), t.StructField("end", bound)]),
+        "window_start": bound,
+        "window_end": bound,
         **({"n": t.LongType()} if results is None else results),
-        "pane": pane,
+        "pane_timing": t.StringType(),
+        "pane_index": t.LongType(),
+        "pane_nonspeculative_index": t.LongType(),
+        "pane_is_first": t.BooleanType(),
+        "pane_is_last": t.BooleanType(),
+        "emitted_at": t.TimestampType(),
+        "window_time": t.TimestampType(),
         "diff": t.ByteType(),
     }
     return t.StructType([t.StructField(name, dtype) for name, dtype in columns.items()])
 
 
-def about(
+def output_info(
     mode: Any = "retracting",
     key: Sequence[str] = ("shop",),
     output: Any = "panes",
     query: str = "q",
-    tells: Any = "windows",
-) -> About:
-    return About(output, tuple(key), mode, tells, query)
+    row_grain: Any = "windows",
+) -> OutputInfo:
+    return OutputInfo(output, tuple(key), mode, row_grain, query)
 
 
-def opened(place: Place, what: About, of: t.StructType | None = None, **options: Any) -> Store:
+def opened(place: Place, what: OutputInfo, of: t.StructType | None = None, **options: Any) -> TableStore:
     """The store behind a table sink, prepared."""
     sink = table(place.url, **options)
     assert isinstance(sink, TableSink)
@@ -67,8 +63,8 @@ def opened(place: Place, what: About, of: t.StructType | None = None, **options:
     return sink._opened[what.output][1]
 
 
-def shape(what: About, of: t.StructType | None = None) -> Shape:
-    return shape_of(schema() if of is None else of, what)
+def shape(what: OutputInfo, of: t.StructType | None = None) -> TableLayout:
+    return table_layout(schema() if of is None else of, what)
 
 
 def row(start: int | None = 0, *, index: int = 0, diff: int = 1, at: int = 0, **values: Any) -> Row:
@@ -80,7 +76,7 @@ def row(start: int | None = 0, *, index: int = 0, diff: int = 1, at: int = 0, **
         "pane_timing": "EARLY",
         "pane_index": index,
         "pane_is_last": False,
-        "pane_at": at,
+        "emitted_at": at,
         "diff": diff,
     }
 
@@ -91,7 +87,7 @@ TYPES: dict[str, Any] = {
     "pane_timing": pl.String,
     "pane_index": pl.Int64,
     "pane_is_last": pl.Boolean,
-    "pane_at": INSTANT,
+    "emitted_at": INSTANT,
     "diff": pl.Int8,
     "shop": pl.String,
     "n": pl.Int64,

@@ -13,15 +13,15 @@ from pyspark.sql import types as t
 
 import eventide as ev
 from eventide import sinks
-from tests.sinks.panes import MINUTE, about, frame, opened, row, schema
+from tests.sinks.panes import MINUTE, frame, opened, output_info, row, schema
 from tests.sinks.places import Place
 
 KILLED = """
 import os, sys
-from tests.sinks.panes import about, frame, opened, row
+from tests.sinks.panes import output_info, frame, opened, row
 from tests.sinks.places import Place
 
-store = opened(Place("sqlite", sys.argv[1]), about())
+store = opened(Place("sqlite", sys.argv[1]), output_info())
 store.put(frame([row(shop="kiel", n=1)]), "q", 0)
 raw = store._connection.raw
 raw.create_function("die", 0, lambda: os._exit(9))
@@ -35,7 +35,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_batch_leaves_the_table_as_i
     killed = subprocess.run([sys.executable, "-c", KILLED, sqlite.url], cwd=root, capture_output=True, check=False)
     assert killed.returncode == 9, killed.stderr
     assert sqlite.ask("SELECT shop, n FROM panes") == [("kiel", 1)]
-    restarted = opened(sqlite, about())
+    restarted = opened(sqlite, output_info())
     assert not restarted.has("q", 1)
     restarted.put(frame([row(shop="rom", n=2)]), "q", 1)
     assert len(sqlite.ask("SELECT * FROM panes")) == 2
@@ -43,7 +43,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_batch_leaves_the_table_as_i
 
 
 def test_nan_is_no_null_and_stands_above_all_numbers(sqlite: Place) -> None:
-    store = opened(sqlite, about(), schema(results={"x": t.DoubleType()}))
+    store = opened(sqlite, output_info(), schema(results={"x": t.DoubleType()}))
     numbers = [1e300, float("nan"), None, float("inf"), -1.0]
     store.put(frame([row(i * MINUTE, shop="kiel", x=x) for i, x in enumerate(numbers)]), "q", 0)
     found = [x for (x,) in sqlite.ask("SELECT x FROM panes ORDER BY x")]
@@ -52,7 +52,7 @@ def test_nan_is_no_null_and_stands_above_all_numbers(sqlite: Place) -> None:
 
 
 def test_a_decimal_loses_no_digit(sqlite: Place) -> None:
-    store = opened(sqlite, about(), schema(results={"price": t.DecimalType(38, 10)}))
+    store = opened(sqlite, output_info(), schema(results={"price": t.DecimalType(38, 10)}))
     price = Decimal("1234567890123456789012345678.0123456789")
     store.put(frame([row(shop="kiel", price=price)], price=pl.Decimal(38, 10)), "q", 0)
     assert sqlite.ask("SELECT price FROM panes") == [(str(price),)]
@@ -60,7 +60,7 @@ def test_a_decimal_loses_no_digit(sqlite: Place) -> None:
 
 
 def test_text_may_hold_a_zero_character(sqlite: Place) -> None:
-    store = opened(sqlite, about())
+    store = opened(sqlite, output_info())
     store.put(frame([row(shop="a\0b", n=1)]), "q", 0)
     assert sqlite.ask("SELECT shop FROM panes") == [("a\0b",)]
     store.close()
@@ -70,23 +70,23 @@ def test_a_directory_that_does_not_exist_is_refused_early(tmp_path: Path) -> Non
     with pytest.raises(
         ev.PlanError, match=r"no connection to sqlite:///.*nowhere/panes.db: unable to open database file"
     ):
-        sinks.table(f"sqlite:///{tmp_path}/nowhere/panes.db").open(schema(), about())
+        sinks.table(f"sqlite:///{tmp_path}/nowhere/panes.db").open(schema(), output_info())
 
 
 def test_a_file_that_is_no_database_is_refused_early(tmp_path: Path) -> None:
     path = tmp_path / "panes.db"
     path.write_text("shop,n\n" * 1000)
     with pytest.raises(ev.PlanError, match="file is not a database"):
-        sinks.table(f"sqlite:///{path}").open(schema(), about())
+        sinks.table(f"sqlite:///{path}").open(schema(), output_info())
 
 
 def test_a_few_rows_are_taken_out_through_the_index(sqlite: Place) -> None:
-    store = opened(sqlite, about())
+    store = opened(sqlite, output_info())
     store.put(frame([row(shop="kiel", n=1)]), "q", 0)
     connection = store._connection
     assert connection is not None
-    connection.run(store._sql.stage("eventide_gone", store._shape.identity))
-    plan = connection.ask(f"EXPLAIN QUERY PLAN {store._sql.delete}", [])
+    connection.run(store._sql.stage("eventide_removed", store._layout.identity))
+    plan = connection.query(f"EXPLAIN QUERY PLAN {store._sql.delete}", [])
     assert any("USING INDEX panes_identity" in detail for *_, detail in plan)
     store.close()
 
@@ -94,11 +94,11 @@ def test_a_few_rows_are_taken_out_through_the_index(sqlite: Place) -> None:
 def test_an_error_that_is_none_of_the_database_rolls_back_and_releases_the_lock(
     sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, other = opened(sqlite, about()), opened(sqlite, about())
+    store, other = opened(sqlite, output_info()), opened(sqlite, output_info())
     store.put(frame([row(shop="kiel", n=1)]), "q", 0)
     batch = frame([row(shop="kiel", n=1, diff=-1), row(shop="rom", n=2)])
     with monkeypatch.context() as broken:
-        broken.setattr("eventide.sinks.tables.sqlite.values", lambda _: 1 / 0)
+        broken.setattr("eventide.sinks.table_databases.to_values", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.put(batch, "q", 1)
     assert sqlite.ask("SELECT shop, n FROM panes") == [("kiel", 1)]
@@ -107,3 +107,11 @@ def test_an_error_that_is_none_of_the_database_rolls_back_and_releases_the_lock(
     assert sorted(sqlite.ask("SELECT shop, n FROM panes")) == [("oslo", 3), ("rom", 2)]
     store.close()
     other.close()
+
+
+def test_an_address_names_the_table_and_not_the_file(tmp_path: Path) -> None:
+    sink = sinks.table(f"sqlite:///{tmp_path}/x.db#revenue")
+    sink.open(schema(), output_info())
+    sink.close()
+    assert [file.name for file in tmp_path.iterdir() if "#" in file.name] == []
+    assert Place("sqlite", f"sqlite:///{tmp_path}/x.db").ask("SELECT * FROM revenue") == []

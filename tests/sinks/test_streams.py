@@ -10,10 +10,11 @@ from pyspark.sql.types import LongType, StructType
 
 from eventide import marks, sinks
 from eventide.errors import PlanError
-from eventide.sinks import About, streams
+from eventide.sinks import OutputInfo
+from eventide.sinks import marks_stream as streams
 from eventide.time import LAST, MAX, MIN
 
-ABOUT = About("panes", (), "discarding", query="q")
+ABOUT = OutputInfo("panes", (), "discarding", query="q")
 PANES = StructType().add("n", LongType())
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 
 import eventide as ev
 from tests.effort import examples
-from tests.sinks.panes import INSTANT, MINUTE, Row, about, frame, opened, row, schema, summed
+from tests.sinks.panes import INSTANT, MINUTE, Row, frame, opened, output_info, row, schema, summed
 from tests.sinks.places import Place
 
 SEEN = ["shop", "size", "window_start", "window_end", "n", "x"]
@@ -50,7 +50,7 @@ def histories(draw: st.DrawFn) -> list[list[Row]]:
 @given(history=histories(), repeated=st.integers(0, 3))
 @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_table_equals_the_sum_of_the_diffs(place: Place, history: list[list[Row]], repeated: int) -> None:
-    store = opened(place, about(key=["shop", "size"]), WIDE)
+    store = opened(place, output_info(key=["shop", "size"]), WIDE)
     place.tell("DELETE FROM panes", "DELETE FROM eventide_batches")
     everything = frame([row(shop="", size=0.0, n=0, x=0.0)]).clear()
     for batch_id, batch in enumerate(history):
@@ -65,7 +65,7 @@ def test_the_table_equals_the_sum_of_the_diffs(place: Place, history: list[list[
 @pytest.fixture
 def kiel(place: Place) -> Iterator[tuple[Place, Any]]:
     """A table with one row."""
-    store = opened(place, about())
+    store = opened(place, output_info())
     store.put(frame([row(shop="kiel", n=1)]), "q", 0)
     yield place, store
     store.close()
@@ -86,7 +86,7 @@ def test_a_replayed_batch_changes_nothing(kiel: tuple[Place, Any]) -> None:
 
 def test_after_a_restart_the_replayed_batch_changes_nothing(kiel: tuple[Place, Any]) -> None:
     place, _ = kiel
-    restarted = opened(place, about())
+    restarted = opened(place, output_info())
     assert restarted.has("q", 0) and not restarted.has("q", 1)
     restarted.put(frame([row(shop="rom", n=9)]), "q", 0)
     assert counts(place) == [("kiel", 1)]
@@ -101,14 +101,18 @@ def test_another_query_has_batches_of_its_own(kiel: tuple[Place, Any]) -> None:
 
 def test_two_outputs_in_one_database_are_counted_apart(kiel: tuple[Place, Any]) -> None:
     place, _ = kiel
-    late = opened(place, about(output="late"), t.StructType().add("shop", "string").add("event_time", "timestamp"))
-    late.put(pl.DataFrame({"shop": ["kiel"], "event_time": [0]}, schema_overrides={"event_time": INSTANT}), "q", 0)
+    late = opened(
+        place, output_info(output="late"), t.StructType().add("shop", "string").add("ev_event_time", "timestamp")
+    )
+    late.put(
+        pl.DataFrame({"shop": ["kiel"], "ev_event_time": [0]}, schema_overrides={"ev_event_time": INSTANT}), "q", 0
+    )
     assert place.ask("SELECT * FROM late") == [("kiel", "1970-01-01T00:00:00.000000Z")]
     late.close()
 
 
 def test_late_rows_are_appended_once(place: Place) -> None:
-    store = opened(place, about(output="late"), t.StructType().add("shop", "string"))
+    store = opened(place, output_info(output="late"), t.StructType().add("shop", "string"))
     rows = pl.DataFrame({"shop": ["kiel", "kiel", None]})
     for batch_id in (0, 0, 1):
         store.put(rows, "q", batch_id)
@@ -129,7 +133,7 @@ def test_a_window_that_is_replaced_under_its_own_bounds_stands(kiel: tuple[Place
 
 
 def test_the_order_of_arrival_does_not_matter(place: Place) -> None:
-    store = opened(place, about("accumulating"))
+    store = opened(place, output_info("accumulating"))
     rows = [row(shop="kiel", n=n, index=n) for n in range(5)]
     for batch_id, batch in enumerate((rows, rows[::-1])):
         store.put(frame(batch), "q", batch_id)
@@ -138,7 +142,7 @@ def test_the_order_of_arrival_does_not_matter(place: Place) -> None:
 
 
 def test_of_a_window_that_accumulates_the_last_pane_stands(place: Place) -> None:
-    store = opened(place, about("accumulating"))
+    store = opened(place, output_info("accumulating"))
     for batch_id, n in enumerate([3, 4]):
         store.put(frame([row(shop="kiel", n=n, index=batch_id)]), "q", batch_id)
     assert place.ask("SELECT n, pane_index FROM panes") == [(4, 1)]
@@ -146,7 +150,7 @@ def test_of_a_window_that_accumulates_the_last_pane_stands(place: Place) -> None
 
 
 def test_when_discarding_each_pane_is_a_row(place: Place) -> None:
-    store = opened(place, about("discarding"))
+    store = opened(place, output_info("discarding"))
     for batch_id, n in enumerate([3, 4]):
         store.put(frame([row(shop="kiel", n=n, index=batch_id)]), "q", batch_id)
     assert place.ask("SELECT n, pane_index FROM panes ORDER BY n") == [(3, 0), (4, 1)]
@@ -154,7 +158,7 @@ def test_when_discarding_each_pane_is_a_row(place: Place) -> None:
 
 
 def test_null_is_a_key_and_so_is_nan(place: Place) -> None:
-    store = opened(place, about(key=["shop", "size"]), WIDE)
+    store = opened(place, output_info(key=["shop", "size"]), WIDE)
     keys = [(None, None), (None, float("nan")), ("", 0.0), ("", None), (None, 0.0)]
     for batch_id in range(2):
         batch = [row(shop=shop, size=size, n=batch_id, x=None, index=batch_id) for shop, size in keys]
@@ -165,7 +169,7 @@ def test_null_is_a_key_and_so_is_nan(place: Place) -> None:
 
 
 def test_zero_has_no_sign_as_a_key(place: Place) -> None:
-    store = opened(place, about(key=["shop", "size"]), WIDE)
+    store = opened(place, output_info(key=["shop", "size"]), WIDE)
     for batch_id, zero in enumerate([0.0, -0.0]):
         store.put(frame([row(shop="kiel", size=zero, n=batch_id, x=None)]), "q", batch_id)
     assert place.ask("SELECT n FROM panes") == [(1,)]
@@ -173,7 +177,7 @@ def test_zero_has_no_sign_as_a_key(place: Place) -> None:
 
 
 def test_a_window_without_bounds_is_one_row(place: Place) -> None:
-    store = opened(place, about(key=[]), schema(key={}))
+    store = opened(place, output_info(key=[]), schema(key={}))
     for batch_id in range(2):
         store.put(frame([row(None, n=batch_id, index=batch_id)]), "q", batch_id)
     assert place.ask("SELECT window_start, window_end, n FROM panes") == [(None, None, 1)]
@@ -181,7 +185,7 @@ def test_a_window_without_bounds_is_one_row(place: Place) -> None:
 
 
 def test_windows_counted_in_rows_have_numbers_as_bounds(place: Place) -> None:
-    store = opened(place, about(), schema(bound=t.LongType()))
+    store = opened(place, output_info(), schema(bound=t.LongType()))
     rows = frame([row(1, shop="kiel", n=3)], window_start=pl.Int64, window_end=pl.Int64)
     store.put(rows, "q", 0)
     assert place.ask("SELECT window_start, n FROM panes") == [(1, 3)]
@@ -203,7 +207,7 @@ def test_a_failure_in_the_middle_of_a_batch_leaves_the_table_as_it_was(kiel: tup
     place.tell(*FAILING[place.kind])
     taken_back = row(shop="kiel", n=1, diff=-1)
     batch = [taken_back, *(row(shop=f"s{n:02}", n=n) for n in range(20))]
-    with pytest.raises(ev.DataError, match=r"Batch 1 was not written into 'panes' of .*: no 13.* as it was before"):
+    with pytest.raises(ev.DataError, match=r"Batch 1 was not written into 'panes' of .*: no 13.* unchanged"):
         store.put(frame(batch), "q", 1)
     assert counts(place) == [("kiel", 1)]
     assert not store.has("q", 1)
@@ -212,7 +216,7 @@ def test_a_failure_in_the_middle_of_a_batch_leaves_the_table_as_it_was(kiel: tup
 
 
 def test_a_time_of_the_day(place: Place) -> None:
-    store = opened(place, about(), schema(results={"opens": t.TimeType()}))
+    store = opened(place, output_info(), schema(results={"opens": t.TimeType()}))
     store.put(frame([row(shop="kiel", opens=time(8, 30, 0, 5))], opens=pl.Time), "q", 0)
     assert [str(opens) for (opens,) in place.ask("SELECT opens FROM panes")] == ["08:30:00.000005"]
     store.close()
@@ -222,7 +226,7 @@ TEXTS = ["", "\\N", "\\.", '"', "'", ",", "a\nb\r\n", "\\x41", "null", "NULL", "
 
 
 def test_any_text_comes_back_as_it_was(place: Place) -> None:
-    store = opened(place, about(), schema(results={"text": t.StringType()}))
+    store = opened(place, output_info(), schema(results={"text": t.StringType()}))
     store.put(frame([row(shop=text, text=text) for text in TEXTS], text=pl.String), "q", 0)
     assert place.counted("SELECT shop, text FROM panes") == {(text, text): 1 for text in TEXTS}
     store.close()
@@ -232,7 +236,7 @@ def test_any_name_can_be_a_column_or_a_table(place: Place) -> None:
     names = ['"; DROP TABLE panes; --', "100%", "%s", "select", "a b", "ä.ö", "?", "{x}", "back`tick"]
     store = opened(
         place,
-        about(key=names),
+        output_info(key=names),
         schema({name: t.StringType() for name in names}, {"n": t.LongType()}),
         name='the "best" 100%s ?',
     )
@@ -259,7 +263,7 @@ def bags(draw: st.DrawFn) -> list[list[Row]]:
             row(start, index=index, at=index, shop=shop, n=n) for shop, start, n in draw(st.lists(values, max_size=5))
         ]
         standing += came
-        taken = [old | {"diff": -1, "pane_index": index, "pane_at": index} for old in gone]
+        taken = [old | {"diff": -1, "pane_index": index, "emitted_at": index} for old in gone]
         batches.append(draw(st.permutations([*taken, *came])))
     return batches
 
@@ -267,7 +271,7 @@ def bags(draw: st.DrawFn) -> list[list[Row]]:
 @given(history=bags(), repeated=st.integers(0, 3))
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pairs_are_put_and_taken_back_one_by_one(place: Place, history: list[list[Row]], repeated: int) -> None:
-    store = opened(place, about(tells="pairs"))
+    store = opened(place, output_info(row_grain="pairs"))
     place.tell("DELETE FROM panes", "DELETE FROM eventide_batches")
     columns = ["shop", "window_start", "window_end", "n"]
     everything = frame([row(shop="", n=0)]).clear()
@@ -280,14 +284,16 @@ def test_pairs_are_put_and_taken_back_one_by_one(place: Place, history: list[lis
 
 
 def test_pairs_of_an_accumulating_join_replace_those_of_their_window(place: Place) -> None:
-    store = opened(place, about("accumulating", tells="pairs"))
+    store = opened(place, output_info("accumulating", row_grain="pairs"))
     store.put(frame([row(shop="kiel", n=1), row(shop="kiel", n=1), row(shop="bonn", n=7)]), "q", 0)
     store.put(frame([row(index=1, shop="kiel", n=2), row(index=1, shop="kiel", n=3)]), "q", 1)
     assert place.counted("SELECT shop, n FROM panes") == {("kiel", 2): 1, ("kiel", 3): 1, ("bonn", 7): 1}
 
 
 def test_rows_without_a_window_are_appended(place: Place) -> None:
-    store = opened(place, about("discarding", tells="rows"), t.StructType().add("shop", "string").add("diff", "byte"))
+    store = opened(
+        place, output_info("discarding", row_grain="rows"), t.StructType().add("shop", "string").add("diff", "byte")
+    )
     for batch_id in (0, 1, 1):
         store.put(pl.DataFrame({"shop": ["kiel", "kiel"]}), "q", batch_id)
     assert place.counted("SELECT shop FROM panes") == {("kiel",): 4}

@@ -23,9 +23,9 @@ SIDES = ("left", "right")
 PIPELINE = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
-    .lateness("1 minute")
-    .retracting()
+    .trigger(
+        ev.after_watermark(early=ev.on_update(), late=ev.on_update()), allowed_lateness="1 minute", mode="retracting"
+    )
     .agg(orders=ev.count(), total=ev.sum("price"))
 )
 
@@ -69,7 +69,7 @@ def expected_rows(plan: str, bundles: int) -> Counter[tuple[object, ...]]:
         rows = JOIN.local(sides).panes.select("shop", "price", "price_right")
     else:
         panes = ROWS.local([bundle(number) for number in range(bundles)]).panes
-        rows = panes.select("shop", pl.col("window").struct.field("start"), "orders", "total")
+        rows = panes.select("shop", "window_start", "orders", "total")
     return Counter(rows.rows())
 
 
@@ -82,8 +82,8 @@ def found_rows(place: Path, columns: str) -> Counter[tuple[object, ...]]:
 def expected(bundles: int) -> list[tuple[object, ...]]:
     """The sum of the diffs, from the same bundles in process."""
     panes = PIPELINE.local([bundle(number) for number in range(bundles)]).panes
-    window = [pl.col("window").struct.field(name).dt.epoch("us") for name in ("start", "end")]
-    values = panes.select("shop", *window, "orders", "total", "diff")
+    window = pl.col("window_start", "window_end").dt.epoch("us")
+    values = panes.select("shop", window, "orders", "total", "diff")
     final = values.group_by(pl.exclude("diff")).agg(pl.col("diff").cast(pl.Int64).sum()).filter(pl.col("diff") != 0)
     assert (final["diff"] == 1).all()
     return sorted(final.drop("diff").rows())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import eventide as ev
-from eventide.sinks.tables import table
+from eventide.sinks.table_sink import table
 from tests.spark.chaos import JOIN, PIPELINE, ROWS, SCHEMA, SIDES
 
 
@@ -46,12 +46,11 @@ def main(place: Path, master: str, plan: str) -> None:
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     rows = [reader.parquet(str(place / name)) for name in (SIDES if plan == "join" else ("in",))]
     sink = Dying(table(f"sqlite:///{place}/panes.db", name="panes"), os.environ.get("EVENTIDE_DIE", ""))
-    ev.run(
-        {"windows": PIPELINE, "join": JOIN, "rows": ROWS}[plan],
+    {"windows": PIPELINE, "join": JOIN, "rows": ROWS}[plan].run(
         rows,
-        panes=sink,
+        sink=sink,
         checkpoint=os.environ["EVENTIDE_CHECKPOINT"],
-        trigger="available_now",
+        available_now=True,
         drain=True,
         state=os.environ.get("EVENTIDE_STATE", "driver"),  # type: ignore[arg-type]
         on_batch=lambda one: print("batch", one.batch, flush=True),

@@ -15,19 +15,17 @@ from typing import Any
 
 import polars as pl
 
-from eventide.operators.bundle import Counts
+from eventide.operators.operator import Counts
 from eventide.operators.redistribution import BucketState, redistribute
-from eventide.operators.windowed import State
+from eventide.operators.windowed_aggregate import State
 from eventide.plan.pipeline import Pipeline
-from eventide.spark import page
-from eventide.spark.bodies import batches_of
-from eventide.spark.buckets import labels
-from eventide.spark.splitting import split_rows
-from eventide.spark.stage import Stage
-from eventide.spark.stamping import passed_on, stamped_pages
-from eventide.spark.stateful import absorb, in_order, results
+from eventide.spark import shuffle_pages as page
+from eventide.spark.buckets import bucket_labels
+from eventide.spark.shuffle_pages import Stage, read_batches
+from eventide.spark.stamp import forward_pages, split_rows, stamp_to_pages
+from eventide.spark.stateful import apply_pages, output_pages, sort_pages
 from eventide.spark.types import arrow_schema, from_spark
-from eventide.testing.hosts import Came
+from eventide.testing.hosts import BundleResult
 from eventide.time import MAX
 
 _serial = itertools.count()
@@ -46,14 +44,14 @@ class Buckets:
     def step(self, pages: Sequence[page.Page]) -> list[page.Page]:
         """A batch: every bucket takes its pages and gives its own."""
         given: list[page.Page] = []
-        for label in labels(self.stage.buckets):
-            own = in_order([one.row() for one in pages if one.bucket == label])
+        for label in bucket_labels(self.stage.buckets):
+            own = sort_pages([one.row() for one in pages if one.bucket == label])
             if not own:
                 continue
             state = self.states.get(label) or self.stage.operator().initial()
-            step, promises = absorb(self.stage, state, own, self.promises.get(label, {}))
+            step, promises = apply_pages(self.stage, state, own, self.promises.get(label, {}))
             self.states[label], self.promises[label] = step.state, promises
-            given += results(self.stage, label, step, {})
+            given += output_pages(self.stage, label, step, {})
             given += [page.Page(**row) for row in own if "." in row["kind"]]
         return given
 
@@ -70,7 +68,7 @@ class Buckets:
         """The same operator with the state of other buckets."""
         stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
         restored = Buckets(stage)
-        for label, part in zip(labels(len(parts)), parts, strict=True):
+        for label, part in zip(bucket_labels(len(parts)), parts, strict=True):
             restored.states[label], ledger = stage.operator().read(part.head, part)
             restored.opened.enter_context(ledger.open(part))  # cells stay in their pages until they are read
         return restored
@@ -84,7 +82,7 @@ class PagesHost:
 
     def __init__(
         self,
-        pipelines: Sequence[Pipeline],
+        pipeline: Pipeline,
         schema: Mapping[str, pl.DataType] | Sequence[Mapping[str, pl.DataType]],
         *,
         buckets: int = 3,
@@ -95,8 +93,7 @@ class PagesHost:
         self._tasks, self._knows, self._moves = tasks, knows, moves
         self._operators: list[Buckets] = []
         schemas = (schema,) if isinstance(schema, Mapping) else tuple(schema)
-        for depth, pipeline in enumerate(pipelines):
-            plan = pipeline.plan
+        for depth, plan in enumerate(pipeline.plans):
             count = 1 if not plan.key or plan.counts_all_keys else buckets
             sources = self._operators[-1].stage.buckets if depth else 0
             stage = Stage(f"stage {next(_serial)}", plan, schemas, count, depth, sources)
@@ -112,7 +109,7 @@ class PagesHost:
         watermark: int | None,
         polled: bool,
         key: int | str | None = None,
-    ) -> Came:
+    ) -> BundleResult:
         if self._moves:
             self.move(self._moves())
         first = self._operators[0]
@@ -120,18 +117,18 @@ class PagesHost:
         parts = [(edge, part) for edge, frame in enumerate(inputs) for part in _parts(frame, self._tasks)]
         pages: list[page.Page] = []
         for task, (edge, part) in enumerate(parts):
-            pages += stamped_pages(first.stage, part, now, page.sequence(task, 0), self._was(first), edge)
+            pages += stamp_to_pages(first.stage, part, now, page.sequence(task, 0), self._was(first), edge)
         if watermark is not None:
-            command: dict[str, Any] = {"do": "note", "watermark": watermark, "to": key}
+            command: dict[str, Any] = {"do": "advance_watermark", "watermark": watermark, "to": key}
             if watermark == MAX:
                 command = {"do": "drain"} if key is None else {"do": "end", "input": key}
             detail = json.dumps(command)
-            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in labels(first.stage.buckets)]
-        pages += [page.Page(b, page.TICK, -1, now) for b in labels(first.stage.buckets)]
+            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in bucket_labels(first.stage.buckets)]
+        pages += [page.Page(b, page.TICK, -1, now) for b in bucket_labels(first.stage.buckets)]
         given = first.step(pages)
         for operator in self._operators[1:]:
             taken = [one.row() for one in given]
-            given = operator.step(list(passed_on(operator.stage, taken, 0, self._was(operator))))
+            given = operator.step(list(forward_pages(operator.stage, taken, 0, self._was(operator))))
         return self._came(given)
 
     def move(self, buckets: int | None) -> None:
@@ -156,7 +153,7 @@ class PagesHost:
             return None
         return states[0].watermark if states else operator.stage.operator().initial().watermark
 
-    def _came(self, pages: Sequence[page.Page]) -> Came:
+    def _came(self, pages: Sequence[page.Page]) -> BundleResult:
         def rows(kind: str, stage: Stage) -> pl.DataFrame:
             schema = stage.operator().output_schemas()[kind]
             own = [one for one in pages if one.kind == page.at_depth(kind, stage.depth)]
@@ -166,10 +163,10 @@ class PagesHost:
         stages = [operator.stage for operator in self._operators]
         panes = rows("panes", stages[-1])
         key = stages[-1].plan.key
-        windowed = panes.height and "window" in panes.columns
-        order = panes.sort("diff", *_bounds(panes), *key, maintain_order=True) if windowed else panes
+        windowed = panes.height and "window_start" in panes.columns
+        order = panes.sort("diff", "window_end", "window_start", *key, maintain_order=True) if windowed else panes
         first = next(iter(self._operators[0].states.values()))
-        return Came(
+        return BundleResult(
             order,
             [rows("late", stage) for stage in stages],
             [rows("dead", stage) for stage in stages],
@@ -178,13 +175,9 @@ class PagesHost:
         )
 
 
-def _bounds(panes: pl.DataFrame) -> list[pl.Expr]:
-    return [pl.col("window").struct.field("end"), pl.col("window").struct.field("start")]
-
-
 def _unpacked(one: page.Page, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     assert one.body is not None
-    return from_spark(list(batches_of(one.body)), schema)
+    return from_spark(list(read_batches(one.body)), schema)
 
 
 def _parts(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:

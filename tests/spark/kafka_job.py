@@ -80,11 +80,11 @@ class Fails:
 def page_code(servers: str, jars: str) -> str:
     """The page's code that reads and writes topics, with this broker and the jars that are at hand."""
     blocks = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    code = "\n".join(block for block in blocks if '"kafka.bootstrap.servers"' in block)
+    code = "\n".join(block for block in blocks if '"broker:9092"' in block)
     changes = {
         r'"spark\.jars\.packages": "[^"]+"': f'"spark.jars": {jars!r}, **MORE',
         r'"broker:9092"': repr(servers),
-        r'"maxOffsetsPerTrigger", 1_000_000': f'"maxOffsetsPerTrigger", {2 * AT_ONCE + 1}',
+        r"maxOffsetsPerTrigger=1_000_000": f"maxOffsetsPerTrigger={2 * AT_ONCE + 1}",
     }
     for found, put in changes.items():
         code, times = re.subn(found, put.replace("\\", r"\\"), code)
@@ -113,17 +113,17 @@ def main(servers: str, jars: str, place: Path) -> None:
 
     def run(**options: Any) -> Any:
         place_ = str(place / "checkpoint")
-        return ev.run(PIPELINE, orders, panes=panes, late=late, checkpoint=place_, on_batch=told.append, **options)
+        return PIPELINE.run(orders, sink=panes, late=late, checkpoint=place_, on_batch=told.append, **options)
 
     produce(spark, servers, FIRST)
     try:
-        run(trigger="1 second").await_termination(120)
+        run(interval="1 second").await_termination(120)
     except Exception as cause:
         assert "before Spark's commit" in str(cause), cause
     assert panes.twice, "the query has not failed"
-    run(trigger="available_now")
+    run(available_now=True)
     produce(spark, servers, THEN, also=["this is not JSON"])
-    run(trigger="available_now", drain=True)
+    run(drain=True)
     idle = next(one.idle_origins for one in told if one.panes)  # when the first panes came
     print(json.dumps({"twice": panes.twice, "idle": idle, "rows": sum(one.rows for one in told)}))
     spark.stop()

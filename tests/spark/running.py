@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import eventide as ev
 from eventide.spark.metrics import BatchMetrics
-from eventide.spark.running import run
 from eventide.spark.types import spark_schema
 
 _FIRST = 1_760_000_000
@@ -50,16 +48,17 @@ class Stream:
         reader = self.spark.readStream.schema(self._schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.place / "in"))
 
-    def run(self, pipeline: ev.Pipeline | Sequence[ev.Pipeline], rows: Any = None, **options: Any) -> Any:
-        """All bundles that are there."""
+    def run(self, pipeline: ev.Pipeline, rows: Any = None, **options: Any) -> Any:
+        """Process the bundles that are available."""
         told = {
             "state": STATE,
-            "trigger": "available_now",
+            "available_now": "interval" not in options,
             "checkpoint": self.checkpoint,
             "on_batch": self.metrics.append,
         }
-        outputs = {name: _collector(getattr(self, name)) for name in ("panes", "late", "dead")}
-        return run(pipeline, self.rows if rows is None else rows, **told | outputs | self.options | options)  # type: ignore[arg-type]
+        outputs = {name: _collector(getattr(self, name)) for name in ("late", "dead")}
+        outputs["sink"] = _collector(self.panes)
+        return pipeline.run(self.rows if rows is None else rows, **told | outputs | self.options | options)  # type: ignore[arg-type]
 
     def all(self, output: str) -> pl.DataFrame:
         """All rows of an output; of a batch that was repeated the last."""
@@ -79,7 +78,5 @@ def told(panes: pl.DataFrame) -> list[dict[str, Any]]:
     """Panes without what a clock decides, in an order of their own: for comparing hosts."""
     if panes.is_empty():
         return []
-    plain = panes.with_columns(
-        pl.col("pane").struct.with_fields(pl.field("timing").cast(pl.String), pl.lit(None, pl.Int64).alias("at"))
-    )
+    plain = panes.drop("emitted_at").with_columns(pl.col("pane_timing").cast(pl.String))
     return sorted(plain.to_dicts(), key=repr)

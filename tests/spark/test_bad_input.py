@@ -41,7 +41,7 @@ def test_a_column_that_is_gone_makes_dead_letters(spark: SparkSession, tmp_path:
     stream._schema = stream.put(THIRD)._schema
     stream.run(PIPELINE, drain=True)
     assert told(stream.all("panes")) == expected(FIRST, THIRD)
-    assert stream.all("dead")["reason"].to_list() == ["null_time"] * 2
+    assert stream.all("dead")["ev_reason"].to_list() == ["null_time"] * 2
     assert sum(one.rows for one in stream.metrics) == 5
 
 

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import Result
 
-from eventide.cli import screen
-from eventide.cli.progress_lines import ProgressLines
+from eventide.cli import terminal as screen
+from eventide.cli.live_progress import ProgressLines
 from eventide.spark.control import Control
 from eventide.spark.metrics import BatchMetrics
 from tests.cli.typed import lines, typed
@@ -30,8 +30,7 @@ import eventide as ev
 pipeline = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="till"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.on_update()))
-    .retracting()
+    .emit(early=ev.on_update())
     .agg(orders=ev.count(), total=ev.sum("price"))
 )
 """
@@ -82,10 +81,10 @@ class Shop:
 
     def run(self, *words: str) -> Result:
         source = f"parquet:{self.input}?maxFilesPerTrigger=1"
-        return typed("run", self.job, "--source", source, "--sink", self.sink, "--checkpoint", self.checkpoint, *words)
+        return typed("run", self.job, source, "--sink", self.sink, "--checkpoint", self.checkpoint, *words)
 
     def replay(self, *words: str) -> Result:
-        return typed("replay", self.job, "--source", f"parquet:{self.input}", "--sink", self.sink, *STRETCH, *words)
+        return typed("replay", self.job, f"parquet:{self.input}", "--sink", self.sink, *STRETCH, *words)
 
     def table(self) -> dict[tuple[str, str], tuple[int, int]]:
         found = (
@@ -94,11 +93,13 @@ class Shop:
         return {(shop, start[11:16]): (orders, total) for shop, start, orders, total in found}
 
 
-@pytest.fixture(scope="module")
-def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shop, Result]]:
+@pytest.fixture(scope="module", params=["driver", pytest.param("executors", marks=pytest.mark.long)])
+def ran(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Shop, Result]]:
     """A job that has read all there is, not drained."""
     shop = Shop(tmp_path_factory.mktemp("shop"))
-    yield shop, shop.run("--trigger", "available-now", "--trace", shop.trace, "--json")
+    yield shop, shop.run("--available-now", "--trace", shop.trace, "--json", "--state", request.param)
 
 
 def test_a_run_keeps_the_table_and_tells_each_batch(ran: tuple[Shop, Result]) -> None:
@@ -133,8 +134,8 @@ def test_its_state_can_be_looked_into(ran: tuple[Shop, Result]) -> None:
     shop, _ = ran
     (operator,) = lines(typed("inspect", shop.checkpoint, "--job", shop.job, "--json"))
     assert operator["watermark"] == "2026-03-01T12:02:00Z"
-    assert {one["name"]: one["standing"] for one in operator["origins"]} == {"north": "active", "west": "active"}
-    assert [(one["start"], one["keys"]) for one in operator["windows"]] == [("2026-03-01T12:02:00Z", 2)]
+    assert {one["name"]: one["status"] for one in operator["origins"]} == {"north": "active", "west": "active"}
+    assert [(one["window_start"], one["keys"]) for one in operator["windows"]] == [("2026-03-01T12:02:00Z", 2)]
     shown = typed("inspect", shop.checkpoint).stdout
     assert "tumbling 1m, key shop" in shown and "north" in shown and "active" in shown
 
@@ -153,7 +154,7 @@ def test_a_replay_tells_windows_that_lack_their_late_rows(ran: tuple[Shop, Resul
 def test_a_replay_of_a_stretch_that_is_right_says_so(ran: tuple[Shop, Result]) -> None:
     shop, _ = ran
     done = shop.replay("--from", "2026-03-01T12:01Z")
-    assert (done.exit_code, "the table says the same" in done.stderr) == (0, True)
+    assert (done.exit_code, "the table is equal" in done.stderr) == (0, True)
 
 
 def test_a_replay_against_a_table_that_is_not_there_is_refused(ran: tuple[Shop, Result]) -> None:
@@ -173,27 +174,27 @@ def test_a_replay_knows_values_of_every_kind_in_both_databases(
     place = request.getfixturevalue("postgres_url") if database == "postgres" else f"sqlite:///{shop.database}"
     assert shop.run("--sink", f"{place}#every_kind", "--drain").exit_code == 0
     done = shop.replay("--sink", f"{place}#every_kind", "--from", "2026-03-01T12:01Z")
-    assert "3 windows compared; the table says the same." in done.stderr
+    assert "3 windows compared; the table is equal." in done.stderr
     told = shop.replay("--sink", f"{place}#every_kind", "--json")
     assert [one["replay"] for one in lines(told)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
 
 
 def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
-    assert shop.run("--trigger", "available-now").exit_code == 0
-    assert typed("control", shop.checkpoint, "drain").exit_code == 0
-    done = shop.run("--trigger", "available-now")
+    assert shop.run("--available-now").exit_code == 0
+    assert typed("drain", shop.checkpoint).exit_code == 0
+    done = shop.run("--available-now")
     assert done.exit_code == 0
     assert "0 rows = 0 in windows" in done.stderr
     (operator,) = lines(typed("inspect", shop.checkpoint, "--json"))
     assert operator["watermark"] == "drained"
-    assert {one["standing"] for one in operator["origins"]} == {"drained"}
+    assert {one["status"] for one in operator["origins"]} == {"drained"}
 
 
 def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     Path(shop.job).write_text(FAILS.replace("{place}", str(shop.input)), encoding="utf-8")
-    told = typed("run", shop.job, "--sink", "noop", "--checkpoint", shop.checkpoint, "--trigger", "available_now")
+    told = typed("run", shop.job, "--sink", "noop", "--checkpoint", shop.checkpoint, "--available-now")
     assert told.exit_code == 1
     assert "ValueError: the price is not a number" in told.stderr
     assert "at org.apache" not in told.stderr and "py4j" not in told.stderr
@@ -202,14 +203,14 @@ def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--source", "parquet:{place}/nowhere"], "There are no files"),
-        (["--source", "kafka:orders@broker:9092?schema=ts timestamp"], "Add --conf spark.jars.packages=org.apache"),
-        (["--trigger", "1 mintue"], "Did you mean 'minute'?"),
-        (["--trigger", "10s", "--drain"], "--drain ends the stream"),
+        (["parquet:{place}/nowhere"], "There are no files"),
+        (["kafka:orders@broker:9092?schema=ts timestamp"], "Add --conf spark.jars.packages=org.apache"),
+        (["--interval", "1 mintue"], "Did you mean 'minute'?"),
+        (["--interval", "10s", "--drain"], "--drain ends the run"),
         (["--sink", "console", "--json"], "Name another --sink"),
         (["--sink", "sqlit:///x.db"], "Did you mean 'sqlite'?"),
-        (["--source", "rate:1", "--conf", "spark.ui.port"], "write NAME=VALUE"),
-        ([], "What are the rows"),
+        (["rate:1", "--conf", "spark.ui.port"], "write NAME=VALUE"),
+        ([], "has no source"),
     ],
 )
 def test_a_mistake_is_told_before_anything_runs(
@@ -239,10 +240,10 @@ def test_an_interrupt_stops_a_query_after_its_batch(
         if len(batches) == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(screen, "tell_json", interrupt)
+    monkeypatch.setattr(screen, "print_json", interrupt)
     place = str(tmp_path / "checkpoint")
-    often = ("--trigger", "10 seconds")  # so that there is a pause to stop in, also on a machine that is busy
-    done = typed("run", str(job), "--source", "rate:5", "--sink", "noop", "--json", "--checkpoint", place, *often)
+    often = ("--interval", "10 seconds")  # so that there is a pause to stop in, also on a machine that is busy
+    done = typed("run", str(job), "rate:5", "--sink", "noop", "--json", "--checkpoint", place, *often)
     assert done.exit_code == 130
     assert batches
     assert spark.streams.active == []
@@ -280,7 +281,7 @@ def test_a_query_that_a_command_drains_finishes_and_the_command_reports_its_effe
 def test_sql_prints_the_columns_that_it_selects(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     statement = SQL.replace("shop, window_start, window_end, COUNT(*)", 'shop AS "The Shop", window_end, COUNT(*)')
-    done = typed("sql", statement.replace("SUM(price) AS total", "SUM(price)"), "--source", f"parquet:{shop.input}")
+    done = typed("sql", statement.replace("SUM(price) AS total", "SUM(price)"), f"parquet:{shop.input}")
     assert done.exit_code == 0, done.stderr
     header = next(line for line in done.stdout.splitlines() if "The Shop" in line)
     assert header.split() == ["The", "Shop", "window_end", "orders", "sum_price", "diff"]
@@ -309,7 +310,7 @@ pipeline = sales.process(Visits(), output={"shop": pl.String, "visits": pl.Int64
 def test_a_processor_reports_emitted_rows_and_shows_its_state_and_timers(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     Path(shop.job).write_text(PROCESSOR, encoding="utf-8")
-    done = shop.run("--sink", "noop", "--trigger", "available-now")
+    done = shop.run("--sink", "noop", "--available-now")
     assert done.exit_code == 0, done.stderr
     assert "2 rows emitted" in done.stderr and "7 rows = 6 processed + 0 late + 1 dead (1 null_time)" in done.stderr
     (operator,) = lines(typed("inspect", shop.checkpoint, "--job", shop.job, "--json"))
@@ -325,7 +326,7 @@ def test_a_file_with_sql_is_a_job(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     shop.job = str(tmp_path / "job.sql")
     Path(shop.job).write_text(SQL, encoding="utf-8")
-    done = shop.run("--trigger", "available-now", "--json")
+    done = shop.run("--available-now", "--json")
     assert done.exit_code == 0, done.stderr
     assert shop.table() == {("kiel", "12:00"): (1, 3), ("bonn", "12:00"): (1, 4), ("kiel", "12:01"): (1, 5)}
     assert sum(one["late"] for one in lines(done)) == 1

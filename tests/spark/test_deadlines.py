@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import polars as pl
@@ -40,7 +41,7 @@ def control(stream: Stream) -> list[str]:
 
 def test_an_idle_origin_ends_windows_without_a_row_and_then_no_batch_runs(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(pl.concat([rows(5, 130), rows(10, shop="ulm")]))
-    query = stream.run(IDLE, trigger=None, state="driver")
+    query = stream.run(IDLE, available_now=False, state="driver")
     try:
         until(lambda: stream.all("panes").height)
         until(lambda: not control(stream))
@@ -59,7 +60,7 @@ def test_a_query_without_data_and_deadlines_starts_no_batch(spark: SparkSession,
     plan = (
         ev.stream(time="ts", watermark=ev.processing_time("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count())
     )
-    query = stream.run(plan, trigger=None, state="driver")
+    query = stream.run(plan, available_now=False, state="driver")
     try:
         until(lambda: query.batches)
         time.sleep(3)
@@ -85,18 +86,17 @@ def test_a_processing_time_trigger_fires_without_rows(spark: SparkSession, tmp_p
     plan = (
         ev.stream(time="ts", key="shop", watermark=ev.ascending())
         .window(ev.tumbling("1 minute"))
-        .trigger(ev.every("1 second"))
-        .discarding()
+        .trigger(ev.every("1 second"), mode="discarding")
         .agg(n=ev.count())
     )
-    query = stream.run(plan, trigger=None, state="driver")
+    query = stream.run(plan, available_now=False, state="driver")
     try:
         until(lambda: stream.all("panes").height)
         first = stream.metrics[-1].at
         stream.put(rows(7))
         until(lambda: stream.all("panes").height == 2)
         assert stream.all("panes")["n"].to_list() == [2, 1]
-        assert stream.metrics[-1].at >= first + 1_000_000
+        assert stream.metrics[-1].at >= first + timedelta(seconds=1)
         time.sleep(2)
         assert query.batches == 4
     finally:
@@ -125,3 +125,15 @@ def test_a_wake_up_is_no_command_in_any_placement(spark: SparkSession, tmp_path:
     (Path(stream.checkpoint) / "eventide" / "control" / "wake-1").touch()
     stream.run(IDLE)
     assert stream.metrics[-1].rows == 0 and stream.metrics[-1].commands == ()
+
+
+def test_a_silent_stream_ends_its_windows_by_the_clock(spark: SparkSession, tmp_path: Path, placement: str) -> None:
+    watermark = ev.bounded_delay("1 hour", at_latest="2 seconds")
+    alive = ev.stream(time="ts", key="shop", watermark=watermark).window(ev.tumbling("1 second")).agg(n=ev.count())
+    stream = Stream(spark, tmp_path).put(rows(int(time.time())))
+    query = stream.run(alive, available_now=False)
+    try:
+        until(lambda: stream.all("panes").height)
+        assert stream.all("panes")["n"].to_list() == [1]
+    finally:
+        query.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from eventide.spark import driver_input, scan_input
+from eventide.spark import driver_input
+from eventide.spark import driver_scan as scan_input
 from eventide.time import instant
 from tests.spark.running import Stream, told
 
@@ -21,9 +23,9 @@ START = instant("2026-03-01T12:00:00Z")
 WINDOWS = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
-    .lateness("1 minute")
-    .retracting()
+    .trigger(
+        ev.after_watermark(early=ev.on_update(), late=ev.on_update()), allowed_lateness="1 minute", mode="retracting"
+    )
     .agg(n=ev.count(), total=ev.sum("price"))
 )
 
@@ -87,7 +89,7 @@ def test_each_input_of_a_join_reads_its_own_files(spark: SparkSession, tmp_path:
 def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     tasks: list[str] = []
-    collect = driver_input.RowInput._collect_stamps
+    collect = driver_input.RowInput._collect_large
 
     def fails(batch: Any, *arguments: Any) -> Any:
         tasks.append("stamped")
@@ -99,7 +101,7 @@ def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSess
     from pyspark.sql.classic.dataframe import DataFrame
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver_input.RowInput, "_collect_stamps", fails)
+        patch.setattr(driver_input.RowInput, "_collect_large", fails)
         real = DataFrame.toArrow
 
         def once(batch: Any) -> Any:
@@ -119,68 +121,33 @@ def test_late_rows_have_the_columns_that_the_plan_reads_or_all(spark: SparkSessi
     assert columns == [{"ts", "shop", "price"}, {"ts", "shop", "price", "note"}]
 
 
-def test_late_rows_tell_where_the_source_has_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_late_rows_tell_where_the_source_has_them_and_explain_what_that_costs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     stream = Stream(spark, tmp_path).put(rows(0, 200), rows(201, 1, 2))
-    stream.run(WINDOWS, stream.rows.where("price < 1000"), state="driver", source_position=True)
-    late = stream.all("late").sort("price").select("price", "source_file", "source_row").rows()
+    query = stream.run(WINDOWS, stream.rows.where("price < 1000"), state="driver", source_position=True)
+    late = stream.all("late").sort("price").select("price", "ev_source_file", "ev_source_row").rows()
     assert [(price, Path(file).name, row) for price, file, row in late] == [
         (1, "00001.parquet", 1),
         (2, "00001.parquet", 2),
     ]
+    assert (
+        "columns  3 of 4, and 2 for the position in the source; late rows have the columns that the plan reads, and "
+        "their position\n"
+    ) in query.explain()
 
 
-def test_a_source_without_positions_and_taken_names_change_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_without_positions_changes_nothing_and_taken_names_are_rejected(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     stream = Stream(spark, tmp_path).put(rows(0, 200), rows(1))
     both = stream.rows.union(stream.rows.where("false"))
-    stream.run(WINDOWS, both, state="driver", source_position=True)
-    assert not {"source_file", "source_row"} & set(stream.all("late").columns)
-    named = Stream(spark, tmp_path / "named").put(
-        rows(0, 200).with_columns(source_row=pl.lit("mine")), rows(1).with_columns(source_row=pl.lit("mine"))
-    )
-    named.run(WINDOWS, state="driver", source_position=True, whole_rows=True)
-    assert named.all("late").select("source_row", "source_row_").rows() == [("mine", 0)]
-
-
-@pytest.mark.parametrize("gone", [False, True], ids=["changed", "deleted"])
-def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_file(
-    spark: SparkSession, tmp_path: Path, gone: bool
-) -> None:
-    stream = Stream(spark, tmp_path).put(rows(10, 20))
-
-    def fail(batch: Any, batch_id: int) -> None:
-        raise OSError("the sink is away")
-
-    with pytest.raises(Exception, match="the sink is away"):
-        stream.run(WINDOWS, panes=fail, state="driver")
-    (file,) = (tmp_path / "in").iterdir()
-    if gone:
-        file.unlink()
-    else:
-        rows(10, 20, 30, 40).write_parquet(file)
-    stream.run(WINDOWS, state="driver")
-    assert sorted(stream.all("panes")["total"].to_list()) == [10, 20]
-
-
-@pytest.mark.parametrize("batch", [0, 1])
-def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
-    spark: SparkSession, tmp_path: Path, batch: int
-) -> None:
-    stream = Stream(spark, tmp_path)
-    if batch:
-        stream.put(rows(10)).run(WINDOWS, state="driver")
-
-    def fail(batch: Any, batch_id: int) -> None:
-        raise OSError("the sink is away")
-
-    with pytest.raises(Exception, match="the sink is away"):
-        stream.put(rows(40)).run(WINDOWS, panes=fail, state="driver")
-    stream_by_note = ev.stream(time="ts", key="note", watermark=ev.bounded_delay("10 seconds"))
-    changed = stream_by_note.window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
-    with pytest.raises(ev.PlanError) as rejection:
-        stream.run(changed, state="driver")
-    assert "the window changed from tumbling 1m to tumbling 5m" in str(rejection.value)
-    assert f"The outputs of batch {batch}, which were pending, were delivered." in str(rejection.value)
-    assert stream.panes[batch][0].filter(pl.col("diff") == 1)["total"].to_list() == [40 + 10 * batch]
+    query = stream.run(WINDOWS, both, state="driver", source_position=True)
+    assert not {"ev_source_file", "ev_source_row"} & set(stream.all("late").columns)
+    assert "late rows have the columns that the plan reads, and the source has no positions\n" in query.explain()
+    named = Stream(spark, tmp_path / "named").put(rows(0, 200).with_columns(ev_source_row=pl.lit("mine")))
+    with pytest.raises(ev.PlanError, match=r"columns that Eventide adds to late rows.*'ev_source_row'"):
+        named.run(WINDOWS, state="driver", source_position=True, whole_rows=True)
 
 
 def test_a_checkpoint_stays_with_its_placement(spark: SparkSession, tmp_path: Path) -> None:
@@ -199,7 +166,7 @@ def test_a_placement_that_does_not_exist_is_rejected(spark: SparkSession, tmp_pa
 def test_state_in_the_driver_is_inspected_without_spark(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(rows(10, 80))
     stream.run(WINDOWS, state="driver")
-    code = f"import eventide as ev; print(ev.inspect({stream.checkpoint!r})[0].watermark)"
+    code = f"import eventide as ev; print(ev.inspect({stream.checkpoint!r})[0].watermark_us)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=True)
     assert int(done.stdout) == START + 70 * 1_000_000
 
@@ -212,16 +179,21 @@ from tests.spark.test_driver_state import WINDOWS
 place = sys.argv[1]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 rows = spark.readStream.schema(spark.read.parquet(f"{place}/in").schema).parquet(f"{place}/in")
-ev.run(WINDOWS, rows, panes=ev.sinks.files(f"{place}/out"), checkpoint=f"{place}/checkpoint",
-       trigger="available_now", drain=True, state="driver")
+WINDOWS.run(rows, sink=ev.sinks.files(f"{place}/out"), checkpoint=f"{place}/checkpoint", drain=True, state="driver")
 """
 
 
 @pytest.mark.long
-def test_a_session_with_nothing_configured_will_do(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_session_with_nothing_configured_and_neither_pandas_nor_protobuf_will_do(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     Stream(spark, tmp_path).put(rows(*range(40)))
+    for package in ("pandas", "google/protobuf"):
+        (tmp_path / "absent" / package).mkdir(parents=True)
+        (tmp_path / "absent" / package / "__init__.py").write_text("raise ModuleNotFoundError(__name__)")
     command = [sys.executable, "-c", PLAIN, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=180)
+    env = os.environ | {"PYTHONPATH": f"{tmp_path / 'absent'}:{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=180, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     panes = pl.read_parquet(tmp_path / "out" / "**" / "*.parquet", hive_partitioning=False)
     assert panes.select((pl.col("n") * pl.col("diff")).sum()).item() == 40

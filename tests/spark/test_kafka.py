@@ -34,8 +34,7 @@ import eventide as ev
 pipeline = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 day", origin="partition"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.on_update()))
-    .retracting()
+    .emit(early=ev.on_update())
     .agg(orders=ev.count(), total=ev.sum("price"))
 )
 """
@@ -88,7 +87,7 @@ def test_the_panes_in_kafka_are_those_of_the_same_rows_in_process(ran: Ran) -> N
     expected = PIPELINE.local(_polls(), clock=_clock())
     assert {_pane(json.loads(one)) for one in ran.panes} == _panes(expected.panes)
     assert len(set(ran.panes)) == expected.panes.height
-    assert [one["event_time"] for one in ran.late] == [_text(at) for at in expected.late["event_time"]]
+    assert [one["ev_event_time"] for one in ran.late] == [_text(at) for at in expected.late["ev_event_time"]]
     assert ran.told["rows"] == len(FIRST + THEN) + 1  # and the message that is no JSON
 
 
@@ -108,7 +107,7 @@ def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_pa
     servers = kafka.broker.servers
     done = _python(
         *("-m", "eventide", "run", "job.py", "--drain", "--json"),
-        *("--source", f"kafka:orders@{servers}?schema={SCHEMA}&startingOffsets=earliest&maxOffsetsPerTrigger=21"),
+        f"kafka:orders@{servers}?schema={SCHEMA}&startingOffsets=earliest&maxOffsetsPerTrigger=21",
         *("--sink", f"kafka:totals@{servers}", "--dead", f"kafka:dead@{servers}"),
         *("--conf", f"spark.jars={','.join(kafka.connector.jars)}"),
         *(word for name, value in QUICK.items() for word in ("--conf", f"{name}={value}")),
@@ -121,7 +120,7 @@ def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_pa
     expected = PIPELINE.local([_frame(FIRST + THEN)], clock=["2026-03-02T00:00:00Z"])
     assert _replayed(map(json.loads, panes)) == {one[:4] for one in _panes(expected.panes)}
     assert any(json.loads(one)["diff"] == -1 for one in panes)
-    assert [(one["reason"], one["partition"]) for one in map(json.loads, dead)] == [("null_time", 0)]
+    assert [(one["ev_reason"], one["partition"]) for one in map(json.loads, dead)] == [("null_time", 0)]
 
 
 def _python(*words: str, at: Path = ROOT) -> str:
@@ -149,15 +148,15 @@ def _frame(rows: list[Row]) -> pl.DataFrame:
 
 
 def _panes(panes: pl.DataFrame) -> set[tuple[Any, ...]]:
-    rows = panes.with_columns(pl.col("pane").struct.with_fields(pl.field("timing").cast(pl.String))).to_dicts()
-    return {_pane(one | {"window": {"start": _text(one["window"]["start"])}}) for one in rows}
+    rows = panes.with_columns(pl.col("pane_timing").cast(pl.String)).to_dicts()
+    return {_pane(one | {"window_start": _text(one["window_start"])}) for one in rows}
 
 
 def _replayed(panes: Iterable[dict[str, Any]]) -> set[tuple[Any, ...]]:
     """The table that a reader has who takes back what is taken back, in the order of the messages."""
     table: dict[tuple[str, str], tuple[Any, ...]] = {}
     for one in panes:
-        place, row = (one["shop"], one["window"]["start"]), _pane(one)[:4]
+        place, row = (one["shop"], one["window_start"]), _pane(one)[:4]
         if one["diff"] == -1:
             assert table.pop(place) == row
         else:
@@ -170,4 +169,4 @@ def _text(at: datetime) -> str:
 
 
 def _pane(one: dict[str, Any]) -> tuple[Any, ...]:
-    return one["shop"], one["window"]["start"], one["orders"], one["total"], one["pane"]["timing"], one["diff"]
+    return one["shop"], one["window_start"], one["orders"], one["total"], one["pane_timing"], one["diff"]

@@ -13,15 +13,17 @@ from pyspark.sql import SparkSession
 
 import eventide as ev
 from eventide.spark import move as moves
+from eventide.spark.buckets import BUCKETS
 from eventide.spark.control import Control
-from eventide.spark.partitions import BUCKETS
 from eventide.spark.query_record import placement_of
 from eventide.spark.storage import LocalStorage
 from tests.spark.running import Stream, told
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
 PER_HOUR = (
-    ev.stream(time="pane.time", key="shop").window(ev.tumbling("1 hour")).agg(windows=ev.count(), total=ev.sum("total"))
+    ev.stream(time="window_time", key="shop")
+    .window(ev.tumbling("1 hour"))
+    .agg(windows=ev.count(), total=ev.sum("total"))
 )
 CHAIN = [
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
@@ -64,9 +66,9 @@ def test_a_query_that_moves_writes_the_table_of_one_that_stays(spark: SparkSessi
         database = tmp_path / name / "panes.db"
         sink = ev.sinks.table(f"sqlite:///{database}", name="panes")
         if name == "moved":
-            run_and_move(stream, WINDOWS, BUNDLES, panes=sink)
+            run_and_move(stream, WINDOWS, BUNDLES, sink=sink)
         else:
-            stream.put(*BUNDLES).run(WINDOWS, state="driver", drain=True, panes=sink)
+            stream.put(*BUNDLES).run(WINDOWS, state="driver", drain=True, sink=sink)
         tables.append((table_of(database), stream.all("late").height, [one.kept for one in stream.metrics]))
     assert tables[0] == tables[1] and tables[0][0]
 
@@ -150,7 +152,7 @@ def test_a_move_is_rejected_before_anything_changes(spark: SparkSession, tmp_pat
         raise OSError("the sink is away")
 
     with pytest.raises(Exception, match="the sink is away"):
-        stream.put(rows(20)).run(WINDOWS, state="driver", panes=fail)
+        stream.put(rows(20)).run(WINDOWS, state="driver", sink=fail)
     with pytest.raises(ev.PlanError, match=r"Batch 1 of the checkpoint .* is pending"):
         ev.move(stream.checkpoint, to="executors", buckets=2, spark=spark)
     stream.run(WINDOWS, state="driver")

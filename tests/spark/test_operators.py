@@ -69,13 +69,18 @@ async def look_up(row: dict[str, Any]) -> dict[str, Any]:
 SALES = ev.stream(time="ts", key="shop", watermark=NUMBERED)
 PIPELINES = {
     "deduplicated": SALES.deduplicate().window(ev.tumbling("20 seconds")).agg(n=ev.count(), total=ev.sum("price")),
+    "deduplicated by id": ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
+    .deduplicate("till", "offset", within="1 hour")
+    .window(ev.tumbling("20 seconds"))
+    .agg(n=ev.count(), total=ev.sum(pl.col("price") * 2), dear=ev.count(where=pl.col("price") > 20)),
     "rows by offset": ev.stream(time="ts", watermark=NUMBERED)
     .deduplicate()
     .window(ev.rows(25, by="offset"))
     .agg(n=ev.count(), total=ev.sum("price")),
     "row sessions by offset": SALES.deduplicate().window(ev.row_sessions(absent=2, by="offset")).agg(n=ev.count()),
     "retained": SALES.window(ev.tumbling("10 seconds"))
-    .retain(time="20 seconds", rows=20)
+    .emit(allowed_lateness="20 seconds")
+    .limit_state(rows=20)
     .agg(prices=ev.collect_list("price")),
     "processor": SALES.deduplicate().process(
         RunningTotal(), output={"shop": pl.String, "total": pl.Float64, "what": pl.String}
@@ -104,4 +109,4 @@ def test_the_same_bundles_give_the_same_rows_as_in_process(spark: SparkSession, 
 
 
 def reasons(dead: pl.DataFrame) -> dict[str, int]:
-    return dict(dead["reason"].value_counts().rows()) if dead.height else {}
+    return dict(dead["ev_reason"].value_counts().rows()) if dead.height else {}

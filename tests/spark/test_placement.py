@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from eventide.spark.row_pieces import row_pieces, workers_have_eventide
+from eventide.spark.driver_input import row_pieces, workers_have_eventide
 from tests.spark.running import Stream
 from tests.spark.test_driver_state import BUNDLES, ROOT, WINDOWS
 
@@ -67,8 +67,8 @@ from tests.spark.test_driver_state import WINDOWS
 place, driver_input._LARGE = sys.argv[1], -1
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 rows = spark.readStream.schema(spark.read.parquet(f"{place}/in").schema).option("maxFilesPerTrigger", 1)
-ev.run(WINDOWS, rows.parquet(f"{place}/in"), panes=ev.sinks.files(f"{place}/out"), checkpoint=f"{place}/checkpoint",
-       trigger="available_now", drain=True, state="driver")
+WINDOWS.run(rows.parquet(f"{place}/in"), sink=ev.sinks.files(f"{place}/out"), checkpoint=f"{place}/checkpoint",
+            drain=True, state="driver")
 """
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 import eventide as ev
@@ -46,30 +47,34 @@ def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: 
     pipeline = ev.stream(time="ts", watermark=strategy).window(ev.tumbling("1 minute")).agg(n=ev.count())
     heard: list[tuple[str, ev.BatchMetrics]] = []
     listener = ev.listen(spark, lambda query, one: heard.append((query, one)))
+    registry = CollectorRegistry()
+    gauges = ev.listen(spark, ev.PrometheusMetrics(registry))
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (20, "bonn", 1)), rows((200, "kiel", 1)))
     query = stream.run(pipeline, name="commands")
-    assert [one.watermark for one in stream.metrics] == [micros(10), micros(20)]
+    assert [one.watermark for one in stream.metrics] == [at(10), at(20)]
     assert stream.metrics[-1].least_origin == "bonn"
     (operator,) = ev.inspect(stream.checkpoint, pipeline=pipeline, spark=spark)
     assert {origin.name: origin.watermarks[0] for origin in operator.origins} == {
-        "kiel": micros(200),
-        "bonn": micros(20),
+        "kiel": at(200),
+        "bonn": at(20),
     }
     assert operator.windows is not None and operator.windows["rows"].to_list() == [2, 1]
-    assert (operator.watermark, operator.buckets) == (micros(20), 1)
+    assert (operator.watermark, operator.buckets) == (at(20), 1)
     query.control.retire("bonn")
     stream.put(rows((210, "kiel", 1)))
     stream.run(pipeline)
-    assert stream.metrics[-1].watermark == micros(210)
-    query.control.note(at(300))
+    assert stream.metrics[-1].watermark == at(210)
+    query.control.advance_watermark(at(300))
     stream.run(pipeline)
-    assert stream.metrics[-1].watermark == micros(300)
+    assert stream.metrics[-1].watermark == at(300)
     query.control.drain()
     stream.run(pipeline)
     assert stream.metrics[-1].drained
     assert stream.all("panes")["n"].to_list() == [2, 2]
     spark.streams.removeListener(listener)
+    spark.streams.removeListener(gauges)
     assert ("commands", stream.metrics[0]) in heard
+    assert registry.get_sample_value("eventide_rows_total", {"query": "commands", "operator": "0"}) == 3
 
 
 def test_two_commands_of_one_batch_are_applied_in_the_order_in_which_they_were_given(
@@ -79,13 +84,17 @@ def test_two_commands_of_one_batch_are_applied_in_the_order_in_which_they_were_g
     pipeline = ev.stream(time="ts", watermark=strategy).window(ev.tumbling("1 minute")).agg(n=ev.count())
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (70, "kiel", 3)))
     query = stream.run(pipeline)
-    assert stream.metrics[-1].watermark == micros(10)
+    assert stream.metrics[-1].watermark == at(10)
     with pytest.warns(UserWarning, match="The command retire bonn was ignored"):
         for command in (query.control.skip_gap, lambda: query.control.retire("bonn"), query.control.drain):
             command()
         stream.run(pipeline)
     (last,) = [one for one in stream.metrics if one.commands]
-    assert [(one.action, one.known) for one in last.commands] == [("skip", True), ("retire", False), ("drain", True)]
+    assert [(one.action, one.known) for one in last.commands] == [
+        ("skip_gap", True),
+        ("retire", False),
+        ("drain", True),
+    ]
     assert last.drained and stream.all("panes")["n"].to_list() == [1, 1]
 
 
@@ -96,8 +105,8 @@ def test_a_row_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark(
     bundles = rows((10, "kiel", 1), (3_000_000_000, "kiel", 1)), rows((70, "kiel", 1))
     stream = Stream(spark, tmp_path).put(*bundles)
     stream.run(pipeline)
-    assert [one.watermark for one in stream.metrics] == [micros(10), micros(70)]
-    assert stream.all("dead")["reason"].to_list() == ["future"] and stream.metrics[1].late == 0
+    assert [one.watermark for one in stream.metrics] == [at(10), at(70)]
+    assert stream.all("dead")["ev_reason"].to_list() == ["future"] and stream.metrics[1].late == 0
 
 
 def test_a_watermark_that_went_too_far_is_noticed_and_repaired(spark: SparkSession, tmp_path: Path) -> None:
@@ -119,7 +128,7 @@ def test_a_watermark_that_went_too_far_is_noticed_and_repaired(spark: SparkSessi
     assert result.closed is not None and result.closed[0] == (micros(0), micros(60))
     stream.put(rows((20, "kiel", 1), (80, "kiel", 1)), rows((15, "kiel", 1), (200, "kiel", 1)))
     stream.run(pipeline("1 hour"))
-    assert [one.watermark for one in stream.metrics[2:]] == [micros(80), micros(200)]
+    assert [one.watermark for one in stream.metrics[2:]] == [at(80), at(200)]
     assert [one.late for one in stream.metrics[2:]] == [0, 1]
     assert stream.all("panes")["n"].to_list() == [1, 1, 1]  # the first window closed twice
 
@@ -139,13 +148,12 @@ def test_a_processing_time_trigger_fires_when_no_data_comes(spark: SparkSession,
     pipeline = (
         ev.stream(time="ts", key="shop")
         .window(ev.tumbling("1 minute"))
-        .trigger(ev.after_watermark(early=ev.after_processing_time("1 second")))
-        .accumulating()
+        .trigger(ev.after_watermark(early=ev.after_processing_time("1 second")), mode="accumulating")
         .agg(n=ev.count())
     )
     came = threading.Event()
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1)))
-    query = stream.run(pipeline, trigger="1 second", panes=lambda batch, _: came.set() if batch.count() else None)
+    query = stream.run(pipeline, interval="1 second", sink=lambda batch, _: came.set() if batch.count() else None)
     try:
         assert came.wait(120)
         assert all(one.rows == 0 for one in stream.metrics[1:])
@@ -192,9 +200,9 @@ def test_a_function_of_the_user_that_raises_makes_a_dead_letter_or_stops_the_que
     stream = Stream(spark, tmp_path / "kept").put(bundle)
     stream.run(pipeline(), drain=True)
     assert stream.all("panes")["total"].to_list() == [12]
-    dead = stream.all("dead").sort("reason")
-    assert dead["reason"].to_list() == ["failed", "null_time"]
-    assert "broken" in dead["detail"][0] and "thirteen" in dead["detail"][0]
+    dead = stream.all("dead").sort("ev_reason")
+    assert dead["ev_reason"].to_list() == ["failed", "null_time"]
+    assert "broken" in dead["ev_detail"][0] and "thirteen" in dead["ev_detail"][0]
     strict = Stream(spark, tmp_path / "strict").put(bundle)
     with pytest.raises(ev.DataError, match="broken"):
         strict.run(pipeline(on_error="raise"))
@@ -208,7 +216,7 @@ def test_a_sink_that_refuses_stops_the_query_and_gets_the_batch_again(spark: Spa
         raise OSError("No space left on device")
 
     with pytest.raises(Exception, match="No space left on device"):
-        stream.run(pipeline, panes=full)
+        stream.run(pipeline, sink=full)
     stream.run(pipeline)
     assert stream.all("panes")["n"].to_list() == [1]
 

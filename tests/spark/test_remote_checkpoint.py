@@ -15,6 +15,7 @@ from eventide.spark.checkpoint_storage import storage_of
 from eventide.spark.control import Control
 from eventide.spark.repair import repair
 from eventide.spark.storage import RECORDS
+from eventide.time import as_datetime
 from tests.cli.typed import typed
 from tests.driver.test_storage_contract import PlainFiles
 from tests.spark.remote import hdfs_address, remote
@@ -56,7 +57,7 @@ def test_a_repeated_batch_delivers_its_record(stream: Stream) -> None:
 
     stream.put(rows(10, 20))
     with pytest.raises(Exception, match="the sink is away"):
-        stream.run(WINDOWS, panes=fail)
+        stream.run(WINDOWS, sink=fail)
     (file,) = (stream.place / "in").iterdir()
     rows(10, 20, 30, 40).write_parquet(file)
     stream.run(WINDOWS)
@@ -66,30 +67,30 @@ def test_a_repeated_batch_delivers_its_record(stream: Stream) -> None:
 def test_the_state_is_inspected_and_repaired(stream: Stream, spark: SparkSession) -> None:
     stream.put(rows(10, 400)).run(WINDOWS)
     (operator,) = ev.inspect(stream.checkpoint, pipeline=WINDOWS, spark=spark)
-    assert operator.watermark == START + 390_000_000 and operator.windows is not None and operator.windows.height
-    assert repair(stream.checkpoint, START + 380_000_000, pipeline=WINDOWS, spark=spark).before == operator.watermark
+    assert operator.watermark_us == START + 390_000_000 and operator.windows is not None and operator.windows.height
+    assert repair(stream.checkpoint, START + 380_000_000, pipeline=WINDOWS, spark=spark).before == operator.watermark_us
     stream.put(rows(385)).run(WINDOWS)
-    assert not stream.late and ev.inspect(stream.checkpoint, spark=spark)[0].watermark == START + 380_000_000
+    assert not stream.late and ev.inspect(stream.checkpoint, spark=spark)[0].watermark_us == START + 380_000_000
 
 
 def test_a_command_is_applied_and_its_effect_is_reported(stream: Stream, spark: SparkSession) -> None:
     stream.put(rows(10, 20)).run(WINDOWS)
     control = Control(stream.checkpoint, spark)
-    command = control.note(START + 60_000_000)
+    command = control.advance_watermark(START + 60_000_000)
     assert control.applied(command) is None and control.is_running is None
     stream.run(WINDOWS)
     batch = control.applied(command)
-    assert batch is not None and batch.watermark == START + 60_000_000
+    assert batch is not None and batch.watermark == as_datetime(START + 60_000_000)
     assert not control.storage.list("eventide/control")  # it is in the commit record now
 
 
 def test_the_command_line_speaks_to_a_query_elsewhere(stream: Stream, spark: SparkSession) -> None:
-    missing = typed("control", stream.checkpoint, "drain")
+    missing = typed("drain", stream.checkpoint)
     assert missing.exit_code == 2 and "is not the checkpoint" in missing.stderr, missing.output
     stream.put(rows(10, 20)).run(WINDOWS)
-    sent = typed("control", stream.checkpoint, "drain", "--no-wait")
+    sent = typed("drain", stream.checkpoint, "--no-wait")
     assert sent.exit_code == 0, sent.output
-    late = typed("control", stream.checkpoint, "drain", "--timeout", "0s")
+    late = typed("drain", stream.checkpoint, "--timeout", "0s")
     assert late.exit_code == 1 and "no batch has applied the command within 0 s" in late.stderr
     stream.run(WINDOWS)
     assert stream.metrics[-1].drained
@@ -105,7 +106,7 @@ def test_a_query_that_is_stopped_in_its_callback_loses_and_doubles_nothing(strea
         released.wait(60)
         stream.panes[batch_id] = [pl.DataFrame(pl.from_arrow(batch.toArrow()))]
 
-    query = stream.put(*BUNDLES).run(WINDOWS, panes=slow, trigger="0 seconds")
+    query = stream.put(*BUNDLES).run(WINDOWS, sink=slow, interval="0 seconds")
     assert entered.wait(60)
     stopping = Thread(target=query.spark.stop)
     stopping.start()
@@ -131,7 +132,7 @@ def test_records_are_in_a_store_of_the_user(here: Stream, spark: SparkSession) -
         here.run(WINDOWS)
     with pytest.raises(ev.PlanError, match="are in another store"):
         ev.inspect(here.checkpoint, spark=spark)
-    assert ev.inspect(here.checkpoint, spark=spark, storage=store)[0].watermark == START + 79_000_000
+    assert ev.inspect(here.checkpoint, spark=spark, storage=store)[0].watermark_us == START + 79_000_000
     here.put(*BUNDLES[2:]).run(WINDOWS, storage=store, drain=True)
     assert told(here.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
     assert not storage_of(here.checkpoint, spark).exists(RECORDS)

@@ -29,8 +29,7 @@ FLOATS = ["total", "mean", "spread"]
 PIPELINE = (
     ev.stream(time="at", key="shop", watermark=ev.bounded_delay("5 seconds"))
     .window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
-    .retracting()
+    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()), mode="retracting")
     .agg(n=ev.count(), total=ev.sum("price"), mean=ev.mean("price"), spread=ev.std("price"))
 )
 Contents = Counter[tuple[Any, ...]]

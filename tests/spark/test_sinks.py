@@ -13,19 +13,18 @@ import pytest
 
 import eventide as ev
 from eventide import sinks
-from eventide.sinks.batch import SinkBatch
-from eventide.sinks.flat import flat, flat_fields
-from eventide.sinks.writers import _messages
-from tests.sinks.panes import about, summed
+from eventide.sinks.batch import SinkBatch, flat_fields, flatten
+from eventide.sinks.spark_writers import _kafka_messages
+from tests.sinks.panes import output_info, summed
 from tests.sinks.places import Place
 
 S = 1_000_000
 RETRACTING = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("5 seconds"))
     .window(ev.sessions("10 seconds"))
-    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
-    .lateness("1 minute")
-    .retracting()
+    .trigger(
+        ev.after_watermark(early=ev.on_update(), late=ev.on_update()), allowed_lateness="1 minute", mode="retracting"
+    )
     .agg(n=ev.count(), total=ev.sum("price"), prices=ev.collect_list("price"))
 )
 BUNDLES = [
@@ -56,7 +55,7 @@ def given(request: pytest.FixtureRequest, spark: Any) -> Given:
 def batches(spark: Any) -> list[Any]:
     """What a retracting query gives, as batches of Spark's."""
     steps = RETRACTING.local(BUNDLES, clock=range(4)).steps
-    timing = pl.col("pane").struct.with_fields(pl.field("timing").cast(pl.String))
+    timing = pl.col("pane_timing").cast(pl.String)
     assert sum(step.late.height for step in steps) == 1
     assert [step.panes.height for step in steps] == HEIGHTS
     arrow = [step.panes.with_columns(timing).to_arrow() for step in steps]
@@ -67,13 +66,13 @@ def test_the_table_of_a_query_with_sessions_equals_the_sum_of_the_diffs(
     given: Given, place: Place, batches: list[Any]
 ) -> None:
     sink = sinks.table(place.url)
-    sink.open(batches[0].schema, about(query=""))
+    sink.open(batches[0].schema, output_info(query=""))
     for batch_id, batch in enumerate(batches):
         for _ in range(2):
-            sink.write(given(batch), batch_id, about())
+            sink.write(given(batch), batch_id, output_info())
     sink.close()
     columns = ["shop", "window_start", "window_end", "n", "total"]
-    log = pl.concat([pl.DataFrame(flat(b, flat_fields(b.schema, panes=True)).toArrow()) for b in batches])
+    log = pl.concat([pl.DataFrame(flatten(b, flat_fields(b.schema)).toArrow()) for b in batches])
     assert place.counted(f"SELECT {', '.join(columns)} FROM panes") == summed(log, columns)
     assert len(place.ask("SELECT * FROM panes")) == 4
     assert place.ask("SELECT shop, total FROM panes WHERE n > 3") == [("kiel", "NaN")]
@@ -122,8 +121,8 @@ def test_a_value_of_any_type_arrives(
     nothing = ", ".join(f"if(true, null, {value})" for value, _ in types.values())
     batch = spark.sql(f"SELECT 1 AS row, {columns} UNION ALL SELECT 2, {nothing}")
     sink = sinks.table(place.url)
-    sink.open(batch.schema, about(output="dead"))
-    sink.write(given(batch), 0, about(output="dead"))
+    sink.open(batch.schema, output_info(output="dead"))
+    sink.write(given(batch), 0, output_info(output="dead"))
     sink.close()
     values, nulls = place.ask("SELECT * FROM dead ORDER BY row")
     for (name, (_, expected)), value in zip(types.items(), values[1:], strict=True):
@@ -136,11 +135,11 @@ def test_a_value_of_any_type_arrives(
 
 def test_files_hold_each_batch_once(given: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
     sink = sinks.files(tmp_path / "panes", compression="none")
-    sink.open(batches[0].schema, about())
-    sink.write(given(batches[0].union(batches[1])), 0, about())  # what an interrupted attempt left
+    sink.open(batches[0].schema, output_info())
+    sink.write(given(batches[0].union(batches[1])), 0, output_info())  # what an interrupted attempt left
     for batch_id, batch in enumerate(batches[:2]):
-        sink.write(given(batch), batch_id, about())
-    sink.write(given(batches[2].limit(0)), 2, about())
+        sink.write(given(batch), batch_id, output_info())
+    sink.write(given(batches[2].limit(0)), 2, output_info())
     read = spark.read.parquet(str(tmp_path / "panes"))
     assert read.columns == [*batches[0].columns, "batch"]
     assert Counter(row["batch"] for row in read.select("batch").collect()) == {0: HEIGHTS[0], 1: HEIGHTS[1]}
@@ -149,8 +148,8 @@ def test_files_hold_each_batch_once(given: Given, spark: Any, batches: list[Any]
 
 def test_files_that_cannot_nest_are_flat(given: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
     sink = sinks.files(str(tmp_path), format="csv", header=True)
-    sink.open(batches[0].schema, about())
-    sink.write(given(batches[0]), 0, about())
+    sink.open(batches[0].schema, output_info())
+    sink.write(given(batches[0]), 0, output_info())
     read = spark.read.csv(str(tmp_path), header=True)
     assert {"shop", "window_start", "total", "prices", "pane_index", "diff", "batch"} <= set(read.columns)
     assert {row["prices"] for row in read.collect()} == {"[5.0]", "[7.0]", '["NaN"]'}
@@ -158,36 +157,38 @@ def test_files_that_cannot_nest_are_flat(given: Given, spark: Any, batches: list
 
 def test_any_writer_of_sparks_can_be_used(given: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:
     sink = sinks.spark_format("json", path=str(tmp_path / "out"))
-    sink.open(batches[0].schema, about())
+    sink.open(batches[0].schema, output_info())
     for batch_id, batch in enumerate(batches[:2]):
-        sink.write(given(batch), batch_id, about())
+        sink.write(given(batch), batch_id, output_info())
     sink.close()
     assert spark.read.json(str(tmp_path / "out")).count() == HEIGHTS[0] + HEIGHTS[1]
 
 
 def test_kafka_gets_key_and_row_as_json(batches: list[Any]) -> None:
-    messages = _messages(batches[0], about()).collect()
+    messages = _kafka_messages(batches[0], output_info()).collect()
     assert {json.loads(message["key"])["shop"] for message in messages} == {"kiel", None}
     value = json.loads(messages[0]["value"])
-    assert value["window"]["start"].endswith("Z") and value["diff"] == 1 and value["pane"]["index"] == 0
+    assert value["window_start"].endswith("Z") and value["diff"] == 1 and value["pane_index"] == 0
 
 
 def test_the_view_in_memory_has_a_replayed_batch_once(given: Given, spark: Any, batches: list[Any]) -> None:
     sink = sinks.memory("panes_in_memory")
-    sink.open(batches[0].schema, about())
+    sink.open(batches[0].schema, output_info())
     assert spark.table("panes_in_memory").isEmpty()
     for batch_id in (0, 1, 1):
-        sink.write(given(batches[batch_id]), batch_id, about())
+        sink.write(given(batches[batch_id]), batch_id, output_info())
     assert spark.table("panes_in_memory").schema == batches[0].schema
-    shown = spark.sql("SELECT window, n, diff FROM panes_in_memory").collect()
-    assert Counter(shown) == Counter(row for b in batches[:2] for row in b.select("window", "n", "diff").collect())
+    shown = spark.sql("SELECT window_start, n, diff FROM panes_in_memory").collect()
+    assert Counter(shown) == Counter(
+        row for b in batches[:2] for row in b.select("window_start", "n", "diff").collect()
+    )
 
 
 def test_the_view_in_memory_is_bounded(given: Given, spark: Any, batches: list[Any]) -> None:
     sink = sinks.memory("few_panes", rows=1)
-    sink.open(batches[0].schema, about())
+    sink.open(batches[0].schema, output_info())
     for batch_id, batch in enumerate(batches[:2]):
-        sink.write(given(batch), batch_id, about())
+        sink.write(given(batch), batch_id, output_info())
     assert len(spark.table("few_panes").collect()) == HEIGHTS[1]
 
 
@@ -195,29 +196,30 @@ def test_the_console_prints_the_first_rows(
     given: Given, batches: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     sink = sinks.console(rows=2)
-    sink.open(batches[0].schema, about())
-    sink.write(given(batches[0]), 3, about())
-    sink.write(given(batches[0].limit(0)), 4, about())
+    sink.open(batches[0].schema, output_info())
+    sink.write(given(batches[0]), 3, output_info())
+    sink.write(given(batches[0].limit(0)), 4, output_info())
     printed = capsys.readouterr().out
     assert "panes, batch 3: 2 of 3 rows" in printed and "batch 4" not in printed
-    assert "[1970-01-01T00:00:02Z, 1970-01-01T00:00:12Z)" in printed
+    assert "1970-01-01T00:00:02Z  1970-01-01T00:00:12Z" in printed
 
 
 def test_the_console_does_without_rich(
     given: Given, batches: list[Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rich.console", None)
-    sinks.console().write(given(batches[0]), 3, about())
+    sinks.console().write(given(batches[0]), 3, output_info())
     title, header, *lines = capsys.readouterr().out.splitlines()
     assert title == "panes, batch 3: 3 rows"
-    assert header.split() == ["shop", "window", "n", "total", "prices", "timing", "index", "diff"]
-    assert len(lines) == 4 and "kiel  [1970-01-01T00:00:01Z, 1970-01-01T00:00:11Z)" in "\n".join(lines)
+    names = ["shop", "window_start", "window_end", "n", "total", "prices", "pane_timing", "pane_index", "diff"]
+    assert header.split() == names
+    assert len(lines) == 4 and "kiel  1970-01-01T00:00:01Z  1970-01-01T00:00:11Z" in "\n".join(lines)
 
 
 def test_noop_computes_the_batch(given: Given, spark: Any) -> None:
     failing = spark.range(1).selectExpr("raise_error('computed') AS x")
     with pytest.raises(Exception, match="computed"):
-        sinks.noop().write(given(failing), 0, about())
+        sinks.noop().write(given(failing), 0, output_info())
 
 
 def test_a_streaming_query_that_is_restarted_writes_each_batch_once(
@@ -226,14 +228,14 @@ def test_a_streaming_query_that_is_restarted_writes_each_batch_once(
     for number in range(3):
         spark.range(number * 10, number * 10 + 10, numPartitions=1).write.mode("append").parquet(str(tmp_path / "in"))
     table, view = sinks.table(sqlite.url), sinks.memory("streamed")
-    late = about(output="late", query="")
+    late = output_info(output="late", query="")
     stream = spark.readStream.schema("id LONG").option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     table.open(stream.schema, late)
     view.open(stream.schema, late)
     fail_at = [1]
 
     def write(batch: Any, batch_id: int) -> None:
-        known = about(output="late")
+        known = output_info(output="late")
         table.write(given(batch), batch_id, known)
         if batch_id in fail_at:
             fail_at.clear()

@@ -51,7 +51,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 def test_sinks_are_closed_once_after_available_now_with_and_without_a_drain(stream: Stream) -> None:
     for drain in (False, True):
         panes, both = Counted(), Counted()
-        query = stream.run(PER_MINUTE, panes=panes, late=both, dead=both, drain=drain)
+        query = stream.run(PER_MINUTE, sink=panes, late=both, dead=both, drain=drain)
         query.stop()
         query.await_termination()
         assert (panes.closed, both.closed) == (1, 1)
@@ -59,7 +59,7 @@ def test_sinks_are_closed_once_after_available_now_with_and_without_a_drain(stre
 
 def test_sinks_are_closed_once_after_a_stop(stream: Stream) -> None:
     panes, late = Counted(), Counted()
-    query = stream.run(PER_MINUTE, panes=panes, late=late, trigger="0 seconds")
+    query = stream.run(PER_MINUTE, sink=panes, late=late, interval="0 seconds")
     query.process_all_available()
     assert panes.closed == 0
     query.stop()
@@ -70,7 +70,7 @@ def test_sinks_are_closed_once_after_a_stop(stream: Stream) -> None:
 
 def test_sinks_are_closed_once_after_a_failure_even_if_nobody_waits(stream: Stream) -> None:
     panes, late = Counted("write"), Counted()
-    query = stream.run(PER_MINUTE, panes=panes, late=late, trigger="0 seconds")
+    query = stream.run(PER_MINUTE, sink=panes, late=late, interval="0 seconds")
     for _ in range(1200):
         if not query.is_active:
             break
@@ -85,14 +85,14 @@ def test_sinks_are_closed_once_after_a_failure_even_if_nobody_waits(stream: Stre
 def test_sinks_that_were_opened_are_closed_when_another_is_rejected(stream: Stream) -> None:
     panes, late, dead = Counted(), Counted("open"), Counted()
     with pytest.raises(OSError, match="no place to write"):
-        stream.run(PER_MINUTE, panes=panes, late=late, dead=dead)
+        stream.run(PER_MINUTE, sink=panes, late=late, dead=dead)
     assert (panes.closed, late.closed, dead.closed) == (1, 1, 0)
 
 
 def test_a_sink_that_fails_to_close_does_not_keep_others_open(stream: Stream) -> None:
     panes, late = Counted("close"), Counted()
     with pytest.raises(OSError, match="not flushed"):
-        stream.run(PER_MINUTE, panes=panes, late=late)
+        stream.run(PER_MINUTE, sink=panes, late=late)
     assert (panes.closed, late.closed) == (1, 1)
 
 
@@ -104,11 +104,11 @@ def test_files_start_no_job_to_find_out_whether_a_batch_has_rows(
 
     monkeypatch.setattr("pyspark.sql.classic.dataframe.DataFrame.isEmpty", failing)
     monkeypatch.setattr("pyspark.sql.classic.dataframe.DataFrame.count", failing)
-    stream.run(PER_MINUTE, panes=ev.sinks.files(tmp_path / "panes"), late=None, dead=None, drain=True)
+    stream.run(PER_MINUTE, sink=ev.sinks.files(tmp_path / "panes"), late=None, dead=None, drain=True)
     assert stream.spark.read.parquet(str(tmp_path / "panes")).toArrow()["n"].to_pylist() == [1, 1]
 
 
 def test_a_view_is_in_the_session_of_the_rows_also_while_another_is_active(stream: Stream, spark: SparkSession) -> None:
     spark.newSession().createDataFrame([], "value string")  # which makes that session the active one
-    stream.run(PER_MINUTE, panes=ev.sinks.memory("in_the_session_of_the_rows"))
+    stream.run(PER_MINUTE, sink=ev.sinks.memory("in_the_session_of_the_rows"))
     assert spark.table("in_the_session_of_the_rows").count() == 1

@@ -14,15 +14,15 @@ import eventide as ev
 from eventide.spark.types import spark_schema
 from tests.spark.running import Stream
 from tests.spark.test_streaming import bundle
-from tests.sql import generated
-from tests.sql.expressions import EXPRESSIONS, VALUES, query, same
+from tests.streamsql import generated
+from tests.streamsql.expressions import EXPRESSIONS, VALUES, query, same
 
 SALES = [bundle(number, 60) for number in range(4)]
 STREAM = "CREATE STREAM sales WATERMARK FOR ts AS ts - INTERVAL '10' SECOND PER till;"
 GROUPED = f"""
     {STREAM}
     SELECT UPPER(shop) AS shop, window_start, COUNT(*) AS n, SUM(price * 2) FILTER (WHERE price > 3) AS doubled,
-           COUNT(DISTINCT price) AS prices, SUM(price) / COUNT(*) AS mean_price, pane.timing
+           COUNT(DISTINCT price) AS prices, SUM(price) / COUNT(*) AS mean_price, pane_timing
     FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '20' SECOND)
     WHERE price > 1
     GROUP BY UPPER(shop), window_start, window_end
@@ -75,15 +75,15 @@ def in_order(panes: pl.DataFrame) -> list[dict[str, Any]]:
 def test_a_query_of_a_table_gives_what_it_gives_in_process(spark: SparkSession, name: str) -> None:
     rows = pl.concat(SALES)
     table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema))
-    told = pl.DataFrame(pl.from_arrow(ev.sql(QUERIES[name], sales=table).toArrow()))
-    assert in_order(told) == in_order(ev.sql(QUERIES[name], sales=rows).panes)
+    told = pl.DataFrame(pl.from_arrow(ev.sql(QUERIES[name])({"sales": table}).toArrow()))
+    assert in_order(told) == in_order(ev.sql(QUERIES[name]).local(rows).panes)
     assert told.height > 0
 
 
 def test_expressions_have_the_values_that_they_have_in_process(spark: SparkSession) -> None:
     table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema)).coalesce(1)
     # All in one query: the columns of rows are called by the texts of the expressions, some of which have dots.
-    panes = pl.DataFrame(pl.from_arrow(ev.sql(query(*EXPRESSIONS), numbers=table).toArrow())).sort("row")
+    panes = pl.DataFrame(pl.from_arrow(ev.sql(query(*EXPRESSIONS))({"numbers": table}).toArrow())).sort("row")
     found = {one: panes[f"v{number}"].to_list() for number, one in enumerate(EXPRESSIONS)}
     assert {one: values for one, values in found.items() if not same(values, EXPRESSIONS[one])} == {}
 
@@ -96,8 +96,8 @@ def test_generated_expressions_and_queries_give_what_they_give_in_process(spark:
     asked = [f"SELECT id, {chosen} FROM TUMBLE(rows, DESCRIPTOR(ts), INTERVAL '1' DAY) GROUP BY id"]
     for one in [*asked, *(generated.query(seed)[0] for seed in (1, 2, 3))]:
         asked_of_both = f"CREATE STREAM rows WATERMARK FOR ts AS ts - INTERVAL '1' HOUR; {one}"
-        told = pl.DataFrame(pl.from_arrow(ev.sql(asked_of_both, rows=table).toArrow()))
-        here = ev.sql(asked_of_both, rows=rows).panes
+        told = pl.DataFrame(pl.from_arrow(ev.sql(asked_of_both)({"rows": table}).toArrow()))
+        here = ev.sql(asked_of_both).local(rows).panes
         assert [*map(alike, in_order(told))] == [*map(alike, in_order(here))]
         assert here.height > 0
 
@@ -112,7 +112,7 @@ def test_a_column_with_a_dot_can_be_a_key_and_the_time(spark: SparkSession) -> N
     table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema))
     asked = """SELECT "Name.of", SUM("a`b") AS total FROM TUMBLE(numbers, DESCRIPTOR("time.of"), INTERVAL '1' DAY)
                WHERE "Name.of" <> 'z' GROUP BY "Name.of" HAVING "Name.of" < 'z'"""
-    found = ev.sql(asked, numbers=table).collect()
+    found = ev.sql(asked)({"numbers": table}).collect()
     assert sorted((one["Name.of"], one["total"]) for one in found) == [("x", -7), ("y", 7)]
 
 
@@ -130,7 +130,7 @@ def test_what_spark_cannot_compute_is_shown_where_it_stands(spark: SparkSession)
     table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema))
     for asked, under, said in REFUSED:
         with pytest.raises(ev.PlanError) as refused:
-            ev.sql(asked.format("TUMBLE(numbers, DESCRIPTOR(ts), INTERVAL '1' DAY)"), numbers=table)
+            ev.sql(asked.format("TUMBLE(numbers, DESCRIPTOR(ts), INTERVAL '1' DAY)"))({"numbers": table})
         message, _, line, caret = str(refused.value).split("\n")
         assert said in message
         assert line[caret.index("^") : caret.rindex("^") + 1] == under
@@ -141,20 +141,19 @@ EMITTED = GROUPED + "EMIT EARLY ON UPDATE LATE ON UPDATE ALLOWED LATENESS INTERV
 
 def test_a_running_query_keeps_a_table_of_what_it_selects(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(*SALES)
-    said = ev.sql_pipeline(EMITTED)
+    said = ev.sql(EMITTED)
     database = tmp_path / "sales.db"
     said.run(
-        tables={"sales": stream.rows},
-        panes=ev.sinks.table(f"sqlite:///{database}", name="sales"),
+        stream.rows,
+        sink=ev.sinks.table(f"sqlite:///{database}", name="sales"),
         checkpoint=stream.checkpoint,
-        trigger="available_now",
         drain=True,
     )
     with sqlite3.connect(database) as kept:
         columns = [row[1] for row in kept.execute("PRAGMA table_info(sales)")]
         rows = kept.execute("SELECT shop, n, doubled, prices, mean_price FROM sales").fetchall()
-    assert {"shop", "n", "window_start", "window_end", "timing"} <= set(columns)
-    panes = ev.sql(EMITTED, sales=SALES).panes
+    assert {"shop", "n", "window_start", "window_end", "pane_timing"} <= set(columns)
+    panes = ev.sql(EMITTED).local(SALES).panes
     values = ["shop", "window_start", "n", "doubled", "prices", "mean_price"]
     final = panes.group_by(values).agg(pl.col("diff").sum()).filter(pl.col("diff") > 0)
     assert sorted(rows, key=repr) == sorted(final.drop("diff", "window_start").rows(), key=repr)
@@ -165,13 +164,13 @@ def test_a_streaming_table_gives_a_streaming_result(spark: SparkSession, tmp_pat
     scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, spark=spark)
     found = []
     for name, table in (("rows", stream.rows), ("scan", scan)):
-        result = ev.sql(QUERIES["chained"], sales=table)
+        result = ev.sql(QUERIES["chained"])({"sales": table})
         assert result.isStreaming
         writer = result.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"{name}.state"))
         writer.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination()
         rows = spark.read.parquet(str(tmp_path / name))
         found.append(in_order(pl.DataFrame(pl.from_arrow(rows.toArrow()))))
-    in_process = ev.sql(QUERIES["chained"], sales=SALES, drain=False).panes
+    in_process = ev.sql(QUERIES["chained"]).local(SALES, drain=False).panes
     assert found[0] == found[1] == in_order(in_process)
     assert in_process.height > 0
 
@@ -186,17 +185,15 @@ def test_a_query_that_filters_and_computes_reads_a_scan(spark: SparkSession, tmp
     for state in ("driver", "executors"):
         kept.clear()
         scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=2, spark=spark)
-        ev.sql_pipeline(GROUPED).run(
-            tables={"sales": scan},
-            panes=keep,
+        ev.sql(GROUPED).run(
+            {"sales": scan},
+            sink=keep,
             checkpoint=tmp_path / f"scan.{state}",
-            trigger="available_now",
             drain=True,
             state=state,
         )
         panes = pl.concat(kept)
         # The sink gets what is selected, also the start of the window, beside what it knows rows by.
-        selected = panes.select("shop", "window_start", "n", "doubled", "prices", "mean_price", "timing", "diff")
-        assert in_order(selected) == in_order(ev.sql(GROUPED, sales=SALES).panes)
-        assert panes["window_start"].to_list() == panes["window"].struct["start"].to_list()
+        selected = panes.select("shop", "window_start", "n", "doubled", "prices", "mean_price", "pane_timing", "diff")
+        assert in_order(selected) == in_order(ev.sql(GROUPED).local(SALES).panes)
         assert panes.height > 0

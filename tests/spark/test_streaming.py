@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import eventide as ev
+from eventide.panes import PANE
 from tests.spark.running import Stream, told
 
 pytestmark = pytest.mark.usefixtures("placement")
@@ -38,11 +39,13 @@ TOTALS = {"n": ev.count(), "total": ev.sum("price"), "last": ev.last("price")}
 PIPELINES = {
     "tumbling": ORDERS.window(ev.tumbling("1 minute")).agg(**TOTALS),
     "sliding": ORDERS.window(ev.sliding("1 minute", every="20 seconds")).agg(**TOTALS, p=ev.quantile("price", 0.9)),
-    "sessions": ORDERS.window(ev.sessions("3 seconds")).lateness("20 seconds").retracting().agg(**TOTALS),
+    "sessions": ORDERS.window(ev.sessions("3 seconds"))
+    .emit(allowed_lateness="20 seconds", mode="retracting")
+    .agg(**TOTALS),
     "triggers": ORDERS.window(ev.tumbling("1 minute"))
-    .trigger(ev.after_watermark(early=ev.on_update(), late=ev.on_update()))
-    .lateness("1 minute")
-    .retracting()
+    .trigger(
+        ev.after_watermark(early=ev.on_update(), late=ev.on_update()), allowed_lateness="1 minute", mode="retracting"
+    )
     .agg(**TOTALS, shops=ev.collect_set("till")),
     "rows": ev.stream(time="ts", key="shop").window(ev.rows(50)).agg(**TOTALS),
     "global": ev.stream(time="ts", watermark=ev.no_watermark())
@@ -73,7 +76,7 @@ def test_a_batch_gives_the_final_table_of_the_drained_stream(spark: SparkSession
         query = PIPELINES[name].start_local(frame.schema)
         query.push(frame, now=START, watermark="9999-01-01T00:00:00Z")
         query.drain()
-        columns = [column for column in panes.columns if column not in ("pane", "diff")]
+        columns = [column for column in panes.columns if column not in (*PANE, "diff")]
         assert _table(panes, columns) == _table(query.result.panes, columns), name
 
 
@@ -93,17 +96,21 @@ def test_a_query_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: Pat
 
 def test_panes_go_through_three_pipelines_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
     first = PIPELINES["triggers"]
-    second = ev.stream(time="pane.time").window(ev.inherit()).retracting().agg(shops=ev.count(), all=ev.sum("total"))
+    second = (
+        ev.stream(time="window_time")
+        .window(ev.inherit())
+        .emit(mode="retracting")
+        .agg(shops=ev.count(), all=ev.sum("total"))
+    )
     third = (
-        ev.stream(time="pane.time")
+        ev.stream(time="window_time")
         .window(ev.tumbling("2 minutes"))
-        .trigger(ev.after_watermark(early=ev.on_update()))
-        .accumulating()
+        .trigger(ev.after_watermark(early=ev.on_update()), mode="accumulating")
         .agg(told=ev.count(), most=ev.max("all"))
     )
     stream = Stream(spark, tmp_path).put(*BUNDLES)
-    stream.run([first, second, third], drain=True)
-    local = third.local(second.local(first.local(BUNDLES)))
+    stream.run(first.then(second).then(third), drain=True)
+    local = first.then(second).then(third).local(BUNDLES)
     assert told(stream.all("panes")) == told(local.panes)
 
 
@@ -123,7 +130,7 @@ def test_expressions_of_spark_are_columns(spark: SparkSession, tmp_path: Path) -
     panes = stream.all("panes")
     assert panes["cents"].sum() == frame["price"].sum() * 100
     assert set(panes["where"].drop_nulls()) == {"KIEL", "BONN", "KÖLN"}
-    assert panes["window"].struct.field("start").min() >= START + timedelta(minutes=57)
+    assert panes["window_start"].min() >= START + timedelta(minutes=57)
 
 
 KEYS = {

@@ -8,15 +8,14 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.operators.binding import operator_of
-from eventide.operators.bundle import Step
-from eventide.spark.scan import Unreadable
-from eventide.spark.scanning import _read
-from eventide.spark.stage import Stage
-from eventide.spark.stamping import letter_pages
-from eventide.spark.stateful import absorb
+from eventide.operators.factory import operator_of
+from eventide.operators.operator import Step
+from eventide.spark.scan import Unreadable, _read
+from eventide.spark.shuffle_pages import Stage
+from eventide.spark.stamp import dead_letter_pages
+from eventide.spark.stateful import apply_pages
 from eventide.time import MIN
-from tests.operators.processors import RunningTotal
+from tests.operators.cases import RunningTotal
 
 SCHEMA = {"ts": pl.Int64(), "shop": pl.String(), "price": pl.Int64()}
 SHOPS = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1s"))
@@ -26,8 +25,8 @@ MINUTES = SHOPS.window(ev.tumbling("1 minute"))
 def test_a_damaged_file_is_named_by_one_of_its_parts(tmp_path: Path) -> None:
     path = tmp_path / "damaged.parquet"
     path.write_bytes(b"PAR1 nothing of use PAR1")
-    (piece,) = _read(str(path), SCHEMA, 0, 2)
-    assert isinstance(piece, Unreadable) and "damaged.parquet" in piece.what and piece.why
+    (result,) = _read(str(path), SCHEMA, 0, 2)
+    assert isinstance(result, Unreadable) and "damaged.parquet" in result.rows and result.reason
     assert list(_read(str(path), SCHEMA, 1, 2)) == []
 
 
@@ -37,13 +36,13 @@ def test_a_damaged_page_names_the_rows(tmp_path: Path) -> None:
     body = bytearray(path.read_bytes())
     body[4:400] = b"\xff" * 396
     path.write_bytes(bytes(body))
-    (piece,) = _read(str(path), SCHEMA, 0, 1)
-    assert isinstance(piece, Unreadable) and piece.what.startswith("rows 1 to 1000 of the file")
+    (result,) = _read(str(path), SCHEMA, 0, 1)
+    assert isinstance(result, Unreadable) and result.rows.startswith("rows 1 to 1000 of the file")
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
-    (piece,) = _read(str(tmp_path / "gone.parquet"), SCHEMA, 0, 1)
-    assert isinstance(piece, Unreadable) and "No such file" in piece.why
+    (result,) = _read(str(tmp_path / "gone.parquet"), SCHEMA, 0, 1)
+    assert isinstance(result, Unreadable) and "No such file" in result.reason
 
 
 PLANS = {
@@ -62,13 +61,13 @@ def test_a_file_becomes_one_dead_letter_in_any_plan(name: str, buckets: int) -> 
     plan = PLANS[name].plan
     schemas = tuple(SCHEMA for _ in plan.edges)
     stage = Stage(f"bad file {name} {buckets}", plan, schemas, buckets)
-    pages = list(letter_pages(stage, "the file 'x' cannot be read: why", 10, 0, len(schemas) - 1))
+    pages = list(dead_letter_pages(stage, "the file 'x' cannot be read: why", 10, 0, len(schemas) - 1))
     steps: list[Step] = []
     for page in pages:
-        step, _ = absorb(stage, operator_of(plan, *schemas).initial(), [page.row()], {})
+        step, _ = apply_pages(stage, operator_of(plan, *schemas).initial(), [page.row()], {})
         steps.append(step)
     letters = pl.concat([step.output.dead for step in steps])
-    assert letters["reason"].to_list() == ["bad_row"] and "'x'" in letters["detail"][0]
+    assert letters["ev_reason"].to_list() == ["bad_row"] and "'x'" in letters["ev_detail"][0]
     counts = [step.output.counts for step in steps]
     assert sum(count.rows for count in counts) == 1 == sum(sum(count.dead.values()) for count in counts)
     assert all(step.state.watermark == MIN for step in steps)

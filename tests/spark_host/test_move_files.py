@@ -13,11 +13,11 @@ from pyspark.sql import Row
 
 import eventide as ev
 from eventide.operators.redistribution import BucketState
-from eventide.spark.buckets import labels
+from eventide.spark.buckets import bucket_labels
 from eventide.spark.source_log import LoggedOffsets
-from eventide.spark.state_import import StoreImported, _relocate, _renumber, _write_pages
-from eventide.state import snapshot
-from eventide.state.heads import Head
+from eventide.spark.state_import import ImportProcessor, _relocate, _renumber, _write_pages
+from eventide.state import format as snapshot
+from eventide.state.format import StateHeader
 
 HEAD = snapshot.dump({"kind": "head"})
 
@@ -37,7 +37,7 @@ def offsets(checkpoint: Path, *sources: str) -> LoggedOffsets:
 def test_settings_are_replaced_and_sources_stay(tmp_path: Path) -> None:
     offsets(tmp_path, '{"logOffset":1}', "-").rewrite({"b": "3"}, before=False, after=False)
     again = LoggedOffsets.read(tmp_path, 7)
-    assert again.about == {"batchTimestampMs": 5, "conf": {"a": "1", "b": "3"}}
+    assert again.header == {"batchTimestampMs": 5, "conf": {"a": "1", "b": "3"}}
     assert again.sources == ('{"logOffset":1}', "-")
     assert not (tmp_path / "offsets" / ".7.crc").exists()  # Spark would compare the new content with it
 
@@ -108,14 +108,15 @@ def test_imported_pages_are_stored_as_an_operator_stores_them(tmp_path: Path) ->
     rows = [Row(**row) for row in pq.read_table(tmp_path / "0.parquet").to_pylist()]
     stored: dict[str, Any] = {}
     in_map: dict[int, bytes] = {}
-    processor = StoreImported(0, 2, "7.moved")
-    processor._head = SimpleNamespace(update=lambda value: stored.update(head=value))  # type: ignore[assignment]
-    processor._pages = lambda: SimpleNamespace(  # type: ignore[assignment, return-value]
+    processor = ImportProcessor(0, 2, "7.moved")
+    processor._header = SimpleNamespace(update=lambda value: stored.update(head=value))  # type: ignore[assignment]
+    processor._page_map = lambda: SimpleNamespace(  # type: ignore[assignment, return-value]
         updateValue=lambda key, value: in_map.update({key[0]: value[0]})
     )
-    first = [row for row in rows if row["bucket"] == labels(2)[0]]
+    first = [row for row in rows if row["bucket"] == bucket_labels(2)[0]]
     behind = Row(bucket=0, depth=1, page=0, body=b"")
     assert list(processor.handleInputRows((0,), iter([*first, behind]), None)) == [behind]
-    version, about, head = stored["head"]
-    assert version == "7.moved" and json.loads(about) == {"buckets": 2, "promises": {}, "depth": 0, "before": []}
-    assert Head.from_bytes(head) == Head(HEAD, {1: b"small"}, 1) and in_map == {2: b"x" * 40_000}
+    version, facts, head = stored["head"]
+    assert version == "7.moved"
+    assert json.loads(facts) == {"buckets": 2, "depth": 0, "output_watermarks": {}, "ancestors": []}
+    assert StateHeader.from_bytes(head) == StateHeader(HEAD, {1: b"small"}, 1) and in_map == {2: b"x" * 40_000}

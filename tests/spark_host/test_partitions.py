@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import eventide as ev
-from eventide.spark.partitions import PARTITIONS, bucket_count, query_cores, settings_of_a_query
+from eventide.spark.buckets import PARTITIONS, bucket_count, query_cores, query_settings
 
 KEYED = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
 WHOLE = ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
@@ -69,12 +69,12 @@ def test_a_plan_without_a_key_has_one_bucket() -> None:
 
 def test_a_query_starts_with_as_many_state_partitions_as_buckets() -> None:
     spark = session()
-    with settings_of_a_query(spark, {PARTITIONS: "3"}):
+    with query_settings(spark, {PARTITIONS: "3"}):
         assert spark.conf["spark.sql.shuffle.partitions"] == "3"
     assert "spark.sql.shuffle.partitions" not in spark.conf
 
 
 def test_a_number_of_partitions_that_the_user_has_set_stays() -> None:
     spark = session(conf={"spark.sql.shuffle.partitions": "16"})
-    with settings_of_a_query(spark, {PARTITIONS: "3"}):
+    with query_settings(spark, {PARTITIONS: "3"}):
         assert spark.conf["spark.sql.shuffle.partitions"] == "16"

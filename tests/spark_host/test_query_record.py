@@ -43,3 +43,9 @@ def test_in_a_chain_the_pipeline_is_named() -> None:
 
 def test_the_same_plan_passes() -> None:
     check_record(record("a"), record("a"), "x")
+
+
+def test_a_record_of_another_format_is_rejected_with_its_number() -> None:
+    text = record("a").to_text().replace('"format": 1', '"format": 9')
+    with pytest.raises(ev.DataError, match="has format 9, but this version of Eventide reads format 1"):
+        QueryRecord.from_text(text)

@@ -30,7 +30,7 @@ Remote.__module__ = "pyspark.sql.connect.dataframe"
     "call",
     [
         PIPELINE,
-        lambda rows: ev.run(PIPELINE, rows, panes="console", checkpoint="x"),
+        lambda rows: PIPELINE.run(rows, sink="console", checkpoint="x"),
         lambda rows: ev.outputs(PIPELINE, rows),
         lambda rows: PIPELINE({"rows": rows}),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import eventide as ev
-from eventide.spark.source_files import check_source_files, interrupted_files
+from eventide.spark.source_log import check_source_files, interrupted_files
 from eventide.spark.storage import LocalStorage
 
 

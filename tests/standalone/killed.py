@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 import eventide as ev
+from eventide.standalone import JoinWindow, WindowAggregator
 
 
 def stream(count: int) -> list[dict[str, Any]]:
@@ -27,9 +28,9 @@ def stream(count: int) -> list[dict[str, Any]]:
 def operator(kind: str, store: str, downstream: Any) -> Any:
     shared: dict[str, Any] = {"time": "time", "offset": "offset", "store": store, "downstream": downstream}
     if kind == "join":
-        return ev.JoinWindow(ev.sliding("20 seconds", every="10 seconds"), **shared)
+        return JoinWindow(ev.sliding("20 seconds", every="10 seconds"), **shared)
     aggregates = {"n": ev.count(), "values": ev.collect_list("offset")}
-    return ev.WindowAggregator(ev.tumbling("10 seconds"), aggregates, **shared, late=ev.on_update())
+    return WindowAggregator(ev.tumbling("10 seconds"), aggregates, **shared, late=ev.on_update())
 
 
 def mortal(running: Any, life: int) -> None:
@@ -49,8 +50,8 @@ def main(store: str, taken: str, kind: str, count: int, life: int) -> None:
     file = os.open(taken, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def take(output: pl.DataFrame) -> None:
-        number = output["pane"].struct.field("number")[0]
-        start = output["window"].struct.field("start").dt.epoch("us")[0]
+        number = output["pane_number"][0]
+        start = output["window_start"].dt.epoch("us")[0]
         offsets = output["offset"].to_list() if kind == "join" else output["values"][0].to_list()
         os.write(file, (json.dumps([number, start, offsets]) + "\n").encode())
 

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 import eventide as ev
+from eventide.standalone import JoinWindow, WindowAggregator
 from tests.standalone.conftest import Place
-from tests.standalone.day import at, clock, told
+from tests.standalone.harness import at, clock, emitted
 
 EVERY_MINUTE = ev.every("1 minute", aligned=True)
 
@@ -37,7 +38,7 @@ def shipment(offset: int, cost: int, id_: int, time: str) -> dict[str, Any]:
     return {"offset": offset, "cost": cost, "id": id_, "time": at(time)}
 
 
-def aggregated(operator: ev.WindowAggregator) -> list[tuple[Any, ...]]:
+def aggregated(operator: WindowAggregator) -> list[tuple[Any, ...]]:
     """Orders through an operator, with a timeout at each full minute; outputs are taken as they come."""
     found = []
     arrivals = {arrival: order(*row) for *row, arrival in ORDERS}
@@ -45,24 +46,23 @@ def aggregated(operator: ev.WindowAggregator) -> list[tuple[Any, ...]]:
         if now in arrivals:
             operator.add_message(arrivals[now], now=at(now))
         operator.timeout(now=at(now))
-        found += told(operator.get_result(), "value")
+        found += emitted(operator.get_result(), "value")
         operator.flush()
     return found
 
 
 def test_the_greatest_of_three_rows_updated_every_minute(place: Place) -> None:
-    highest = ev.WindowAggregator(
+    highest = WindowAggregator(
         ev.rows(3), {"value": ev.max("value")}, time="time", offset="offset", early=EVERY_MINUTE, store=place()
     )
     assert aggregated(highest) == [("9:01:00", 1, "EARLY", 5), ("9:03:00", 1, "EARLY", 9)]
     windows = highest.get_windows(1, 4)
-    assert windows["window"].to_list() == [{"start": 1, "end": 4}]
-    meta = windows["meta"][0]
-    assert (meta["start_offset"], meta["last_offset"], meta["rows"]) == (1, 3, 3)
+    facts = windows.select("window_start", "window_end", "window_start_offset", "window_last_offset", "window_rows")
+    assert facts.rows() == [(1, 4, 1, 3, 3)]
 
 
 def test_the_greatest_of_a_minute_updated_every_minute(place: Place) -> None:
-    highest = ev.WindowAggregator(
+    highest = WindowAggregator(
         ev.tumbling("1 minute"),
         {"value": ev.max("value")},
         time="time",
@@ -82,7 +82,10 @@ class Join:
     """Takes what is new of Orders first, then of Shipments; each meets what the other side has told before."""
 
     def __init__(
-        self, orders: ev.JoinWindow, shipments: ev.JoinWindow, near: Callable[[Any], tuple[dict[str, Any], ...]]
+        self,
+        orders: JoinWindow,
+        shipments: JoinWindow,
+        near: Callable[[Any], tuple[dict[str, Any], ...]],
     ) -> None:
         self.orders, self.shipments = orders, shipments
         self._near = near
@@ -100,7 +103,7 @@ class Join:
             for one in self.orders.get_messages(**before, key=other["id"], told=True).iter_rows(named=True):
                 self.found.append((now, one["id"], one["value"], other["cost"]))
 
-    def _news(self, side: ev.JoinWindow) -> Iterator[dict[str, Any]]:
+    def _news(self, side: JoinWindow) -> Iterator[dict[str, Any]]:
         news = side.get_result()
         side.flush()
         return news.iter_rows(named=True)
@@ -139,8 +142,8 @@ def anywhere(time: Any) -> tuple[dict[str, Any], ...]:
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_a_join_with_the_last_three_orders(place: Place, size: Any) -> None:
     shared: dict[str, Any] = {"time": "time", "offset": "offset", "key": "id", "early": EVERY_MINUTE, "size": size}
-    orders = ev.JoinWindow(ev.rows(3), **shared, store=place())
-    shipments = ev.JoinWindow(ev.global_window(), **shared, store=place())
+    orders = JoinWindow(ev.rows(3), **shared, store=place())
+    shipments = JoinWindow(ev.global_window(), **shared, store=place())
     assert Join(orders, shipments, anywhere).run() == JOINED
     key = "equal + offset" if size == "large" else "offset"
     assert f"kept, by {key}\n" in orders.explain()
@@ -149,9 +152,9 @@ def test_a_join_with_the_last_three_orders(place: Place, size: Any) -> None:
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_a_join_with_the_orders_of_two_minutes(place: Place, size: Any) -> None:
     shared: dict[str, Any] = {"time": "time", "offset": "offset", "key": "id", "early": EVERY_MINUTE, "size": size}
-    orders = ev.JoinWindow(ev.tumbling("2 minutes", offset="1 minute"), **shared, time_range=True, store=place())
-    shipments = ev.JoinWindow(ev.global_window(), **shared, store=place())
+    orders = JoinWindow(ev.tumbling("2 minutes", offset="1 minute"), **shared, time_range=True, store=place())
+    shipments = JoinWindow(ev.global_window(), **shared, store=place())
     assert Join(orders, shipments, two_minutes).run() == JOINED
     windows = orders.get_windows(at("8:59:10"), at("9:00:59"))
-    assert [clock(window["start"]) for window in windows["window"]] == ["8:59:00"]
-    assert windows["meta"][0]["last_offset"] == 3
+    assert [clock(start) for start in windows["window_start"]] == ["8:59:00"]
+    assert windows["window_last_offset"][0] == 3

@@ -10,8 +10,9 @@ import pytest
 
 import eventide as ev
 from eventide.errors import PlanError
+from eventide.standalone import JoinWindow, Refused, WindowAggregator
 from tests.standalone.conftest import Place
-from tests.standalone.day import at
+from tests.standalone.harness import at
 
 TIMES: dict[str, Any] = {"time": "time", "offset": "offset"}
 WINDOW = ev.tumbling("1 minute")
@@ -32,7 +33,7 @@ class Receiver:
     def __call__(self, output: pl.DataFrame) -> bool:
         if not self.room:
             if self.raises:
-                raise ev.Refused("full")
+                raise Refused("full")
             return False
         self.room -= 1
         self.taken += output["offset"].to_list()
@@ -43,10 +44,10 @@ class Receiver:
 class TestRefusal:
     def test_a_refused_output_stops_messages_until_it_is_taken(self, place: Place, raises: bool) -> None:
         receiver = Receiver(1, raises=raises)
-        orders = ev.JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
+        orders = JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
         orders.add_message(message(1), now=1)
         orders.add_message(message(2), now=2)  # taken in, but what it brings is refused
-        with pytest.raises(ev.Refused, match="1 are waiting"):
+        with pytest.raises(Refused, match="1 are pending"):
             orders.add_message(message(3), now=3)
         assert not orders.timeout(now=4)
         receiver.room = 5
@@ -56,7 +57,7 @@ class TestRefusal:
 
     def test_sending_goes_on_where_it_stopped(self, place: Place, raises: bool) -> None:
         receiver = Receiver(2, raises=raises)
-        orders = ev.JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
+        orders = JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
         orders.add_message([message(i, f"9:0{i}:00") for i in range(5)], now=1)
         assert receiver.taken == [0, 1]
         assert orders.get_result()["offset"].to_list() == [2, 3, 4]
@@ -69,7 +70,7 @@ class TestRefusal:
 
     def test_what_comes_due_while_refusing_is_told_afterwards(self, place: Place, raises: bool) -> None:
         receiver = Receiver(0, raises=raises)
-        orders = ev.JoinWindow(WINDOW, **TIMES, early=ev.every("10 seconds"), downstream=receiver, store=place())
+        orders = JoinWindow(WINDOW, **TIMES, early=ev.every("10 seconds"), downstream=receiver, store=place())
         orders.add_message([message(1, "9:00:00"), message(2, "9:01:00")], now=at("9:01:00"))
         assert not orders.timeout(now=at("9:05:00"))
         receiver.room = 9
@@ -85,7 +86,7 @@ def test_an_error_of_the_receiver_is_no_refusal_and_loses_nothing(place: Place) 
             raise RuntimeError("broken")
         room.append(str(output["offset"].item()))
 
-    orders = ev.JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
+    orders = JoinWindow(WINDOW, **TIMES, downstream=receiver, store=place())
     with pytest.raises(RuntimeError, match="broken"):
         orders.add_message(message(1), now=1)
     room.append("mended")
@@ -94,13 +95,13 @@ def test_an_error_of_the_receiver_is_no_refusal_and_loses_nothing(place: Place) 
 
 
 def test_operators_can_be_chained(place: Place) -> None:
-    totals = ev.WindowAggregator(ev.rows(2), {"sum": ev.sum("n")}, offset="number", early=ev.on_update(), store=place())
+    totals = WindowAggregator(ev.rows(2), {"sum": ev.sum("n")}, offset="number", early=ev.on_update(), store=place())
 
     def forward(output: pl.DataFrame) -> None:
-        number = pl.col("pane").struct.field("number").alias("number")
-        totals.add_message(output.select("n", number), now=output["pane"].struct.field("at")[0])
+        number = pl.col("pane_number").alias("number")
+        totals.add_message(output.select("n", number), now=output["emitted_at"][0])
 
-    counts = ev.WindowAggregator(WINDOW, {"n": ev.count()}, **TIMES, downstream=forward, store=place())
+    counts = WindowAggregator(WINDOW, {"n": ev.count()}, **TIMES, downstream=forward, store=place())
     for offset, time in enumerate(["9:00:00", "9:00:30", "9:01:00", "9:02:00", "9:03:00"]):
         counts.add_message(message(offset, time), now=at(time))
     assert totals.get_result()["sum"].to_list() == [2, 3, 1]
@@ -108,16 +109,25 @@ def test_operators_can_be_chained(place: Place) -> None:
 
 class TestResults:
     def test_results_stay_until_they_are_flushed(self, place: Place) -> None:
-        orders = ev.JoinWindow(WINDOW, **TIMES, store=place())
+        orders = JoinWindow(WINDOW, **TIMES, store=place())
         orders.add_message(message(1), now=1)
         assert orders.get_result().equals(orders.get_result())
         assert orders.get_result().height == 1
         orders.flush()
         assert orders.get_result().is_empty()
-        assert orders.get_result().columns == ["offset", "time", "window", "pane"]
+        assert orders.get_result().columns == [
+            "offset",
+            "time",
+            "window_start",
+            "window_end",
+            "pane_timing",
+            "pane_index",
+            "emitted_at",
+            "pane_number",
+        ]
 
     def test_nothing_is_known_before_the_first_message(self, place: Place) -> None:
-        orders = ev.JoinWindow(WINDOW, **TIMES, store=place())
+        orders = JoinWindow(WINDOW, **TIMES, store=place())
         assert orders.get_result().is_empty()
         assert orders.timeout(now=1)
         with pytest.raises(PlanError, match="schema="):
@@ -126,8 +136,8 @@ class TestResults:
 
 class TestRestart:
     def test_an_operator_goes_on_where_it_was(self, tmp_path: Path) -> None:
-        def open_() -> ev.WindowAggregator:
-            return ev.WindowAggregator(WINDOW, {"n": ev.count()}, **TIMES, key="k", store=tmp_path / "s.db")
+        def open_() -> WindowAggregator:
+            return WindowAggregator(WINDOW, {"n": ev.count()}, **TIMES, key="k", store=tmp_path / "s.db")
 
         with open_() as counts:
             assert counts.recover_from() is None
@@ -139,8 +149,8 @@ class TestRestart:
             assert sorted(counts.get_result().select("k", "n").rows()) == [("a", 1), ("b", 2)]
 
     def test_outputs_that_were_not_taken_are_there_again_under_their_number(self, tmp_path: Path) -> None:
-        def open_(**options: Any) -> ev.JoinWindow:
-            return ev.JoinWindow(WINDOW, **TIMES, store=tmp_path / "s.db", **options)
+        def open_(**options: Any) -> JoinWindow:
+            return JoinWindow(WINDOW, **TIMES, store=tmp_path / "s.db", **options)
 
         with open_() as orders:
             orders.add_message(message(1), now=1)
@@ -149,15 +159,15 @@ class TestRestart:
             assert orders.get_result().equals(before)
         receiver = Receiver(9)
         with open_(downstream=receiver) as orders:
-            with pytest.raises(ev.Refused):
+            with pytest.raises(Refused):
                 orders.add_message(message(2), now=2)
             assert orders.timeout(now=2)
             orders.add_message(message(2), now=2)
         assert receiver.taken == [1, 2]
 
     def test_what_was_not_committed_is_read_again(self, tmp_path: Path) -> None:
-        def open_() -> ev.WindowAggregator:
-            return ev.WindowAggregator(WINDOW, {"n": ev.count()}, **TIMES, store=tmp_path / "s.db")
+        def open_() -> WindowAggregator:
+            return WindowAggregator(WINDOW, {"n": ev.count()}, **TIMES, store=tmp_path / "s.db")
 
         with open_() as counts:
             counts.add_message(message(1), now=1)  # opens a window, and so is durable
@@ -166,8 +176,8 @@ class TestRestart:
             assert counts.recover_from() == 2
 
     def test_a_message_that_others_overtook_is_durable_at_once(self, tmp_path: Path) -> None:
-        def open_() -> ev.WindowAggregator:
-            return ev.WindowAggregator(WINDOW, {"sum": ev.sum("offset")}, **TIMES, store=tmp_path / "s.db")
+        def open_() -> WindowAggregator:
+            return WindowAggregator(WINDOW, {"sum": ev.sum("offset")}, **TIMES, store=tmp_path / "s.db")
 
         with open_() as sums:
             sums.add_message([message(1), message(5)], now=1)
@@ -178,9 +188,9 @@ class TestRestart:
             assert sums.get_windows()["sum"].to_list() == [9]
 
     def test_lost_messages_are_read_again_from_the_start_of_the_earliest_window(self, tmp_path: Path) -> None:
-        def open_() -> ev.WindowAggregator:
+        def open_() -> WindowAggregator:
             aggregates = {"x": ev.median("x"), "n": ev.count()}
-            return ev.WindowAggregator(WINDOW, aggregates, **TIMES, late=ev.on_update(), store=tmp_path / "s.db")
+            return WindowAggregator(WINDOW, aggregates, **TIMES, late=ev.on_update(), store=tmp_path / "s.db")
 
         rows = [message(i, time, x=x) for i, time, x in [(7, "9:00:00", 1.0), (8, "9:00:10", 3.0), (9, "9:01:00", 5.0)]]
         with open_() as medians:
@@ -199,8 +209,8 @@ class TestRestart:
             assert medians.recover_from() == 11
 
     def test_lost_messages_are_read_again_whatever_the_order_of_their_offsets(self, tmp_path: Path) -> None:
-        def open_() -> ev.WindowAggregator:
-            return ev.WindowAggregator(
+        def open_() -> WindowAggregator:
+            return WindowAggregator(
                 WINDOW, {"x": ev.median("x")}, **TIMES, late=ev.on_update(), store=tmp_path / "s.db"
             )
 
@@ -220,9 +230,9 @@ class TestRestart:
             assert medians.get_result()["x"].to_list() == [3.0]
 
     def test_a_join_over_overlapping_windows_recovers_all_that_its_windows_hold(self, tmp_path: Path) -> None:
-        def open_() -> ev.JoinWindow:
+        def open_() -> JoinWindow:
             window = ev.rows(3, every=1)
-            return ev.JoinWindow(window, offset="offset", retain={"rows": 5}, store=tmp_path / "s.db")
+            return JoinWindow(window, offset="offset", limit_rows=5, store=tmp_path / "s.db")
 
         with open_() as orders:
             for offset in range(1, 9):
@@ -249,8 +259,8 @@ class TestRestart:
     )
     def test_a_store_belongs_to_one_operator(self, tmp_path: Path, other: dict[str, Any], what: str) -> None:
         given = {"window": WINDOW, "aggregates": {"n": ev.count()}, **TIMES, "store": tmp_path / "s.db"}
-        with ev.WindowAggregator(**given) as counts:
+        with WindowAggregator(**given) as counts:
             counts.add_message(message(1), now=1)
         with pytest.raises(PlanError, match=what):
-            ev.WindowAggregator(**(given | other))
-        ev.WindowAggregator(**given).close()  # and it was let go
+            WindowAggregator(**(given | other))
+        WindowAggregator(**given).close()  # and it was let go

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide as ev
+from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
 from tests.effort import UNSHRUNK, examples
 from tests.standalone.model import Model, Spec
 
@@ -30,9 +31,10 @@ def policy_of(policy: Any) -> Any:
     return ev.on_update() if policy == "each" else ev.every(us(policy))
 
 
-def retained(spec: Spec) -> dict[str, Any] | None:
-    kept = {} if spec.keep is None else {"rows": spec.keep} if spec.axis == "rows" else {"time": us(spec.keep)}
-    return (kept if spec.keep_time is None else kept | {"time": us(spec.keep_time)}) or None
+def retained(spec: Spec) -> dict[str, Any]:
+    by_rows = spec.axis == "rows"
+    kept = {} if spec.keep is None else {"limit_rows": spec.keep} if by_rows else {"allowed_lateness": us(spec.keep)}
+    return kept if spec.keep_time is None else kept | {"allowed_lateness": us(spec.keep_time)}
 
 
 def full_size(spec: Spec) -> dict[str, Any] | None:
@@ -48,28 +50,28 @@ def operator_of(spec: Spec, store: Any = None, **options: Any) -> Any:
         "offset": "offset",
         "early": policy_of(spec.early),
         "late": policy_of(spec.late),
-        "retain": retained(spec),
+        **retained(spec),
         "full": full_size(spec),
         "store": store,
         "schema": {"offset": int, "time": int, "value": int},
         **options,
     }
     if spec.joins:
-        return ev.JoinWindow(window, **shared)
+        return JoinWindow(window, **shared)
     # A list needs the messages, a sum does not.
-    return ev.WindowAggregator(window, {"value": ev.collect_sorted("value"), "total": ev.sum("value")}, **shared)
+    return WindowAggregator(window, {"value": ev.collect_sorted("value"), "total": ev.sum("value")}, **shared)
 
 
 def outputs_of(operator: Any, spec: Spec) -> list[tuple[Any, ...]]:
     found = []
-    for _, output in sorted(operator.get_result().group_by("pane"), key=lambda part: part[0][0]["number"]):
+    for _, output in sorted(operator.get_result().group_by("pane_number"), key=lambda part: part[0]):
         row = output.row(0, named=True)
-        start = row["window"]["start"]
+        start = row["window_start"]
         start = start if isinstance(start, int) else round(start.timestamp() * 1_000_000)
         values = output["value"].to_list() if spec.joins else row["value"]
         assert spec.joins or row["total"] == sum(values)
-        now = round(row["pane"]["at"].timestamp() * 1_000_000)
-        found.append((now, start, row["pane"]["timing"], row["pane"]["index"], sorted(values)))
+        now = round(row["emitted_at"].timestamp() * 1_000_000)
+        found.append((now, start, row["pane_timing"], row["pane_index"], sorted(values)))
     operator.flush()
     return found
 
@@ -118,8 +120,7 @@ def test_operators_and_model_agree(spec: Spec, steps: list[Any], store: Any) -> 
         found += outputs_of(operator, spec)
     assert found == model.told
     assert ([] if operator.dead.is_empty() else operator.dead["offset"].to_list()) == model.dead
-    starts = [window["start"] for window in operator.get_windows()["window"]]
-    assert len(starts) == len(model.windows)
+    assert operator.get_windows().height == len(model.windows)
     operator.close()
 
 
@@ -131,10 +132,9 @@ class Consumer:
         self.taken: dict[int, Any] = {}
 
     def take(self, outputs: Any) -> None:
-        for pane, output in outputs.group_by("pane", maintain_order=True):
-            number = pane[0]["number"]
+        for (number,), output in outputs.group_by("pane_number", maintain_order=True):
             row = output.row(0, named=True)
-            window = tuple(row["window"].values())
+            window = row["window_start"], row["window_end"]
             entry = (window, sorted(output["value"].to_list()) if self._joins else row["value"])
             assert self.taken.setdefault(number, entry) == entry
 
@@ -244,8 +244,8 @@ def test_the_last_word_on_sessions_is_what_all_messages_give(
 ) -> None:
     store = tmp_path_factory.mktemp("sessions") / "store.db" if restarts else None
 
-    def make() -> ev.SessionAggregator:
-        return ev.SessionAggregator(
+    def make() -> SessionAggregator:
+        return SessionAggregator(
             ev.sessions(us(4), touching=touching),
             {"values": ev.collect_list("offset"), "n": ev.count()},
             time="time",
@@ -262,7 +262,7 @@ def test_the_last_word_on_sessions_is_what_all_messages_give(
     for row in outputs.iter_rows(named=True):
         for old in row["replaces"]:
             assert standing.pop((row["key"], *old.values())) is not None
-        standing[row["key"], *row["window"].values()] = (sorted(row["values"]), row["n"])
+        standing[row["key"], row["window_start"], row["window_end"]] = (sorted(row["values"]), row["n"])
     expected = {}
     for key in {key for key, _ in rows}:
         run: list[tuple[int, int]] = []
@@ -283,9 +283,9 @@ def test_a_session_join_tells_each_message_once(
 ) -> None:
     store = tmp_path_factory.mktemp("sessions") / "store.db"
 
-    def make() -> ev.SessionJoinWindow:
+    def make() -> SessionJoinWindow:
         shared: dict[str, Any] = {"time": "time", "offset": "offset", "key": "key", "store": store}
-        return ev.SessionJoinWindow(ev.sessions(us(4)), **shared, early=policy_of(early))
+        return SessionJoinWindow(ev.sessions(us(4)), **shared, early=policy_of(early))
 
     stream = [{"offset": i, "key": key, "time": time} for i, (key, time) in enumerate([*rows, ("c", 100)])]
     told = through_sessions(make, stream, size, rng)["offset"].to_list()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from eventide.errors import PlanError
-from eventide.state.layouts import layout_of
+from eventide.state.message_layout import layout_of
 
 MATRIX = [
     # axis, use, equal fields, range of time, size, key

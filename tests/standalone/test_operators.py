@@ -11,9 +11,10 @@ import pytest
 
 import eventide as ev
 from eventide.errors import DataError, PlanError
-from eventide.standalone.offsets import MOST_GAPS
+from eventide.standalone import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
+from eventide.standalone.offsets import MAX_GAPS
 from tests.standalone.conftest import Place
-from tests.standalone.day import at, told
+from tests.standalone.harness import at, emitted
 
 TIMES: dict[str, Any] = {"time": "time", "offset": "offset"}
 
@@ -22,8 +23,8 @@ def message(offset: int, time: str, **columns: Any) -> dict[str, Any]:
     return {"offset": offset, "time": at(time), **columns}
 
 
-def counting(window: Any, **options: Any) -> ev.WindowAggregator:
-    return ev.WindowAggregator(window, {"n": ev.count()}, **TIMES, **options)
+def counting(window: Any, **options: Any) -> WindowAggregator:
+    return WindowAggregator(window, {"n": ev.count()}, **TIMES, **options)
 
 
 class TestPolicies:
@@ -31,7 +32,7 @@ class TestPolicies:
         per_minute = counting(ev.tumbling("1 minute"), store=place())
         for offset, time in enumerate(["9:00:10", "9:00:59", "9:01:00"]):
             per_minute.add_message(message(offset, time), now=at(time))
-        assert told(per_minute.get_result(), "n") == [("9:01:00", "9:00:00", "ON_TIME", 2)]
+        assert emitted(per_minute.get_result(), "n") == [("9:01:00", "9:00:00", "ON_TIME", 2)]
 
     def test_late_messages_are_collected_for_ten_seconds(self, place: Place) -> None:
         per_minute = counting(ev.tumbling("1 minute"), store=place())
@@ -43,23 +44,23 @@ class TestPolicies:
         per_minute.timeout(now=at("9:01:49"))
         assert per_minute.get_result().is_empty()
         per_minute.timeout(now=at("9:01:50"))
-        assert told(per_minute.get_result(), "n") == [("9:01:50", "9:00:00", "LATE", 3)]
+        assert emitted(per_minute.get_result(), "n") == [("9:01:50", "9:00:00", "LATE", 3)]
 
     def test_a_join_tells_each_message_at_once(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
         for offset, time in enumerate(["9:00:10", "9:01:30", "9:00:20"]):
             orders.add_message(message(offset, time), now=at("9:05:00"))
-        assert told(orders.get_result(), "offset") == [
+        assert emitted(orders.get_result(), "offset") == [
             ("9:05:00", "9:00:00", "EARLY", 0),
             ("9:05:00", "9:01:00", "EARLY", 1),
             ("9:05:00", "9:00:00", "LATE", 2),
         ]
 
     def test_the_panes_of_a_join_are_numbered_in_each_window(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
         for offset, time in enumerate(["9:00:10", "9:00:20", "9:01:30", "9:00:30", "9:01:40"]):
             orders.add_message(message(offset, time), now=at("9:05:00"))
-        panes = orders.get_result().unnest("pane").select("offset", "timing", "index")
+        panes = orders.get_result().select("offset", "pane_timing", "pane_index")
         assert panes.rows() == [
             (0, "EARLY", 0),
             (1, "EARLY", 1),
@@ -69,21 +70,21 @@ class TestPolicies:
         ]
 
     def test_several_messages_are_one_step(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
         orders.add_message([message(2, "9:00:10"), message(1, "9:00:20")], now=at("9:05:00"))
         outputs = orders.get_result()
         assert outputs["offset"].to_list() == [1, 2]
-        assert outputs["pane"].struct.field("number").to_list() == [1, 1]
+        assert outputs["pane_number"].to_list() == [1, 1]
 
     def test_without_a_time_the_wall_clock_is_asked(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
         before = datetime.now(UTC)
         orders.add_message(message(1, "9:00:00"))
         assert orders.timeout()
-        assert before <= orders.get_result()["pane"].struct.field("at").item() <= datetime.now(UTC)
+        assert before <= orders.get_result()["emitted_at"].item() <= datetime.now(UTC)
 
     def test_no_messages_are_a_step_too(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place(), schema={"offset": int, "time": int})
+        orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place(), schema={"offset": int, "time": int})
         orders.add_message([], now=1)
         orders.add_message(pl.DataFrame(schema={"offset": pl.Int64, "time": pl.Int64}), now=2)
         assert orders.get_result().is_empty() and orders.checkpoint is None
@@ -93,15 +94,15 @@ class TestWindows:
     def test_an_aggregate_counts_a_message_in_all_of_its_windows(self, place: Place) -> None:
         sliding = counting(ev.sliding("2 minutes", every="1 minute"), early=ev.on_update(), store=place())
         sliding.add_message(message(1, "9:01:30"), now=at("9:01:30"))
-        assert told(sliding.get_result(), "n") == [
+        assert emitted(sliding.get_result(), "n") == [
             ("9:01:30", "9:00:00", "EARLY", 1),
             ("9:01:30", "9:01:00", "EARLY", 1),
         ]
 
     def test_a_join_tells_a_message_in_the_first_of_its_windows(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.sliding("2 minutes", every="1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.sliding("2 minutes", every="1 minute"), **TIMES, store=place())
         orders.add_message(message(1, "9:01:30"), now=at("9:01:30"))
-        assert told(orders.get_result(), "offset") == [("9:01:30", "9:00:00", "EARLY", 1)]
+        assert emitted(orders.get_result(), "offset") == [("9:01:30", "9:00:00", "EARLY", 1)]
 
     def test_windows_without_messages_are_never_opened(self, place: Place) -> None:
         per_minute = counting(ev.tumbling("1 minute"), store=place())
@@ -113,7 +114,7 @@ class TestWindows:
         shops = ["kiel", "bonn", "kiel", "kiel", "bonn"]
         for offset, shop in enumerate(shops):
             pairs.add_message(message(offset, "9:00:00", shop=shop), now=at("9:00:00"))
-        found = [(row["shop"], row["window"]["start"], row["n"]) for row in pairs.get_result().iter_rows(named=True)]
+        found = [(row["shop"], row["window_start"], row["n"]) for row in pairs.get_result().iter_rows(named=True)]
         assert found == [("kiel", 1, 1), ("bonn", 1, 1), ("kiel", 1, 2), ("kiel", 3, 1), ("bonn", 1, 2)]
 
     def test_null_is_a_key_like_any_other(self, place: Place) -> None:
@@ -128,27 +129,27 @@ class TestWindows:
         per_shop.add_message([message(i, time, shop=shop) for i, (time, shop) in enumerate(rows)], now=0)
         assert per_shop.get_windows(at("9:01:00"), at("9:03:00"))["shop"].to_list() == ["b", "a"]
         found = per_shop.get_windows(key="a")
-        assert found["meta"].struct.field("start_offset").to_list() == [0, 2]
+        assert found["window_start_offset"].to_list() == [0, 2]
 
 
 class TestMessages:
     @pytest.mark.parametrize("aggregate", [ev.median("x"), ev.collect_list("x"), ev.collect_sorted("x")])
     def test_aggregates_that_need_every_value_keep_messages(self, place: Place, aggregate: Any) -> None:
-        operator = ev.WindowAggregator(ev.tumbling("1 minute"), {"x": aggregate}, **TIMES, store=place())
+        operator = WindowAggregator(ev.tumbling("1 minute"), {"x": aggregate}, **TIMES, store=place())
         operator.add_message([message(i, "9:00:00", x=x) for i, x in enumerate([5.0, 1.0])], now=0)
         assert operator.get_messages()["x"].to_list() == [5.0, 1.0]
         assert "kept, by time + offset" in operator.explain()
 
     @pytest.mark.parametrize("aggregate", [ev.count(), ev.sum("x"), ev.max("x"), ev.mean("x"), ev.first("x")])
     def test_aggregates_that_merge_keep_none(self, place: Place, aggregate: Any) -> None:
-        operator = ev.WindowAggregator(ev.tumbling("1 minute"), {"x": aggregate}, **TIMES, store=place())
+        operator = WindowAggregator(ev.tumbling("1 minute"), {"x": aggregate}, **TIMES, store=place())
         operator.add_message(message(1, "9:00:00", x=5.0), now=0)
-        with pytest.raises(PlanError, match="keeps no messages"):
+        with pytest.raises(PlanError, match="stores no messages"):
             operator.get_messages()
         assert "none kept" in operator.explain()
 
     def test_a_median_follows_late_messages(self, place: Place) -> None:
-        operator = ev.WindowAggregator(
+        operator = WindowAggregator(
             ev.tumbling("1 minute"), {"x": ev.median("x"), "n": ev.count()}, **TIMES, late=ev.on_update(), store=place()
         )
         for offset, (time, x) in enumerate([("9:00:10", 1.0), ("9:00:20", 9.0), ("9:01:00", 0.0), ("9:00:30", 9.0)]):
@@ -156,7 +157,7 @@ class TestMessages:
         assert operator.get_result().select("x", "n").rows() == [(5.0, 2), (9.0, 3)]
 
     def test_a_join_looks_messages_up_by_key_and_range(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, key="id", store=place(), early=ev.never())
+        orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, key="id", store=place(), early=ev.never())
         rows = [("9:00:10", 1), ("9:00:10", 1), ("9:01:10", 1), ("9:00:10", 2), ("9:00:20", None)]
         orders.add_message([message(i, time, id=id_) for i, (time, id_) in enumerate(rows)], now=0)
 
@@ -172,7 +173,7 @@ class TestMessages:
         assert found(told=True) == [0, 1, 3, 4]  # the window of the third is not full
 
     def test_a_null_key_is_kept_and_can_be_read_by_range(self, place: Place) -> None:
-        orders = ev.JoinWindow(
+        orders = JoinWindow(
             ev.tumbling("1 minute"),
             **TIMES,
             key="id",
@@ -208,7 +209,7 @@ class TestTypes:
             )
 
     def test_a_type_takes_the_values_that_it_holds_exactly(self, place: Place) -> None:
-        sums = ev.WindowAggregator(
+        sums = WindowAggregator(
             ev.tumbling("1 minute"),
             {"sum": ev.sum("v"), "short": ev.sum("short")},
             **TIMES,
@@ -223,7 +224,7 @@ class TestTypes:
 
     @pytest.mark.parametrize("as_frame", [False, True])
     def test_a_column_that_was_null_takes_the_type_of_its_first_value(self, place: Place, as_frame: bool) -> None:
-        per_minute = ev.WindowAggregator(ev.tumbling("1 minute"), {"n": ev.count("note")}, **TIMES, store=place())
+        per_minute = WindowAggregator(ev.tumbling("1 minute"), {"n": ev.count("note")}, **TIMES, store=place())
         for offset, note in enumerate([None, "a", None, "b"]):
             one = message(offset, "9:00:00", note=note)
             per_minute.add_message(pl.DataFrame([one]) if as_frame else one, now=0)
@@ -232,7 +233,7 @@ class TestTypes:
             per_minute.add_message(message(9, "9:00:00", note=5), now=0)
 
     def test_a_column_that_was_null_where_it_is_kept_needs_a_schema(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
         orders.add_message(message(1, "9:00:00", note=None), now=0)
         with pytest.raises(DataError, match=r"'note' .* was null in all messages before.* schema="):
             orders.add_message(message(2, "9:00:00", note="a"), now=0)
@@ -259,35 +260,38 @@ class TestReplays:
 
     def test_an_offset_in_a_gap_that_was_forgotten_is_a_dead_letter(self, place: Place) -> None:
         store = place()
-        sparse = pl.DataFrame({"offset": range(0, 2 * MOST_GAPS + 100, 2)}).with_columns(time=pl.lit(at("9:00:00")))
+        sparse = pl.DataFrame({"offset": range(0, 2 * MAX_GAPS + 100, 2)}).with_columns(time=pl.lit(at("9:00:00")))
         per_minute = counting(ev.tumbling("1 minute"), store=store)
         per_minute.add_message(sparse, now=0)
         per_minute.flush()
         if store is not None:  # what was forgotten is known after a restart
             per_minute.close()
             per_minute = counting(ev.tumbling("1 minute"), store=store)
-        per_minute.add_message([message(1, "9:00:00"), message(2 * MOST_GAPS - 1, "9:00:00")], now=0)
+        per_minute.add_message([message(1, "9:00:00"), message(2 * MAX_GAPS - 1, "9:00:00")], now=0)
         per_minute.add_message(message(1, "noon"), now=0)
-        assert per_minute.dead.select("offset", "reason").rows() == [(1, "gap_forgotten"), (1, "gap_forgotten")]
+        assert per_minute.dead.select("offset", "ev_reason").rows() == [(1, "gap_forgotten"), (1, "gap_forgotten")]
         assert per_minute.get_windows()["n"].to_list() == [sparse.height + 1]
 
 
 class TestRetention:
     def test_what_is_too_old_is_a_dead_letter(self, place: Place) -> None:
-        per_minute = counting(ev.tumbling("1 minute"), retain={"time": "5 minutes"}, store=place())
+        per_minute = counting(ev.tumbling("1 minute"), allowed_lateness="5 minutes", store=place())
         for offset, time in enumerate(["9:10:00", "9:05:10", "9:04:59", "9:04:10"]):
             per_minute.add_message(message(offset, time), now=at("9:10:00"))
-        assert per_minute.dead.select("offset", "reason").rows() == [(2, "out_of_retention"), (3, "out_of_retention")]
+        assert per_minute.dead.select("offset", "ev_reason").rows() == [
+            (2, "out_of_retention"),
+            (3, "out_of_retention"),
+        ]
         per_minute.add_message(message(2, "9:04:59"), now=at("9:10:00"))
         assert per_minute.dead.height == 2  # a replay is not buried twice
 
     def test_windows_out_of_retention_are_told_before_they_go(self, place: Place) -> None:
         per_minute = counting(
-            ev.tumbling("1 minute"), retain={"time": "1 minute"}, late=ev.every("1 hour"), store=place()
+            ev.tumbling("1 minute"), allowed_lateness="1 minute", late=ev.every("1 hour"), store=place()
         )
         for offset, time in enumerate(["9:00:10", "9:01:10", "9:00:20", "9:10:00"]):
             per_minute.add_message(message(offset, time), now=at("9:10:00"))
-        assert [(row[1:3], row[3]) for row in told(per_minute.get_result(), "n")] == [
+        assert [(row[1:3], row[3]) for row in emitted(per_minute.get_result(), "n")] == [
             (("9:00:00", "ON_TIME"), 1),
             (("9:00:00", "LATE"), 2),
             (("9:01:00", "ON_TIME"), 1),
@@ -295,16 +299,16 @@ class TestRetention:
         assert per_minute.get_windows().height == 1
 
     def test_retention_by_rows_keeps_the_newest_windows(self, place: Place) -> None:
-        per_minute = counting(ev.tumbling("1 minute"), retain={"rows": 3}, store=place())
+        per_minute = counting(ev.tumbling("1 minute"), limit_rows=3, store=place())
         times = ["9:00:00", "9:00:01", "9:01:00", "9:02:00", "9:03:00"]
         per_minute.add_message([message(i, time) for i, time in enumerate(times[:4])], now=0)
         assert per_minute.get_windows()["n"].to_list() == [1, 1]
         per_minute.add_message(message(9, "9:00:30"), now=0)
-        assert per_minute.dead["reason"].to_list() == ["out_of_retention"]
+        assert per_minute.dead["ev_reason"].to_list() == ["out_of_retention"]
 
     def test_messages_go_with_their_last_window(self, place: Place) -> None:
-        orders = ev.JoinWindow(
-            ev.sliding("2 minutes", every="1 minute"), **TIMES, retain={"time": "1 minute"}, store=place()
+        orders = JoinWindow(
+            ev.sliding("2 minutes", every="1 minute"), **TIMES, allowed_lateness="1 minute", store=place()
         )
         for offset, time in enumerate(["9:00:30", "9:01:30", "9:03:00"]):
             orders.add_message(message(offset, time), now=0)
@@ -312,24 +316,24 @@ class TestRetention:
         assert orders.get_messages()["offset"].to_list() == [1, 2]
 
     def test_row_windows_expire_by_rows(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(2), **TIMES, retain={"rows": 3}, store=place())
+        orders = JoinWindow(ev.rows(2), **TIMES, limit_rows=3, store=place())
         orders.add_message([message(i, "9:00:00") for i in range(6)], now=0)
-        assert [window["start"] for window in orders.get_windows()["window"]] == [3, 5]
+        assert orders.get_windows()["window_start"].to_list() == [3, 5]
         assert orders.get_messages()["offset"].to_list() == [2, 3, 4, 5]
 
     def test_a_key_that_counts_slowly_keeps_its_rows(self, place: Place) -> None:
-        medians = ev.WindowAggregator(
-            ev.rows(4, every=2), {"x": ev.median("x")}, **TIMES, key="k", retain={"rows": 3}, store=place()
+        medians = WindowAggregator(
+            ev.rows(4, every=2), {"x": ev.median("x")}, **TIMES, key="k", limit_rows=3, store=place()
         )
         medians.add_message(message(0, "9:00:00", k="slow", x=100.0), now=0)
         medians.add_message([message(i, "9:00:00", k="fast", x=float(i)) for i in range(1, 10)], now=0)
         medians.add_message([message(i, "9:00:00", k="slow", x=float(i)) for i in range(10, 14)], now=0)
-        found = medians.get_result().select("k", pl.col("window").struct.field("start"), "x").rows()
+        found = medians.get_result().select("k", "window_start", "x").rows()
         assert found == [("fast", 1, 2.5), ("fast", 3, 4.5), ("fast", 5, 6.5), ("slow", 1, 11.5)]
 
     def test_a_key_that_comes_late_has_all_of_its_rows(self, place: Place) -> None:
-        medians = ev.WindowAggregator(
-            ev.rows(2), {"m": ev.median("v"), "n": ev.count()}, **TIMES, key="k", retain={"rows": 4}, store=place()
+        medians = WindowAggregator(
+            ev.rows(2), {"m": ev.median("v"), "n": ev.count()}, **TIMES, key="k", limit_rows=4, store=place()
         )
         medians.add_message([message(i, "9:00:00", k="fast", v=0.0) for i in range(20)], now=0)
         medians.flush()
@@ -337,8 +341,8 @@ class TestRetention:
         assert medians.get_result().select("k", "m", "n").rows() == [("new", 20.5, 2)]
 
     def test_a_key_that_waits_does_not_hold_back_the_rows_of_others(self, place: Place) -> None:
-        medians = ev.WindowAggregator(
-            ev.rows(4, every=2), {"m": ev.median("v")}, **TIMES, key="k", retain={"rows": 4}, store=place()
+        medians = WindowAggregator(
+            ev.rows(4, every=2), {"m": ev.median("v")}, **TIMES, key="k", limit_rows=4, store=place()
         )
         medians.add_message(message(0, "9:00:00", k="slow", v=0.0), now=0)
         for i in range(1, 41):
@@ -348,7 +352,7 @@ class TestRetention:
 
     def test_every_kind_of_fixed_window_will_do(self, place: Place) -> None:
         for window in (ev.calendar("day"), ev.cumulate("6 hours", "1 day"), ev.global_window()):
-            operator = ev.JoinWindow(window, **TIMES, retain={"time": "1 hour"}, store=place())
+            operator = JoinWindow(window, **TIMES, allowed_lateness="1 hour", store=place())
             operator.add_message([message(0, "9:00:00"), message(1, "23:00:00")], now=0)
             assert operator.get_result()["offset"].to_list() == [0, 1]
 
@@ -358,7 +362,7 @@ class TestRetention:
         per_minute.add_message(
             [{"offset": i, "time": time} for i, time in enumerate([at("9:01:00"), None, "noon", at("9:00:00")])], now=0
         )
-        found = sorted(pl.concat(letters).select("offset", "reason").rows())
+        found = sorted(pl.concat(letters).select("offset", "ev_reason").rows())
         assert found == [(0, "no_window"), (1, "null_time"), (2, "bad_row")]
         assert per_minute.dead.is_empty()
 
@@ -375,15 +379,15 @@ class TestRetention:
             def merge(self, one: int, other: int) -> int:
                 return one + other
 
-        odd = ev.WindowAggregator(ev.tumbling("1 minute"), {"odd": Odd()}, **TIMES, early=ev.on_update(), store=place())
+        odd = WindowAggregator(ev.tumbling("1 minute"), {"odd": Odd()}, **TIMES, early=ev.on_update(), store=place())
         odd.add_message([message(i, "9:00:00", x=i) for i in range(4)], now=0)
         assert odd.get_result()["odd"].to_list() == [2]
-        assert odd.dead.select("offset", "reason").rows() == [(0, "failed"), (2, "failed")]
+        assert odd.dead.select("offset", "ev_reason").rows() == [(0, "failed"), (2, "failed")]
 
 
 class TestSessions:
-    def visits(self, **options: Any) -> ev.SessionAggregator:
-        return ev.SessionAggregator(
+    def visits(self, **options: Any) -> SessionAggregator:
+        return SessionAggregator(
             ev.sessions("30 minutes"),
             {"n": ev.count(), "last": ev.collect_list("offset")},
             **TIMES,
@@ -395,7 +399,9 @@ class TestSessions:
         visits = self.visits(store=place())
         for offset, (user, time) in enumerate([("ann", "9:00:00"), ("ann", "9:20:00"), ("bob", "9:50:00")]):
             visits.add_message(message(offset, time, user=user), now=at(time))
-        assert told(visits.get_result(), "user", "n", "last") == [("9:50:00", "9:00:00", "ON_TIME", "ann", 2, [0, 1])]
+        assert emitted(visits.get_result(), "user", "n", "last") == [
+            ("9:50:00", "9:00:00", "ON_TIME", "ann", 2, [0, 1])
+        ]
         assert "session + time + offset" in visits.explain()
 
     def test_a_message_between_two_told_sessions_replaces_both(self, place: Place) -> None:
@@ -404,12 +410,12 @@ class TestSessions:
         for offset, (user, time) in enumerate(rows):
             visits.add_message(message(offset, time, user=user), now=at("11:00:00"))
         last = visits.get_result().tail(1)
-        assert told(last, "n", "last") == [("11:00:00", "9:00:00", "LATE", 3, [0, 3, 1])]
-        assert [f"{old['start']:%H:%M}" for old in last["replaces"][0]] == ["09:00", "10:00"]
+        assert emitted(last, "n", "last") == [("11:00:00", "9:00:00", "LATE", 3, [0, 3, 1])]
+        assert [f"{old['window_start']:%H:%M}" for old in last["replaces"][0]] == ["09:00", "10:00"]
         assert visits.get_windows(key="ann").height == 1
 
     def test_sessions_expire_key_by_key(self, place: Place) -> None:
-        visits = self.visits(retain={"time": "1 hour"}, store=place())
+        visits = self.visits(allowed_lateness="1 hour", store=place())
         rows = [("ann", "9:00:00"), ("bob", "9:40:00"), ("eve", "10:35:00"), ("ann", "9:05:00")]
         for offset, (user, time) in enumerate(rows):
             visits.add_message(message(offset, time, user=user), now=at("10:35:00"))
@@ -418,18 +424,18 @@ class TestSessions:
         assert visits.dead["offset"].to_list() == [3]
 
     def test_a_row_session_ends_after_rows_without_its_key(self, place: Place) -> None:
-        follow = ev.SessionAggregator(
+        follow = SessionAggregator(
             ev.row_sessions(absent=2), {"n": ev.count()}, offset="offset", key="key", store=place()
         )
         for offset, key in enumerate("aababb"):
             follow.add_message({"offset": offset, "key": key}, now=offset)
         found = follow.get_result()
         assert found.select("key", "n").rows() == [("a", 3)]
-        assert found["window"].to_list() == [{"start": 1, "end": 7}]
-        assert found["pane"].struct.field("at").dt.epoch("us").to_list() == [5]
+        assert found.select("window_start", "window_end").rows() == [(1, 7)]
+        assert found["emitted_at"].dt.epoch("us").to_list() == [5]
 
     def test_a_session_join_looks_up_by_session_and_join_key(self, place: Place) -> None:
-        clicks = ev.SessionJoinWindow(ev.sessions("30 minutes"), **TIMES, key="user", on="item", store=place())
+        clicks = SessionJoinWindow(ev.sessions("30 minutes"), **TIMES, key="user", on="item", store=place())
         rows = [("ann", 1), ("ann", 2), ("bob", 1), ("ann", 1)]
         for offset, (user, item) in enumerate(rows):
             clicks.add_message(message(offset, "9:00:00", user=user, item=item), now=0)
@@ -445,34 +451,35 @@ class TestRefusals:
         ("options", "what"),
         [
             ({"time": None}, "needs time"),
-            ({"offset": 5}, "offset=5 is no column"),
-            ({"retain": {"tme": "1 hour"}}, "Did you mean 'time'"),
-            ({"retain": "1 hour"}, "retain={'time'"),
-            ({"retain": {"rows": 0}}, "retain={'time'"),
+            ({"offset": 5}, "offset=5 is not a column name"),
+            ({"allowed_lateness": "1 hous"}, "Did you mean 'hours'"),
+            ({"allowed_lateness": 5}, "has no unit"),
+            ({"limit_rows": 0}, "limit_rows=0"),
             ({"early": ev.on_update}, "Call it"),
             ({"window": ev.sessions("1 minute")}, "session operator"),
             ({"window": "1 minute"}, "ev.tumbling"),
             ({"aggregates": {}}, "no aggregate"),
-            ({"aggregates": {"window": ev.count()}}, "every output has"),
-            ({"window": ev.rows(2), "time": None, "retain": {"time": "1 hour"}}, "needs time="),
+            ({"aggregates": {"window_start": ev.count()}}, "every output has"),
+            ({"window": ev.rows(2), "time": None, "allowed_lateness": "1 hour"}, "needs time="),
             ({"full": {"row": 3}}, "Did you mean 'rows'"),
             ({"full": {"rows": 0}}, "full={'rows'"),
             ({"full": 100}, "full={'rows'"),
             ({"window": ev.rows(2), "full": {"time": "1 minute"}}, "no end in time"),
             ({"window": ev.rows(2, forget_after="1 day")}, "forget_after= of the window needs a pipeline"),
+            ({"window": ev.rows(2, timeout="1 day")}, "timeout= of the window needs a pipeline"),
         ],
     )
     def test_what_cannot_work_is_refused_when_it_is_made(self, options: dict[str, Any], what: str) -> None:
         given = {"window": ev.tumbling("1 minute"), "aggregates": {"n": ev.count()}, **TIMES, **options}
         with pytest.raises(PlanError, match=what):
-            ev.WindowAggregator(**given)
+            WindowAggregator(**given)
 
     @pytest.mark.parametrize(
         "window", [ev.tumbling("1 minute"), ev.sessions("gap"), ev.sessions("1m", max_duration="1h")]
     )
     def test_sessions_need_one_gap(self, window: Any) -> None:
         with pytest.raises(PlanError, match="one gap for all"):
-            ev.SessionAggregator(window, {"n": ev.count()}, **TIMES, key="user")
+            SessionAggregator(window, {"n": ev.count()}, **TIMES, key="user")
 
     @pytest.mark.parametrize(
         ("rows", "what"),
@@ -511,19 +518,20 @@ class TestRefusals:
 
 class TestOverlappingJoins:
     def test_a_window_knows_all_of_its_messages(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(3, every=1), offset="offset", store=place())
+        orders = JoinWindow(ev.rows(3, every=1), offset="offset", store=place())
         for offset in range(1, 5):
             orders.add_message({"offset": offset}, now=0)
-        found = orders.get_windows(2, 5).unnest("window", "meta").select("start", "start_offset", "last_offset", "rows")
+        facts = ["window_start", "window_start_offset", "window_last_offset", "window_rows"]
+        found = orders.get_windows(2, 5).select(facts)
         assert (2, 2, 4, 3) in found.rows()
 
     def test_windows_that_hold_only_messages_of_earlier_windows_are_found(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
         orders.add_message(message(1, "9:01:10"), now=0)
         assert orders.get_windows(at("9:02:20"), at("9:02:21")).height == 2
 
     def test_each_message_is_told_once(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
+        orders = JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
         for offset, time in enumerate(["9:01:10", "9:02:10", "9:09:00"]):
             orders.add_message(message(offset, time), now=at("9:10:00"))
         orders.timeout(now=at("9:20:00"))
@@ -533,16 +541,16 @@ class TestOverlappingJoins:
 @pytest.mark.parametrize("window", [ev.rows(3, by="nowhere"), ev.rows(3, every=1, by="offset")])
 def test_windows_by_offset_are_rejected(window: Any) -> None:
     with pytest.raises(PlanError, match="rows are then counted as they arrive"):
-        ev.WindowAggregator(window, {"n": ev.count()}, **TIMES)
+        WindowAggregator(window, {"n": ev.count()}, **TIMES)
 
 
 def test_row_sessions_by_offset_are_rejected() -> None:
     with pytest.raises(PlanError, match="rows are then counted as they arrive"):
-        ev.SessionAggregator(ev.row_sessions(absent=3, by="offset"), {"n": ev.count()}, **TIMES, key="user")
+        SessionAggregator(ev.row_sessions(absent=3, by="offset"), {"n": ev.count()}, **TIMES, key="user")
 
 
 def test_offsets_without_times_bound_the_messages_that_are_read(place: Place) -> None:
-    orders = ev.JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
+    orders = JoinWindow(ev.tumbling("1 minute"), **TIMES, store=place())
     orders.add_message([message(offset, "9:00:10") for offset in range(1, 8)], now=0)
     assert orders.get_messages(start_offset=3, end_offset=5)["offset"].to_list() == [3, 4, 5]
     assert orders.get_messages(start_offset=6)["offset"].to_list() == [6, 7]
@@ -550,11 +558,10 @@ def test_offsets_without_times_bound_the_messages_that_are_read(place: Place) ->
 
 
 def test_windows_of_messages_without_a_time_have_no_times(place: Place) -> None:
-    counts = ev.WindowAggregator(ev.rows(3), {"n": ev.count()}, offset="offset", store=place())
+    counts = WindowAggregator(ev.rows(3), {"n": ev.count()}, offset="offset", store=place())
     counts.add_message([{"offset": 1}, {"offset": 2}], now=0)
-    (meta,) = counts.get_windows()["meta"].to_list()
-    assert (meta["first_time"], meta["last_time"]) == (None, None)
-    assert (meta["start_offset"], meta["last_offset"]) == (1, 2)
+    facts = ["window_first_time", "window_last_time", "window_start_offset", "window_last_offset"]
+    assert counts.get_windows().select(facts).rows() == [(None, None, 1, 2)]
 
 
 class TestFullSize:
@@ -562,13 +569,13 @@ class TestFullSize:
         per_minute = counting(ev.tumbling("1 minute"), full={"time": "30 seconds"}, store=place())
         for offset, time in enumerate(["9:00:10", "9:01:29", "9:00:20", "9:01:30"]):
             per_minute.add_message(message(offset, time), now=at("9:05:00"))
-        assert told(per_minute.get_result(), "n") == [("9:05:00", "9:00:00", "ON_TIME", 2)]
+        assert emitted(per_minute.get_result(), "n") == [("9:05:00", "9:00:00", "ON_TIME", 2)]
 
     def test_a_window_can_be_full_with_so_many_messages(self, place: Place) -> None:
         per_minute = counting(ev.tumbling("1 minute"), full={"rows": 2}, late=ev.on_update(), store=place())
         for offset, time in enumerate(["9:00:10", "9:00:20", "9:00:30", "9:01:00", "9:02:00"]):
             per_minute.add_message(message(offset, time), now=at("9:05:00"))
-        assert told(per_minute.get_result(), "n") == [
+        assert emitted(per_minute.get_result(), "n") == [
             ("9:05:00", "9:00:00", "ON_TIME", 2),
             ("9:05:00", "9:00:00", "LATE", 3),
             ("9:05:00", "9:01:00", "ON_TIME", 1),
@@ -588,23 +595,23 @@ class TestFullSize:
 
 class TestRowWindows:
     def test_full_row_windows_expire_by_the_age_of_their_messages(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(2), **TIMES, retain={"time": "1 hour"}, store=place())
+        orders = JoinWindow(ev.rows(2), **TIMES, allowed_lateness="1 hour", store=place())
         times = ["9:00:00", "9:10:00", "9:20:00", "9:30:00", "10:09:00"]
         orders.add_message([message(i, time) for i, time in enumerate(times)], now=0)
         assert orders.get_messages()["offset"].to_list() == [0, 1, 2, 3, 4]
         orders.add_message(message(5, "10:10:00"), now=0)
         assert orders.get_messages()["offset"].to_list() == [2, 3, 4, 5]
-        assert [window["start"] for window in orders.get_windows()["window"]] == [3, 5]
+        assert orders.get_windows()["window_start"].to_list() == [3, 5]
 
     def test_rows_and_time_bound_row_windows_together(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(2), **TIMES, retain={"time": "1 hour", "rows": 3}, store=place())
+        orders = JoinWindow(ev.rows(2), **TIMES, allowed_lateness="1 hour", limit_rows=3, store=place())
         orders.add_message([message(i, "9:00:00") for i in range(6)], now=0)
         assert orders.get_messages()["offset"].to_list() == [2, 3, 4, 5]
         orders.add_message(message(6, "10:00:00"), now=0)
         assert orders.get_messages()["offset"].to_list() == [6]
 
     def test_an_old_window_behind_a_young_one_waits_for_it(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(1), **TIMES, retain={"time": "1 hour"}, store=place())
+        orders = JoinWindow(ev.rows(1), **TIMES, allowed_lateness="1 hour", store=place())
         times = ["9:30:00", "9:00:00", "10:00:00", "10:10:00"]
         orders.add_message([message(i, time) for i, time in enumerate(times)], now=0)
         assert orders.get_messages()["offset"].to_list() == [0, 1, 2, 3]
@@ -612,8 +619,8 @@ class TestRowWindows:
         assert orders.get_messages()["offset"].to_list() == [2, 3, 4]
 
     def test_a_window_that_is_not_full_stays(self, place: Place) -> None:
-        medians = ev.WindowAggregator(
-            ev.rows(2), {"m": ev.median("v")}, **TIMES, key="k", retain={"time": "1 hour"}, store=place()
+        medians = WindowAggregator(
+            ev.rows(2), {"m": ev.median("v")}, **TIMES, key="k", allowed_lateness="1 hour", store=place()
         )
         medians.add_message([message(i, "9:00:00", k="a", v=float(i)) for i in range(3)], now=0)
         medians.add_message(message(3, "9:00:00", k="b", v=3.0), now=0)
@@ -624,8 +631,8 @@ class TestRowWindows:
         assert medians.get_result().filter(k="a")["m"].to_list() == [0.5, 3.0]
 
     def test_row_sessions_expire_by_the_age_of_their_messages(self, place: Place) -> None:
-        visits = ev.SessionAggregator(
-            ev.row_sessions(absent=1), {"n": ev.count()}, **TIMES, key="k", retain={"time": "1 hour"}, store=place()
+        visits = SessionAggregator(
+            ev.row_sessions(absent=1), {"n": ev.count()}, **TIMES, key="k", allowed_lateness="1 hour", store=place()
         )
         keys = ["a", "a", "b", "b", "c"]
         visits.add_message([message(i, f"9:0{i}:00", k=key) for i, key in enumerate(keys)], now=0)
@@ -633,8 +640,8 @@ class TestRowWindows:
         assert visits.get_windows()["k"].to_list() == ["b", "c"]
 
     def test_an_age_outlives_a_restart(self, tmp_path: Path) -> None:
-        def opened() -> ev.JoinWindow:
-            return ev.JoinWindow(ev.rows(1), **TIMES, retain={"time": "1 hour"}, store=tmp_path / "store.db")
+        def opened() -> JoinWindow:
+            return JoinWindow(ev.rows(1), **TIMES, allowed_lateness="1 hour", store=tmp_path / "store.db")
 
         with opened() as orders:
             orders.add_message([message(i, time) for i, time in enumerate(["9:00:00", "9:30:00", "10:00:00"])], now=0)
@@ -645,11 +652,11 @@ class TestRowWindows:
             assert orders.get_messages()["offset"].to_list() == [1, 2, 3]
 
     def test_row_windows_are_found_by_offset(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(2), offset="offset", store=place())
+        orders = JoinWindow(ev.rows(2), offset="offset", store=place())
         orders.add_message([{"offset": offset} for offset in (100, 110, 120, 130, 140)], now=0)
 
         def starts(*bounds: Any) -> list[int]:
-            return orders.get_windows(*bounds)["meta"].struct.field("start_offset").to_list()
+            return orders.get_windows(*bounds)["window_start_offset"].to_list()
 
         assert starts() == [100, 120, 140]
         assert starts(100, 101) == [100] and starts(120) == [120, 140] and starts(None, 120) == [100]
@@ -657,14 +664,14 @@ class TestRowWindows:
         assert starts(1, 5) == []
 
     def test_windows_of_keys_that_count_by_themselves_lie_in_the_order_of_their_offsets(self, place: Place) -> None:
-        counts = ev.WindowAggregator(ev.rows(2), {"n": ev.count()}, offset="offset", key="k", store=place())
+        counts = WindowAggregator(ev.rows(2), {"n": ev.count()}, offset="offset", key="k", store=place())
         counts.add_message([{"offset": i, "k": key} for i, key in enumerate("aaabab")], now=0)
-        facts = counts.get_windows().select("k", pl.col("meta").struct.field("start_offset")).rows()
+        facts = counts.get_windows().select("k", "window_start_offset").rows()
         assert facts == [("a", 0), ("a", 2), ("b", 3)]
         assert counts.get_windows(2, 3, key="a").height == 1
 
     def test_messages_of_row_windows_are_read_by_offset(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(2), offset="offset", store=place())
+        orders = JoinWindow(ev.rows(2), offset="offset", store=place())
         orders.add_message([{"offset": offset} for offset in (100, 110, 120, 130, 140)], now=0)
 
         def read(*bounds: Any, **options: Any) -> list[int]:
@@ -676,7 +683,7 @@ class TestRowWindows:
         assert read(1, 5) == []
 
     def test_row_windows_are_not_found_by_time(self, place: Place) -> None:
-        orders = ev.JoinWindow(ev.rows(2), **TIMES, store=place())
+        orders = JoinWindow(ev.rows(2), **TIMES, store=place())
         orders.add_message(message(1, "9:00:00"), now=0)
         with pytest.raises(PlanError, match="found by offset"):
             orders.get_windows(at("9:00:00"))

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from eventide.errors import DataError
+from eventide.kernels.keys import encoded, encoded_key
 from eventide.standalone.stores import MemoryStore, Range, SqliteStore, Store
-from eventide.standalone.stores.keys import encoded, encoded_key
-from eventide.state.layouts import Layout, Order
+from eventide.state.message_layout import Layout, Order
 
 Open: TypeAlias = Callable[[Layout], Store]
 

@@ -14,16 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventide as ev
+from eventide.kernels.frames import compact, to_ipc
 from eventide.marks.events import encode
-from eventide.operators.bundle import Bundle
+from eventide.operators.operator import Bundle
 from eventide.operators.window_join import WindowJoin
-from eventide.operators.windowed import WindowedAggregate
-from eventide.spark import bodies, types
-from eventide.standalone.stores import chunks
-from eventide.state import snapshot
-from eventide.state.compact import compact, to_ipc
+from eventide.operators.windowed_aggregate import WindowedAggregate
+from eventide.spark import shuffle_pages as bodies
+from eventide.spark import types
+from eventide.standalone.stores import sqlite as chunks
+from eventide.state import format as snapshot
 from tests.effort import examples
-from tests.state.paged import Paged
+from tests.state.harness import Paged
 
 TEXT = 600
 ROWS = 200
@@ -131,7 +132,7 @@ def test_a_dictionary_is_written_with_the_values_that_occur() -> None:
 
 CLICKS = ev.stream(time="t", key="k", watermark=ev.bounded_delay("1 second"))
 MINUTES = CLICKS.window(ev.tumbling("1m"))
-EARLY = MINUTES.trigger(ev.after_watermark(early=ev.on_update())).retracting()
+EARLY = MINUTES.trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
 LISTS: dict[str, Any] = {
     "collect": ev.collect_list("text"),
     "collect_set": ev.collect_set("text"),

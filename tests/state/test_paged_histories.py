@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from eventide.operators.bundle import Bundle, Step
-from eventide.operators.windowed import State, WindowedAggregate
+from eventide.operators.operator import Bundle, Step
+from eventide.operators.windowed_aggregate import State, WindowedAggregate
 from eventide.watermarks import Watermark
 from tests.effort import SEED, examples
 from tests.oracle.compare import bound, written
 from tests.oracle.histories import FAMILIES, History, Push, frame_of, random_histories
-from tests.state.paged import Paged, small_pages
+from tests.state.harness import Paged, small_pages
 
 HISTORIES = examples(40)
 _EACH = examples(4)
@@ -40,9 +40,9 @@ def differs(history: History, rng: Random) -> str | None:
         if happens == "restart":
             paged.restart()
         elif happens == "catch up":
-            paged.catch_up(rng.randint(0, 4))
+            paged.refresh(rng.randint(0, 4))
         elif happens == "let go":
-            paged.let_go()
+            paged.evict()
     return None
 
 

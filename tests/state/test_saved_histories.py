@@ -11,12 +11,12 @@ from random import Random
 import polars as pl
 import pytest
 
-from eventide.operators.bundle import Output
-from eventide.operators.windowed import WindowedAggregate
+from eventide.operators.operator import Output
+from eventide.operators.windowed_aggregate import WindowedAggregate
 from tests.effort import SEED, examples
 from tests.oracle.compare import written
 from tests.oracle.histories import FAMILIES, SCHEMA, History, pipeline_of, random_histories
-from tests.state.paged import Paged, small_pages
+from tests.state.harness import Paged, small_pages
 from tests.state.test_paged_histories import step_of
 
 _EACH = 2
@@ -55,11 +55,11 @@ def cold(paged: Paged) -> None:
 
 
 def warm(paged: Paged) -> None:
-    paged.catch_up(1)
+    paged.refresh(1)
 
 
 def pages_only(paged: Paged) -> None:
-    paged.let_go()
+    paged.evict()
 
 
 def operator_of(history: History, size: int | None) -> WindowedAggregate:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventide.testing.day import Day
-from eventide.testing.expectations import pair
-from eventide.testing.shapes import same
+from eventide.testing.expectations import is_same, pair
+from eventide.testing.rows import Day
 from eventide.time import MAX, MIN
 
 
@@ -45,7 +44,7 @@ def test_a_hidden_assignment_is_always_found(more: list[set[int]], shuffled: ran
     ],
 )  # fmt: skip
 def test_sameness(wanted: object, came: object, equal: bool) -> None:
-    assert same(wanted, came) is equal
+    assert is_same(wanted, came) is equal
 
 
 @given(st.integers(-(2**55), 2**55))

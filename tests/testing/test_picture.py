@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventide.testing.picture import Event, Facet, Pane, Timeline, picture, pictures
+from eventide.testing.chart_svg import picture, pictures
+from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
 from eventide.time import MAX, MIN
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,8 +8,7 @@ import pytest
 
 from eventide.errors import EventideError
 from eventide.testing.transcripts import load, loads, run, schema
-from eventide.testing.transcripts.document import read_document
-from eventide.testing.transcripts.lines import read_pane, read_row
+from eventide.testing.transcripts.text_format import read_document, read_pane, read_row
 
 GOOD = """\
 name: a window is complete when the watermark reaches its end
@@ -107,7 +106,7 @@ transcripts:
     steps: [{add: 12:00 a 5}, {watermark: end, expect: "+ a [12:00, 13:00) total=5"}]
 """
         one, two = loads(text)
-        assert one.pipelines[0].plan.key == two.pipelines[0].plan.key == ("user",)
+        assert one.pipeline.plan.key == two.pipeline.plan.key == ("user",)
         run(two)
 
 
@@ -120,10 +119,10 @@ class TestLines:
         assert read_row("it's 5", ["a", "b"]) == {"a": "it's", "b": 5}
 
     def test_a_pane_with_everything(self) -> None:
-        pane = read_pane("+ a null [-∞, +∞) words=[x, y] LATE#3 first last at=12:05", ["k", "l"])
+        pane = read_pane("+ a null [-∞, +∞) words=[x, y] LATE#3 first last emitted_at=12:05", ["k", "l"])
         assert pane.fields == {
-            "k": "a", "l": None, "window": ("-∞", "+∞"), "words": ["x", "y"], "timing": "LATE", "index": 3,
-            "is_first": True, "is_last": True, "at": "12:05",
+            "k": "a", "l": None, "window": ("-∞", "+∞"), "words": ["x", "y"], "pane_timing": "LATE",
+            "pane_index": 3, "pane_is_first": True, "pane_is_last": True, "emitted_at": "12:05",
         }  # fmt: skip
 
 
@@ -140,10 +139,10 @@ class TestFailures:
         ("before", "after", "said"),
         [
             ("    expect: + a [12:00, 12:02) total=7 ON_TIME#0\n", "", "No panes expected, 1 came"),
-            ("ON_TIME#0", "ON_TIME#1", "index is 0, not 1"),
-            ("ON_TIME#0", "ON_TIME#0 is_last=false", "is_last is true, not false"),
+            ("ON_TIME#0", "ON_TIME#1", "pane_index is 0, not 1"),
+            ("ON_TIME#0", "ON_TIME#0 pane_is_last=false", "pane_is_last is true, not false"),
             ("+ a", "+ b", "user is a, not b"),
-            ("ON_TIME#0", "ON_TIME#0\n    reaches: 12:03", "stands at 12:02, not at 12:03"),
+            ("ON_TIME#0", "ON_TIME#0\n    reaches: 12:03", "is 12:02, not 12:03"),
             ("ON_TIME#0", "ON_TIME#0\n    counts: {rows: 3}", "rows is 2, not 3"),
             ("ON_TIME#0", "ON_TIME#0\n    late: 12:00 a 1", "1 late row expected, 0 came"),
             ("ON_TIME#0", "ON_TIME#0\n    dead: future 12:00 a 1", "1 dead letter expected, 0 came"),
@@ -158,6 +157,6 @@ class TestFailures:
         assert said in failure(GOOD.replace(before, after))
 
     def test_a_refusal_must_say_the_right_thing(self) -> None:
-        text = GOOD.replace("agg:", "lateness: 1 mintue, agg:").replace("\nsteps:", "\nrefused: {}\nsteps:")
+        text = GOOD.replace("agg:", "allowed_lateness: 1 mintue, agg:").replace("\nsteps:", "\nrefused: {}\nsteps:")
         run(loads(text.replace("{}", "Did you mean 'minute'"))[0])
         assert "the message was to contain 'elephant'" in failure(text.replace("{}", "elephant"))

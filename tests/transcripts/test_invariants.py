@@ -9,31 +9,32 @@ from typing import Any
 import polars as pl
 import pytest
 
+from eventide.panes import WINDOW
 from eventide.plan import Pipeline
-from eventide.testing.hosts import Came, LocalHost
+from eventide.testing.hosts import BundleResult, LocalHost
 from eventide.testing.transcripts import Transcript, load, run
 
 HERE = Path(__file__).parent
 LOADED = {t.name: t for file in sorted(HERE.glob("*.yaml")) for t in load(file) if t.refused is None}
-TRANSCRIPTS = {name: t for name, t in LOADED.items() if t.pipelines[-1].plan.operation == "window"}
-RETRACTING = [name for name, t in TRANSCRIPTS.items() if t.pipelines[-1].plan.mode == "retracting"]
+TRANSCRIPTS = {name: t for name, t in LOADED.items() if t.pipeline.plans[-1].operation == "window"}
+RETRACTING = [name for name, t in TRANSCRIPTS.items() if t.pipeline.plans[-1].mode == "retracting"]
 
 
 class Watched(LocalHost):
     """The local host, which remembers what each bundle gave."""
 
-    def __init__(self, pipelines: Sequence[Pipeline], schema: Mapping[str, pl.DataType], seen: list[Came]) -> None:
-        super().__init__(pipelines, schema)
+    def __init__(self, pipeline: Pipeline, schema: Mapping[str, pl.DataType], seen: list[BundleResult]) -> None:
+        super().__init__(pipeline, schema)
         self.seen = seen
 
-    def bundle(self, rows: pl.DataFrame | Sequence[pl.DataFrame], **told: Any) -> Came:
+    def bundle(self, rows: pl.DataFrame | Sequence[pl.DataFrame], **told: Any) -> BundleResult:
         self.seen.append(super().bundle(rows, **told))
         return self.seen[-1]
 
 
-def again(name: str) -> list[Came]:
-    seen: list[Came] = []
-    run(TRANSCRIPTS[name], host=lambda pipelines, schema: Watched(pipelines, schema, seen))
+def again(name: str) -> list[BundleResult]:
+    seen: list[BundleResult] = []
+    run(TRANSCRIPTS[name], host=lambda pipeline, schema: Watched(pipeline, schema, seen))
     return seen
 
 
@@ -46,35 +47,37 @@ def panes(name: str) -> pl.DataFrame:
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_retractions_stand_first_and_rows_are_ordered_by_window_and_key(name: str) -> None:
-    key = TRANSCRIPTS[name].pipelines[-1].plan.key
+    key = TRANSCRIPTS[name].pipeline.plans[-1].key
     for came in watched(name):
-        ends = came.panes.select("diff", pl.col("window").struct.field("end", "start"), *key)
+        ends = came.panes.select("diff", "window_end", "window_start", *key)
         assert ends.equals(
-            ends.sort("diff", "end", "start", *key, nulls_last=[False, True, False, *([False] * len(key))])
+            ends.sort(
+                "diff", "window_end", "window_start", *key, nulls_last=[False, True, False, *([False] * len(key))]
+            )
         )
 
 
 @pytest.mark.parametrize("name", RETRACTING)
 def test_diffs_add_up_to_the_panes_that_stand(name: str) -> None:
     came = panes(name)
-    key = TRANSCRIPTS[name].pipelines[-1].plan.key
-    sums = came.group_by([*key, "window", *TRANSCRIPTS[name].pipelines[-1].plan.aggregates]).agg(pl.col("diff").sum())
+    key = TRANSCRIPTS[name].pipeline.plans[-1].key
+    sums = came.group_by([*key, *WINDOW, *TRANSCRIPTS[name].pipeline.plans[-1].aggregates]).agg(pl.col("diff").sum())
     assert set(sums["diff"]) <= {0, 1}
     standing = sums.filter(pl.col("diff") == 1)
-    assert standing.select(*key, "window").is_unique().all()
+    assert standing.select(*key, *WINDOW).is_unique().all()
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_timings_and_indexes_are_in_order(name: str) -> None:
-    key = TRANSCRIPTS[name].pipelines[-1].plan.key
-    told = panes(name).filter(pl.col("diff") == 1).unnest("pane")
-    for window in told.partition_by([*key, "window"], maintain_order=True):
-        index = window["index"].to_list()
+    key = TRANSCRIPTS[name].pipeline.plans[-1].key
+    told = panes(name).filter(pl.col("diff") == 1)
+    for window in told.partition_by([*key, *WINDOW], maintain_order=True):
+        index = window["pane_index"].to_list()
         assert index == list(range(len(index)))
-        timings = [["EARLY", "ON_TIME", "LATE"].index(timing) for timing in window["timing"]]
+        timings = [["EARLY", "ON_TIME", "LATE"].index(timing) for timing in window["pane_timing"]]
         assert timings == sorted(timings)
         assert timings.count(1) <= 1
-        assert window["is_last"].to_list()[:-1] == [False] * (len(index) - 1)
+        assert window["pane_is_last"].to_list()[:-1] == [False] * (len(index) - 1)
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)

@@ -1,4 +1,4 @@
-"""One trigger, run bare: a frame with one row per history, stepped as ``operators/firing.py`` steps panes."""
+"""One trigger, run bare: a frame with one row per history, stepped as ``operators/emission.py`` steps panes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 import eventide as ev
 from eventide.triggers import Trigger
-from eventide.triggers.clocks import AfterProcessingTime
+from eventide.triggers.combinators import AfterProcessingTime
 from eventide.triggers.trigger import ADDED, COMPLETE, WAS_COMPLETE, Changes
 
 FINISHED, FIRES, PENDING = "__finished", "__fires", "__pending"

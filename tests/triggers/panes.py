@@ -38,13 +38,13 @@ class Pushed:
         return said(self.last.panes)
 
     def fields(self, name: str) -> list[Any]:
-        """A field of the last bundle's panes."""
-        return self.last.panes["pane"].struct.field(name).to_list()
+        """A column of the last bundle's panes."""
+        return self.last.panes[name].to_list()
 
 
 def said(panes: pl.DataFrame) -> list[Said]:
     """Timing and count of each pane; retractions count below zero."""
-    timing = pl.col("pane").struct.field("timing").cast(pl.String)
+    timing = pl.col("pane_timing").cast(pl.String)
     return panes.select(timing, pl.col("n") * pl.col("diff")).rows()
 
 
@@ -52,13 +52,18 @@ def pushed(
     trigger: Trigger,
     *,
     lateness: str = "0s",
-    mode: str = "accumulating",
+    mode: Any = "accumulating",
     may_lose_data: bool = False,
     skip_unchanged: bool = False,
     window: Any = None,
 ) -> Pushed:
     """A query over one-minute windows, without a watermark of its own."""
-    stream = ev.stream(time="t").window(window or ev.tumbling("1m")).lateness(lateness)
-    stream = stream.trigger(trigger, may_lose_data=may_lose_data)
-    stream = getattr(stream, mode)(skip_unchanged=skip_unchanged)
-    return Pushed(stream.agg(n=ev.count()).start_local())
+    windows = ev.stream(time="t").window(window or ev.tumbling("1m"))
+    emitting = windows.trigger(
+        trigger,
+        mode=mode,
+        allowed_lateness=lateness,
+        skip_unchanged=skip_unchanged,
+        may_lose_data=may_lose_data,
+    )
+    return Pushed(emitting.agg(n=ev.count()).start_local())

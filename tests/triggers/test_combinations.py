@@ -23,7 +23,7 @@ def test_in_order_rows_count_for_the_one_at_work_only() -> None:
     assert push(1, 2, 3) == [("EARLY", 3)]
     assert push(4) == []
     assert push(5) == [("EARLY", 5)]
-    assert push.fields("is_last") == [True]
+    assert push.fields("pane_is_last") == [True]
 
 
 def test_repeated_in_order_begins_with_the_first_again() -> None:
@@ -56,7 +56,7 @@ def test_or_finally_repeats_until_the_end() -> None:
     push = pushed(ev.or_finally(ev.on_update(), ev.after_watermark()), lateness="1h", may_lose_data=True)
     assert push(1) == [("EARLY", 1)] and push(2) == [("EARLY", 2)]
     assert push(watermark=60) == [("ON_TIME", 2)]
-    assert push.fields("is_last") == [True]
+    assert push.fields("pane_is_last") == [True]
     assert push(3) == [] and push.last.counts.unemitted == 1
 
 
@@ -64,7 +64,7 @@ def test_never_speaks_only_when_the_window_expires() -> None:
     push = pushed(ev.never(), lateness="30s")
     assert push(1, watermark=60) == [] and push(2) == []
     assert push(watermark=90) == [("LATE", 2)]
-    assert push.fields("is_last") == [True]
+    assert push.fields("pane_is_last") == [True]
 
 
 def test_never_without_lateness_speaks_on_time() -> None:
@@ -144,8 +144,8 @@ def test_what_was_counted_before_the_on_time_pane_does_not_count_again() -> None
 def test_a_session_that_changes_counts_its_panes_anew() -> None:
     push = pushed(ev.on_update(), window=SESSIONS)
     push(0)
-    assert push.fields("index") == [0]
+    assert push.fields("pane_index") == [0]
     push(0)
-    assert push.fields("index") == [1]
+    assert push.fields("pane_index") == [1]
     push(5)
-    assert push.fields("index") == [0] and push.fields("is_first") == [True]
+    assert push.fields("pane_index") == [0] and push.fields("pane_is_first") == [True]

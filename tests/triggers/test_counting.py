@@ -20,7 +20,7 @@ def test_a_count_waits_for_its_rows() -> None:
 def test_a_count_alone_finishes_and_what_comes_later_is_counted_as_unemitted() -> None:
     push = pushed(ev.after_count(1), may_lose_data=True)
     assert push(1) == [("EARLY", 1)]
-    assert push.fields("is_last") == [True]
+    assert push.fields("pane_is_last") == [True]
     assert push(2, 3) == []
     assert push.last.counts.unemitted == 2 and push.last.counts.kept == 2
     assert push.drain() == []
@@ -57,4 +57,4 @@ def test_rows_in_a_window_that_expires_uncounted_are_told_at_last() -> None:
     push = pushed(ev.repeatedly(ev.after_count(5)))
     assert push(1, 2) == []
     assert push(watermark=60) == [("ON_TIME", 2)]
-    assert push.fields("is_last") == [True]
+    assert push.fields("pane_is_last") == [True]

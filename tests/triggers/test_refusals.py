@@ -26,7 +26,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.or_finally(ev.on_update(), "10s"), "or_finally() needs a trigger such as"),  # type: ignore[arg-type]
     (lambda: ev.after_watermark(early="10s"), "after_watermark(early=…) needs a trigger"),  # type: ignore[arg-type]
     (lambda: ev.after_watermark(late=ev.on_update), "after_watermark(late=…) needs a trigger"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time="t").trigger("each"), ".trigger() needs a trigger such as"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="t").window(ev.tumbling("1m")).trigger("each"), ".trigger() needs a trigger such as"),  # type: ignore[arg-type]
 ]  # fmt: skip
 
 
@@ -37,8 +37,9 @@ def test_what_is_no_trigger_is_refused(make: Callable[[], Any], message: str) ->
 
 
 def build(trigger: Trigger, *, lateness: str = "0s", may_lose_data: bool = False) -> ev.Pipeline:
-    stream = ev.stream(time="t").window(ev.tumbling("1m")).lateness(lateness)
-    return stream.trigger(trigger, may_lose_data=may_lose_data).accumulating().agg(n=ev.count())
+    windows = ev.stream(time="t").window(ev.tumbling("1m"))
+    emitting = windows.trigger(trigger, mode="accumulating", allowed_lateness=lateness, may_lose_data=may_lose_data)
+    return emitting.agg(n=ev.count())
 
 
 STOPS_ANY_TIME = [
@@ -83,8 +84,8 @@ def test_a_trigger_that_can_stop_early_is_refused(trigger: Trigger, lateness: st
 def test_a_trigger_that_stops_at_the_end_is_refused_with_lateness(trigger: Trigger) -> None:
     with pytest.raises(ev.PlanError) as refusal:
         build(trigger, lateness="1h")
-    assert "it stops at the end of the window, but lateness is 1h" in str(refusal.value)
-    assert "Add late=ev.on_update() to after_watermark(), or drop .lateness()" in str(refusal.value)
+    assert "it stops at the end of the window, but rows may be 1h late" in str(refusal.value)
+    assert "Add late=ev.on_update() to after_watermark(), or remove allowed_lateness=" in str(refusal.value)
 
 
 @pytest.mark.parametrize("trigger", STOPS_AT_END, ids=named)

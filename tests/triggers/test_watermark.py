@@ -10,7 +10,7 @@ def test_the_on_time_pane_comes_when_the_watermark_reaches_the_end() -> None:
     push = pushed(ev.after_watermark(early=ev.never()))
     assert push(1, watermark=59.999999) == []
     assert push(2, watermark=60) == [("ON_TIME", 2)]
-    assert push.fields("is_first") == [True] and push.fields("is_last") == [True]
+    assert push.fields("pane_is_first") == [True] and push.fields("pane_is_last") == [True]
 
 
 def test_early_panes_repeat_until_the_window_is_complete() -> None:
@@ -25,7 +25,7 @@ def test_late_panes_repeat_until_the_window_expires() -> None:
     assert push(1, watermark=60) == [("ON_TIME", 1)]
     assert push(2) == [("LATE", 2)]
     assert push(3, watermark=90) == [("LATE", 3)]
-    assert push.fields("is_last") == [True]
+    assert push.fields("pane_is_last") == [True]
     assert push(4) == [] and push.last.late.height == 1
 
 
@@ -66,7 +66,7 @@ def test_a_window_born_late_has_only_late_panes() -> None:
     push(watermark=60)
     assert push(1) == []
     assert push(2) == [("LATE", 2)]
-    assert push.fields("index") == [0] and push.fields("nonspeculative_index") == [0]
+    assert push.fields("pane_index") == [0] and push.fields("pane_nonspeculative_index") == [0]
 
 
 def test_indexes_count_panes_and_those_that_are_not_early() -> None:
@@ -74,7 +74,7 @@ def test_indexes_count_panes_and_those_that_are_not_early() -> None:
     seen = []
     for rows, watermark in ((1, None), (2, None), (3, 60), (4, None)):
         push(rows, watermark=watermark)
-        seen += zip(push.fields("index"), push.fields("nonspeculative_index"), strict=True)
+        seen += zip(push.fields("pane_index"), push.fields("pane_nonspeculative_index"), strict=True)
     assert seen == [(0, -1), (1, -1), (2, 0), (3, 1)]
 
 
@@ -99,5 +99,5 @@ def test_the_default_without_lateness_is_one_pane_a_window() -> None:
 
 
 def test_the_default_with_lateness_refines_with_each_late_bundle() -> None:
-    pipeline = ev.stream(time="t").window(ev.tumbling("1m")).lateness("1h").agg(n=ev.count())
+    pipeline = ev.stream(time="t").window(ev.tumbling("1m")).emit(allowed_lateness="1h").agg(n=ev.count())
     assert pipeline.plan.trigger == ev.after_watermark(late=ev.on_update())

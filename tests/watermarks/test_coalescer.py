@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eventide.errors import DataError, PlanError
 from eventide.time import MAX, MIN
-from eventide.watermarks import Coalescer, Done, Idle, Marks, Watermark
+from eventide.watermarks import Coalescer, Done, Idle, InputWatermarks, Watermark
 
 
 class OneByOne(Coalescer):
@@ -17,7 +17,7 @@ class OneByOne(Coalescer):
         return self.step(events=ids(source))
 
     def watermark(self, source, mark):
-        return self.step(marks=[Marks(mark.key, ids(source), ids(mark.time))])
+        return self.step(marks=[InputWatermarks(mark.key, ids(source), ids(mark.time))])
 
     def idle(self, source):
         return self.step(idle=ids(source))
@@ -82,7 +82,7 @@ def test_keys_are_independent():
 
 def test_a_key_outside_a_byte_is_refused():
     with pytest.raises(PlanError, match="from 0 to 255"):
-        OneByOne(1).step(marks=[Marks(256, ids(0), ids(1))])
+        OneByOne(1).step(marks=[InputWatermarks(256, ids(0), ids(1))])
 
 
 # Idle
@@ -308,7 +308,7 @@ def test_where_all_have_left_nothing_more_is_said():
 
 def test_nothing_is_said_while_held():
     both = OneByOne(2)
-    both.step(marks=[Marks(0, ids(0, 1), ids(10, 20))], held=True)
+    both.step(marks=[InputWatermarks(0, ids(0, 1), ids(10, 20))], held=True)
     assert both.step(idle=ids(0, 1), held=True) == []
     assert both.time(0) == MIN
     assert both.step() == [wm(20), Idle()]
@@ -324,13 +324,13 @@ def test_the_output_can_be_raised_from_outside():
 
 def test_all_watermarks_of_a_bundle_are_compared_with_what_was_before_it():
     one = at(OneByOne(1), 10)
-    assert one.step(marks=[Marks(0, ids(0, 0), ids(30, 20))]) == [wm(30)]
+    assert one.step(marks=[InputWatermarks(0, ids(0, 0), ids(30, 20))]) == [wm(30)]
 
 
 def test_a_copy_is_independent():
     both = at(OneByOne(2), 10, 20)
     twin = both.copy()
-    twin.step(marks=[Marks(0, ids(0), ids(15))])
+    twin.step(marks=[InputWatermarks(0, ids(0), ids(15))])
     twin.step(idle=ids(1))
     assert (both.time(0), twin.time(0)) == (10, 15)
     assert both.watermark(0, wm(30)) == [wm(20)]
@@ -340,7 +340,8 @@ def test_a_snapshot_restores_everything():
     both = at(at(OneByOne(2, on_return="catch_up"), 10, 20, key=0), 1, 2, key=9)
     both.idle(0)
     both.event(0)
-    twin = OneByOne(2, on_return="catch_up").restored(both.snapshot())
+    twin = OneByOne(2, on_return="catch_up")
+    twin.restore(both.snapshot())
     for coalescer in (both, twin):
         assert coalescer.watermark(1, wm(30)) == [wm(30)]
         assert coalescer.idle(1) == []
@@ -350,7 +351,7 @@ def test_a_snapshot_restores_everything():
 def test_a_hundred_thousand_inputs():
     many = OneByOne(100_000)
     inputs = np.arange(100_000)
-    assert many.step(marks=[Marks(0, inputs, inputs + 5)]) == [wm(5)]
+    assert many.step(marks=[InputWatermarks(0, inputs, inputs + 5)]) == [wm(5)]
     assert many.step(idle=inputs[:50_000]) == [wm(50_005)]
 
 
@@ -433,7 +434,7 @@ def test_the_coalescer_does_what_the_model_does(bundles, on_return):
         ended |= set(done)
         said = coalescer.step(
             events=ids(*events),
-            marks=[Marks(key, ids(source), ids(time)) for key, source, time in marks],
+            marks=[InputWatermarks(key, ids(source), ids(time)) for key, source, time in marks],
             idle=ids(*idle),
             done=ids(*done),
         )

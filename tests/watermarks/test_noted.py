@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import eventide as ev
 from eventide.errors import PlanError
 from eventide.time import MAX, MIN
-from eventide.watermarks import Cut, Tracker
-from eventide.watermarks.passing import Passing
+from eventide.watermarks import Cut, InputTracker
+from eventide.watermarks.watermark import CutTracker
 
 STREAM = "sqlite:///shop.db#orders"
-ORDERS = ev.noted(STREAM).rule.identity  # type: ignore[attr-defined]
+ORDERS = ev.noted(STREAM).generator.identity  # type: ignore[attr-defined]
 
 
 def rows(*places: tuple[int, int], mark: int = 0) -> pl.DataFrame:
@@ -28,77 +28,77 @@ def cut(number: int, time: int, **reached: int) -> Cut:
     return Cut(ORDERS, number, time, {name.removeprefix("s"): offset for name, offset in reached.items()})
 
 
-def tell(tracker: Tracker, *places: tuple[int, int], mark: int = 0, cuts: tuple[Cut, ...] = ()) -> int:
+def tell(tracker: InputTracker, *places: tuple[int, int], mark: int = 0, cuts: tuple[Cut, ...] = ()) -> int:
     summary = tracker.strategy.summarise(rows(*places, mark=mark), "ts", now=0)
     return tracker.advance(summary, 0, notes=cuts).time
 
 
 @pytest.fixture
-def tracker() -> Tracker:
-    return Tracker(ev.noted(STREAM))
+def tracker() -> InputTracker:
+    return InputTracker(ev.noted(STREAM))
 
 
-def test_rows_alone_move_no_watermark(tracker: Tracker) -> None:
+def test_rows_alone_move_no_watermark(tracker: InputTracker) -> None:
     assert tell(tracker, (0, 5)) == MIN
 
 
-def test_exactly_at_a_cut_counts_as_passed(tracker: Tracker) -> None:
+def test_exactly_at_a_cut_counts_as_passed(tracker: InputTracker) -> None:
     assert tell(tracker, (0, 4), cuts=(cut(1, 100, s0=6),)) == MIN
     assert tell(tracker, (0, 5)) == 100
 
 
-def test_a_cut_is_passed_when_every_segment_is(tracker: Tracker) -> None:
+def test_a_cut_is_passed_when_every_segment_is(tracker: InputTracker) -> None:
     assert tell(tracker, (0, 9), cuts=(cut(1, 100, s0=6, s1=1),)) == MIN
     assert tell(tracker, (1, 0)) == 100
 
 
-def test_a_cut_that_comes_after_its_rows_is_passed_at_once(tracker: Tracker) -> None:
+def test_a_cut_that_comes_after_its_rows_is_passed_at_once(tracker: InputTracker) -> None:
     tell(tracker, (0, 5), (1, 3))
     assert tell(tracker, cuts=(cut(1, 100, s0=6, s1=4),)) == 100
 
 
-def test_the_last_of_the_passed_cuts_counts(tracker: Tracker) -> None:
+def test_the_last_of_the_passed_cuts_counts(tracker: InputTracker) -> None:
     cuts = (cut(1, 100, s0=2), cut(2, 200, s0=4), cut(3, 300, s0=9))
     assert tell(tracker, (0, 5), cuts=cuts) == 200
 
 
-def test_the_source_knows_of_segments_whose_rows_were_filtered_out(tracker: Tracker) -> None:
+def test_the_source_knows_of_segments_whose_rows_were_filtered_out(tracker: InputTracker) -> None:
     tell(tracker, cuts=(cut(1, 100, s0=2, s1=7), cut(2, 200, s0=50)))
     assert tell(tracker, (0, 0), mark=1) == 100
 
 
-def test_cuts_of_another_stream_are_not_for_this_one(tracker: Tracker) -> None:
+def test_cuts_of_another_stream_are_not_for_this_one(tracker: InputTracker) -> None:
     assert tell(tracker, (0, 5), cuts=(Cut("returns", 1, 100, {"0": 1}),)) == MIN
 
 
-def test_streams_of_one_name_in_two_stores_are_not_mixed_up(tracker: Tracker) -> None:
-    other = ev.noted("sqlite:///other.db#orders").rule.identity  # type: ignore[attr-defined]
+def test_streams_of_one_name_in_two_stores_are_not_mixed_up(tracker: InputTracker) -> None:
+    other = ev.noted("sqlite:///other.db#orders").generator.identity  # type: ignore[attr-defined]
     assert tell(tracker, (0, 5), cuts=(Cut(other, 1, 100, {"0": 1}),)) == MIN
 
 
-def test_what_the_source_has_passed_need_not_be_read_again(tracker: Tracker) -> None:
+def test_what_the_source_has_passed_need_not_be_read_again(tracker: InputTracker) -> None:
     tell(tracker, (0, 9), mark=1, cuts=(cut(1, 100, s0=5, s1=40),))  # it began behind the rows of segment 1
     assert tell(tracker, cuts=(cut(2, 200, s0=10, s1=40),)) == 200
 
 
-def test_a_cut_that_comes_again_changes_nothing(tracker: Tracker) -> None:
+def test_a_cut_that_comes_again_changes_nothing(tracker: InputTracker) -> None:
     one = cut(1, 100, s0=2)
     assert tell(tracker, (0, 5), cuts=(one,)) == 100
     assert tell(tracker, (0, 6), cuts=(one,)) == 100
 
 
-def test_the_end_of_a_stream_ends_event_time(tracker: Tracker) -> None:
+def test_the_end_of_a_stream_ends_event_time(tracker: InputTracker) -> None:
     assert tell(tracker, (0, 5), cuts=(cut(1, MAX, s0=6),)) == MAX
 
 
-def test_a_tracker_goes_on_where_it_was_saved(tracker: Tracker) -> None:
+def test_a_tracker_goes_on_where_it_was_saved(tracker: InputTracker) -> None:
     tell(tracker, (0, 3), cuts=(cut(1, 100, s0=2), cut(2, 200, s0=5, s1=1)))
-    restored = Tracker.restore(tracker.strategy, tracker.snapshot())
+    restored = InputTracker.restore(tracker.strategy, tracker.snapshot())
     assert restored.time == 100
     assert tell(restored, (0, 4), (1, 0)) == 200
 
 
-def test_a_copy_does_not_share_what_was_read(tracker: Tracker) -> None:
+def test_a_copy_does_not_share_what_was_read(tracker: InputTracker) -> None:
     twin = tracker.copy()
     tell(twin, (0, 9))
     assert tell(tracker, cuts=(cut(1, 100, s0=5),)) == MIN
@@ -132,7 +132,7 @@ def test_a_cut_is_passed_exactly_when_all_before_it_has_been_read(lengths: list[
     for number in range(1, places.draw(st.integers(1, 4)) + 1):
         reached = [places.draw(st.integers(low, high)) for low, high in zip(reached, lengths, strict=True)]
         cuts.append(Cut(ORDERS, number, number * 10, {str(i): offset for i, offset in enumerate(reached)}))
-    tracker, read, waiting, known = Tracker(ev.noted(STREAM)), [0] * len(lengths), list(cuts), []
+    tracker, read, waiting, known = InputTracker(ev.noted(STREAM)), [0] * len(lengths), list(cuts), []
     for segment in [*turns, None]:
         if waiting and (segment is None or places.draw(st.booleans())):
             known.append(waiting.pop(0))
@@ -144,7 +144,7 @@ def test_a_cut_is_passed_exactly_when_all_before_it_has_been_read(lengths: list[
 
 
 def test_how_many_cuts_are_ahead_is_known() -> None:
-    passing = Passing()
-    passing.add([cut(1, 100, s0=2), cut(2, 200, s0=3)])
-    passing.read({"0": 2}, passed=0)
-    assert (passing.time(), passing.ahead()) == (100, 1)
+    cuts = CutTracker()
+    cuts.add([cut(1, 100, s0=2), cut(2, 200, s0=3)])
+    cuts.read({"0": 2}, passed=0)
+    assert (cuts.pass_cuts(), cuts.ahead()) == (100, 1)

@@ -11,8 +11,8 @@ from eventide.errors import DataError
 from eventide.time import MAX, MIN
 from eventide.watermarks import (
     Idle,
+    InputTracker,
     OriginGap,
-    Tracker,
     Watermark,
     ascending,
     bounded_delay,
@@ -31,7 +31,7 @@ class Stream:
     """A tracker that is fed rows: ``o`` origin, ``n`` sequence, ``ts`` time."""
 
     def __init__(self, strategy):
-        self.strategy, self.tracker = strategy, Tracker(strategy)
+        self.strategy, self.tracker = strategy, InputTracker(strategy)
 
     def batch(self, now=0, rows=(), *, polled=True, notes=(), columns=("o", "ts")):
         summary = empty_summary()
@@ -83,7 +83,7 @@ def test_summaries_of_many_tasks_add_up():
     parts = [
         strategy.summarise(pl.DataFrame({"o": [o], "ts": [ts]}), "ts", 0) for o, ts in (("a", 10), ("b", 7), ("a", 12))
     ]
-    assert Tracker(strategy).advance(pl.concat(parts), 0).time == 7
+    assert InputTracker(strategy).advance(pl.concat(parts), 0).time == 7
 
 
 def test_the_watermark_has_the_key_of_its_strategy():
@@ -308,7 +308,7 @@ def test_a_sequence_without_an_origin_column():
     assert stream.batch(0, [("a", 2, 20), ("b", 1, 10)], columns=SEEN).time == 20
     stream.batch(1, [("a", 4, 40)], columns=SEEN)
     assert stream.tracker.metrics().gaps == (OriginGap(None, 3, 3, 1),)
-    assert stream.tracker.skip()
+    assert stream.tracker.skip_gap()
     assert stream.batch(2).time == 40
 
 
@@ -341,7 +341,7 @@ def test_last_chunks_are_remembered_in_a_snapshot():
     stream = numbered(chunk="c", last_chunk="l")
     columns = (*SEEN, "c", "l")
     stream.batch(0, [("a", 1, 10, 1, False), ("a", 1, 10, 2, True)], columns=columns)
-    stream.tracker = Tracker.restore(stream.strategy, stream.tracker.snapshot())
+    stream.tracker = InputTracker.restore(stream.strategy, stream.tracker.snapshot())
     with pytest.raises(DataError, match="chunk 3, although chunk 2"):
         stream.batch(1, [("a", 1, 10, 3, False)], columns=columns)
 
@@ -392,10 +392,10 @@ def test_a_gap_does_not_age_while_nothing_is_polled():
 def test_a_gap_is_skipped_by_command():
     stream = numbered()
     stream.batch(0, [("a", 1, 10), ("a", 3, 30), ("b", 1, 99)], columns=SEEN)
-    assert stream.tracker.skip("a")
+    assert stream.tracker.skip_gap("a")
     assert stream.batch(1).time == 30
-    assert not stream.tracker.skip("a")
-    assert not stream.tracker.skip("unknown")
+    assert not stream.tracker.skip_gap("a")
+    assert not stream.tracker.skip_gap("unknown")
 
 
 def test_an_idle_origin_whose_gap_is_skipped_stays_idle():
@@ -501,8 +501,8 @@ def test_metrics_blame_nobody_while_expected_origins_are_awaited():
 
 
 def test_a_stream_without_an_origin_column_has_one_origin():
-    assert Tracker(ascending()).metrics().origins == 1
-    assert Tracker(ascending(origin="o")).metrics().origins == 0
+    assert InputTracker(ascending()).metrics().origins == 1
+    assert InputTracker(ascending(origin="o")).metrics().origins == 0
 
 
 def test_copies_are_independent_even_when_both_meet_new_origins():
@@ -514,12 +514,6 @@ def test_copies_are_independent_even_when_both_meet_new_origins():
     assert stream.batch(1, [("a", 30), ("c", 25)]).time == 25
     assert after.time == 15
     assert after.metrics().origins == before.metrics().origins == 2
-
-
-def test_a_snapshot_of_another_format_is_refused():
-    snapshot = Tracker(no_watermark()).snapshot() | {"format": 99}
-    with pytest.raises(DataError, match="has format 99; this Eventide reads format 1"):
-        Tracker.restore(no_watermark(), snapshot)
 
 
 BATCHES = st.lists(
@@ -551,12 +545,12 @@ STRATEGIES = [
 @given(BATCHES, st.integers(0, 5), st.sampled_from(STRATEGIES))
 def test_a_restored_tracker_goes_on_as_if_nothing_had_happened(batches, stop, strategy):
     columns = {"o": pl.String, "n": pl.Int64, "ts": pl.Int64, "c": pl.Int64, "l": pl.Boolean}
-    straight, stopped, now = Tracker(strategy), Tracker(strategy), 0
+    straight, stopped, now = InputTracker(strategy), InputTracker(strategy), 0
     for number, (passed, polled, rows) in enumerate(batches):
         now += passed
         summary = strategy.summarise(pl.DataFrame(rows, schema=columns, orient="row"), "ts", now)
         if number == stop:
-            stopped = Tracker.restore(strategy, stopped.copy().snapshot())
+            stopped = InputTracker.restore(strategy, stopped.copy().snapshot())
         before = straight.time
         standing = straight.advance(summary, now, polled=polled)
         assert stopped.advance(summary, now, polled=polled) == standing

@@ -49,7 +49,7 @@ REFUSALS = [
     (lambda: ev.sliding("7 days", every=timedelta(microseconds=1)), "a row would belong to 604800000000 windows"),
     (lambda: ev.cumulate("7m", "1h"), "not a multiple of step"),
     (lambda: ev.cumulate("2h", "1h"), "Swap them"),
-    (lambda: ev.cumulate(timedelta(microseconds=1), "1d"), "Let windows begin less often"),
+    (lambda: ev.cumulate(timedelta(microseconds=1), "1d"), "Start windows less often"),
     (lambda: ev.calendar("fortnight"), "there is no unit 'fortnight'"),  # type: ignore[arg-type]
     (lambda: ev.calendar("moth"), "Did you mean 'month'?"),  # type: ignore[arg-type]
     (lambda: ev.calendar("day", tz="Europe/Berlim"), "Did you mean 'Europe/Berlin'?"),
@@ -62,7 +62,7 @@ REFUSALS = [
     (lambda: ev.sessions("0s"), "must be longer than zero"),
     (lambda: ev.sessions("30 minuets"), "Did you mean"),
     (lambda: ev.sessions("30m", touching="merged"), "Did you mean 'merge'?"),  # type: ignore[arg-type]
-    (lambda: ev.sessions("30m", max_duration="10m"), "max_duration (600000000 µs) is shorter than gap"),
+    (lambda: ev.sessions("30m", max_duration="10m"), "max_duration (10m) is shorter than gap (30m)"),
     (lambda: ev.sessions("gap", max_duration="0s"), "must be longer than zero"),
 ]  # fmt: skip
 

@@ -38,6 +38,6 @@ def test_events_half_a_century_apart_make_only_their_own_panes(
 
 @pytest.mark.parametrize("kind", [ev.sliding("1m", every="1s"), ev.cumulate("1s", "1m")], ids=lambda k: k.describe())
 def test_with_triggers_only_the_windows_of_the_rows_are_open(kind: ev.WindowKind) -> None:
-    stream = ev.stream(time="t").window(kind).trigger(ev.after_watermark(early=ev.on_update())).retracting()
+    stream = ev.stream(time="t").window(kind).trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     opened = stream.agg(n=ev.count()).start_local().push(pl.DataFrame({"t": [0, TODAY]}), now=0)
     assert opened.open_panes == opened.panes.height <= 120

@@ -38,7 +38,7 @@ class Mine:
 def push(kind: ev.WindowKind, *, often: bool = False) -> pl.DataFrame:
     stream = ev.stream(time="t").window(kind)
     if often:
-        stream = stream.trigger(ev.after_watermark(early=ev.on_update())).accumulating()
+        stream = stream.trigger(ev.after_watermark(early=ev.on_update()), mode="accumulating")
     query = stream.agg(n=ev.count()).start_local()
     panes = query.push(pl.DataFrame({"t": [1, 4]}), now=0, watermark=10).panes
     query.drain()
@@ -67,7 +67,7 @@ def test_a_kind_that_breaks_its_promise_is_refused(kind: ev.WindowKind, message:
 def test_rows_between_the_windows_of_a_users_kind_are_dead_letters() -> None:
     pipeline = ev.stream(time="t").window(OpeningHours()).agg(n=ev.count())
     result = pipeline.local(pl.DataFrame({"t": [1, 2, 5, 6, 13]}), clock=[0])
-    assert result.dead.select("t", "reason").rows() == [(1, "no_window"), (6, "no_window")]
+    assert result.dead.select("t", "ev_reason").rows() == [(1, "no_window"), (6, "no_window")]
     assert result.panes["n"].to_list() == [2, 2, 1, 1]
 
 
@@ -99,7 +99,7 @@ class Overlapping:
 def test_a_kind_whose_slices_share_windows_must_say_so(often: bool) -> None:
     stream = ev.stream(time="t").window(Overlapping())
     if often:
-        stream = stream.trigger(ev.after_watermark(early=ev.on_update())).accumulating()
+        stream = stream.trigger(ev.after_watermark(early=ev.on_update()), mode="accumulating")
     with pytest.raises(ev.PlanError, match="have shared = False"):
         stream.agg(n=ev.count()).local(pl.DataFrame({"t": [1, 11]}), clock=[0])
 

@@ -1,31 +1,18 @@
-"""Aggregates: what is computed for each window and key. One family per file.
+"""Aggregates: what is computed for each window and key.
 
-An aggregate describes (``aggregate``); bound to a schema it becomes accumulators that rows start, that merge,
-and that results are read from (``binding``).
+An aggregate is a frozen description (``aggregate``). Bound to a schema it becomes accumulators: rows start them,
+partial results merge, and results are read from them (``binding``).
 """
 
-from eventide.aggregates.aggregate import Accumulator, Aggregate, OwnPass, Parts, Source
-from eventide.aggregates.binding import Bound, Description, Started, bind
-from eventide.aggregates.composing import composite
-from eventide.aggregates.counting import count
-from eventide.aggregates.ends import first, last
-from eventide.aggregates.extremes import max, max_by, min, min_by
-from eventide.aggregates.functions import fold, reduce
-from eventide.aggregates.histogram import approx_quantile
-from eventide.aggregates.lists import (
-    collect_list,
-    collect_set,
-    collect_sorted,
-    count_distinct,
-    top_n,
-    top_n_by_key,
-)
-from eventide.aggregates.merge_inputs import MergeAggregate
+from eventide.aggregates.aggregate import Accumulator, Aggregate, OwnPass, Parts, Source, composite
+from eventide.aggregates.binding import Bound, Description, Started, bind, try_out
+from eventide.aggregates.collect import collect_list, collect_set, collect_sorted, count_distinct, top_n, top_n_by_key
+from eventide.aggregates.extremes import first, last, max, max_by, min, min_by
 from eventide.aggregates.quantiles import median, mode, quantile
-from eventide.aggregates.sketches import approx_distinct
-from eventide.aggregates.spread import std, var
-from eventide.aggregates.sums import mean, sum
-from eventide.aggregates.trying import try_out
+from eventide.aggregates.sketches import approx_distinct, approx_quantile
+from eventide.aggregates.sums import count, mean, sum
+from eventide.aggregates.user_defined import MergeAggregate, fold, reduce
+from eventide.aggregates.variance import std, var
 
 __all__ = [
     "Accumulator",

@@ -1,23 +1,25 @@
-"""What an aggregate is: a frozen description that, bound to rows, names its accumulators and its result.
+"""The contract of aggregates: a frozen description that, bound to rows, names its accumulators and its result.
 
-An accumulator is a column of partial results. Rows *start* it, partial results *merge* into one, and the
-*result* is read from it. Equal names are one accumulator, computed and stored once: ``mean("price")``,
-``sum("price")`` and ``count("price")`` share theirs.
+An accumulator is a column of partial results. Rows *start* it, partial results *merge*, and the *result* is read from
+it. Accumulators with equal names are computed and stored once: ``mean("price")``, ``sum("price")`` and
+``count("price")`` share theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 import polars as pl
 
-from eventide.errors import aggregates as errors
+from eventide._column_refs import SparkColumn, not_a_column_name
+from eventide.aggregates.errors import no_aggregates, not_an_aggregate, unfinished_aggregate
+from eventide.errors import PlanError, did_you_mean
 
 if TYPE_CHECKING:
-    from eventide.aggregates.dense import Adder
-    from eventide.aggregates.rowwise import RowWise
+    from eventide.aggregates.row_functions import RowWise
+    from eventide.kernels.grouping import Adder
 
     AnyAccumulator: TypeAlias = "Accumulator | OwnPass | RowWise"
 
@@ -25,14 +27,14 @@ Result: TypeAlias = pl.Expr | Callable[[pl.DataFrame], pl.Series]
 """How a result column is read from accumulator columns: an expression, or a function of the cells."""
 
 Addends: TypeAlias = pl.Series | Literal["rows", "no sum"]
-"""A series of integers without nulls to add up in 64 bits, or the number of rows; or no such simple thing."""
+"""A series of integers without nulls to add up in 64 bits, the number of rows, or neither."""
 ROWS: Final = "rows"
 NO_SUM: Final = "no sum"
 
 
 @dataclass(frozen=True)
 class Source:
-    """The rows that an aggregate will read, known by their schema."""
+    """The schema of the rows that an aggregate reads."""
 
     name: str
     """The result column that the aggregate fills."""
@@ -40,17 +42,24 @@ class Source:
     time: str
     """The column of event times, Int64 microseconds."""
     diff: str | None = None
-    """The column of +1 and -1, where rows can be taken back."""
-    asked: set[str] = field(default_factory=set)
-    """The columns whose type was asked for: those that are read."""
+    """The column of +1 and -1, where rows can be retracted."""
+    read_columns: set[str] = field(default_factory=set)
+    """The columns that are read: those whose type was requested."""
+    computed: frozenset[str] = frozenset()
+    """The columns that expressions of the aggregate compute. They are part of the schema."""
 
     def dtype(self, column: str, aggregate: Aggregate) -> pl.DataType:
-        """The type of a column, or an error that suggests the right name."""
+        """Return the type of a column. An unknown column is an error that suggests the right name."""
         if not isinstance(column, str):
-            raise errors.not_a_column_name(aggregate.word, column)
+            raise not_a_column_name(aggregate.word, column)
+        if column not in self.schema and isinstance(column, SparkColumn):
+            raise PlanError(
+                f"{aggregate.word}: {str(column)!r} is a Spark expression, which only Spark can compute. "
+                f"Run the pipeline on a Spark DataFrame, or use a Polars one: ev.{aggregate.word}(pl.col('price') * 2)."
+            )
         if column not in self.schema:
-            raise errors.missing_column(aggregate, column, self.schema)
-        self.asked.add(column)
+            raise PlanError(f"{aggregate}: there is no column {column!r}. {did_you_mean(column, self.schema)}")
+        self.read_columns.add(column)
         return self.schema[column]
 
 
@@ -59,41 +68,41 @@ class Preparation(Protocol):
 
     @property
     def name(self) -> str:
-        """Equal names are one preparation."""
+        """Preparations with equal names are computed once."""
 
     @property
     def reads(self) -> Sequence[str]:
-        """The columns of rows that are looked at."""
+        """The columns of rows that are read."""
 
     @property
     def columns(self) -> Sequence[str]:
         """The columns that it computes. Of several with one name, the one with the most columns is computed."""
 
     def adder(self, rows: pl.DataFrame, size: int) -> Adder | None:
-        """What adds up the columns of rows by group number, where that is all there is to do."""
+        """Return what adds up the columns by group number; None if addition is not enough."""
 
-    def of_rows(self, rows: pl.DataFrame, *, apart: bool) -> Mapping[str, pl.Series]:
-        """The columns of rows, under the names that they have in cells.
+    def of_rows(self, rows: pl.DataFrame, *, per_row: bool) -> Mapping[str, pl.Series]:
+        """Return the columns of rows, under the names that they have in cells.
 
-        With ``apart``, what is computed for a row depends on this row alone. Without it, it may depend on all rows;
-        it is then cheaper, but cells for which ``unsure`` holds must be computed again.
+        With ``per_row``, the result for a row depends only on this row. Without it, the result may depend on all rows.
+        That is cheaper, but cells for which ``needs_recompute`` is true must be computed again.
         """
 
-    def unsure(self) -> pl.Expr | None:
-        """Which cells must be computed again, from rows that were not computed apart."""
+    def needs_recompute(self) -> pl.Expr | None:
+        """Return which cells must be computed again per row; None: no cell."""
 
-    def spread(self, frame: pl.DataFrame) -> bool:
-        """Whether rows or cells must be aligned before they are grouped."""
+    def needs_alignment(self, frame: pl.DataFrame) -> bool:
+        """Return whether rows or cells must be aligned before they are grouped."""
 
-    def aligned(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """The rows or cells with columns that can be grouped."""
+    def align(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Return the rows or cells with columns that can be grouped."""
 
 
 @dataclass(frozen=True, eq=False)
 class Accumulator:
     """A column of partial results, as expressions: ``start`` over rows, ``merge`` over partial cells.
 
-    Both must give one value per group. Cells stand in the order of arrival, older ones first.
+    Both return one value per group. Cells are in the order of arrival.
     """
 
     name: str
@@ -101,84 +110,84 @@ class Accumulator:
     start: pl.Expr
     merge: pl.Expr
     empty: object = None
-    """What zero rows leave behind."""
+    """The partial result of zero rows."""
     keeps_rows: bool = False
-    """It grows with the rows, not with the keys."""
+    """Its size grows with the rows, not with the keys."""
     ordered: bool = True
-    """The order of rows may matter. False allows faster ways."""
+    """Whether the order of rows may matter. False allows a faster group-by."""
     prepared: Preparation | None = None
-    """What must be computed before: ``start`` and ``merge`` read its columns."""
+    """What is computed before ``start`` and ``merge``, which read its columns."""
 
     @property
     def reads(self) -> Sequence[str]:
-        """The columns of rows that are looked at."""
+        """The columns of rows that are read."""
         return self.start.meta.root_names() if self.prepared is None else self.prepared.reads
 
     def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
-        """What to add up for each group, where that is all there is to do."""
+        """Return what to add up for each group, if addition is enough."""
         return NO_SUM
 
     def of_totals(self, totals: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
-        """The partial result, from what the addends of all accumulators add up to."""
+        """Return the partial result from the totals of the addends."""
         return totals[self.name]
 
     def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
-        """``start``, for these rows: overridden where the data allow a cheaper form or need a check."""
+        """Return ``start`` for these rows. Overridden where the data allows a cheaper form or needs a check."""
         return self.start
 
     def merging(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
-        """``merge``, for these cells."""
+        """Return ``merge`` for these cells."""
         return self.merge
 
 
 class OwnPass(Protocol):
-    """An accumulator that no expression can compute, so that it makes a pass of its own.
+    """An accumulator that no expression can compute, so that it needs its own pass.
 
-    Groups come numbered in the column ``GROUP`` (see ``numbering``), keys do not matter here.
+    The column ``GROUP`` has the number of each row's group.
     """
 
     @property
     def name(self) -> str:
-        """Its column."""
+        """The name of its column."""
 
     @property
     def dtype(self) -> pl.DataType:
-        """The type of that."""
+        """The type of its column."""
 
     @property
     def empty(self) -> object:
-        """What zero rows leave behind."""
+        """The partial result of zero rows."""
 
     @property
     def keeps_rows(self) -> bool:
-        """It grows with the rows, not with the keys."""
+        """Its size grows with the rows, not with the keys."""
 
     def start(self, rows: pl.DataFrame, groups: int) -> pl.Series:
-        """One partial result for each of the groups, in their order."""
+        """Return a partial result for each group, in the order of group numbers."""
 
     def merge(self, cells: pl.DataFrame, groups: int) -> pl.Series:
-        """One partial result for each of the groups, from partial results."""
+        """Return a merged partial result for each group."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What binding gives: the accumulators, and the result read from them."""
+    """The accumulators of an aggregate, and the result that is read from them."""
 
     accumulators: Sequence[AnyAccumulator]
     result: Result
 
     def result_of(self, cells: pl.DataFrame) -> pl.Series:
-        """The result column of some cells."""
+        """Return the result column of cells."""
         if isinstance(self.result, pl.Expr):
             return cells.select(self.result).to_series()
         return self.result(cells)
 
 
 class Aggregate:
-    """Describes one result column of a window. Subclass it for one's own, in one of two ways.
+    """Describes one result column of a window. Subclass it in one of two ways.
 
-    **As Polars expressions**: override ``bind`` and return ``Parts``. This is how the built-in ones work,
-    and it is as fast.
+    **As Polars expressions**: override ``bind`` and return ``Parts``. Built-in aggregates work
+    like this, and yours is as fast.
 
     >>> import polars as pl
     >>> from eventide.aggregates import Accumulator, Aggregate, Parts, try_out
@@ -214,7 +223,7 @@ class Aggregate:
     mergeable: ClassVar[bool] = True
     """Partial results merge; otherwise rows are kept, and the work is done when a pane is emitted."""
     invertible: ClassVar[bool] = False
-    """A row can be taken back by arithmetic, without keeping rows."""
+    """A row can be retracted by arithmetic, without keeping rows."""
     needs_rows: ClassVar[bool] = False
     """The state grows with the rows of a window."""
     python: ClassVar[bool] = False
@@ -224,9 +233,9 @@ class Aggregate:
     """Row by row: the type of the results."""
     reads: str | Sequence[str] | None = None
     """Row by row: the columns of ``row``. None means all, except ``diff`` and ``pane`` where
-    rows can be taken back; a single name gives the bare values, without nulls."""
+    rows can be retracted; a single name gives the bare values, without nulls."""
     on_error: Literal["dead_letter", "raise"] = "dead_letter"
-    """Row by row: what happens to a row on which ``add`` raises, and so to the job."""
+    """Row by row: whether a row on which ``add`` raises becomes a dead letter, or stops the job."""
 
     def __init_subclass__(cls) -> None:
         if cls.add is not Aggregate.add:
@@ -236,40 +245,84 @@ class Aggregate:
             cls.invertible = cls.remove is not Aggregate.remove
 
     def bind(self, source: Source) -> Parts:
-        """The accumulators and the result, for rows of this schema."""
-        # Late, because row-wise code is written in terms of this class.
-        from eventide.aggregates.rowwise import bind_rowwise
+        """Return the accumulators and the result for rows of this schema."""
+        # Imported here, because row-wise aggregates are defined in terms of this class.
+        from eventide.aggregates.row_functions import bind_rowwise
 
         return bind_rowwise(self, source)
 
     def create(self) -> Any:
-        """The state of no rows."""
-        raise errors.unfinished_aggregate(self, "create")
+        """Return the state of no rows."""
+        raise unfinished_aggregate(self, "create")
 
     def add(self, state: Any, row: Any) -> Any:
-        """The state with one more row."""
-        raise errors.unfinished_aggregate(self, "add")
+        """Return the state with one more row."""
+        raise unfinished_aggregate(self, "add")
 
     def remove(self, state: Any, row: Any) -> Any:
-        """The state with a row taken back, perhaps before it was added. Optional."""
+        """Return the state with a row retracted, possibly before it was added. Optional."""
         raise NotImplementedError
 
     def merge(self, one: Any, other: Any) -> Any:
-        """The state of the rows of both; ``one`` arrived before ``other``. Optional."""
+        """Return the state of the rows of both; ``one`` arrived before ``other``. Optional."""
         raise NotImplementedError
 
     def result(self, state: Any) -> Any:
-        """What a pane shows."""
+        """Return the value that a pane shows."""
         return state
 
     def __str__(self) -> str:
         word = self.word or type(self).__name__
-        shown: list[str] = [_shown(self, f) for f in fields(self)] if is_dataclass(self) else []
-        return f"{word}({', '.join(text for text in shown if text)})"
+        parts: list[str] = [_argument(self, f) for f in fields(self)] if is_dataclass(self) else []
+        return f"{word}({', '.join(text for text in parts if text)})"
 
 
-def _shown(aggregate: Aggregate, option: Field[Any]) -> str:
+def _argument(aggregate: Aggregate, option: Field[Any]) -> str:
     value = getattr(aggregate, option.name)
     if option.default is MISSING:
         return str(value)
     return "" if value == option.default else f"{option.name}={value}"
+
+
+@dataclass(frozen=True)
+class Composite(Aggregate):
+    """A struct with one field per aggregate."""
+
+    fields: tuple[tuple[str, Aggregate], ...]
+
+    word: ClassVar[str] = "composite"
+
+    def __post_init__(self) -> None:
+        aggregates = [aggregate for _, aggregate in self.fields]
+        # A composite has a capability if all parts have it, and a cost if any part has it.
+        for flag in ("mergeable", "invertible"):
+            object.__setattr__(self, flag, all(getattr(a, flag) for a in aggregates))
+        for flag in ("needs_rows", "python"):
+            object.__setattr__(self, flag, any(getattr(a, flag) for a in aggregates))
+
+    def bind(self, source: Source) -> Parts:  # noqa: D102
+        parts = {name: aggregate.bind(replace(source, name=f"{source.name}.{name}")) for name, aggregate in self.fields}
+        accumulators = [accumulator for part in parts.values() for accumulator in part.accumulators]
+
+        def results(cells: pl.DataFrame) -> pl.Series:
+            return pl.DataFrame([part.result_of(cells).alias(name) for name, part in parts.items()]).to_struct()
+
+        return Parts(accumulators, results)
+
+    def __str__(self) -> str:
+        return f"composite({', '.join(f'{name}={aggregate}' for name, aggregate in self.fields)})"
+
+
+def composite(**aggregates: Aggregate) -> Composite:
+    """Combine several aggregates into one struct.
+
+    >>> from eventide.aggregates import max, min, try_out
+    >>> try_out({"price": [5, 7, 6]}, range=composite(low=min("price"), high=max("price")))
+    {'range': {'low': 5, 'high': 7}}
+    """
+    if not aggregates:
+        raise no_aggregates()
+    for name, aggregate in aggregates.items():
+        if not isinstance(aggregate, Aggregate):
+            raise not_an_aggregate(name, aggregate)
+    return Composite(tuple(aggregates.items()))

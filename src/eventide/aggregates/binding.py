@@ -1,19 +1,20 @@
-"""Aggregates bound to a schema: rows in, cells of partial results, results out."""
+"""Aggregates bound to a schema: rows become cells of partial results, cells merge, results are read from cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from eventide._column_refs import computed, expression_of
+from eventide._columns import TIME
 from eventide.aggregates.aggregate import NO_SUM, Accumulator, Aggregate, Parts, Source
-from eventide.aggregates.dense import Adder, Grid, dense_groups, on_grid
-from eventide.aggregates.grouping import group
-from eventide.aggregates.numbering import GROUP, Numbered, number
-from eventide.aggregates.rowwise import RowWise, UserCodeError, start_rowwise
-from eventide.errors import aggregates as errors
+from eventide.aggregates.errors import no_aggregates, not_an_aggregate
+from eventide.aggregates.row_functions import RowWise, UserCodeError, start_rowwise
+from eventide.errors import PlanError, did_you_mean, shown
+from eventide.kernels.grouping import GROUP, Adder, Grid, Numbered, dense_groups, group, number, on_grid
 
 if TYPE_CHECKING:
     from eventide.aggregates.aggregate import AnyAccumulator, OwnPass
@@ -21,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Started:
-    """Cells made of rows, and the rows on which user-written code failed. Those count nowhere."""
+    """Cells of rows, and the rows on which user code failed. Those count in no aggregate."""
 
     cells: pl.DataFrame
     """The ``by`` columns and the accumulator columns, one row per group."""
     failed: pl.Series | None = None
     """Positions of the failed rows (UInt32, ascending)."""
     reasons: list[str] = field(default_factory=list)
-    """Why, for each of ``failed``."""
+    """The reason for each of ``failed``."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What ``explain()`` says about one aggregate."""
+    """What ``explain()`` shows of one aggregate."""
 
     name: str
     aggregate: str
@@ -50,73 +51,90 @@ def bind(
     time: str,
     diff: str | None = None,
 ) -> Bound:
-    """Check the aggregates against a schema, and find out which accumulators they need and share.
+    """Check the aggregates against a schema, and return their shared accumulators.
 
     ``time`` names an Int64 column of event times in microseconds. ``diff`` names a column of +1 and -1 when
-    rows can be taken back.
+    rows can be retracted.
     """
     if not aggregates:
-        raise errors.no_aggregates()
-    schema = pl.Schema(schema)
+        raise no_aggregates()
+    schema = dict(pl.Schema(schema))
     parts: dict[str, Parts] = {}
-    asked: set[str] = set()
+    read_columns: set[str] = set()
+    expressions: dict[str, pl.Expr] = {}
     for name, aggregate in aggregates.items():
         if not isinstance(aggregate, Aggregate):
-            raise errors.not_an_aggregate(name, aggregate)
-        parts[name] = aggregate.bind(Source(name, schema, time, diff, asked))
+            raise not_an_aggregate(name, aggregate)
+        types = computed_types(aggregate, schema)
+        expressions |= {column: expression_of(column) for column in types}
+        parts[name] = aggregate.bind(Source(name, schema | types, time, diff, read_columns, frozenset(types)))
         for accumulator in parts[name].accumulators:
-            blind = isinstance(accumulator, Accumulator) and diff not in accumulator.reads
-            if diff is not None and blind:
-                raise errors.blind_to_retractions(aggregate, accumulator.name)
-    return Bound(dict(aggregates), parts, asked)
+            if diff is not None and isinstance(accumulator, Accumulator) and diff not in accumulator.reads:
+                raise PlanError(
+                    f"{aggregate}: its input carries retractions, but the accumulator "
+                    f"{shown(accumulator.name)} does not read them. "
+                    "Multiply by pl.col(source.diff) in its start expression, where source.diff is not None."
+                )
+    return Bound(dict(aggregates), parts, read_columns, expressions)
 
 
 class Bound:
-    """Aggregates that know their accumulators. Pure: every method is a function of its arguments."""
+    """Aggregates with their accumulators. Every method is a pure function of its arguments."""
 
     columns: tuple[str, ...]
-    """The accumulator columns, in the order in which cells hold them."""
+    """The accumulator columns, in the order of cells."""
     schema: dict[str, pl.DataType]
     """Their types."""
     result_schema: dict[str, pl.DataType]
     """The types of the results."""
     python: bool
-    """User-written code runs for some rows."""
+    """Whether user code runs for some rows."""
     reads: frozenset[str]
-    """The columns of rows that they look at."""
+    """The columns of rows that are read."""
 
-    def __init__(self, aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts], asked: Iterable[str] = ()):
+    def __init__(
+        self,
+        aggregates: Mapping[str, Aggregate],
+        parts: Mapping[str, Parts],
+        read_columns: Iterable[str] = (),
+        expressions: Mapping[str, pl.Expr] | None = None,
+    ) -> None:
         self._aggregates = aggregates
+        self._computed = [expression.alias(name) for name, expression in (expressions or {}).items()]
         self._parts = parts
         accumulators = _shared(aggregates, parts)
         self._expressions = [a for a in accumulators if isinstance(a, Accumulator)]
         self._passes = [a for a in accumulators if not isinstance(a, (Accumulator, RowWise))]
         self._rowwise = [a for a in accumulators if isinstance(a, RowWise)]
         self._ordered = any(a.ordered for a in self._expressions)
-        prepared = sorted((a.prepared for a in self._expressions if a.prepared), key=lambda each: len(each.columns))
-        self._prepared = {each.name: each for each in prepared}.values()
+        prepared = [a.prepared for a in self._expressions if a.prepared]
+        prepared.sort(key=lambda preparation: len(preparation.columns))
+        self._prepared = {preparation.name: preparation for preparation in prepared}.values()
         self.columns = tuple(a.name for a in accumulators)
         self.schema = {a.name: a.dtype for a in accumulators}
         self._empty = {a.name: a.empty for a in accumulators}
         self.result_schema = dict(self.results(pl.DataFrame(schema=self.schema)).schema)
         self.python = any(a.python for a in aggregates.values())
         roots = (name for a in self._expressions for name in a.reads)
-        self.reads = frozenset([*asked, *roots, *(name for a in self._rowwise for name in a.columns)])
+        read = {*read_columns, *roots, *(name for a in self._rowwise for name in a.columns)}
+        roots_of_computed = (name for expression in self._computed for name in expression.meta.root_names())
+        self.reads = frozenset(read - set(expressions or ()) | set(roots_of_computed))
 
     def start(self, rows: pl.DataFrame, by: Sequence[str], *, grids: Mapping[str, Grid] | None = None) -> Started:
-        """One cell per distinct ``by``. A row that user-written code cannot digest counts in no aggregate.
+        """Return a cell per distinct ``by``. A row on which user code fails counts in no aggregate.
 
-        Columns of ``by`` that ``grids`` names are grouped by grid point: cut on the fly, which is faster than before.
+        Columns of ``by`` in ``grids`` are grouped by grid point, which is faster than cutting them before.
         """
         for name in by:
             if name in self.schema:
-                raise errors.key_clash(name)
+                raise PlanError(f"The key column {name!r} has the name of an accumulator. Rename it first.")
         if not rows.height:
             return Started(self._no_cells(rows, by))
+        rows = rows.with_columns(self._computed) if self._computed else rows
         if not self._passes and not self._rowwise:
             return Started(self._cells(rows, by, grids or {}))
         rows = rows.with_columns(on_grid(grids)) if grids else rows
-        rows = self._aligned(self._with_prepared(rows, apart=True), by)
+        rows = self._align(self._with_prepared(rows, per_row=True), by)
         numbered, states, failures = start_rowwise(self._rowwise, rows, by)
         if numbered.groups:
             expressions = [a.starting(numbered.rows, by).alias(a.name) for a in self._expressions]
@@ -131,12 +149,12 @@ class Bound:
         return Started(cells, failed, [failures[position] for position in positions])
 
     def merge(self, cells: pl.DataFrame, by: Sequence[str], *, grids: Mapping[str, Grid] | None = None) -> pl.DataFrame:
-        """Partial cells, older ones first, merged to one per distinct ``by``. Other columns are dropped."""
+        """Merge partial cells, older ones first, into one per distinct ``by``. Other columns are dropped."""
         if not cells.height:
             return self._no_cells(cells, by)
-        if grids and any(each.spread(cells) for each in self._prepared):
+        if grids and any(preparation.needs_alignment(cells) for preparation in self._prepared):
             cells, grids = cells.with_columns(on_grid(grids)), {}
-        cells = self._aligned(cells, by)
+        cells = self._align(cells, by)
         simple = not self._passes and not self._rowwise
         if simple and (added := self._added(cells, by, grids or {}, starting=False)) is not None:
             return self._typed(added, by)
@@ -152,7 +170,7 @@ class Bound:
         return self._typed(_assembled(numbered, expressions, states), by)
 
     def results(self, cells: pl.DataFrame) -> pl.DataFrame:
-        """The accumulator columns replaced by the results; other columns and the order of rows stay."""
+        """Replace the accumulator columns by the results. Other columns and the order of rows stay."""
         others = [column for column in cells.get_columns() if column.name not in self.schema]
         read = {n: p.result for n, p in self._parts.items() if isinstance(p.result, pl.Expr)}
         results = {column.name: column for column in cells.select(**read).get_columns()}
@@ -165,12 +183,12 @@ class Bound:
         return pl.DataFrame([*others, *(results[name] for name in self._parts)])
 
     def empty(self, height: int) -> pl.DataFrame:
-        """The accumulators of zero rows: what a discarded window holds."""
-        one = [pl.Series(name, [self._empty[name]], dtype=dtype) for name, dtype in self.schema.items()]
-        return pl.DataFrame([s.new_from_index(0, height) for s in one])
+        """Return the accumulators of zero rows: the content of a discarded window."""
+        row = [pl.Series(name, [self._empty[name]], dtype=dtype) for name, dtype in self.schema.items()]
+        return pl.DataFrame([column.new_from_index(0, height) for column in row])
 
     def describe(self) -> list[Description]:
-        """For each aggregate what its state costs, for ``explain()``."""
+        """Return the cost of each aggregate's state, for ``explain()``."""
         return [
             Description(
                 name=name,
@@ -184,45 +202,46 @@ class Bound:
         ]
 
     def _cells(self, rows: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid]) -> pl.DataFrame:
-        """Cells of rows: first as if all values were of one size, then again where that was not sure."""
+        """Return the cells of rows. Cells that need it are computed again per row."""
         cells = self._added(rows, by, grids, starting=True)
         rows = rows.with_columns(on_grid(grids)) if grids else rows
         if cells is None:
-            cells = self._grouped(self._with_prepared(rows, apart=False), by)
+            cells = self._grouped(self._with_prepared(rows, per_row=False), by)
         cells = self._typed(cells, by)
-        unsure = [test for each in self._prepared if (test := each.unsure()) is not None]
-        if not unsure:
+        tests = [test for preparation in self._prepared if (test := preparation.needs_recompute()) is not None]
+        if not tests:
             return cells
-        again = cells.select(pl.any_horizontal(unsure).fill_null(False)).to_series()
-        if not again.any():
+        recompute = cells.select(pl.any_horizontal(tests).fill_null(False)).to_series()
+        if not recompute.any():
             return cells
-        keys = cells.filter(again).select(by)
-        rest = rows.join(keys, on=list(by), how="semi", nulls_equal=True) if by else rows
-        if rest.height * 2 <= rows.height:
-            computed = self._cells(rest, by, {})
+        keys = cells.filter(recompute).select(by)
+        affected = rows.join(keys, on=list(by), how="semi", nulls_equal=True) if by else rows
+        if affected.height * 2 <= rows.height:
+            computed = self._cells(affected, by, {})
         else:
-            rest = self._aligned(self._with_prepared(rest, apart=True), by)
-            computed = self._typed(self._grouped(rest, by), by)
-        return pl.concat([cells.filter(~again), computed])
+            affected = self._align(self._with_prepared(affected, per_row=True), by)
+            computed = self._typed(self._grouped(affected, by), by)
+        return pl.concat([cells.filter(~recompute), computed])
 
     def _grouped(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         expressions = [a.starting(rows, by).alias(a.name) for a in self._expressions]
         return group(rows, by, expressions, ordered=self._ordered)
 
-    def _with_prepared(self, rows: pl.DataFrame, *, apart: bool) -> pl.DataFrame:
-        """Rows with all columns that accumulators read."""
-        return rows.with_columns([c for each in self._prepared for c in each.of_rows(rows, apart=apart).values()])
+    def _with_prepared(self, rows: pl.DataFrame, *, per_row: bool) -> pl.DataFrame:
+        """Return the rows with all columns that accumulators read."""
+        columns = [preparation.of_rows(rows, per_row=per_row) for preparation in self._prepared]
+        return rows.with_columns([column for prepared in columns for column in prepared.values()])
 
-    def _aligned(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        for each in self._prepared:
-            if each.spread(frame):
-                frame = each.aligned(frame, by)
+    def _align(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        for preparation in self._prepared:
+            if preparation.needs_alignment(frame):
+                frame = preparation.align(frame, by)
         return frame
 
     def _added(
         self, frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid], *, starting: bool
     ) -> pl.DataFrame | None:
-        """The cells by plain addition, where that is all there is to do and the keys allow it."""
+        """Return the cells by plain addition; None if that is not enough, or the keys do not allow it."""
         addends: dict[str, pl.Series | None] = {}
         plain = [a for a in self._expressions if not (starting and a.prepared)]
         for accumulator in plain:
@@ -234,8 +253,8 @@ class Bound:
         if groups is None:
             return None
         adders: list[Adder] = []
-        for each in self._prepared if starting else ():
-            adder = each.adder(frame, groups.size)
+        for preparation in self._prepared if starting else ():
+            adder = preparation.adder(frame, groups.size)
             if adder is None:
                 return None
             adders.append(adder)
@@ -246,7 +265,7 @@ class Bound:
         return pl.DataFrame(schema={name: frame.schema[name] for name in by} | self.schema)
 
     def _typed(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        # Casts inside a group_by leave Polars' fast path; on the cells they cost nothing.
+        # A cast inside a group_by leaves Polars' fast path. On the cells it costs little.
         return cells.select(*by, *(pl.col(name).cast(dtype) for name, dtype in self.schema.items()))
 
 
@@ -258,18 +277,78 @@ def _assembled(numbered: Numbered, expressions: Sequence[pl.Expr], states: Seque
 
 
 def _shared(aggregates: Mapping[str, Aggregate], parts: Mapping[str, Parts]) -> list[AnyAccumulator]:
-    """Each accumulator once. Equal names must mean equal computations."""
-    known: dict[str, tuple[str, AnyAccumulator]] = {}
+    """Return each accumulator once. Equal names must mean equal computations."""
+    by_name: dict[str, tuple[str, AnyAccumulator]] = {}
     for name, part in parts.items():
         for accumulator in part.accumulators:
-            owner, other = known.setdefault(accumulator.name, (name, accumulator))
-            if not _same(accumulator, other):
-                raise errors.clashing_accumulators(accumulator.name, aggregates[owner], aggregates[name])
-    return [accumulator for _, accumulator in known.values()]
+            owner, other = by_name.setdefault(accumulator.name, (name, accumulator))
+            if not _is_same(accumulator, other):
+                raise PlanError(
+                    f"{aggregates[owner]} and {aggregates[name]} both call an accumulator "
+                    f"{accumulator.name!r} but compute it differently. Rename one of them."
+                )
+    return [accumulator for _, accumulator in by_name.values()]
 
 
-def _same(one: AnyAccumulator, other: AnyAccumulator) -> bool:
-    if isinstance(one, Accumulator) and isinstance(other, Accumulator):
-        same = one.start.meta.eq(other.start) and one.merge.meta.eq(other.merge)
-        return same and one.dtype == other.dtype
-    return type(one) is type(other) and one.dtype == other.dtype
+def _is_same(first: AnyAccumulator, second: AnyAccumulator) -> bool:
+    if isinstance(first, Accumulator) and isinstance(second, Accumulator):
+        same = first.start.meta.eq(second.start) and first.merge.meta.eq(second.merge)
+        return same and first.dtype == second.dtype
+    return type(first) is type(second) and first.dtype == second.dtype
+
+
+def computed_types(aggregate: object, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+    """Return the columns that the expressions of an aggregate compute, with their types."""
+    names = computed(aggregate)
+    if not names:
+        return {}
+    rows = pl.DataFrame(schema=schema)
+    types: dict[str, pl.DataType] = {}
+    for name in names.values():
+        for root in name.expression.meta.root_names():
+            if root not in schema:
+                raise PlanError(
+                    f"{aggregate}: {name} reads {root!r}, which rows do not have. {did_you_mean(root, schema)}"
+                )
+        try:
+            if name.condition is not None:
+                dtype = rows.select(name.condition.alias("where")).schema["where"]
+                if dtype != pl.Boolean:
+                    raise PlanError(
+                        f"{aggregate}: where= gives {dtype} ({name.condition}). It must give a boolean: "
+                        "which rows count, such as pl.col('price') > 5."
+                    )
+            types[name] = rows.select(name.expression.alias("column")).schema["column"]
+        except pl.exceptions.PolarsError as cause:
+            raise _not_computed(aggregate, name, cause) from cause
+    return types
+
+
+def try_out(
+    rows: pl.DataFrame | Mapping[str, Sequence[Any]],
+    /,
+    *,
+    time: str | None = None,
+    diff: str | None = None,
+    **aggregates: Aggregate,
+) -> dict[str, Any]:
+    """Return the results of aggregates over all rows.
+
+    Rows happen in their order, unless ``time`` names a column of whole microseconds.
+
+    >>> from eventide.aggregates import count, last
+    >>> try_out({"price": [5, 7], "at": [20, 10]}, time="at", n=count(), price=last("price"))
+    {'n': 2, 'price': 5}
+    """
+    frame = pl.DataFrame(rows)
+    at = pl.int_range(pl.len(), dtype=pl.Int64) if time is None else pl.col(time).cast(pl.Int64)
+    bound = bind(aggregates, frame.schema, time=TIME, diff=diff)
+    started = bound.start(frame.with_columns(at.alias(TIME)), [])
+    cells = started.cells if started.cells.height else bound.empty(1)
+    return bound.results(cells).row(0, named=True)
+
+
+def _not_computed(aggregate: object, expression: object, cause: BaseException) -> PlanError:
+    """An expression does not fit the types of its columns."""
+    reason = str(cause).partition("\n")[0]
+    return PlanError(f"{aggregate}: {expression} cannot be computed for these columns: {reason}.")

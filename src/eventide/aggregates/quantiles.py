@@ -7,16 +7,17 @@ from typing import ClassVar
 
 import polars as pl
 
+from eventide._column_refs import Column, masked
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
-from eventide.aggregates.entries import COUNT, present, sortable, spelled_out, values
-from eventide.aggregates.lists import sorted_values
+from eventide.aggregates.collect import sorted_values
 from eventide.aggregates.sums import numeric
-from eventide.errors import aggregates as errors
+from eventide.aggregates.value_lists import COUNT, present, sortable, spelled_out, values
+from eventide.errors import PlanError, shown
 
 
 @dataclass(frozen=True)
 class Quantile(Aggregate):
-    """The value below which the share ``q`` of the values lies."""
+    """The value below which the share ``q`` of the values is."""
 
     column: str
     q: float
@@ -26,11 +27,15 @@ class Quantile(Aggregate):
 
     def bind(self, source: Source) -> Parts:  # noqa: D102
         numeric(source, self.column, self)
-        kept = sorted_values(source, self.column)
-        result = _interpolated(pl.col(kept.name), self.q)
+        entries = sorted_values(source, self.column)
+        result = _interpolated(pl.col(entries.name), self.q)
         if source.diff is None:
-            return Parts([kept], result)
-        return Parts([kept], lambda cells: spelled_out(cells, kept).to_frame(kept.name).select(result).to_series())
+            return Parts([entries], result)
+
+        def interpolated(cells: pl.DataFrame) -> pl.Series:
+            return spelled_out(cells, entries).to_frame(entries.name).select(result).to_series()
+
+        return Parts([entries], interpolated)
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,15 @@ class Mode(Aggregate):
 
     def bind(self, source: Source) -> Parts:  # noqa: D102
         sortable(source, self.column, self)
-        kept = values(source, self.column)
-        each = pl.element()
+        entries = values(source, self.column)
+        entry = pl.element()
         # Values are sorted, and a stable sort by frequency leaves the least of equals in front.
-        often = each.sort_by(each.struct.field(COUNT), descending=True, maintain_order=True)
-        most = present(kept).list.eval(often).list.get(0, null_on_oob=True)
-        return Parts([kept], most.struct.field("value"))
+        by_frequency = entry.sort_by(entry.struct.field(COUNT), descending=True, maintain_order=True)
+        most_frequent = present(entries).list.eval(by_frequency).list.get(0, null_on_oob=True)
+        return Parts([entries], most_frequent.struct.field("value"))
 
 
-def quantile(column: str, q: float) -> Quantile:
+def quantile(column: Column, q: float, *, where: Column | None = None) -> Quantile:
     """The exact quantile of a column, interpolated between neighbours as Spark's ``percentile`` does.
 
     Nulls are skipped. All values of a window are kept; ``approx_quantile`` keeps a few kilobytes.
@@ -71,39 +76,47 @@ def quantile(column: str, q: float) -> Quantile:
     {'p75': 4.75}
     """
     check_q("quantile", q)
-    return Quantile(column, q)
+    return Quantile(masked("quantile", column, where), q)
 
 
-def median(column: str) -> Median:
+def median(column: Column, *, where: Column | None = None) -> Median:
     """The exact median of a column: ``quantile(column, 0.5)``.
 
     >>> from eventide.aggregates import try_out
     >>> try_out({"price": [1, 2, None, 10]}, middle=median("price"))
     {'middle': 2.0}
     """
-    return Median(column)
+    return Median(masked("median", column, where))
 
 
-def mode(column: str) -> Mode:
+def mode(column: Column, *, where: Column | None = None) -> Mode:
     """The most frequent value of a column, the least one among equals. Nulls are skipped.
 
     >>> from eventide.aggregates import try_out
     >>> try_out({"shop": ["y", "x", "y", "x", None]}, usual=mode("shop"))
     {'usual': 'x'}
     """
-    return Mode(column)
+    return Mode(masked("mode", column, where))
 
 
 def check_q(word: str, q: object) -> None:
-    """Refuse what is not a share between 0 and 1."""
+    """Reject a quantile that is not between 0 and 1."""
     if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
-        raise errors.bad_quantile(word, q)
+        raise _bad_quantile(word, q)
 
 
 def _interpolated(lists: pl.Expr, q: float) -> pl.Expr:
     position = (lists.list.len().cast(pl.Int64) - 1) * q
     below, above = position.floor(), position.ceil()
     low, high = (lists.list.get(i.cast(pl.Int64), null_on_oob=True).cast(pl.Float64) for i in (below, above))
-    # Equal neighbours are not interpolated: infinity minus infinity is no number.
+    # Equal neighbours are not interpolated: infinity minus infinity is NaN.
     between = low * (above - position) + high * (position - below)
     return pl.when(low == high).then(low).otherwise(between)
+
+
+def _bad_quantile(aggregate: str, q: object) -> PlanError:
+    """A quantile is not between 0 and 1."""
+    hint = ""
+    if isinstance(q, (int, float)) and 1 < q <= 100:
+        hint = f" For percent, divide by 100: {q / 100:g}."
+    return PlanError(f"{aggregate}: q={shown(q)} is not between 0 and 1.{hint}")

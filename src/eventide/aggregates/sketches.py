@@ -1,23 +1,31 @@
-"""``approx_distinct``: a few kilobytes of state, whatever the number of rows.
+"""``approx_distinct`` and ``approx_quantile``: state of a few kilobytes for any number of rows.
 
-The sketch comes from Apache DataSketches (``pip install 'pyspark-eventide[sketches]'``). A CPC sketch that went through
-a union depends on the set of values only, not on their order or on how they were divided, so a repeated batch gives
-the same bytes.
+``approx_distinct`` uses Apache DataSketches (``pip install 'pyspark-eventide[sketches]'``). A CPC sketch that went
+through a union depends only on the set of values, not on their order or division, so a repeated batch gives the same
+bytes. ``approx_quantile`` counts values in buckets that are equal for all windows, because counts do not depend on the
+division of rows. Sketches that choose which values to keep (t-digest, KLL) do.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import polars as pl
 
+from eventide._arguments import is_integer
+from eventide._column_refs import Column, masked
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
-from eventide.aggregates.grouping import group
-from eventide.aggregates.numbering import GROUP, in_order
-from eventide.errors import aggregates as errors
+from eventide.aggregates.errors import bad_number, no_retractions, wrong_type
+from eventide.aggregates.quantiles import check_q
+from eventide.aggregates.sums import numeric
+from eventide.aggregates.value_lists import COUNT, Entries, one_zero
+from eventide.errors import PlanError
+from eventide.kernels.grouping import GROUP, group, in_order
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class ApproxDistinct(Aggregate):
         value = _hashable(source, self.column, self)
         _check_installed(self)
         if source.diff is not None:
-            raise errors.no_retractions(self, f"Use ev.count_distinct({self.column!r}).")
+            raise no_retractions(self, f"Use ev.count_distinct({self.column!r}).")
         name = f"approx_distinct({self.column}, {self.precision})"
         sketch = Sketch(name, value, self._of_values, self._merged, distinct=True)
         return Parts([sketch], lambda cells: _read(cells[name], _distinct_count, pl.Int64(), missing=0))
@@ -54,7 +62,7 @@ class ApproxDistinct(Aggregate):
         return bytes(union.get_result().serialize())
 
 
-def approx_distinct(column: str, *, precision: int = 12) -> ApproxDistinct:
+def approx_distinct(column: Column, *, precision: int = 12, where: Column | None = None) -> ApproxDistinct:
     """About how many distinct values a column has; nulls are skipped.
 
     A sketch of ``2**precision`` counters: 12 is off by 1 % (one standard deviation) and takes up to 2.5 kB.
@@ -64,21 +72,21 @@ def approx_distinct(column: str, *, precision: int = 12) -> ApproxDistinct:
     >>> try_out({"user": ["ann", "bob", None, "ann"]}, users=approx_distinct("user"))
     {'users': 2}
     """
-    if isinstance(precision, bool) or not isinstance(precision, int) or not 4 <= precision <= 21:
-        raise errors.bad_number("approx_distinct", "precision", precision, "a whole number from 4 to 21")
-    return ApproxDistinct(column, precision)
+    if not is_integer(precision, at_least=4, at_most=21):
+        raise bad_number("approx_distinct", "precision", precision, "a whole number from 4 to 21")
+    return ApproxDistinct(masked("approx_distinct", column, where), precision)
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A serialised sketch per group. Python runs once per group, not per row."""
+    """A serialized sketch per group. Python code runs once per group, not per row."""
 
     name: str
     value: pl.Expr
     of_values: Callable[[pl.Series], bytes]
     merged: Callable[[Sequence[bytes]], bytes]
     distinct: bool = False
-    """Repeated values change nothing, so they need not reach the sketch."""
+    """Repeated values do not change the sketch."""
     keeps_rows: bool = False
     empty: object = None
 
@@ -98,8 +106,8 @@ class Sketch:
 
     def _per_group(self, values: pl.DataFrame, sketch: Callable[[pl.Series], bytes], groups: int) -> pl.Series:
         lists = group(values, [GROUP], [pl.col("value").implode()])
-        made = pl.Series("value", [sketch(of_group) for of_group in lists["value"]], dtype=pl.Binary)
-        return in_order(lists.select(GROUP, made), groups, missing=pl.lit(None, dtype=pl.Binary))
+        sketches = pl.Series("value", [sketch(of_group) for of_group in lists["value"]], dtype=pl.Binary)
+        return in_order(lists.select(GROUP, sketches), groups, missing=pl.lit(None, dtype=pl.Binary))
 
 
 def _distinct_count(sketch: bytes) -> int:
@@ -114,11 +122,11 @@ def _read(sketches: pl.Series, read: Callable[[bytes], Any], dtype: pl.DataType,
 
 
 def _hashable(source: Source, column: str, aggregate: Aggregate) -> pl.Expr:
-    """The column as one of the three things that a sketch can hash: whole numbers, floats, text."""
+    """Return the column as a type that a sketch can hash: integers, floats or text."""
     dtype, value = source.dtype(column, aggregate), pl.col(column)
     if dtype.is_nested() or dtype in (pl.Object, pl.Null):
         needs = f"{aggregate.word} needs plain values"
-        raise errors.wrong_type(aggregate, column, dtype, needs, "Take one field of it into a column first.")
+        raise wrong_type(aggregate, column, dtype, needs, "Take one field of it into a column first.")
     if dtype.is_float():
         return value.cast(pl.Float64)
     small = dtype.is_integer() and dtype not in (pl.UInt64, pl.Int128, pl.UInt128)
@@ -130,7 +138,7 @@ def _hashable(source: Source, column: str, aggregate: Aggregate) -> pl.Expr:
 
 
 def _not_empty(text: pl.Expr) -> pl.Expr:
-    # Sketches pass over the empty text, but it is a value like any other.
+    # Sketches skip empty text, but it is a value.
     return pl.when(text == "").then(pl.lit("\0")).otherwise(text)
 
 
@@ -138,4 +146,68 @@ def _check_installed(aggregate: Aggregate) -> None:
     try:
         import datasketches  # noqa: F401
     except ImportError as missing:
-        raise errors.sketches_missing(aggregate) from missing
+        raise PlanError(
+            f"{aggregate} needs a package that is not installed: pip install 'pyspark-eventide[sketches]'"
+        ) from missing
+
+
+_MANTISSA = 52
+
+
+@dataclass(frozen=True)
+class ApproxQuantile(Aggregate):
+    """About the value below which the share ``q`` of the values is."""
+
+    column: str
+    q: float
+    accuracy: float = 0.01
+
+    word: ClassVar[str] = "approx_quantile"
+
+    def bind(self, source: Source) -> Parts:  # noqa: D102
+        numeric(source, self.column, self)
+        if source.diff is not None:
+            raise no_retractions(self, f"Use ev.quantile({self.column!r}, {self.q}), which keeps the values.")
+        name = f"buckets({self.column}, {self._bits})"
+        value = one_zero(pl.col(self.column).cast(pl.Float64), pl.Float64())
+        entries = Entries(
+            name,
+            {"bucket": value.map_batches(self._buckets, return_dtype=pl.Int64), "least": value, COUNT: pl.lit(1)},
+            {"bucket": pl.Int64(), "least": pl.Float64(), COUNT: pl.Int64()},
+            keep=value.is_finite(),
+            collapse=["bucket"],
+            into=[pl.col("least").min(), pl.col(COUNT).sum()],
+            order=["bucket"],
+            keeps_rows=False,
+        )
+        entry = pl.element().struct
+        passed = entry.field(COUNT).cum_sum() >= self.q * entry.field(COUNT).sum()
+        reached = pl.col(name).list.eval(entry.field("least").filter(passed).head(1))
+        return Parts([entries], reached.list.get(0, null_on_oob=True))
+
+    @property
+    def _bits(self) -> int:
+        """The number of leading mantissa bits that distinguish buckets."""
+        return math.ceil(-math.log2(self.accuracy))
+
+    def _buckets(self, values: pl.Series) -> pl.Series:
+        bits = values.fill_null(0.0).to_numpy().view(np.int64)
+        size = (bits & np.int64(2**63 - 1)) >> (_MANTISSA - self._bits)
+        return pl.Series(values.name, np.where(bits < 0, -size - 1, size))
+
+
+def approx_quantile(column: Column, q: float, *, accuracy: float = 0.01, where: Column | None = None) -> ApproxQuantile:
+    """About the quantile of a column; nulls, NaN and infinities are skipped.
+
+    The result is a value of the column, at most ``accuracy`` below the exact quantile, relative to it: with 0.01 a
+    median of 500 is given as a value from 495 to 500. The state holds a count for each range of values that occurs, at
+    most ``2 / accuracy`` for values that differ by a factor of two.
+
+    >>> from eventide.aggregates import try_out
+    >>> try_out({"price": list(range(101))}, p95=approx_quantile("price", 0.95))
+    {'p95': 95.0}
+    """
+    check_q("approx_quantile", q)
+    if isinstance(accuracy, bool) or not isinstance(accuracy, (int, float)) or not 1e-4 <= accuracy <= 0.5:
+        raise bad_number("approx_quantile", "accuracy", accuracy, "between 0.0001 and 0.5")
+    return ApproxQuantile(masked("approx_quantile", column, where), q, accuracy)

@@ -1,7 +1,7 @@
-"""The command line: ``eventide run``, ``inspect``, ``control``, ``explain``, ``doctor``, ``replay``, ``plot`` and more.
+"""The command line: ``eventide run``, ``inspect``, ``drain``, ``explain``, ``doctor``, ``replay``, ``plot`` and more.
 
-Commands are thin: they read what was typed, call the library, and show what it gives. What is heavy (Spark, Polars) is
-imported inside of commands, so that ``--help`` and completion are quick.
+Commands are thin: they parse arguments, call the library, and show the result. Heavy packages (Spark, Polars) are
+imported inside commands, so that ``--help`` and completion are quick.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command that was typed."""
+    """Run the command line."""
     try:
         _run()
-    except KeyboardInterrupt:  # before a command was found that could take it
+    except KeyboardInterrupt:  # before a command could handle it
         sys.stderr.write("Interrupted.\n")
         raise SystemExit(130) from None
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said: a second Ctrl-C must not change the exit code
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not change the exit code
 
 
 def _run() -> None:
@@ -28,9 +28,9 @@ def _run() -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError:  # pragma: no cover - the extra is installed wherever tests run
-        from eventide.errors import cli as errors
-
-        raise SystemExit(str(errors.no_typer())) from None
+        raise SystemExit(
+            "The command line needs the packages typer and rich. Install them: pip install 'pyspark-eventide[cli]'"
+        ) from None
     from eventide.cli.app import app
 
     app(prog_name="eventide")

@@ -1,129 +1,182 @@
-"""``eventide control``: commands to a query, running or stopped."""
+"""``eventide drain``, ``retire``, ``skip-gap``, ``advance-watermark``, ``end``: commands to a query."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventide.cli.sessions import Conf
+from eventide.cli.spark_options import Conf, no_checkpoint
+from eventide.cli.terminal import FAILED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLES = """Examples:
+    from eventide.spark.control import Control
+    from eventide.spark.metrics import BatchMetrics, CommandEffect
 
-eventide control checkpoints/revenue drain
 
-eventide control checkpoints/revenue retire till-west
+_STOPPED = "Sent. The query is not running: it applies the command when it starts again."
 
-eventide control checkpoints/revenue skip till-west --up-to 41
 
-eventide control checkpoints/revenue note 2026-03-01T12:00:00Z --timeout 5m
+def report_effect(control: Control, command: str, timeout: float) -> None:
+    """Print the effect of a command once a batch has applied it; wait at most ``timeout`` seconds."""
+    batch = control.wait(command, timeout)
+    if batch is not None:
+        effect = next(effect for effect in batch.commands if effect.id == command)
+        typer.echo(effect_text(effect, batch), err=True)
+    elif control.is_running is not False:
+        typer.echo(
+            f"Sent, but no batch has applied the command within {timeout:g} s. The query applies it in its next batch.",
+            err=True,
+        )
+        raise typer.Exit(FAILED)
+    else:
+        typer.echo(_STOPPED, err=True)
 
-eventide control checkpoints/revenue note 2026-03-01T12:00:00Z --key clicks
 
-eventide control checkpoints/revenue end returns
+def effect_text(effect: CommandEffect, batch: BatchMetrics) -> str:
+    """Return the effect of a command as text.
 
-eventide control checkpoints/revenue drain --no-wait
+    >>> from eventide.spark.metrics import CommandEffect
+    >>> from eventide.spark.metrics import BatchMetrics
+    >>> from eventide.time import as_datetime
+    >>> time = as_datetime(1_000_000)
+    >>> batch = BatchMetrics(batch=7, depth=0, at=time, previous_watermark=time, watermark=time)
+    >>> print(effect_text(CommandEffect("1", "retire", "till-west"), batch))
+    Applied in batch 7: retire till-west. The watermark did not move: it is 1970-01-01T00:00:01Z. Emitted: no panes.
+    """
+    from eventide.metrics import emitted_text, instant_text
 
-eventide control hdfs://names/checkpoints/revenue drain
+    name = " ".join(filter(None, (effect.action, effect.origin)))
+    before, after = batch.previous_watermark, batch.watermark
+    start = instant_text(before)
+    if batch.drained:
+        moved = f"The stream is drained; the watermark was {start} before."
+    elif before == after:
+        moved = f"The watermark did not move: it is {start}."
+    else:
+        moved = f"The watermark moved from {start} to {instant_text(after)}."
+    return f"Applied in batch {batch.batch}: {name}. {moved} Emitted: {emitted_text(batch)}."
 
-A command is a small file next to the checkpoint. The query applies it in its next batch, exactly once. A stopped query
-applies it when it starts again. For a checkpoint that is not on this machine, Spark is started.
+
+ABOUT = """A command is a small file next to the checkpoint. The query applies it in its next batch, exactly once. A
+stopped query applies it when it starts again. For a checkpoint that is not on this machine, Spark is started.
 Exit codes: 0 applied or sent, 1 not applied within --timeout, 2 a mistake.
 """
+EXAMPLES = {
+    "drain": """Examples:
+
+eventide drain checkpoints/revenue
+
+eventide drain hdfs://names/checkpoints/revenue --no-wait
+""",
+    "retire": """Example:
+
+eventide retire checkpoints/revenue till-west
+""",
+    "skip-gap": """Examples:
+
+eventide skip-gap checkpoints/revenue till-west --up-to 41
+
+eventide skip-gap checkpoints/revenue
+""",
+    "advance-watermark": """Examples:
+
+eventide advance-watermark checkpoints/revenue 2026-03-01T12:00:00Z --timeout 5m
+
+eventide advance-watermark checkpoints/revenue 2026-03-01T12:00:00Z --key clicks
+""",
+    "end": """Example:
+
+eventide end checkpoints/revenue returns
+""",
+}
+
+Checkpoint = Annotated[str, typer.Argument(help="The checkpoint of the query.")]
+Wait = Annotated[
+    bool, typer.Option("--wait/--no-wait", help="Wait for the batch that applies the command, and report its effect.")
+]
+Timeout = Annotated[str, typer.Option(help="The longest wait, such as 5m.")]
+_MINUTE = "1 minute"
 
 
-class Action(StrEnum):
-    """The commands."""
-
-    drain = "drain"
-    skip = "skip"
-    retire = "retire"
-    note = "note"
-    end = "end"
+def drain(checkpoint: Checkpoint, wait: Wait = True, timeout: Timeout = _MINUTE, conf: Conf = None) -> None:
+    """End the stream of a query: every open window fires and closes."""
+    _send(checkpoint, lambda control: control.drain(), wait, timeout, conf)
 
 
-def control(
-    checkpoint: Annotated[str, typer.Argument(help="The checkpoint of the query.")],
-    action: Annotated[
-        Action,
-        typer.Argument(
-            help="drain: end the stream. skip: do not wait for missing sequence numbers of an origin. retire: do not "
-            "wait for an origin or an input. note: raise the watermark. end: no rows follow on an input."
-        ),
-    ],
-    value: Annotated[
-        str | None,
-        typer.Argument(
-            help="The origin (for skip none, if the watermark has no origins); for note the time; for end the input."
-        ),
-    ] = None,
-    up_to: Annotated[
-        int | None, typer.Option(help="For skip: the last number to skip. Default: the first gap.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="For note: the input, or the watermark key, that the watermark is for.")
-    ] = None,
-    wait: Annotated[
-        bool,
-        typer.Option("--wait/--no-wait", help="Wait for the batch that applies the command; report its effect."),
-    ] = True,
-    timeout: Annotated[str, typer.Option(help="How long to wait.")] = "1 minute",
+def retire(
+    checkpoint: Checkpoint,
+    origin: Annotated[str, typer.Argument(help="The origin, or the input, by the name that inspect shows.")],
+    wait: Wait = True,
+    timeout: Timeout = _MINUTE,
     conf: Conf = None,
 ) -> None:
-    """Tell a query to drain, to stop waiting for something, or to raise its watermark; report the effect."""
-    from eventide.cli.command_wait import report_effect
-    from eventide.errors import cli as errors
+    """Stop waiting for an origin or an input that will not return."""
+    _send(checkpoint, lambda control: control.retire(origin), wait, timeout, conf)
+
+
+def skip_gap(
+    checkpoint: Checkpoint,
+    origin: Annotated[str | None, typer.Argument(help="The origin; omit it if the watermark has no origins.")] = None,
+    up_to: Annotated[int | None, typer.Option(help="The last number to skip. Default: the first gap.")] = None,
+    wait: Wait = True,
+    timeout: Timeout = _MINUTE,
+    conf: Conf = None,
+) -> None:
+    """Stop waiting for missing sequence numbers of an origin."""
+    _send(checkpoint, lambda control: control.skip_gap(origin, up_to=up_to), wait, timeout, conf)
+
+
+def advance_watermark(
+    checkpoint: Checkpoint,
+    time: Annotated[str, typer.Argument(help="No event before this time is expected, such as 2026-03-01T12:00Z.")],
+    key: Annotated[str | None, typer.Option(help="The input, or the watermark key, that the watermark is for.")] = None,
+    wait: Wait = True,
+    timeout: Timeout = _MINUTE,
+    conf: Conf = None,
+) -> None:
+    """Raise the watermark of a query."""
+    from eventide.time import instant
+
+    watermark = instant(time, what="TIME")
+    number_or_name = int(key) if key is not None and key.isdecimal() else key
+    _send(checkpoint, lambda control: control.advance_watermark(watermark, key=number_or_name), wait, timeout, conf)
+
+
+def end(
+    checkpoint: Checkpoint,
+    input: Annotated[str | None, typer.Argument(help="The input, by its name among several.")] = None,
+    wait: Wait = True,
+    timeout: Timeout = _MINUTE,
+    conf: Conf = None,
+) -> None:
+    """End an input of a query: no rows follow on it, and the watermark ignores it."""
+    _send(checkpoint, lambda control: control.end(input), wait, timeout, conf)
+
+
+def _send(checkpoint: str, send: Callable[[Control], str], wait: bool, timeout: str, conf: list[str] | None) -> None:
     from eventide.spark.control import Control
     from eventide.time import duration
 
-    patience = duration(timeout, what="--timeout", zero=True) / 1e6
+    seconds = duration(timeout, what="--timeout", zero=True) / 1e6
     with _session(checkpoint, conf) as spark:
-        target = Control(checkpoint, spark)
-        if not target.is_open:
-            raise errors.no_checkpoint(checkpoint)
-        command = send(target, action, value, up_to, key)
+        control = Control(checkpoint, spark)
+        if not control.is_open:
+            raise no_checkpoint(checkpoint)
+        command = send(control)
         if wait:
-            report_effect(target, command, patience)
+            report_effect(control, command, seconds)
         else:
             typer.echo("Sent. The query applies the command in its next batch.", err=True)
 
 
 def _session(checkpoint: str, conf: list[str] | None) -> AbstractContextManager[SparkSession | None]:
-    """Return the session that reaches a checkpoint; a checkpoint on this machine needs none."""
-    from eventide.cli.sessions import started
-    from eventide.spark.addresses import on_disk
+    """Return a session for the checkpoint. A checkpoint on this machine needs none."""
+    from eventide._paths import on_disk
+    from eventide.cli.spark_options import open_session
 
-    return nullcontext() if on_disk(checkpoint) is not None else started("control", conf=conf)
-
-
-def send(target: object, action: Action, value: str | None, up_to: int | None = None, key: str | None = None) -> str:
-    """Send a command, and return its id. A command that cannot be meant is rejected."""
-    from eventide.errors import cli as errors
-    from eventide.spark.control import Control
-    from eventide.time import instant
-
-    assert isinstance(target, Control)
-    if up_to is not None and action is not Action.skip:
-        raise errors.only_for(action.value, "--up-to", "skip")
-    if key is not None and action is not Action.note:
-        raise errors.only_for(action.value, "--key", "note")
-    if action is Action.drain:
-        if value is not None:
-            raise errors.takes_nothing(action.value, value)
-        return target.drain()
-    if action is Action.skip:
-        return target.skip_gap(value, up_to=up_to)
-    if action is Action.end:
-        return target.end(value)
-    if value is None:
-        needed = ("an origin", "till-west") if action is Action.retire else ("a time", "2026-03-01T12:00Z")
-        raise errors.needs_value(action.value, *needed)
-    if action is Action.retire:
-        return target.retire(value)
-    to = int(key) if key is not None and key.isdecimal() else key
-    return target.note(instant(value, what="note"), key=to)
+    return nullcontext() if on_disk(checkpoint) is not None else open_session("control", conf=conf)

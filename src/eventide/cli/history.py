@@ -1,26 +1,30 @@
-"""The history of a query: a line of JSON for each batch, as ``--json`` prints it and ``eventide plot`` draws it."""
+"""The history of a query: a line of JSON for each batch, and its picture as an HTML page."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from eventide.errors import EventideError
-from eventide.errors import cli as errors
-from eventide.spark.metrics import BatchMetrics
-from eventide.spark.metrics_json import from_json, to_json
-from eventide.time import format_instant, instant
+from eventide.errors import EventideError, PlanError
+from eventide.metrics import instant_text
+from eventide.spark.metrics import BatchMetrics, from_json, to_json
+from eventide.testing.chart_svg import pictures
+from eventide.testing.chart_timeline import Facet, Pane, Timeline, Timing
+from eventide.time import MAX, format_instant, instant
 
-_MOST = 8 << 20  # bytes of a file; then it becomes the older one, and the one before that goes
-_BESIDE = Path("eventide") / "history.jsonl"
+_MOST = 8 << 20  # bytes of a file; then it replaces the older file
+_FILE = Path("eventide") / "history.jsonl"
+_ORIGINS = 6  # charts of origins
+_PANES = 300  # panes that remain distinguishable in a chart
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Panes of one batch for one window: of how many keys, told when."""
+class WindowPanes:
+    """The panes of one batch for one window: the number of keys, and the emission time."""
 
     batch: int
     start: int
@@ -32,30 +36,30 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a history says, oldest first; of a batch that was repeated the last."""
+class QueryHistory:
+    """Batches and panes, oldest first. Of a repeated batch the last attempt counts."""
 
     batches: Sequence[BatchMetrics]
-    windows: Sequence[Windows]
+    windows: Sequence[WindowPanes]
 
 
 class History:
-    """Writes what batches did to a file: ``ev.run(…, on_batch=History("shop.jsonl"))``. It keeps the newest of them."""
+    """Writes the metrics of the newest batches to a file: ``pipeline.run(…, on_batch=History("shop.jsonl"))``."""
 
     def __init__(self, path: str | Path, *, most: int = _MOST) -> None:
         self.path = Path(path)
         self._most = most
         self.path.parent.mkdir(parents=True, exist_ok=True)
 
-    def __call__(self, one: BatchMetrics) -> None:
-        """A batch has ended."""
-        self._write(to_json(one))
+    def __call__(self, metrics: BatchMetrics) -> None:
+        """Write a batch."""
+        self._write(to_json(metrics))
 
-    def add(self, windows: Sequence[Windows]) -> None:
-        """Panes were told."""
-        for one in windows:
-            times = {name: format_instant(getattr(one, name)) for name in ("start", "end", "at")}
-            self._write({"window": asdict(one) | times})
+    def add(self, windows: Sequence[WindowPanes]) -> None:
+        """Write panes."""
+        for panes in windows:
+            times = {name: format_instant(getattr(panes, name)) for name in ("start", "end", "at")}
+            self._write({"window": asdict(panes) | times})
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self.path.is_file() and self.path.stat().st_size > self._most:
@@ -64,41 +68,43 @@ class History:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def beside(checkpoint: str) -> Path | None:
-    """Where the history of a checkpoint lies; None for one that is not on this machine."""
-    from eventide.spark.addresses import on_disk
+def history_file(checkpoint: str) -> Path | None:
+    """Return the history file of a checkpoint; None for a checkpoint that is not on this machine."""
+    from eventide._paths import on_disk
 
     local = on_disk(checkpoint)
-    return None if local is None else Path(local) / _BESIDE
+    return None if local is None else Path(local) / _FILE
 
 
-def read(path: str | Path) -> Told:
-    """The history in a file, or beside a checkpoint."""
-    given = Path(path)
-    file = given / _BESIDE if given.is_dir() else given
+def read_history(path: str | Path) -> QueryHistory:
+    """Read the history in a file, or of a checkpoint."""
+    file = Path(path) / _FILE if Path(path).is_dir() else Path(path)
     if not file.is_file():
-        raise errors.no_history(str(path))
-    batches: dict[tuple[int, int, int], BatchMetrics] = {}
-    windows: dict[Windows, None] = {}
-    for where, line in _lines(file):
+        raise PlanError(
+            f"There is no history in {str(path)!r}. eventide run keeps one in the checkpoint, and --trace FILE writes "
+            "one with the windows of panes. In Python: pipeline.run(…, on_batch=eventide.cli.history.History(FILE))."
+        )
+    batches: dict[tuple[int, int, datetime], BatchMetrics] = {}
+    windows: dict[WindowPanes, None] = {}
+    for number, line in _lines(file):
         try:
-            told = json.loads(line)
-            if "window" in told:
-                windows[_windows(told["window"])] = None
+            entry = json.loads(line)
+            if "window" in entry:
+                windows[_window_panes(entry["window"])] = None
             else:
-                one = from_json(told)
-                batches[one.batch, one.depth, one.at] = one
+                metrics = from_json(entry)
+                batches[metrics.batch, metrics.depth, metrics.at] = metrics
         except (ValueError, KeyError, TypeError, AttributeError, EventideError) as cause:
-            raise errors.not_a_history(str(file), where) from cause
-    return Told(list(batches.values()), list(windows))
+            raise PlanError(f"{str(file)!r}, line {number}, is not a history line of eventide run.") from cause
+    return QueryHistory(list(batches.values()), list(windows))
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
     older = _older(file)
-    for one in (older, file) if older.is_file() else (file,):
-        with one.open(encoding="utf-8") as lines:
+    for path in (older, file) if older.is_file() else (file,):
+        with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
-                if line.endswith("\n"):  # what a crash has cut off is no line
+                if line.endswith("\n"):  # a crash may have truncated the last line
                     yield number, line
 
 
@@ -106,5 +112,80 @@ def _older(file: Path) -> Path:
     return file.with_name(f"{file.stem}.older{file.suffix}")
 
 
-def _windows(told: Mapping[str, Any]) -> Windows:
-    return Windows(**dict(told) | {name: instant(told[name]) for name in ("start", "end", "at")})
+def _window_panes(entry: Mapping[str, Any]) -> WindowPanes:
+    return WindowPanes(**dict(entry) | {name: instant(entry[name]) for name in ("start", "end", "at")})
+
+
+def history_page(history: QueryHistory, *, title: str, last: int) -> str:
+    """Return a self-contained HTML page: the watermark and panes, then the watermark of each slow origin."""
+    batches = _newest([batch for batch in history.batches if batch.depth == 0], last)
+    whole = Timeline(watermarks=_steps(batches), panes=_panes(history, batches))
+    facets = [Facet("All origins", whole, _caption(history, batches, len(whole.panes)))]
+    for name in _origins(batches)[:_ORIGINS]:
+        facets.append(
+            Facet(f"Origin {name}", Timeline(watermarks=_steps_of(name, batches)), _origin_caption(name, batches))
+        )
+    return pictures(facets, title=title, text=_intro(batches))
+
+
+def _newest(batches: Sequence[BatchMetrics], last: int) -> list[BatchMetrics]:
+    return sorted(batches, key=lambda batch: batch.at)[-last:]
+
+
+def _steps(batches: Sequence[BatchMetrics]) -> list[tuple[int, int]]:
+    return [(instant(batch.at), instant(batch.watermark)) for batch in batches if batch.watermark is not None]
+
+
+def _steps_of(name: str | None, batches: Sequence[BatchMetrics]) -> list[tuple[int, int]]:
+    times = [(batch.at, time) for batch in batches for origin, time in batch.slowest if origin == name]
+    return [(instant(at), instant(time)) for at, time in times if time is not None]
+
+
+def _origins(batches: Sequence[BatchMetrics]) -> list[str | None]:
+    """Return the origins that held the watermark back, most often first."""
+    held = [batch.least_origin for batch in batches]
+    names = dict.fromkeys(name for batch in reversed(batches) for name, _ in batch.slowest)
+    return sorted(names, key=lambda name: -held.count(name))
+
+
+def _panes(history: QueryHistory, batches: Sequence[BatchMetrics]) -> list[Pane]:
+    since = instant(batches[0].at) if batches else MAX
+    shown = [panes for panes in history.windows if panes.at >= since][-_PANES:]
+    return [
+        Pane("", panes.start, panes.end, panes.at, f"{panes.keys:,}", cast(Timing, panes.timing), panes.diff)
+        for panes in shown
+    ]
+
+
+def _intro(batches: Sequence[BatchMetrics]) -> str:
+    if not batches:
+        return "No batch has ended yet."
+    rows = sum(batch.rows for batch in batches)
+    return (
+        f"{len(batches):,} batches from {instant_text(batches[0].at)} to {instant_text(batches[-1].at)}, "
+        f"{rows:,} rows. Event time runs across, processing time upwards: the nearer the watermark is to the ideal, "
+        "the fresher the results."
+    )
+
+
+def _caption(history: QueryHistory, batches: Sequence[BatchMetrics], panes: int) -> str:
+    late, dead = sum(batch.late for batch in batches), sum(sum(batch.dead.values()) for batch in batches)
+    aside = f"{late:,} late rows, {dead:,} dead letters. {_end(batches)}"
+    if panes:
+        return f"{aside}A number is that of the keys for which the window was history."
+    hint = "" if history.windows else "Panes are drawn for a query that runs with --trace."
+    return aside + hint
+
+
+def _end(batches: Sequence[BatchMetrics]) -> str:
+    """Return when the stream was drained, which a chart cannot show."""
+    ended = next((batch for batch in batches if batch.drained), None)
+    return "" if ended is None else f"At {instant_text(ended.at)} the stream was drained: its time has ended. "
+
+
+def _origin_caption(name: str | None, batches: Sequence[BatchMetrics]) -> str:
+    if batches and batches[-1].drained:
+        batches = [batch for batch in batches if not batch.drained]  # a drained stream waits for no origin
+    held = sum(batch.least_origin == name for batch in batches)
+    idle = " It is idle now." if batches and name in batches[-1].idle_origins else ""
+    return f"It held the watermark back in {held:,} of {len(batches):,} batches.{idle}"

@@ -1,23 +1,26 @@
-"""``eventide inspect``: what a query holds."""
+"""``eventide inspect`` and ``eventide outputs``: the state and the pending outputs of a checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eventide.cli import screen
-from eventide.cli.sessions import Conf
+from eventide.cli import terminal as screen
+from eventide.cli.spark_options import Conf, check_checkpoint, no_checkpoint
+from eventide.errors import PlanError
 
 if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console
 
-    from eventide.spark.inspecting import OperatorState, Origin
+    from eventide.spark.inspection import OperatorState, Origin
 
-EXAMPLES = """Examples:
+
+INSPECT_EXAMPLES = """Examples:
 
 eventide inspect checkpoints/revenue
 
@@ -32,88 +35,91 @@ _LIMIT = 20  # rows of a table
 
 def inspect(
     checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a query, running or stopped.")],
-    job: Annotated[str | None, typer.Option(help="The job that it runs, to see windows or state, too.")] = None,
+    job: Annotated[str | None, typer.Option(help="The job of the query, to list windows, state and timers.")] = None,
     limit: Annotated[
-        int | None, typer.Option(help=f"Rows of each list. Default: {_LIMIT}; with --json all.", min=1)
+        int | None, typer.Option(help=f"Rows of each table. Default: {_LIMIT}; all with --json.", min=1)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object for each operator on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each operator on stdout.")] = False,
     conf: Conf = None,
 ) -> None:
-    """Show what a query holds: its watermark, origins, gaps, state, open windows, timers."""
-    from pathlib import Path
-
+    """Show the watermark, origins, gaps, state, open windows and timers of a query."""
+    from eventide._paths import on_disk
     from eventide.cli.jobs import load
-    from eventide.cli.sessions import started
-    from eventide.errors import cli as errors
-    from eventide.spark.addresses import on_disk
-    from eventide.spark.inspecting import inspect as look
+    from eventide.cli.spark_options import open_session
+    from eventide.spark.inspection import inspect as read_operators
 
     local = on_disk(checkpoint)
     if local is not None and not Path(local).is_dir():
-        raise errors.no_checkpoint(checkpoint)
-    pipelines = None if job is None else load(job).pipelines
-    with started("inspect", conf=conf, quiet=json) as spark:
+        raise no_checkpoint(checkpoint)
+    pipeline = None if job is None else load(job).pipeline
+    with open_session("inspect", conf=conf, quiet=json) as spark:
         with screen.busy("Reading the state …", quiet=json):
-            found = look(checkpoint, pipeline=pipelines, spark=spark)
-        for operator in found:
+            operators = read_operators(checkpoint, pipeline=pipeline, spark=spark)
+        for operator in operators:
             if json:
-                screen.tell_json(as_json(operator, limit))
+                screen.print_json(as_json(operator, limit))
             else:
-                show(screen.results(), operator, limit or _LIMIT)
+                show(screen.stdout_console(), operator, limit or _LIMIT)
 
 
-def as_json(one: OperatorState, limit: int | None = None) -> dict[str, Any]:
-    """Return an operator for machines; at most ``limit`` entries of each list."""
-    windows = None if one.windows is None else [_window(one, row) for row in _head(one.windows, limit).iter_rows()]
+def as_json(operator: OperatorState, limit: int | None = None) -> dict[str, Any]:
+    """Return an operator as JSON; at most ``limit`` entries of each list."""
     return {
-        "operator": one.depth,
-        "plan": dict(one.plan),
-        "format": one.format,
-        "buckets": one.buckets,
-        "watermark": _instant(one.watermark),
-        "watermarks": {str(key): _instant(time) for key, time in one.watermarks.items()},
-        "at": _instant(one.at),
+        "operator": operator.depth,
+        "plan": dict(operator.plan),
+        "format": operator.format,
+        "buckets": operator.buckets,
+        "watermark": _instant(operator, operator.watermark),
+        "watermarks": {str(key): _instant(operator, time) for key, time in operator.watermarks.items()},
+        "at": format_value(operator.at),
         "origins": [
             {
                 "name": origin.name,
-                "standing": _standing(one, origin),
-                "watermarks": {str(key): _instant(time) for key, time in origin.watermarks.items()},
+                "status": _status(operator, origin),
+                "watermarks": {str(key): _instant(operator, time) for key, time in origin.watermarks.items()},
             }
-            for origin in one.origins[:limit]
+            for origin in operator.origins[:limit]
         ],
-        "forgotten_origins": one.forgotten_origins,
-        "gaps": [{"origin": gap.origin, "first": gap.first, "last": gap.last} for gap in one.gaps[:limit]],
-        "pages": one.pages,
-        "bytes": one.bytes,
-        "windows": windows,
-        "in_flight": one.in_flight,
-        "state": None if one.state is None else [_plain(row) for row in _head(one.state, limit).to_dicts()],
-        "timers": None if one.timers is None else [_plain(row) for row in _head(one.timers, limit).to_dicts()],
+        "forgotten_origins": operator.forgotten_origins,
+        "gaps": [{"origin": gap.origin, "first": gap.first, "last": gap.last} for gap in operator.gaps[:limit]],
+        "pages": operator.pages,
+        "bytes": operator.bytes,
+        "windows": _rows(operator.windows, limit),
+        "in_flight": operator.in_flight,
+        "state": _rows(operator.state, limit),
+        "timers": _rows(operator.timers, limit),
     }
 
 
-def show(console: Console, one: OperatorState, limit: int = _LIMIT) -> None:
-    """Print an operator for people; at most ``limit`` rows of each table."""
-    head, *rest = str(one).splitlines()
+def show(console: Console, operator: OperatorState, limit: int = _LIMIT) -> None:
+    """Print an operator; at most ``limit`` rows of each table."""
+    head, *rest = str(operator).splitlines()
     console.print(head, style="bold", markup=False)
     for line in rest:
         if not line.lstrip().startswith(("origin ", "gap ", "windows ")):
             console.print(line, markup=False)
-    origins = [(str(o.name), _standing(one, o), ", ".join(map(_text, o.watermarks.values()))) for o in one.origins]
+    origins = [
+        (
+            str(origin.name),
+            _status(operator, origin),
+            ", ".join(_instant(operator, time) or "" for time in origin.watermarks.values()),
+        )
+        for origin in operator.origins
+    ]
     _print(console, ("origin", "status", "watermark"), origins, limit)
-    gaps = [(str(gap.origin), gap.first, gap.last) for gap in one.gaps]
+    gaps = [(str(gap.origin), gap.first, gap.last) for gap in operator.gaps]
     _print(console, ("gap of", "first", "last"), gaps, limit)
-    if one.windows is not None and one.windows.is_empty():
+    if operator.windows is not None and operator.windows.is_empty():
         console.print("  windows    none are open")
-    elif one.windows is not None:
-        windows = [(_bound(one, a), _bound(one, b), keys, rows) for a, b, keys, rows in one.windows.rows()]
-        _print(console, ("from", "to", "keys", "rows"), windows, limit)
-    for table in (one.state, one.timers):
+    elif operator.windows is not None:
+        windows = [["" if value is None else value for value in row] for row in operator.windows.rows()]
+        _print(console, tuple(operator.windows.columns), windows, limit)
+    for table in (operator.state, operator.timers):
         if table is not None:
             _print(console, tuple(table.columns), table.rows(), limit)
 
 
-def _print(console: Console, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], limit: int) -> None:
+def _print(console: Console, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], limit: int) -> None:
     if rows:
         shown = [[format_value(value) for value in row] for row in rows[:limit]]
         console.print(screen.table(*columns, rows=shown))
@@ -122,7 +128,7 @@ def _print(console: Console, columns: tuple[str, ...], rows: Sequence[tuple[Any,
 
 
 def format_value(value: Any) -> Any:
-    """Return a value as tables show it: an instant in UTC as elsewhere.
+    """Return a value as tables show it; instants are in UTC.
 
     >>> from datetime import UTC, datetime
     >>> format_value(datetime(2026, 3, 1, 12, tzinfo=UTC)), format_value(5)
@@ -131,38 +137,57 @@ def format_value(value: Any) -> Any:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
-def _head(frame: pl.DataFrame, limit: int | None) -> pl.DataFrame:
-    return frame if limit is None else frame.head(limit)
+def _rows(frame: pl.DataFrame | None, limit: int | None) -> list[dict[str, Any]] | None:
+    if frame is None:
+        return None
+    rows = frame.head(frame.height if limit is None else limit).to_dicts()
+    return [{name: format_value(value) for name, value in row.items()} for row in rows]
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: format_value(value) for name, value in row.items()}
+def _status(operator: OperatorState, origin: Origin) -> str:
+    """Return the status of an origin. Once the stream is drained, no origin is waited for."""
+    return "drained" if operator.drained else origin.standing
 
 
-def _standing(one: OperatorState, origin: Origin) -> str:
-    """The status of an origin; once the stream has ended, nothing is waited for."""
-    from eventide.time import MAX
+def _instant(operator: OperatorState, time: datetime | None) -> str | None:
+    from eventide.metrics import instant_text
 
-    return "drained" if one.watermark == MAX else origin.standing
-
-
-def _window(one: OperatorState, row: tuple[Any, ...]) -> dict[str, Any]:
-    start, end, keys, rows = row
-    return {"start": _bound(one, start) or None, "end": _bound(one, end) or None, "keys": keys, "rows": rows}
+    return instant_text(time) if time is not None else "drained" if operator.drained else None
 
 
-def _bound(one: OperatorState, value: int | None) -> str | int:
-    """A bound of a window: an instant, or the number of a row."""
-    if value is None:
-        return ""
-    return value if "rows" in one.plan.get("window", "") else _text(value)
+OUTPUTS_EXAMPLES = """Examples:
+
+eventide outputs checkpoints/revenue
+
+eventide outputs checkpoints/revenue --export pending
+
+eventide outputs checkpoints/revenue --export pending --discard     (the query continues without them)
+
+Without --discard nothing changes: the next run of the query delivers them.
+"""
 
 
-def _text(time: int) -> str:
-    return _instant(time) or ""
+def outputs(
+    checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a query with state in the driver.")],
+    export: Annotated[str | None, typer.Option(help="Write the outputs to this directory, as Parquet files.")] = None,
+    discard: Annotated[
+        bool,
+        typer.Option("--discard", help="After the export, confirm the batch without delivering it."),
+    ] = False,
+) -> None:
+    """List, export or discard the outputs of the last batch that its sinks have not confirmed."""
+    from eventide.spark.pending_outputs import discard_outputs, export_outputs, pending_outputs
 
-
-def _instant(time: int) -> str | None:
-    from eventide.time import MAX, MIN, format_instant
-
-    return None if time == MIN else "drained" if time == MAX else format_instant(time)
+    if discard and export is None:
+        raise PlanError("--discard needs --export DIR: outputs are discarded only after they are written to files.")
+    check_checkpoint(checkpoint)
+    pending = pending_outputs(checkpoint)
+    if pending:
+        table = [(output.batch, output.output, output.depth, f"{output.table.num_rows:,}") for output in pending]
+        screen.stdout_console().print(screen.table("batch", "output", "operator", "rows", rows=table))
+        for path in export_outputs(pending, Path(export)) if export is not None else []:
+            typer.echo(f"written: {path}")
+    else:
+        typer.echo("No outputs are pending.")
+    if discard and (batch := discard_outputs(checkpoint)) is not None:
+        typer.echo(f"Batch {batch} is confirmed. The query continues with batch {batch + 1}.")

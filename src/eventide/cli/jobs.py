@@ -1,175 +1,372 @@
-"""Jobs: what a user's file says. ``job.py`` defines ``pipeline`` (or ``pipelines``), and perhaps ``rows(spark)``."""
+"""Jobs: a pipeline of a file, a module or SQL (``job.py:revenue``), its rows, and checks that need no Spark."""
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide.cli.failing import shortened
-from eventide.errors import EventideError
-from eventide.errors import cli as errors
+from eventide._addresses import FILES, Address
+from eventide.cli.terminal import without_stack
+from eventide.errors import EventideError, PlanError, did_you_mean, shown
+from eventide.local.files import data_files, no_files
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from eventide.local import LocalResult
     from eventide.plan.pipeline import Pipeline
     from eventide.spark.query import Query
 
-_NAME = "eventide_job"
+_GLOB = "*?[{"
+_MODULE_NAME = "eventide_job"
+_TARGET = re.compile(r"(?P<place>.+?)(?::(?P<name>[^:/\\]*))?")
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 @dataclass(frozen=True)
 class Job:
-    """A pipeline, or a chain of them, and where its rows come from, if the file says so."""
+    """A pipeline, and the function that reads its rows, if the file defines one."""
 
-    path: str
-    pipelines: tuple[Pipeline, ...]
+    path: str  # of the file, or the name of the module
+    pipeline: Pipeline
     rows: Callable[[Any], Any] | None = None
     statement: Any = None  # of SQL, whose tables have names, and which selects columns of the panes
+    chosen: str | None = None  # the name of the pipeline, if the user named it
 
     @property
     def name(self) -> str:
-        """What to call it."""
-        return Path(self.path).stem
+        """The name of the query."""
+        return self.chosen or Path(self.path).stem
 
     @property
     def computes(self) -> bool:
         """Whether Spark computes columns of the rows before the first pipeline sees them."""
-        from eventide.columns import expressions
+        from eventide._column_refs import expressions
 
-        plan = self.pipelines[0].plan
+        plan = self.pipeline.plan
         return self.statement is not None or any(expressions(plan.at(edge)) for edge in range(len(plan.edges)))
 
     def explain(self) -> str:
-        """What it does, in words."""
+        """Return what the job does, in words."""
         if self.statement is not None:
             return str(self.statement.explain())
-        return "\n".join(one.explain() for one in self.pipelines)
+        return self.pipeline.explain()
 
     def start(self, rows: Any, **options: Any) -> Query:
-        """A query with all outputs; ``options`` are those of ``ev.run``."""
-        from eventide.spark.running import run
-
-        if self.statement is None:
-            return run(self.pipelines, rows, **options)
-        query: Query = self.statement.run(tables=self._tables(rows), **options)
+        """Return a running query with all outputs; ``options`` are those of ``pipeline.run``."""
+        query: Query = (self.statement or self.pipeline).run(rows, **options)
         return query
 
-    def _tables(self, rows: Any) -> Mapping[str, Any]:
-        """The tables of a statement by their names; a single one needs none."""
-        names = self.statement.tables
-        if isinstance(rows, Mapping):
-            return rows
-        if len(names) != 1:
-            raise errors.unnamed_tables(names)
-        return {names[0]: rows}
+    def local(self, rows: Any, **options: Any) -> LocalResult:
+        """Return the result of a run in this process; ``rows`` are frames, with or without names."""
+        result: LocalResult = (self.statement or self.pipeline).local(rows, **options)
+        return result
 
     def read(self, spark: Any) -> Any:
-        """The rows of the job itself: a DataFrame, or several, with or without names."""
+        """Return the rows that the job reads: a DataFrame, or several, with or without names."""
         assert self.rows is not None
-        with _own_code(self.path):
-            found = self.rows(spark)
-        several = list(found.values()) if isinstance(found, Mapping) else found if isinstance(found, list) else [found]
-        if not several or not all(hasattr(one, "sparkSession") for one in several):
-            raise errors.not_rows(self.path, found)
-        return found
+        with _user_code(self.path):
+            rows = self.rows(spark)
+        inputs = list(rows.values()) if isinstance(rows, Mapping) else rows if isinstance(rows, list) else [rows]
+        if not inputs or not all(hasattr(source, "sparkSession") for source in inputs):
+            raise PlanError(
+                f"{self.path}: rows(spark) returns {shown(rows)}, and not a DataFrame. Write: return "
+                "spark.readStream…, or for several inputs a dict by their names."
+            )
+        return rows
 
     @property
     def folder(self) -> str:
-        """Where the modules that it imports may lie."""
-        return str(Path(self.path).resolve().parent)
+        """The directory of the modules that the job imports: that of its file, or the current one for a module."""
+        return str(Path(self.path).resolve().parent) if _is_file(self.path) else str(Path.cwd())
 
 
-def load(path: str) -> Job:
-    """The job of a file with Python or SQL."""
-    file = Path(path)
-    if file.suffix not in (".py", ".sql"):
-        raise errors.not_a_job(path)
+def load(target: str) -> Job:
+    """Return the job of ``job.py``, ``job.py:revenue``, ``shop.jobs:revenue`` or ``query.sql``."""
+    place, name = split_target(target)
+    if not _is_file(place):
+        if name is None or _MODULE.fullmatch(place) is None:
+            raise _not_a_job(target)
+        return _job_of(place, _imported(place), name)
+    text = _text_of(Path(place))
+    if not place.endswith(".sql"):
+        return _job_of(place, _run(place, text), name)
+    if name is not None:
+        raise PlanError(f"{place}:{name}: a SQL file is one query without a name. Write {place}.")
+    return sql_job(text, place)
+
+
+def split_target(target: str) -> tuple[str, str | None]:
+    """Return the file or the module of a job, and the name of its pipeline.
+
+    >>> split_target("jobs/shop.py:revenue"), split_target("job.py"), split_target("shop.jobs:revenue")
+    (('jobs/shop.py', 'revenue'), ('job.py', None), ('shop.jobs', 'revenue'))
+    """
+    parts = _TARGET.fullmatch(target)
+    if parts is None or (parts["name"] is not None and not parts["name"].isidentifier()):
+        raise _not_a_job(target)
+    return parts["place"], parts["name"]
+
+
+def _is_file(place: str) -> bool:
+    return Path(place).suffix in (".py", ".sql") or "/" in place
+
+
+def _text_of(file: Path) -> str:
     if file.is_dir():
-        raise errors.job_is_directory(path)
+        raise PlanError(f"{str(file)!r} is a directory. Name the Python file in it that defines the pipeline.")
+    if file.suffix not in (".py", ".sql"):
+        raise _not_a_job(str(file))
     if not file.is_file():
-        raise errors.no_job(path)
+        raise PlanError(
+            f"There is no file {str(file)!r}. Name a Python file and its pipeline (job.py:revenue), or a SQL file."
+        )
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as cause:
-        raise errors.not_text(path, cause.start) from cause
-    return of_sql(text, path) if file.suffix == ".sql" else _of_python(path, text)
+        raise PlanError(
+            f"{str(file)!r} is not UTF-8: the byte at {cause.start:,} does not belong there. Save it as UTF-8 text."
+        ) from cause
 
 
-def of_sql(text: str, path: str = "query") -> Job:
-    """The job of a statement."""
+def sql_job(text: str, path: str = "query") -> Job:
+    """Return the job of a SQL statement."""
     import eventide
 
     try:
-        read: Any = eventide.sql_pipeline
+        read: Any = eventide.sql
     except (AttributeError, ImportError) as cause:
-        raise errors.no_sql() from cause
+        raise PlanError(
+            "SQL needs the package sqlglot. Install it: pip install 'pyspark-eventide[sql]'. "
+            "Or write the pipeline in Python (job.py)."
+        ) from cause
     statement = read(text)
-    return Job(path, tuple(statement.pipelines), statement=statement)
+    return Job(path, statement.pipeline, statement=statement)
 
 
-def _of_python(path: str, text: str) -> Job:
-    names = _run(path, text)
-    several = "pipelines" in names and "pipeline" not in names
-    name = "pipelines" if several else "pipeline"
-    if name not in names:
-        raise errors.no_pipeline(path, [own for own in names if not own.startswith("_")])
+def _job_of(path: str, names: Mapping[str, Any], name: str | None) -> Job:
+    from eventide.plan.pipeline import Pipeline, Runnable
+
     rows = names.get("rows")
     if rows is not None and not callable(rows):
-        raise errors.rows_is_no_function(path, rows)
-    return Job(path, _checked(path, name, names[name], several=several), rows)
+        raise PlanError(
+            f"{path}: rows is {shown(rows)}, and not a function. Write: def rows(spark): return spark.readStream…"
+        )
+    chosen = _default_name(path, names) if name is None else name
+    if chosen not in names:
+        raise PlanError(f"{path} does not define {chosen!r}. {did_you_mean(chosen, _pipelines(names))}")
+    value = names[chosen]
+    if not isinstance(value, Runnable):
+        raise PlanError(
+            f"{path}: {chosen} is {shown(value)}, and not a pipeline. Pipelines are returned by .agg(…), .process(…), "
+            "the joins and .then(…)."
+        )
+    if isinstance(value, Pipeline):
+        return Job(path, value, rows, chosen=name)
+    statement: Any = value  # of SQL
+    return Job(path, statement.pipeline, rows, statement, name)
+
+
+def _default_name(path: str, names: Mapping[str, Any]) -> str:
+    """Return ``pipeline``, or the only pipeline that a file defines."""
+    defined = _pipelines(names)
+    if "pipeline" in names or len(defined) == 1:
+        return "pipeline" if "pipeline" in names else defined[0]
+    if defined:
+        choices = " or ".join(f"{path}:{name}" for name in defined)
+        raise PlanError(f"{path} defines several pipelines. Name the one to run: {choices}.")
+    raise PlanError(
+        f"{path} defines no pipeline. Write: revenue = ev.stream(…).window(…).agg(…), and run {path}:revenue."
+    )
+
+
+def _pipelines(names: Mapping[str, Any]) -> list[str]:
+    from eventide.plan.pipeline import Runnable
+
+    return [name for name, value in names.items() if isinstance(value, Runnable) and not name.startswith("_")]
+
+
+def _imported(name: str) -> dict[str, Any]:
+    """Import a module as ``python -m`` does, from the current directory first, and return its names."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        with _user_code(name):
+            return vars(import_module(name))
+    except EventideError as cause:
+        missing = cause.__cause__
+        if isinstance(missing, ModuleNotFoundError) and missing.name and f"{name}.".startswith(f"{missing.name}."):
+            raise PlanError(
+                f"There is no module {name!r}. It must be in the current directory or installed. "
+                f"For a file write its path: {name.replace('.', '/')}.py:NAME."
+            ) from cause
+        raise
 
 
 def _run(path: str, text: str) -> dict[str, Any]:
-    """What the file defines.
+    """Run a file, and return the names that it defines.
 
-    While it runs it is a module, which dataclasses ask for. Afterwards it is none: what it defines is then sent to
-    Spark's workers as a whole, and they need not find the file.
+    While it runs it is a module, which dataclasses need. Afterwards it is not: so its functions are pickled by value,
+    and workers need not find the file.
     """
-    module = types.ModuleType(_NAME)
+    module = types.ModuleType(_MODULE_NAME)
     module.__file__ = path
     sys.path.insert(0, str(Path(path).resolve().parent))  # as python itself does
-    sys.modules[_NAME] = module
+    sys.modules[_MODULE_NAME] = module
     try:
-        with _own_code(path):
+        with _user_code(path):
             exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
     finally:
-        del sys.modules[_NAME]
+        del sys.modules[_MODULE_NAME]
     return module.__dict__
 
 
 @contextmanager
-def _own_code(path: str) -> Iterator[None]:
-    """While the user's code runs: what it prints is no result, and what it raises is told with its line."""
+def _user_code(path: str) -> Iterator[None]:
+    """Run code of the user: it prints to stderr, and its errors name the line."""
     try:
         with redirect_stdout(sys.stderr):
             yield
     except (Exception, SystemExit) as cause:
-        kind = "PlanError" if isinstance(cause, EventideError) else type(cause).__name__
-        said = str(cause) if isinstance(cause, EventideError) else shortened(str(cause)) or "no message"
-        raise errors.job_failed(path, _line(cause, path), kind, said) from cause
+        text = str(cause)
+        if not isinstance(cause, EventideError):
+            text = f"{type(cause).__name__}: {without_stack(text) or 'no message'}"
+        line = _line(cause, path)
+        raise PlanError(f"{path if line is None else f'{path}, line {line}'}: {text}") from cause
 
 
 def _line(cause: BaseException, path: str) -> int | None:
-    """The last line of the file that had a part in it."""
+    """Return the last line of the file in the stack of an error."""
     if isinstance(cause, SyntaxError) and cause.filename == path:
         return cause.lineno
     lines = []
-    at = cause.__traceback__
-    while at is not None:
-        if at.tb_frame.f_code.co_filename == path:
-            lines.append(at.tb_lineno)
-        at = at.tb_next
+    trace = cause.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == path:
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
     return lines[-1] if lines else None
 
 
-def _checked(path: str, name: str, value: Any, *, several: bool) -> tuple[Pipeline, ...]:
-    from eventide.plan.pipeline import Pipeline
+def _not_a_job(path: str) -> PlanError:
+    return PlanError(
+        f"{path!r} is not a job. Write job.py:revenue (a Python file and the name of its pipeline), "
+        "shop.jobs:revenue (a module), or query.sql (a SQL file)."
+    )
 
-    chain = list(value) if several and isinstance(value, list | tuple) else [value]
-    if not chain or not all(isinstance(one, Pipeline) for one in chain):
-        raise errors.not_a_pipeline(path, name, value)
-    return tuple(chain)
+
+def check_sources(job: Job, sources: Mapping[str | None, Address], *, streaming: bool = True) -> None:
+    """Reject sources that do not exist, do not fit the inputs of the job, or lack columns that it reads."""
+    if not sources:
+        return
+    _check_names(job, sources)
+    for address in sources.values():
+        _check_place(address, streaming=streaming)
+    schemas = {name: schema_of(address) for name, address in sources.items()}
+    known = {name: schema for name, schema in schemas.items() if schema is not None}
+    if len(known) == len(sources):
+        _check_columns(job, known)
+
+
+def schema_of(address: Address) -> pl.Schema | None:
+    """Return the columns of local Parquet files, as Spark reads them; None: only Spark knows.
+
+    Spark adds the columns of a directory such as ``day=2026-03-01``, and options change what it reads.
+    """
+    import polars as pl
+
+    place = _local(address)
+    if address.kind != "parquet" or address.options or place is None:
+        return None
+    files = data_files(place)
+    if not files or "=" in str(files[0].relative_to(place)):
+        return None
+    try:
+        return pl.Schema(pl.read_parquet_schema(files[0]))
+    except Exception:  # Spark reads it, or reports why it cannot
+        return None
+
+
+def _check_names(job: Job, sources: Mapping[str | None, Address]) -> None:
+    names = list(job.statement.tables) if job.statement is not None else _inputs(job)
+    if None in sources:
+        if len(names) > 1:
+            reads = "The statement reads" if job.statement is not None else "The pipeline has the inputs"
+            examples = " ".join(f"{name}=KIND:PLACE" for name in names)
+            raise PlanError(f"{reads} {', '.join(map(repr, names))}. Give each its source: {examples}.")
+        return
+    if job.statement is None and len(names) == 1:
+        raise PlanError(
+            f"The source {next(iter(sources))!s}=…: the pipeline has one input, which has no name. "
+            "Write KIND:PLACE only."
+        )
+    unknown = [name for name in sources if name not in names]
+    if unknown:
+        name = str(unknown[0])
+        raise PlanError(f"The source {name}=…: there is no input {name!r}. {did_you_mean(name, names)}")
+    missing = [name for name in names if name not in sources]
+    if missing:
+        raise PlanError(f"The input {missing[0]!r} has no source. Add {missing[0]}=KIND:PLACE.")
+
+
+def _inputs(job: Job) -> list[str]:
+    return [edge.name for edge in job.pipeline.plan.edges]
+
+
+def _check_place(address: Address, *, streaming: bool) -> None:
+    if address.kind == "eventide":
+        from eventide.cli.marks import check_store
+        from eventide.marks.streams import open_stream
+
+        check_store(address.place.rpartition("#")[0])
+        open_stream(address.place, token=address.options.get("token"))
+        return
+    place = _local(address)
+    if address.kind not in FILES or place is None:
+        return
+    if place.is_file() and streaming:
+        raise PlanError(
+            f"{address.kind}:{address.place} is a file. Name the directory to which files are written, or add --local."
+        )
+    if not place.exists() or ("schema" not in address.options and not data_files(place)):
+        raise no_files(address.place)
+
+
+def _check_columns(job: Job, schemas: Mapping[str | None, pl.Schema]) -> None:
+    import polars as pl
+
+    if job.statement is not None:
+        table = job.statement.tables[0]  # the only one, if its source has no name
+        frames = {name or table: pl.DataFrame(schema=schema) for name, schema in schemas.items()}
+        _bound(lambda: job.statement.local(frames))
+    elif not job.computes:  # Spark computes no columns before the first pipeline sees the rows
+        from eventide.operators.factory import operator_of
+
+        ordered = [schemas[None]] if None in schemas else [schemas[name] for name in _inputs(job)]
+        _bound(lambda: operator_of(job.pipeline.plan, *ordered))
+
+
+def _bound(bind: Any) -> None:
+    """Bind a plan to columns. Only mistakes of the plan are reported; Spark reports others."""
+    try:
+        bind()
+    except PlanError:
+        raise
+    except Exception:
+        return
+
+
+def _local(address: Address) -> Path | None:
+    from eventide._paths import on_disk
+
+    if address.kind not in FILES or any(letter in address.place for letter in _GLOB):
+        return None
+    local = on_disk(address.place)
+    return None if local is None else Path(local)

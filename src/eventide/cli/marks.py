@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eventide.cli import screen
-from eventide.cli.stores import check_directory, check_store
+from eventide._databases import without_password
+from eventide.cli import terminal as screen
+from eventide.errors import PlanError
 
 if TYPE_CHECKING:
     from eventide.marks.segments import Segments
     from eventide.marks.streams import Stream
+
 
 app = typer.Typer(
     help="Streams whose writers declare time: segments, writers, marks, and the controller.",
@@ -20,9 +25,9 @@ app = typer.Typer(
 )
 
 Address = Annotated[str, typer.Argument(help="STORE#STREAM, such as sqlite:///shop.db#orders.")]
-Token = Annotated[str | None, typer.Option(envvar="EVENTIDE_TOKEN", help="For a store behind a controller.")]
-Json = Annotated[bool, typer.Option("--json", help="A JSON object a line on stdout.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Token = Annotated[str | None, typer.Option(envvar="EVENTIDE_TOKEN", help="The token of a controller.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON object for each row on stdout.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 # As Spark spells them, also in ?schema= of a source.
 _TYPES = ("string", "boolean", "int", "bigint", "float", "double", "timestamp", "date", "binary")
@@ -34,31 +39,30 @@ def streams(
     token: Token = None,
     json: Json = False,
 ) -> None:
-    """Show all streams of a store."""
-    from eventide.errors import cli_marks as errors
+    """List the streams of a store."""
     from eventide.marks.streams import list_streams
 
     if "#" in store:
-        raise errors.store_without_stream(*store.rsplit("#", 1))
+        raise _store_without_stream(*store.rsplit("#", 1))
     check_store(store)
     rows = [_stream(_opened(f"{store}#{name}", token)) for name in list_streams(store, token=token)]
-    _tell(rows, ("stream", "segments", "events", "writers", "marks", "time"), json=json)
+    _print_rows(rows, ("stream", "segments", "events", "writers", "marks", "time"), json=json)
 
 
 @app.command(epilog="Example: eventide marks create sqlite:///shop.db#orders -c ts:timestamp -c shop:string")
 def create(
     address: Address,
     column: Annotated[list[str], typer.Option("--column", "-c", help=f"NAME:TYPE; types: {', '.join(_TYPES)}.")],
-    segments: Annotated[int, typer.Option(help="How many it begins with.", min=1)] = 1,
-    writer_timeout: Annotated[str, typer.Option(help="A writer silent for so long is forgotten.")] = "1 minute",
-    mark_every: Annotated[str, typer.Option(help="How often notes become a mark.")] = "5 seconds",
+    segments: Annotated[int, typer.Option(help="The initial number of segments.", min=1)] = 1,
+    writer_timeout: Annotated[str, typer.Option(help="Drop a writer after this time without a note.")] = "1 minute",
+    mark_every: Annotated[str, typer.Option(help="The time between marks.")] = "5 seconds",
     token: Token = None,
 ) -> None:
-    """Make a stream."""
+    """Create a stream."""
     from eventide.marks.streams import create_stream
 
     check_directory(address)
-    made = create_stream(
+    stream = create_stream(
         address,
         schema=_schema(column),
         segments=segments,
@@ -66,12 +70,12 @@ def create(
         mark_every=mark_every,
         token=token,
     )
-    typer.echo(made.address)
+    typer.echo(stream.address)
 
 
 @app.command(epilog="Example: eventide marks writers sqlite:///shop.db#orders")
 def writers(address: Address, token: Token = None, json: Json = False) -> None:
-    """Show what each writer last said of time. The one with the least time holds the next mark back."""
+    """List the last time that each writer noted. The writer with the least time holds the next mark back."""
     from eventide.time import format_duration, format_instant
 
     stream = _opened(address, token)
@@ -80,46 +84,46 @@ def writers(address: Address, token: Token = None, json: Json = False) -> None:
         {
             "writer": note.writer,
             "time": format_instant(note.time),
-            "said": f"{format_duration(max(now - note.at, 0) // 1_000_000 * 1_000_000)} ago",
+            "noted": f"{format_duration(max(now - note.at, 0) // 1_000_000 * 1_000_000)} ago",
             "position": _position(note.position),
-            "standing": "closed" if note.closed else "open",
+            "status": "closed" if note.closed else "open",
         }
         for note in sorted(stream.store.notes(stream.name), key=lambda note: note.time)
     ]
-    _tell(rows, ("writer", "time", "said", "position", "standing"), json=json)
+    _print_rows(rows, ("writer", "time", "noted", "position", "status"), json=json)
 
 
 @app.command(epilog="Example: eventide marks marks sqlite:///shop.db#orders --last 5")
 def marks(
     address: Address,
-    last: Annotated[int, typer.Option(help="How many, the newest ones.", min=1)] = 20,
+    last: Annotated[int, typer.Option(help="The number of newest marks.", min=1)] = 20,
     token: Token = None,
     json: Json = False,
 ) -> None:
-    """Show the marks: everything before a time lies before a cut."""
+    """List the marks: all events before a time are before a cut."""
     from eventide.time import format_instant
 
     stream = _opened(address, token)
     newest = stream.store.last_mark(stream.name)
-    found = [] if newest is None else stream.marks(after=max(newest.number - last, 0))
+    newest_marks = [] if newest is None else stream.marks(after=max(newest.number - last, 0))
     rows = [
         {
-            "mark": one.number,
-            "lower": format_instant(one.lower),
-            "upper": format_instant(one.upper),
-            "cut": _position(one.cut),
-            "made": format_instant(one.at),
+            "mark": mark.number,
+            "lower": format_instant(mark.lower),
+            "upper": format_instant(mark.upper),
+            "cut": _position(mark.cut),
+            "created": format_instant(mark.at),
         }
-        for one in found
+        for mark in newest_marks
     ]
-    _tell(rows, ("mark", "lower", "upper", "cut", "made"), json=json)
+    _print_rows(rows, ("mark", "lower", "upper", "cut", "created"), json=json)
 
 
 @app.command(epilog="Example: eventide marks segments sqlite:///shop.db#orders")
 def segments(address: Address, token: Token = None, json: Json = False) -> None:
-    """Show the segments: which keys each has, what it follows, and how many events it holds."""
+    """List the segments with their keys, predecessors and number of events."""
     stream = _opened(address, token)
-    _tell(_segments(stream, stream.segments), ("segment", "keys", "follows", "events", "standing"), json=json)
+    _print_rows(_segments(stream, stream.segments), ("segment", "keys", "follows", "events", "status"), json=json)
 
 
 @app.command(
@@ -128,29 +132,27 @@ def segments(address: Address, token: Token = None, json: Json = False) -> None:
 )
 def scale(
     address: Address,
-    split: Annotated[int | None, typer.Option(help="The segment whose keys are divided.")] = None,
-    into: Annotated[int, typer.Option(help="Into how many.", min=2)] = 2,
-    merge: Annotated[list[int] | None, typer.Option(help="Neighbouring segments that become one.")] = None,
+    split: Annotated[int | None, typer.Option(help="The segment to split.")] = None,
+    into: Annotated[int, typer.Option(help="The number of parts.", min=2)] = 2,
+    merge: Annotated[list[int] | None, typer.Option(help="A segment to merge with its neighbours. Repeatable.")] = None,
     token: Token = None,
     json: Json = False,
 ) -> None:
-    """Split a segment, or merge several. The order of each key's events stays."""
-    from eventide.errors import cli_marks as errors
-
+    """Split a segment, or merge several. The order of events of a key is preserved."""
     if (split is None) == (not merge):
-        raise errors.scale_how()
+        raise PlanError("Name either --split SEGMENT [--into N], or --merge SEGMENT --merge SEGMENT.")
     if merge and len(set(merge)) < 2:
-        raise errors.merge_what()
+        raise PlanError("Name at least two neighbouring segments: --merge SEGMENT --merge SEGMENT.")
     stream = _opened(address, token)
     after = stream.merge(*(merge or ())) if split is None else stream.split(split, into=into)
-    _tell(_segments(stream, after), ("segment", "keys", "follows", "events", "standing"), json=json)
+    _print_rows(_segments(stream, after), ("segment", "keys", "follows", "events", "status"), json=json)
 
 
 @app.command(epilog="Example: eventide marks seal sqlite:///shop.db#orders")
 def seal(address: Address, yes: Yes = False, token: Token = None) -> None:
-    """End a stream: nothing can be written any more, and once all is read, event time has ended, too."""
+    """End a stream: no event can be written any more, and event time ends once all events are read."""
     stream = _opened(address, token)
-    _sure(f"End the stream {stream.address}? It cannot be opened again.", yes)
+    _confirm(f"End the stream {stream.address}? It cannot be opened again.", yes)
     stream.seal()
     typer.echo("Sealed.", err=True)
 
@@ -166,28 +168,34 @@ def truncate(
     token: Token = None,
 ) -> None:
     """Drop the oldest events, up to the cut of a mark."""
-    from eventide.errors import cli_marks as errors
     from eventide.time import format_instant, instant
 
     if (mark is None) == (before is None):
-        raise errors.truncate_where()
+        raise PlanError("Name either --mark NUMBER or --before TIME.")
     stream = _opened(address, token)
     latest = None if before is None else instant(before, what="--before")
-    fitting = [one for one in stream.marks() if one.number == mark or (latest is not None and one.lower <= latest)]
+    fitting = [
+        candidate
+        for candidate in stream.marks()
+        if candidate.number == mark or (latest is not None and candidate.lower <= latest)
+    ]
     if not fitting:
-        raise errors.no_mark(stream.name, str(mark) if before is None else f"at {before} or before")
+        raise PlanError(
+            f"Stream {stream.name!r} has no mark "
+            f"{str(mark) if before is None else f'at {before} or before'}. See: eventide marks marks ADDRESS"
+        )
     chosen = fitting[-1]
-    what = f"mark {chosen.number} ({format_instant(chosen.lower)}), cut {_position(chosen.cut)}"
-    _sure(f"Drop all events of {stream.address} before {what}?", yes)
+    cut = f"mark {chosen.number} ({format_instant(chosen.lower)}), cut {_position(chosen.cut)}"
+    _confirm(f"Drop all events of {stream.address} before {cut}?", yes)
     stream.truncate(chosen.cut)
-    typer.echo(f"Truncated at {what}.", err=True)
+    typer.echo(f"Truncated at {cut}.", err=True)
 
 
 @app.command(epilog="Example: eventide marks delete sqlite:///shop.db#orders")
 def delete(address: Address, yes: Yes = False, token: Token = None) -> None:
-    """Forget a stream, and all that belongs to it."""
+    """Delete a stream and all of its events."""
     stream = _opened(address, token)
-    _sure(f"Delete the stream {stream.address} and all of its events?", yes)
+    _confirm(f"Delete the stream {stream.address} and all of its events?", yes)
     stream.delete()
     typer.echo("Deleted.", err=True)
 
@@ -197,7 +205,7 @@ def delete(address: Address, yes: Yes = False, token: Token = None) -> None:
     epilog="Example: eventide marks controller --help",
 )
 def controller(context: typer.Context) -> None:
-    """Start a controller, which makes marks of what writers say. Its own options: controller --help."""
+    """Start a controller, which turns the notes of writers into marks. Its options: controller --help."""
     from eventide.marks.controller.__main__ import main
 
     raise typer.Exit(main(context.args, program="eventide marks controller"))
@@ -214,7 +222,7 @@ def _stream(stream: Stream) -> dict[str, Any]:
     from eventide.time import format_instant
 
     info, mark = stream.info(), stream.store.last_mark(stream.name)
-    sealed = all(one.sealed for one in info.segments.open)
+    sealed = all(segment.sealed for segment in info.segments.open)
     return {
         "stream": stream.name,
         "segments": len(info.segments.open),
@@ -225,24 +233,22 @@ def _stream(stream: Stream) -> dict[str, Any]:
     }
 
 
-def _segments(stream: Stream, known: Segments) -> list[dict[str, Any]]:
+def _segments(stream: Stream, segments: Segments) -> list[dict[str, Any]]:
     lengths = stream.store.lengths(stream.name)
     return [
         {
-            "segment": one.number,
-            "keys": f"[{one.low:g}, {one.high:g})",
-            "follows": ", ".join(map(str, one.predecessors)),
-            "events": lengths[one.number],
-            "standing": "sealed" if one.sealed or known.successors(one.number) else "open",
+            "segment": segment.number,
+            "keys": f"[{segment.low:g}, {segment.high:g})",
+            "follows": ", ".join(map(str, segment.predecessors)),
+            "events": lengths[segment.number],
+            "status": "sealed" if segment.sealed or segments.successors(segment.number) else "open",
         }
-        for one in known.all
+        for segment in segments.all
     ]
 
 
 def _schema(columns: list[str]) -> Any:
     import pyarrow as pa
-
-    from eventide.errors import cli_marks as errors
 
     types = {
         "string": pa.string(),
@@ -255,27 +261,69 @@ def _schema(columns: list[str]) -> Any:
         "date": pa.date32(),
         "binary": pa.binary(),
     }
-    found = []
+    fields = []
     for text in columns:
         name, _, kind = text.rpartition(":")
         if not name or kind not in types:
-            raise errors.bad_column(text, _TYPES)
-        found.append((name, types[kind]))
-    return pa.schema(found)
+            raise PlanError(f"--column {text!r}: write NAME:TYPE with a type of: {', '.join(_TYPES)}.")
+        fields.append((name, types[kind]))
+    return pa.schema(fields)
 
 
-def _tell(rows: list[dict[str, Any]], columns: tuple[str, ...], *, json: bool) -> None:
+def _print_rows(rows: list[dict[str, Any]], columns: tuple[str, ...], *, json: bool) -> None:
     if json:
         for row in rows:
-            screen.tell_json(row)
+            screen.print_json(row)
     else:
-        screen.results().print(screen.table(*columns, rows=[[row[name] for name in columns] for row in rows]))
+        screen.stdout_console().print(screen.table(*columns, rows=[[row[name] for name in columns] for row in rows]))
 
 
 def _position(position: Any) -> str:
     return ", ".join(f"{number}:{offset}" for number, offset in sorted(position.items()))
 
 
-def _sure(question: str, yes: bool) -> None:
+def _confirm(question: str, yes: bool) -> None:
     if not yes:
         typer.confirm(question, abort=True, err=True)
+
+
+def _store_without_stream(store: str, stream: str) -> PlanError:
+    """The address of a stream, where that of a store is asked for."""
+    return PlanError(f"Name the store without #{stream}: eventide marks streams {without_password(store)}")
+
+
+def check_store(url: str) -> None:
+    """Reject a file that does not exist or is another database. SQLite would create it."""
+    from eventide._databases import sqlite_path
+
+    if not url.startswith("sqlite:"):
+        return
+    place = Path(sqlite_path(url))
+    if not place.is_file():
+        raise PlanError(
+            f"There is no store {url!r}. Check the path, or create its first stream: eventide marks create."
+        )
+    if not _holds_streams(place):
+        raise PlanError(
+            f"{url!r} is a database without streams. Check the path, or create a store with its first stream: "
+            "eventide marks create."
+        )
+
+
+def _holds_streams(place: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            query = "SELECT count(*) FROM sqlite_master WHERE name = 'eventide_streams'"
+            return bool(database.execute(query).fetchone()[0])
+    except sqlite3.Error:  # not a database, or not readable: the store reports it
+        return True
+
+
+def check_directory(address: str) -> None:
+    """Reject a store in a directory that does not exist."""
+    from eventide._databases import sqlite_path
+
+    if address.startswith("sqlite:"):
+        folder = Path(sqlite_path(address.rpartition("#")[0] or address)).parent
+        if not folder.is_dir():
+            raise PlanError(f"There is no directory {str(folder)!r}. Create it, or correct the path of the store.")

@@ -4,130 +4,257 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eventide.cli.sessions import Conf, Cores, Master, Memory
+from eventide.cli.spark_options import Conf, Cores, Master, Memory
+from eventide.errors import PlanError
 
 if TYPE_CHECKING:
-    from eventide.cli.addresses import Address
+    from eventide._addresses import Address
 
-EXAMPLES = """Examples:
+ADDRESSES = """Sources and sinks are addresses, with options behind a question mark (csv:/data/in?header=true):
 
-eventide run job.py
+PATH/  PATH.parquet|json|csv|orc  parquet:PATH  json:PATH  csv:PATH  orc:PATH     files, as a source or a sink
 
-eventide run job.py --source parquet:/data/orders --drain
+kafka:TOPIC@HOST:PORT  eventide:STORE#STREAM     a topic, or a stream of marks, as a source or a sink
 
-eventide run job.py --sink postgresql://me@db/shop#revenue --trigger 10s
+sqlite:///FILE#TABLE  postgresql://USER@HOST/DATABASE#TABLE  console  noop     sinks only
 
-eventide run job.py --source 'kafka:orders@broker:9092?schema=ts timestamp'
+rate:ROWS_PER_SECOND     a source only, for tests
+"""
+EXAMPLES = f"""Examples:
 
-eventide run pipeline.sql --source left=parquet:/a --source right=parquet:/b
+eventide run job.py:revenue
 
-eventide run job.py --sink noop --json | jq .watermark
+eventide run job.py:revenue data/orders/ --local
 
-The job is a Python file that defines pipeline (or pipelines, a chain), and perhaps rows(spark); or a file with SQL.
-Exit codes: 0 the end was reached, 1 the query failed, 2 a mistake, 130 stopped by Ctrl-C.
+eventide run job.py:revenue parquet:/data/orders --drain
+
+eventide run shop.jobs:revenue --sink postgresql://me@db/shop#revenue --interval "10 seconds"
+
+eventide run job.py:revenue 'kafka:orders@broker:9092?schema=ts timestamp'
+
+eventide run query.sql left=parquet:/a right=parquet:/b
+
+eventide run job.py:revenue --sink noop --json | jq .watermark
+
+The job is a Python file or module and the name of its pipeline, or a SQL file. A file may define rows(spark).
+
+{ADDRESSES}
+Exit codes: 0 the query ended, 1 it failed, 2 a mistake in the command or the job, 130 stopped by Ctrl-C.
 """
 
-_OUTPUTS = "Where rows go"
+_OUTPUTS = "Outputs"
+_BATCHES = "Batches"
+_STATE = "State"
+Job = Annotated[
+    str,
+    typer.Argument(help="FILE.py:NAME or MODULE:NAME of a pipeline, or a SQL file. NAME is optional for one pipeline."),
+]
 Source = Annotated[
     list[str] | None,
-    typer.Option(help="Where rows come from: KIND:PLACE, or INPUT=KIND:PLACE for each of several inputs."),
+    typer.Argument(help="The source: an address, or INPUT=ADDRESS for each of several inputs."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(help="Rows of each batch that the console prints. Default: 20.", min=1, rich_help_panel=_OUTPUTS),
 ]
 
 
 class State(StrEnum):
-    """Where a query keeps its state."""
+    """The placement of state."""
 
     driver = "driver"
     executors = "executors"
 
 
+class OnMissingFile(StrEnum):
+    """What to do if a source file of an interrupted batch was deleted."""
+
+    fail = "fail"
+    skip = "skip"
+
+
 def run(
-    job: Annotated[str, typer.Argument(help="A Python file that defines a pipeline, or a file with SQL.")],
+    job: Job,
     source: Source = None,
-    sink: Annotated[str | None, typer.Option(help="For panes. Default: console.", rich_help_panel=_OUTPUTS)] = None,
+    sink: Annotated[str | None, typer.Option(help="Sink of panes. Default: console.", rich_help_panel=_OUTPUTS)] = None,
     late: Annotated[
-        str | None, typer.Option(help="For late rows. Default: files beside the checkpoint.", rich_help_panel=_OUTPUTS)
+        str | None,
+        typer.Option(help="Sink of late rows. Default: files in the checkpoint.", rich_help_panel=_OUTPUTS),
     ] = None,
     dead: Annotated[
         str | None,
-        typer.Option(help="For dead letters. Default: files beside the checkpoint.", rich_help_panel=_OUTPUTS),
+        typer.Option(help="Sink of dead letters. Default: files in the checkpoint.", rich_help_panel=_OUTPUTS),
     ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Where state is kept. Default: checkpoints/ and the job's name.")
-    ] = None,
-    state: Annotated[
-        State,
-        typer.Option(help="Where state is kept: in the driver, or on the executors (state beyond one machine)."),
-    ] = State.driver,
-    trigger: Annotated[
+    limit: Limit = None,
+    interval: Annotated[
         str | None,
-        typer.Option(help="available_now (read what is there, then end), or a length of time between batches."),
+        typer.Option(help='Time between batches, such as "10 seconds". Default: none.', rich_help_panel=_BATCHES),
     ] = None,
+    available_now: Annotated[
+        bool, typer.Option("--available-now", help="Process the available rows, then stop.", rich_help_panel=_BATCHES)
+    ] = False,
     drain: Annotated[
         bool,
         typer.Option(
             "--drain",
-            help="Read what is there, then end the stream: all open windows fire. Then the checkpoint has ended, too.",
+            help="Process the available rows, fire all open windows, and end the stream and its checkpoint.",
+            rich_help_panel=_BATCHES,
         ),
     ] = False,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write what happens, with the windows of panes, for eventide plot.")
+    trigger: Annotated[str | None, typer.Option(hidden=True)] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="The checkpoint directory. Default: checkpoints/JOB.", rich_help_panel=_STATE),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object for each batch on stdout.")] = False,
+    state: Annotated[
+        State | None,
+        typer.Option(
+            help="The placement of state: driver (default), or executors for state beyond one machine.",
+            rich_help_panel=_STATE,
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            help="A store for commit records, such as s3://shop/records. Default: the checkpoint.",
+            rich_help_panel=_STATE,
+        ),
+    ] = None,
+    on_missing_file: Annotated[
+        OnMissingFile | None,
+        typer.Option(
+            help="If a source file of an interrupted batch was deleted: fail (default) or skip.",
+            rich_help_panel=_STATE,
+        ),
+    ] = None,
+    local: Annotated[
+        bool,
+        typer.Option("--local", help="Run in this process over existing files, without Spark and Java."),
+    ] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="A file for batches and the windows of panes, for eventide plot.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each batch on stdout.")] = False,
     master: Master = None,
     cores: Cores = None,
     memory: Memory = None,
     conf: Conf = None,
 ) -> None:
-    """Run a pipeline, or a chain of them, and show how far it has come."""
-    from eventide.cli.addresses import read_sources
+    """Run a pipeline and show its progress."""
+    from eventide._addresses import read_sources
     from eventide.cli.jobs import load
-    from eventide.cli.running import Order, check, execute
-    from eventide.cli.sessions import started
 
-    loaded = load(job)
-    order = Order(
+    if trigger is not None:
+        raise _old_trigger(trigger)
+    loaded, sources = load(job), read_sources(source or [])
+    outputs = read_outputs(sink, late, dead, limit=limit, json=json)
+    if local:
+        _reject_with_local(
+            interval=interval,
+            available_now=available_now or None,
+            drain=drain or None,
+            checkpoint=checkpoint,
+            state=state,
+            storage=storage,
+            on_missing_file=on_missing_file,
+            trace=trace,
+            json=json or None,
+            master=master,
+            cores=cores,
+            memory=memory,
+            conf=conf or None,
+        )
+        from eventide.cli.local_run import run_local
+
+        run_local(loaded, sources, outputs, limit=limit)
+        return
+    from eventide.cli.query_runner import RunRequest, check_request, run_request
+    from eventide.cli.spark_options import open_session
+
+    request = RunRequest(
         job=loaded,
-        sources=read_sources(source or []),
-        outputs=outputs(sink, late, dead, json=json),
+        sources=sources,
+        outputs=outputs,
         checkpoint=checkpoint or f"checkpoints/{loaded.name}",
-        trigger=trigger_of(trigger, drain=drain),
+        interval=check_interval(interval, available_now=available_now, drain=drain),
+        available_now=available_now or drain,
         drain=drain,
         json=json,
         trace=trace,
-        state=state.value,
+        limit=limit,
+        state=(state or State.driver).value,
+        storage=None if storage is None else open_storage(storage),
+        on_missing_file=(on_missing_file or OnMissingFile.fail).value,
     )
-    check(order)
+    check_request(request)
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
-    with started(loaded.name, folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
-        execute(order, spark)
+    with open_session(loaded.name, folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
+        run_request(request, spark)
 
 
-def outputs(sink: str | None, late: str | None, dead: str | None, *, json: bool = False) -> dict[str, Address]:
-    """The outputs that were named; panes go to the console. With JSON nothing else is printed."""
-    from eventide.cli.addresses import read_address
-    from eventide.errors import cli as errors
+def read_outputs(
+    sink: str | None, late: str | None, dead: str | None, *, limit: int | None = None, json: bool = False
+) -> dict[str, Address]:
+    """Return the addresses of the outputs. Panes go to the console unless ``--json`` prints there."""
+    from eventide._addresses import read_address
 
-    named = {"panes": ("sink", sink or "console"), "late": ("late", late), "dead": ("dead", dead)}
-    for end, text in named.values():
-        if json and text is not None and text.partition(":")[0] == "console":
-            raise errors.console_and_json(end)
-    return {name: read_address(text, end) for name, (end, text) in named.items() if text}  # type: ignore[arg-type]
+    named = {"sink": sink or "console", "late": late, "dead": dead}
+    outputs = {end: read_address(text, end) for end, text in named.items() if text}  # type: ignore[arg-type]
+    printed = [end for end, address in outputs.items() if address.kind == "console"]
+    if json and printed:
+        raise PlanError(f"--json and the console sink both print on stdout. Name another --{printed[0]}, such as noop.")
+    if limit is not None and not printed:
+        raise PlanError("--limit has no effect, because no output goes to the console. Leave it out.")
+    return outputs
 
 
-def trigger_of(text: str | None, *, drain: bool) -> str | None:
-    """When batches run."""
-    from eventide.cli.running import AVAILABLE_NOW
-    from eventide.errors import cli as errors
+def check_interval(interval: str | None, *, available_now: bool, drain: bool) -> str | None:
+    """Return the time between batches. Reject one for a run that ends."""
     from eventide.time import duration
 
-    spoken = AVAILABLE_NOW if text is not None and text.replace("-", "_") == AVAILABLE_NOW else text
-    if drain and spoken not in (None, AVAILABLE_NOW):
-        raise errors.drain_needs_end()
-    if spoken not in (None, AVAILABLE_NOW):
-        duration(spoken, what="--trigger", zero=True)  # refused before Spark is started
-    return AVAILABLE_NOW if drain else spoken
+    if interval is None:
+        return None
+    if available_now or drain:
+        raise PlanError(
+            f"{'--drain' if drain else '--available-now'} ends the run with the available rows, so --interval has no "
+            "effect. Leave out one of the two. To drain a running query: eventide drain CHECKPOINT."
+        )
+    duration(interval, what="--interval", zero=True)  # rejected before Spark is started
+    return interval
+
+
+def open_storage(url: str) -> Any:
+    """Return the store of an address, as ``storage=`` takes it."""
+    try:
+        from obstore.store import from_url
+    except ImportError as cause:
+        raise PlanError(
+            "--storage needs the package obstore. Install it: pip install 'pyspark-eventide[storage]'"
+        ) from cause
+    try:
+        return from_url(url)
+    except Exception as cause:  # obstore has an exception for each kind of mistake
+        raise PlanError(
+            f"--storage {url!r}: {next(iter(str(cause).splitlines()), type(cause).__name__)}. Write the "
+            "address of a bucket and a folder, such as s3://shop/records."
+        ) from cause
+
+
+def _reject_with_local(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise PlanError(
+                f"--{name.replace('_', '-')} has no effect with --local, which runs in this process and "
+                "keeps no state. Leave it out."
+            )
+
+
+def _old_trigger(text: str) -> PlanError:
+    """Return the error for an option of ``spark-submit`` and SQL that is named differently here."""
+    word = text.replace("-", "").replace("_", "").replace(" ", "").lower()
+    instead = "--available-now" if word in ("availablenow", "once") else f"--interval {text!r}"
+    return PlanError(f"There is no --trigger: write {instead}.")

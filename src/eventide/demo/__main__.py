@@ -7,20 +7,20 @@ import sys
 import time
 from pathlib import Path
 
-from eventide.errors import testing as errors
+from eventide.testing.errors import missing_package
 
 try:
     from rich.console import Console
     from rich.live import Live
     from rich.table import Table
 except ImportError:  # pragma: no cover - the extra is installed wherever tests run
-    raise SystemExit(str(errors.missing_package("The demo's tables", "rich", "demo"))) from None
+    raise SystemExit(str(missing_package("The demo's tables", "rich", "demo"))) from None
 
 from eventide.demo import live
-from eventide.demo.story import STORY, TRUTH, Chapter, chapters, play
-from eventide.demo.tables import emitted, final, tell
+from eventide.demo.story import STORY, TRUTH, Chapter, add_step, chapters, emitted, final, play
 from eventide.testing import TestStream
-from eventide.testing.picture import Facet, pictures
+from eventide.testing.chart_svg import pictures
+from eventide.testing.chart_timeline import Facet
 
 _SECONDS = 4.5  # for the whole demo, where somebody is watching
 _TALLEST = 32  # lines of the tallest table
@@ -28,7 +28,7 @@ _PICTURE = Path("build") / "demo.html"
 _TITLE = "Ten integers, and what becomes of them"
 _INTRO = (
     "Ten scores arrive out of order; two-minute windows (then sessions) sum them. The watermark is a guess that "
-    "is too fast for the 9. Each window is told early every minute, once on time, and again for each late row."
+    "is too fast for the 9. Each window is emitted early every minute, once on time, and again for each late row."
 )
 
 
@@ -36,11 +36,11 @@ def main(console: Console | None = None, picture: Path = _PICTURE) -> None:
     """Show the four chapters, then write the picture."""
     console = console or Console(highlight=False)
     watched = console.is_terminal and os.environ.get("CI", "").lower() not in ("1", "true")
-    told = chapters()
-    pause = _SECONDS / (len(told) * len(STORY)) if watched else 0.0
+    pipelines = chapters()
+    pause = _SECONDS / (len(pipelines) * len(STORY)) if watched else 0.0
     console.print(f"[bold]{_TITLE}[/bold]\n{_INTRO}\n")
     facets = []
-    for chapter in told:
+    for chapter in pipelines:
         stream = _show(console, chapter, pause)
         facets.append(Facet(chapter.title, stream.timeline(), chapter.look))
     picture.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def _play(chapter: Chapter, table: Table, pause: float) -> TestStream:
     seen = 0
     for step, stream in play(chapter):
         panes = stream.panes
-        tell(table, step, stream, panes[seen:])
+        add_step(table, step, stream, panes[seen:])
         seen = panes.height
         time.sleep(pause)
     return stream
@@ -79,7 +79,7 @@ def _sum_up(console: Console, chapter: Chapter, stream: TestStream) -> None:
     console.print("The last pane of each window:" if chapter.last_counts else "All rows, added up by diff:")
     console.print(final(chapter, panes))
     console.print(f"All rows times their diff are {added_up}, {truth}.")
-    dead = ", ".join(f"{many} {reason}" for reason, many in counts.dead.items())
+    dead = ", ".join(f"{count} {reason}" for reason, count in counts.dead.items())
     console.print(
         f"{counts.rows} rows = {counts.kept} in windows ({counts.refined} of them late) + {counts.late} too late "
         f"+ {sum(counts.dead.values())} dead ({dead}).\n"

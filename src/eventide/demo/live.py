@@ -1,23 +1,109 @@
-"""The demo on Spark: a live stream, and every pane as it happens."""
+"""A shop that is open for half a minute: four tills write sales as files, and one loses its connection.
+
+Panes and batches of the live demo, a line each.
+
+The demo on Spark: a live stream, and every pane as it happens.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
 import time
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
 from rich.console import Console
+from rich.text import Text
 
 import eventide as ev
-from eventide.demo.shop import SPARK_SCHEMA, Second, day, write
-from eventide.demo.telling import pane_line, progress_line
-from eventide.testing.picture import Event, Facet, Pane, Timeline, pictures
+from eventide.metrics import idle_text, instant_text, lag_text
+from eventide.panes import EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
+from eventide.spark.metrics import BatchMetrics
+from eventide.testing.chart_svg import pictures
+from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
+from eventide.time import instant
+
+SCHEMA = {"ts": pl.Datetime("us", "UTC"), "till": pl.String(), "price": pl.Int64()}
+SPARK_SCHEMA = "ts timestamp, till string, price bigint"
+TILLS = ("north", "east", "south", "west")
+STALLS, RETURNS = 8, 16  # seconds after opening: west is cut off, and sends what it has kept
+
+
+@dataclass(frozen=True)
+class Second:
+    """What the tills send in one second."""
+
+    number: int
+    sales: pl.DataFrame
+    news: str = ""
+
+
+def day(opening: datetime, seconds: int) -> Iterator[Second]:
+    """Second by second, the same sales each time; only the hour on the clock differs."""
+    rng = Random(102)
+    kept: list[tuple[datetime, str, int]] = []
+    for number in range(seconds):
+        sales: list[tuple[datetime | None, str, int]] = []
+        for till in TILLS:
+            for _ in range(rng.randint(1, 3)):
+                when = opening + timedelta(seconds=number - rng.uniform(0, 1.5))
+                sale = (when, till, rng.randint(1, 20))
+                (kept if till == "west" and STALLS <= number < RETURNS else sales).append(sale)
+        news = ""
+        if number == STALLS:
+            news = "till 'west' has lost its connection"
+        if number == RETURNS:
+            news, sales = f"till 'west' is back, with {len(kept)} sales that it had kept", [*sales, *kept]
+        if number == RETURNS + 4:
+            forgotten = (opening - timedelta(seconds=40), "south", 7)
+            news, sales = "a sale from long ago, and one without a time", [*sales, forgotten, (None, "east", 3)]
+        yield Second(number, pl.DataFrame(sales, schema=SCHEMA, orient="row"), news)
+
+
+def write(second: Second, place: Path) -> None:
+    """A file that appears at once."""
+    hidden = place / f".{second.number:05}"
+    second.sales.write_parquet(hidden)
+    now = datetime.now(UTC).timestamp()
+    os.utime(hidden, (now, now))
+    hidden.rename(place / f"{second.number:05}.parquet")
+
+
+COLOURS = {"EARLY": "yellow", "ON_TIME": "green", "LATE": "red"}
+
+
+def pane_line(row: dict[str, Any]) -> Text:
+    """Return the line of a pane, or of a retraction.
+
+    >>> from datetime import datetime
+    >>> window = {"window_start": datetime(2026, 3, 1, 12, 0, 5), "window_end": datetime(2026, 3, 1, 12, 0, 10)}
+    >>> print(pane_line(window | {"revenue": 7, "sales": 2, "pane_timing": "EARLY", "diff": 1}))
+          [12:00:05, 12:00:10)       7 of   2 sales  EARLY
+    """
+    start, end = (row[name].strftime("%H:%M:%S") for name in WINDOW)
+    retracted = row["diff"] < 0
+    amount = f"−{row['revenue']}" if retracted else str(row["revenue"])
+    timing = "retracted" if retracted else row[PANE_TIMING].replace("_", " ")
+    style = "dim" if retracted else COLOURS[row[PANE_TIMING]]
+    return Text(f"      [{start}, {end})  {amount:>6} of {row['sales']:>3} sales  {timing}", style=style)
+
+
+def progress_line(metrics: BatchMetrics, total: int, rate: float, *, what: str = "rows") -> Text:
+    """Return how far the demo is; ``what`` its rows are, ``total`` and ``rate`` those since its start."""
+    known = None if metrics.watermark is None else instant_text(metrics.watermark).split("T")[-1][:10].rstrip("Z")
+    watermark = "drained" if metrics.drained else known or "unknown"
+    lag = f", {lag_text(metrics.lag)}" if metrics.lag else ""
+    idle = f", not waiting for {idle_text(metrics)}" if metrics.idle_origins else ""
+    return Text(f"      {total:,} {what} ({rate:,.0f}/s)  watermark {watermark}{lag}{idle}", style="cyan")
+
 
 SECONDS = 24
 _TITLE = "A shop, live on Spark"
@@ -30,9 +116,7 @@ _INTRO = (
 REVENUE = (
     ev.stream(time="ts", watermark=ev.bounded_delay("2 seconds", origin="till", idle_timeout="4 seconds"))
     .window(ev.tumbling("5 seconds"))
-    .trigger(ev.after_watermark(early=ev.every("2 seconds"), late=ev.on_update()))
-    .lateness("20 seconds")
-    .retracting()
+    .emit(early="2 seconds", allowed_lateness="20 seconds")
     .agg(sales=ev.count(), revenue=ev.sum("price"))
 )
 
@@ -50,7 +134,7 @@ class Seen:
     def pane(self, batch: Any, batch_id: int) -> None:
         """The panes of a batch, retractions first."""
         rows = batch.toArrow().to_pylist()
-        for row in sorted(rows, key=lambda row: (row["diff"], row["window"]["start"])):
+        for row in sorted(rows, key=lambda row: (row["diff"], row[WINDOW_START])):
             self.panes.append(row)
             self._console.print(pane_line(row))
 
@@ -91,14 +175,13 @@ def _run(console: Console, place: Path, seconds: int) -> Seen:
     (place / "sales").mkdir()
     rows = spark.readStream.schema(SPARK_SCHEMA).parquet(str(place / "sales"))
     seen = Seen(console)
-    query = ev.run(
-        REVENUE,
+    query = REVENUE.run(
         rows,
-        panes=seen.pane,
+        sink=seen.pane,
         late=ev.sinks.noop(),
         dead=ev.sinks.noop(),
         checkpoint=str(place / "checkpoint"),
-        trigger="1 second",
+        interval="1 second",
         on_batch=seen.progress,
     )
     try:
@@ -150,12 +233,12 @@ def _timeline(seen: Seen) -> Timeline:
     recent = [(at, when) for at, when in sent if at - when < 30_000_000]
     return Timeline(
         events=[Event(when, at, "") for at, when in recent],
-        watermarks=[(one.at, one.watermark) for one in seen.metrics if one.watermark is not None],
+        watermarks=[(instant(one.at), instant(one.watermark)) for one in seen.metrics if one.watermark is not None],
         panes=[_drawn(row) for row in seen.panes],
     )
 
 
 def _drawn(row: dict[str, Any]) -> Pane:
-    start, end = (int(row["window"][name].timestamp() * 1e6) for name in ("start", "end"))
-    at = int(row["pane"]["at"].timestamp() * 1e6)
-    return Pane("", start, end, at, str(row["revenue"]), row["pane"]["timing"], row["diff"])
+    start, end = (int(row[name].timestamp() * 1e6) for name in WINDOW)
+    at = int(row[EMITTED_AT].timestamp() * 1e6)
+    return Pane("", start, end, at, str(row["revenue"]), row[PANE_TIMING], row["diff"])

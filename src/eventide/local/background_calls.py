@@ -1,4 +1,4 @@
-"""Calls that go on between bundles: one event loop of the process makes them, in a thread beside the bundles."""
+"""Async calls that outlive their bundle: one event loop per process makes them, in a background thread."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import polars as pl
 
-from eventide.operators.async_map import Answer, attempt
+from eventide.operators.async_calls import Answer, attempt
+from eventide.operators.async_map_across_bundles import CallsAcrossBundles
 from eventide.operators.call_queue import NUMBER
-from eventide.operators.calls_across_bundles import CallsAcrossBundles
 from eventide.operators.operator import StreamOperator
-from eventide.plan.calls import AsyncMap
+from eventide.plan.async_call import AsyncMap
 
 
-def in_background(operator: StreamOperator) -> BackgroundCalls | None:
-    """Make the calls of an operator that span bundles beside the bundles; None: it has no such calls."""
+def attach_background_calls(operator: StreamOperator) -> BackgroundCalls | None:
+    """Attach background calls to an operator whose calls outlive bundles; None: it has no such calls."""
     if not isinstance(operator, CallsAcrossBundles):
         return None
     operator.calls = calls = BackgroundCalls(operator.maps)
@@ -28,7 +28,7 @@ def in_background(operator: StreamOperator) -> BackgroundCalls | None:
 
 
 class BackgroundCalls:
-    """The calls of one operator. Answers are kept until the state has them, so a bundle that fails loses none.
+    """The calls of one operator. Answers are kept until they are in the state, so that a failed bundle loses none.
 
     ``maps`` has the function of each input. ``on_answer`` is called for each answer, in the thread of the loop.
     ``wait_for_all``: every bundle waits for all calls, because no further bundle would take their answers.
@@ -37,19 +37,19 @@ class BackgroundCalls:
     def __init__(self, maps: Mapping[int, AsyncMap]) -> None:
         self.on_answer: Callable[[], None] | None = None
         self.wait_for_all = False
-        self.taken = 0  # of the answers that have arrived, those that the state has
+        self.taken = 0  # of the arrived answers, those in the state
         self._maps = maps
         self._changed = threading.Condition()
         self._reset()
 
     def begin(self, edge: int, waiting: pl.DataFrame) -> None:
-        """Begin the calls of rows that are new, and forget the answers of rows that no longer wait."""
+        """Begin the calls of new rows, and drop the answers of rows that no longer wait."""
         numbers = waiting[NUMBER].to_list()
         with self._changed:
-            known = self._known[edge]
-            new = [place for place, number in enumerate(numbers) if number not in known]
-            self._known[edge] = known = set(numbers)
-            self._answers[edge] = [answer for answer in self._answers[edge] if answer[0] in known]
+            waiting_numbers = self._waiting[edge]
+            new = [index for index, number in enumerate(numbers) if number not in waiting_numbers]
+            self._waiting[edge] = waiting_numbers = set(numbers)
+            self._answers[edge] = [answer for answer in self._answers[edge] if answer[0] in waiting_numbers]
         if new:
             self._begun += len(new)
             rows = waiting[new]
@@ -57,7 +57,7 @@ class BackgroundCalls:
             _loop().call_soon_threadsafe(self._queue, self._epoch, edge, calls)
 
     def answers(self, edge: int, start: int = 0) -> list[tuple[int, Answer]]:
-        """The answers for rows that wait, with their numbers, as they arrived; from the place ``start`` on."""
+        """Return the answers for waiting rows with their numbers, in order of arrival, from the index ``start`` on."""
         with self._changed:
             if self._fault is not None:
                 raise self._fault
@@ -69,12 +69,12 @@ class BackgroundCalls:
         return self._arrived
 
     def wait(self, arrived: int) -> None:
-        """Wait until so many answers have arrived."""
+        """Wait until this many answers have arrived."""
         with self._changed:
             self._changed.wait_for(lambda: self._arrived >= arrived or self._fault is not None)
 
-    def wait_for_news(self, answers: int | None = None) -> None:
-        """Wait for so many answers that the state has not taken; None, or too many: for all that calls will give."""
+    def wait_for_answers(self, answers: int | None = None) -> None:
+        """Wait for this many answers that are not in the state yet; None: for the answers of all calls."""
         self.wait(self._begun if answers is None else min(self.taken + answers, self._begun))
 
     def cancel(self) -> None:
@@ -86,8 +86,8 @@ class BackgroundCalls:
             _loop().call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
 
     def _reset(self) -> None:
-        self._epoch = object()  # answers of cancelled calls belong to an earlier one
-        self._known: dict[int, set[int]] = {edge: set() for edge in self._maps}
+        self._epoch = object()  # answers of cancelled calls belong to an earlier epoch
+        self._waiting: dict[int, set[int]] = {edge: set() for edge in self._maps}
         self._answers: dict[int, list[tuple[int, Answer]]] = {edge: [] for edge in self._maps}
         self._queued: dict[int, deque[tuple[int, Any]]] = {edge: deque() for edge in self._maps}
         self._workers = dict.fromkeys(self._maps, 0)
@@ -108,7 +108,7 @@ class BackgroundCalls:
                 task.add_done_callback(self._tasks.discard)
 
     async def _work(self, epoch: object, edge: int) -> None:
-        """Call for one row after the other, as long as there are some."""
+        """Make the queued calls one after the other."""
         call, queued = self._maps[edge], self._queued[edge]
         try:
             while queued:
@@ -135,16 +135,16 @@ class BackgroundCalls:
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process, one for all queries: clients that calls share stay connected to it."""
+    """Return the event loop of this process. All queries share it, so that clients stay connected."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="eventide-calls", daemon=True)
     thread.start()
-    atexit.register(_end, loop, thread)
+    atexit.register(_shut_down, loop, thread)
     return loop
 
 
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    """Cancel the calls of queries that nobody has ended, when the process ends."""
+def _shut_down(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
+    """Cancel the calls in flight when the process exits."""
 
     async def cancel() -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}

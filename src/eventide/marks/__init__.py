@@ -1,15 +1,13 @@
-"""Marks: writers that declare time, and the watermark that is made of it."""
+"""Marks: writers declare their event time, and a controller merges it into the watermark of the stream."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from eventide.errors.marks import SeatTakenError
-from eventide.errors.readers import ReaderReplacedError, SegmentsLostError
-from eventide.marks.batch import Batch
-from eventide.marks.group import ReaderGroup
+from eventide.marks.errors import ReaderReplacedError, SegmentsLostError, WriterFencedError
 from eventide.marks.mark import Mark, TimeWindow
-from eventide.marks.reader import Reader
+from eventide.marks.reader import Batch, Reader
+from eventide.marks.reader_group import ReaderGroup
 from eventide.marks.streams import Stream, create_stream, list_streams, open_stream
 from eventide.marks.transaction import Transaction
 from eventide.marks.writer import Writer
@@ -24,12 +22,12 @@ __all__ = [
     "Reader",
     "ReaderGroup",
     "ReaderReplacedError",
-    "SeatTakenError",
     "SegmentsLostError",
     "Stream",
     "TimeWindow",
     "Transaction",
     "Writer",
+    "WriterFencedError",
     "create_stream",
     "list_streams",
     "open_stream",
@@ -37,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Controller":  # writers and readers can do without what it needs
+    if name == "Controller":  # writers and readers do not need its dependencies
         from eventide.marks.controller import Controller
 
         return Controller

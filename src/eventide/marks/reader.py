@@ -1,4 +1,4 @@
-"""Readers: the events of a stream, and between which times they lie."""
+"""Readers: the events of a stream, shared by the readers of a group."""
 
 from __future__ import annotations
 
@@ -9,38 +9,99 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 
-from eventide.errors import readers as errors
-from eventide.marks.batch import OFFSET, SEGMENT, Batch, placed
-from eventide.marks.group import ReaderGroup, Start
-from eventide.marks.held import Held
+from eventide._arguments import is_integer
+from eventide.errors import PlanError, shown
+from eventide.marks.errors import ReaderReplacedError, SegmentsLostError, invalid_name
+from eventide.marks.events import OFFSET, SEGMENT, decode_blobs
 from eventide.marks.mark import TimeWindow
-from eventide.marks.passing import Passing
-from eventide.marks.sharing import Sharing, readable
+from eventide.marks.reader_group import GroupState, MarkTracker, ReaderGroup, Start, readable_segments
 from eventide.marks.streams import Stream
 from eventide.time import duration
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Events, in order within each segment."""
+
+    table: pa.Table
+    """The columns of the stream, ``_segment`` and ``_offset``."""
+    position: dict[int, int]
+    """The position of the reader after this batch, in each of its segments."""
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The events as a Polars frame."""
+        return pl.DataFrame(pl.from_arrow(self.table))
+
+
 @dataclass
-class _Found:
-    """What a reader finds out about itself when it looks at its group."""
+class SegmentCursor:
+    """The position of a reader in a segment, with the decoded events ahead of it."""
+
+    segment: int
+    position: int
+    committed: int = -1
+    is_leaving: bool = False
+    """Whether it will be released after the next commit: nothing more is read from it."""
+    ahead: pa.Table | None = None
+
+    def __post_init__(self) -> None:
+        self.committed = self.position if self.committed < 0 else self.committed
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether it has uncommitted reads."""
+        return self.position != self.committed
+
+    def peek(self, stream: Stream, rows: int) -> pa.Table | None:
+        """The next events, at most ``rows``. The rest of a decoded blob is kept for the next call."""
+        if self.ahead is None or not len(self.ahead):
+            blobs = stream.store.read(stream.name, self.segment, self.position, rows=rows)
+            if not blobs:
+                self.ahead = None
+                return None
+            table = decode_blobs(stream.name, self.segment, blobs)
+            self.ahead = table.slice(self.position - blobs[0].offset)
+        return self.ahead.slice(0, rows)
+
+    def advance(self, rows: int) -> None:
+        """Move past events that were read."""
+        if self.ahead is not None:
+            self.ahead = self.ahead.slice(rows)
+        self.position += rows
+
+    def with_location(self, table: pa.Table) -> pa.Table:
+        """Add the location columns to events that begin at the position."""
+        segments = pa.array(np.full(len(table), self.segment, np.int32))
+        offsets = pa.array(np.arange(self.position, self.position + len(table), dtype=np.int64))
+        return table.append_column(SEGMENT, segments).append_column(OFFSET, offsets)
+
+
+@dataclass
+class _Membership:
+    """The member number of a reader, and the segments that it still owns."""
 
     number: int
-    kept: set[int] = field(default_factory=set)
-    """The segments that are still in its hands."""
+    retained: set[int] = field(default_factory=set)
 
 
 class Reader:
-    """Reads the segments of a stream that its group gives it; each event goes to one reader of the group.
+    """Reads the segments of a stream that its group assigns to it. Each event goes to one reader of the group.
 
-    ``start`` is where a new group begins. A reader holds its segments for ``reader_lease`` from each call; then others
-    take them, and go on at its last ``commit()``. So after a crash events may come again: do with them what may be
-    done twice, or keep what was done under ``_segment`` and ``_offset``. A reader that is opened again under its
-    ``reader_id`` takes over at once. Commit regularly: segments change hands at commits, and those that follow others
-    are read when these were read *and committed*.
+    ``start`` is where a new group starts. A reader holds its segments for ``reader_lease`` from each call; then other
+    readers take them and continue at its last ``commit()``. So events may be read again after a crash: process them
+    idempotently, for example by ``_segment`` and ``_offset``. A reader that is opened again under its ``reader_id``
+    takes over at once. Commit regularly: segments are reassigned at commits, and successors of a segment are read
+    once it was read *and committed*.
 
-    Call it from one thread. ``close()`` (or the end of a ``with`` block) gives the segments back; it does not commit.
+    Use it from one thread. ``close()`` (or the end of a ``with`` block) releases the segments; it does not commit.
 
     >>> import pyarrow as pa
     >>> from eventide.marks import Stream, Writer
@@ -67,100 +128,108 @@ class Reader:
         token: str | None = None,
     ) -> None:
         if reader_id is not None and (not isinstance(reader_id, str) or not reader_id):
-            raise errors.not_a_name("reader_id", reader_id)
+            raise invalid_name("reader_id", reader_id)
         self._process = os.getpid()
         self._lease = duration(reader_lease, what="reader_lease of Reader()")
         self.group = ReaderGroup(stream, group, token=token)
         self.stream = self.group.stream
         self.reader_id = reader_id or f"reader-{uuid.uuid4().hex}"
         self._key = uuid.uuid4().hex
-        """By which it knows itself in its group, and others of the same id not."""
+        """Distinguishes it in the group from other readers with the same id."""
         info = self.stream.info()
         reserved = {SEGMENT, OFFSET} & set(info.config.schema.names)
         if reserved:
-            raise errors.reserved_columns(self.stream.name, sorted(reserved))
+            raise PlanError(
+                f"Stream {self.stream.name!r} has a column {min(reserved)!r}, which readers add. Rename it to read "
+                "the stream."
+            )
         self._segments = info.segments
         self._ends: dict[int, int] = {}
-        """Where the segments that are sealed end."""
-        self._look()
-        self._held: dict[int, Held] = {}
+        """The ends of sealed segments."""
+        self._refresh_segments()
+        self._cursors: dict[int, SegmentCursor] = {}
         self._lost: set[int] = set()
-        self._unanswered: dict[int, int] = {}
-        """What a commit asked for whose answer did not come: it may have been done."""
-        self._next = 0
-        self._closed = False
-        self.group.begin(start)
-        joined = self.group.change(self._joined)
-        self._number, self._resets = joined.last, joined.resets
-        self._passing = Passing(self.stream, joined.passed)
+        self._in_doubt: dict[int, int] = {}
+        """The positions of a commit that was not acknowledged."""
+        self._next_segment = 0
+        self._is_closed = False
+        self.group.create(start)
+        state = self.group.update(self._join)
+        self._number, self._generation = state.last_member, state.generation
+        self._mark_tracker = MarkTracker(self.stream, state.passed_mark)
         self._sync()
 
     @property
     def segments(self) -> list[int]:
-        """The segments that it holds."""
-        return sorted(self._held)
+        """The segments that are assigned to it."""
+        return sorted(self._cursors)
 
     @property
     def at_end(self) -> bool:
-        """Whether the stream has ended and everything was read: here, and (and committed) by the others."""
-        self._look()
-        return self._segments.has_ended and not readable(self._position(self.group.state()), self._ends)
+        """Whether the stream has ended, and this reader has read, and the others have committed, all of it."""
+        self._refresh_segments()
+        return self._segments.has_ended and not readable_segments(self._position(self.group.state()), self._ends)
 
     def read(self, rows: int = 10_000, *, wait: str | timedelta | None = None) -> Batch | None:
-        """The next events, at most ``rows``; None if there are none (until ``wait`` has passed)."""
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-            raise errors.bad_rows(rows)
-        patience = 0 if wait is None else duration(wait, what="wait of read()")
-        until, pause = time.monotonic() + patience / 1e6, 0.001
+        """The next events, at most ``rows``; None if none arrive within ``wait``."""
+        if not is_integer(rows, at_least=1):
+            raise PlanError(f"read(rows={shown(rows)}): it must be a whole number, 1 or more.")
+        timeout = 0 if wait is None else duration(wait, what="wait of read()")
+        deadline, pause = time.monotonic() + timeout / 1e6, 0.001
         while True:
             batch = self._read(rows)
-            left = until - time.monotonic()
-            if batch is not None or left <= 0 or self.at_end:
+            remaining = deadline - time.monotonic()
+            if batch is not None or remaining <= 0 or self.at_end:
                 return batch
-            time.sleep(min(pause, left))
+            time.sleep(min(pause, remaining))
             pause = min(2 * pause, 0.1)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Batches, until nothing more is there."""
+        """Batches, until there are no more events."""
         while (batch := self.read()) is not None:
             yield batch
 
     def commit(self) -> None:
-        """Make durable how far this reader has come with all that ``read()`` gave. If it has lost segments meanwhile,
-        the others are committed, and ``SegmentsLostError`` names those.
+        """Store the position after all batches that ``read()`` returned.
+
+        If segments were reassigned before, the others are committed, and ``SegmentsLostError`` names the lost ones.
         """
-        self._look()  # what was read to its end may be followed by others
+        self._refresh_segments()  # finished segments may have successors
         self._sync(commit=True)
         lost, self._lost = sorted(self._lost), set()
         if lost:
-            raise errors.segments_lost(self.group.name, self.reader_id, lost)
+            numbers = f"segment {lost[0]}" if len(lost) == 1 else f"segments {', '.join(map(str, lost))}"
+            raise SegmentsLostError(
+                f"Reader {self.reader_id!r} of group {self.group.name!r} has lost {numbers}: its lease ended before "
+                "the commit, so their events will be read again. Other segments are committed. Deduplicate by "
+                "(_segment, _offset), commit more often, or choose a longer reader_lease."
+            )
 
     def heartbeat(self) -> None:
-        """Say that this reader is alive, as every call does: for work that takes longer than its lease."""
+        """Renew the lease, as every call does: for processing that takes longer than the lease."""
         self._sync()
 
     def checkpoint(self) -> dict[int, int]:
-        """What the whole group has read and committed, as a cut."""
+        """The committed position of the whole group, as a cut."""
         return self.group.checkpoint()
 
     def time_window(self) -> TimeWindow:
-        """Between which times the group is reading: what others have committed counts, and what this one has read.
+        """The event-time range at the position of the group: committed by others, read by this reader.
 
-        ``lower`` belongs to the last mark whose cut is passed (exactly at it counts): all events before that time have
-        been read. No writer had noted a later time than ``upper`` when what is being read was written. None: not
-        known (yet). Neither ever goes back.
+        ``lower`` is the time of the last mark whose cut is passed: all events before it have been read. No writer had
+        noted a time after ``upper`` when the current events were written. None means unknown. Neither goes back.
         """
-        self._must_be_open()
-        return self._passing.window(self._position(self.group.state()))
+        self._check_open()
+        return self._mark_tracker.window(self._position(self.group.state()))
 
     def close(self) -> None:
-        """Give the segments back at once. What was not committed will be read again. Again is harmless."""
-        if not self._closed and os.getpid() == self._process:  # a copy in a forked process has nothing to give
-            self._closed = True
-            self._held = {}
+        """Release the segments at once. Uncommitted events will be read again. Idempotent."""
+        if not self._is_closed and os.getpid() == self._process:  # a copy in a forked process owns nothing
+            self._is_closed = True
+            self._cursors = {}
             try:
                 if self.stream.store.group(self.stream.name, self.group.name) is not None:
-                    self.group.change(lambda group: group.without(group.numbers_of(self._key)))
+                    self.group.update(lambda state: state.remove(state.members_with_key(self._key)))
             finally:
                 self.group.close()
 
@@ -170,132 +239,147 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _joined(self, group: Sharing) -> Sharing:
+    def _join(self, state: GroupState) -> GroupState:
         until = self.stream.store.now() + self._lease
-        return group.joined(self.reader_id, until=until, lease=self._lease, key=self._key)[0]
+        return state.join(self.reader_id, until=until, lease=self._lease, key=self._key)[0]
 
     def _read(self, rows: int) -> Batch | None:
         while True:
             self._sync()
-            batch = self._taken(rows)
-            if batch is not None or not self._look():
+            batch = self._next_batch(rows)
+            if batch is not None or not self._refresh_segments():
                 return batch
 
-    def _taken(self, rows: int) -> Batch | None:
-        """From one segment after the other; each call begins with the one after the last."""
-        found = self._upcoming(rows)
-        if not found:
+    def _next_batch(self, rows: int) -> Batch | None:
+        tables = self._peek(rows)
+        if not tables:
             return None
-        table = pa.concat_tables([placed(one, number, self._held[number].position) for number, one in found.items()])
-        for number, one in found.items():  # only now: whatever failed before this, nothing counts as read
-            self._held[number].pass_by(len(one))
-            self._next = number + 1
-        return Batch(table, {number: held.position for number, held in sorted(self._held.items())})
+        table = pa.concat_tables([self._cursors[number].with_location(table) for number, table in tables.items()])
+        for number, events in tables.items():  # last: after a failure before this line nothing counts as read
+            self._cursors[number].advance(len(events))
+            self._next_segment = number + 1
+        return Batch(table, {number: cursor.position for number, cursor in sorted(self._cursors.items())})
 
-    def _upcoming(self, rows: int) -> dict[int, pa.Table]:
-        """The next events of segments, in the order of their turns. If one cannot be read after others could, these
-        are given first; the fault comes again with the next call.
+    def _peek(self, rows: int) -> dict[int, pa.Table]:
+        """The next events by segment, round-robin.
+
+        If a segment cannot be read after others could, their events are returned; the next call fails.
         """
-        numbers = sorted(number for number, held in self._held.items() if not held.leaving)
-        found: dict[int, pa.Table] = {}
-        for number in [one for one in numbers if one >= self._next] + [one for one in numbers if one < self._next]:
-            missing = rows - sum(map(len, found.values()))
+        numbers = sorted(number for number, cursor in self._cursors.items() if not cursor.is_leaving)
+        first = [number for number in numbers if number >= self._next_segment]
+        tables: dict[int, pa.Table] = {}
+        for number in first + [number for number in numbers if number < self._next_segment]:
+            missing = rows - sum(map(len, tables.values()))
             if missing == 0:
                 break
             try:
-                table = self._held[number].upcoming(self.stream, missing)
+                table = self._cursors[number].peek(self.stream, missing)
             except Exception:
-                if not found:
+                if not tables:
                     raise
                 break
             if table is not None:
-                found[number] = table
-        return found
+                tables[number] = table
+        return tables
 
     def _sync(self, *, commit: bool = False) -> None:
-        """Tell the group that this reader is alive, and what it has read if that is to be committed; give up what it
-        has too much, take what it lacks, and learn what it has lost.
-        """
-        self._must_be_open()
-        found = _Found(self._number)
+        """Renew the lease, commit, rebalance, and find out which segments were lost."""
+        self._check_open()
+        membership = _Membership(self._number)
         try:
-            group = self.group.change(lambda before: self._synced(before, found, commit=commit))
+            state = self.group.update(lambda state: self._next_state(state, membership, commit=commit))
         except BaseException:
             if commit:
-                self._unanswered = {number: self._held[number].position for number in self._dirty()}
+                self._in_doubt = {number: self._cursors[number].position for number in self._dirty()}
             raise
-        self._number = found.number
-        self._lost |= {number for number in self._dirty() if number not in found.kept and not self._done(number, group)}
-        self._unanswered = {}
-        for number in found.kept:
-            held = self._held[number]
-            held.committed = held.position if commit else max(held.committed, group.cut.get(number, held.position))
-        self._held = {
-            number: self._held[number] if number in found.kept else Held(number, group.cut[number])
-            for number in group.holds(self._number)
+        self._number = membership.number
+        retained = membership.retained
+        self._lost |= {
+            number for number in self._dirty() if number not in retained and not self._is_committed(number, state)
         }
-        leaving = group.surplus(self._number, readable(group.cut, self._ends), self._dirty())
-        for number, held in self._held.items():
-            held.leaving = number in leaving
+        self._in_doubt = {}
+        for number in retained:
+            cursor = self._cursors[number]
+            committed = max(cursor.committed, state.cut.get(number, cursor.position))
+            cursor.committed = cursor.position if commit else committed
+        self._cursors = {
+            number: self._cursors[number] if number in retained else SegmentCursor(number, state.cut[number])
+            for number in state.segments_of(self._number)
+        }
+        surplus = state.surplus(self._number, readable_segments(state.cut, self._ends), self._dirty())
+        for number, cursor in self._cursors.items():
+            cursor.is_leaving = number in surplus
 
-    def _synced(self, group: Sharing, found: _Found, *, commit: bool) -> Sharing:
-        if group.resets != self._resets:
-            raise errors.group_was_reset(self.group.name, self.reader_id)
-        if any(number not in self._segments for number in group.cut):
-            self._look()
+    def _next_state(self, state: GroupState, membership: _Membership, *, commit: bool) -> GroupState:
+        if state.generation != self._generation:
+            raise ReaderReplacedError(
+                f"Group {self.group.name!r} was reset or deleted. Discard what reader {self.reader_id!r} has read "
+                "since, and open a new reader."
+            )
+        if any(number not in self._segments for number in state.cut):
+            self._refresh_segments()
         now = self.stream.store.now()
-        found.number = self._number
-        # What was committed beyond its own position, another one has read meanwhile.
-        found.kept = {
+        membership.number = self._number
+        # If the group has committed beyond the own position, another reader has read the segment.
+        membership.retained = {
             number
-            for number in group.holds(self._number)
-            if number in self._held and group.cut[number] <= self._held[number].position
+            for number in state.segments_of(self._number)
+            if number in self._cursors and state.cut[number] <= self._cursors[number].position
         }
-        if self._number not in group.members:  # others thought it dead: it begins anew, without what it had
-            group, found.number = self._rejoined(group, now)
-        group = group.swept(now, sparing=found.number)
-        if not self._lease * 2 // 3 <= group.members[found.number].until - now <= self._lease:
-            group = group.renewed(found.number, until=now + self._lease)
-        busy = [number for number in self._dirty() if number in found.kept]
+        if self._number not in state.members:  # evicted: join again, without the former segments
+            state, membership.number = self._rejoin(state, now)
+        state = state.evict_expired(now, except_for=membership.number)
+        if not self._lease * 2 // 3 <= state.members[membership.number].until - now <= self._lease:
+            state = state.renew(membership.number, until=now + self._lease)
+        busy = [number for number in self._dirty() if number in membership.retained]
         if commit:
-            group = group.committed({number: self._held[number].position for number in busy})
-            group = replace(group, passed=max(group.passed, self._passing.passed(group.cut)))
+            state = state.commit({number: self._cursors[number].position for number in busy})
+            passed_mark = max(state.passed_mark, self._mark_tracker.last_passed(state.cut))
+            state = replace(state, passed_mark=passed_mark)
             busy = []
-        group = group.followed(self._segments, self._ends)
-        return group.shared_out(found.number, readable(group.cut, self._ends), busy)
+        state = state.advance(self._segments, self._ends)
+        return state.rebalance(membership.number, readable_segments(state.cut, self._ends), busy)
 
-    def _rejoined(self, group: Sharing, now: int) -> tuple[Sharing, int]:
-        for number in group.numbers_of(self._key):  # the answer to that did not come
-            return group, number
-        if any(member.name == self.reader_id for member in group.members.values()):
-            raise errors.reader_replaced(self.group.name, self.reader_id)
-        return group.joined(self.reader_id, until=now + self._lease, lease=self._lease, key=self._key)
+    def _rejoin(self, state: GroupState, now: int) -> tuple[GroupState, int]:
+        for number in state.members_with_key(self._key):  # an earlier attempt was not acknowledged
+            return state, number
+        if any(member.name == self.reader_id for member in state.members.values()):
+            raise ReaderReplacedError(
+                f"Another reader {self.reader_id!r} has joined group {self.group.name!r}. Stop this one: an id belongs "
+                "to one reader."
+            )
+        return state.join(self.reader_id, until=now + self._lease, lease=self._lease, key=self._key)
 
-    def _done(self, number: int, group: Sharing) -> bool:
-        """Whether what was read of a segment is committed, by a commit whose answer did not come."""
-        position = self._held[number].position
-        if self._unanswered.get(number) != position:
+    def _is_committed(self, number: int, state: GroupState) -> bool:
+        """Whether a commit in doubt has committed the position in a segment."""
+        position = self._cursors[number].position
+        if self._in_doubt.get(number) != position:
             return False
-        return group.cut.get(number, -1) >= position or number in self._segments.ancestors(group.cut)
+        return state.cut.get(number, -1) >= position or number in self._segments.ancestors(state.cut)
 
     def _dirty(self) -> list[int]:
-        return [number for number, held in self._held.items() if held.dirty]
+        return [number for number, cursor in self._cursors.items() if cursor.is_dirty]
 
-    def _position(self, group: Sharing) -> dict[int, int]:
-        own = {number: held.position for number, held in self._held.items() if group.held.get(number) == self._number}
-        return {**group.cut, **own}
+    def _position(self, state: GroupState) -> dict[int, int]:
+        assigned = (number for number in self._cursors if state.assignment.get(number) == self._number)
+        return {**state.cut, **{number: self._cursors[number].position for number in assigned}}
 
-    def _look(self) -> bool:
-        """Learn of new segments, and where sealed ones end; whether there was something to learn."""
+    def _refresh_segments(self) -> bool:
+        """Read the segments and the ends of sealed ones. Return whether more are sealed than before."""
         self._segments = self.stream.segments
-        sealed = [one.number for one in self._segments.all if one.sealed and one.number not in self._ends]
-        if sealed:  # only now: nothing is appended to them any more
+        sealed = [
+            segment.number for segment in self._segments.all if segment.sealed and segment.number not in self._ends
+        ]
+        if sealed:  # only now: their lengths no longer change
             lengths = self.stream.store.lengths(self.stream.name)
             self._ends |= {number: lengths[number] for number in sealed}
         return bool(sealed)
 
-    def _must_be_open(self) -> None:
+    def _check_open(self) -> None:
         if os.getpid() != self._process:
-            raise errors.reader_forked(self.group.name, self.reader_id)
-        if self._closed:
-            raise errors.reader_closed(self.group.name, self.reader_id)
+            raise PlanError(
+                f"Reader {self.reader_id!r} of group {self.group.name!r} was opened before this process was forked, "
+                "and both processes would read the same segments. Open a reader with another id in each process."
+            )
+        if self._is_closed:
+            raise PlanError(f"Reader {self.reader_id!r} of group {self.group.name!r} is closed. Open a new one.")

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal
 
-from eventide.errors import writers as errors
-from eventide.errors.marks import TransactionOverError
-from eventide.marks.desk import Desk
+from eventide.errors import DataError
+from eventide.marks.errors import TransactionEndedError
 from eventide.marks.events import Rows
-from eventide.marks.noting import Time
-from eventide.marks.outgoing import Outgoing
-
-Status: TypeAlias = Literal["open", "committed", "aborted", "unknown"]
-"""``unknown``: it ended so long ago that nobody remembers."""
-
-
-class _Commit(Protocol):
-    def __call__(self, id_: str, time: Time | None, *, empty: bool, again: bool) -> None: ...
-
-
-class _Ended(Protocol):
-    def __call__(self, id_: str) -> None: ...
+from eventide.marks.note_clock import Time
+from eventide.marks.stores.store import TransactionStatus
+from eventide.marks.write_buffer import WriteBuffer
+from eventide.marks.writer_session import WriterSender
 
 
 class Transaction:
-    """Events of a writer that nobody sees before the commit. Make one with ``Writer.begin()``.
+    """Events of a writer that become visible at the commit. ``Writer.begin()`` begins one.
 
-    As a context manager it is committed at the end, or aborted if there was an exception. If the writer dies, it is
-    aborted when its timeout has passed.
+    As a context manager it commits at the end of the block, or aborts after an exception. If the writer dies, the
+    transaction is aborted at its timeout.
 
     >>> import pyarrow as pa
     >>> from eventide.marks import Stream, Writer
@@ -48,82 +37,80 @@ class Transaction:
     ({0: 1}, 'committed')
     """
 
-    def __init__(self, id_: str, desk: Desk, out: Outgoing, rows: int, commit: _Commit, ended: _Ended) -> None:
+    def __init__(self, id_: str, sender: WriterSender, buffer: WriteBuffer, batch_rows: int) -> None:
         self.id = id_
-        self._desk = desk
-        self._out = out
-        self._rows = rows
-        self._commit = commit
-        self._when_ended = ended
-        self._status: Literal["open", "committed", "aborted"] = "open"
-        self._tried = False
-        """Whether a commit was begun."""
-        self._time: Time | None = None
-        """What was noted with the commit."""
+        self._sender = sender
+        self._session = sender.session
+        self._buffer = buffer
+        self._batch_rows = batch_rows
+        self._status: TransactionStatus = "open"
+        self._has_tried_commit = False
+        self._committed_time: Time | None = None
 
     @property
-    def status(self) -> Status:
-        """Whether it is ``open``, ``committed`` or ``aborted`` (also because its time ran out)."""
+    def status(self) -> TransactionStatus | Literal["unknown"]:
+        """``open``, ``committed`` or ``aborted`` (also after its timeout); ``unknown`` if it ended long ago."""
         if self._status != "open":
             return self._status
-        with self._desk.lock:
-            found = status_of(self._desk, self.id)
-            if found == "committed":  # by a call whose answer was lost: the writer must learn where the events are
-                self._desk.commit(self.id, None)
+        with self._session.lock:
+            status = self._session.transaction_status(self.id)
+            if status == "committed":  # by a call in doubt: the writer must learn the position of the events
+                self._session.commit(self.id, None)
                 self._end("committed")
-            return found
+            return status
 
     def write(self, event: Mapping[str, Any], routing_key: str | None = None) -> None:
-        """One event, as with ``Writer.write``."""
-        with self._desk.lock:
-            self._must_be_open()
-            self._out.add(event, routing_key)
-            if self._out.loose >= self._rows:
+        """Write one event, as ``Writer.write`` does."""
+        with self._session.lock:
+            self._check_open()
+            self._buffer.add(event, routing_key)
+            if self._buffer.unbatched >= self._batch_rows:
                 self._flush()
 
     def append(self, rows: Rows) -> None:
-        """Many events at once."""
-        with self._desk.lock:
-            self._must_be_open()
-            self._out.gather()
-            self._out.take(rows, together=False)
+        """Write many events at once."""
+        with self._session.lock:
+            self._check_open()
+            self._buffer.make_batch()
+            self._buffer.add_batch(rows, is_atomic=False)
             self._flush()
 
     def flush(self) -> None:
-        """Send what was written to the store, where it stays invisible."""
-        with self._desk.lock:
-            self._must_be_open()
+        """Send everything to the store, where it stays invisible until the commit."""
+        with self._session.lock:
+            self._check_open()
             self._flush()
 
     def commit(self, time: Time | None = None) -> None:
-        """Make all events visible at once. Again is harmless; if it is not known whether it succeeded, it is necessary:
-        until then the writer notes no time.
+        """Make all events visible at once. Idempotent.
 
-        With a ``time`` it also says, in the same step, that everything of this writer before it is written: what the
-        writer itself still holds is sent first; transactions with earlier events should be committed before. Refused
-        when the transaction was aborted, or took longer than its timeout.
+        If a commit is in doubt, call it again: the writer notes no time until then. A ``time`` declares in the same
+        step that everything of this writer before it is written. The buffer of the writer is sent first; commit
+        transactions with earlier events before. The commit fails if the transaction was aborted or timed out.
         """
-        with self._desk.lock:
-            if self._status == "committed" and time in (None, self._time):
+        with self._session.lock:
+            if self._status == "committed" and time in (None, self._committed_time):
                 return
             if self._status != "committed":
-                self._must_be_open()
+                self._check_open()
                 self._flush()
-            again, self._tried = self._tried, True
-            self._commit(self.id, time, empty=self._out.last == 0, again=again)
-            self._time = time
+            is_retry, self._has_tried_commit = self._has_tried_commit, True
+            is_empty = self._buffer.last_sequence == 0
+            with self._sender.call():
+                self._sender.commit(self.id, time, is_empty=is_empty, is_retry=is_retry)
+            self._committed_time = time
             self._end("committed")
 
     def abort(self) -> None:
-        """Forget its events. Again is harmless. Refused when it was committed, also by a call without an answer."""
-        with self._desk.lock:
+        """Discard all events. Idempotent. Fails if the transaction was committed, also by a call in doubt."""
+        with self._session.lock:
             if self._status == "aborted":
                 return
-            self._must_be_open()
+            self._check_open()
             try:
-                self._desk.abort(self.id)
-            except TransactionOverError:
-                _ = self.status  # if it was committed, the writer must learn where the events are
+                self._session.abort(self.id)
+            except TransactionEndedError:
+                _ = self.status  # if it was committed, the writer must learn the position of the events
                 raise
             self._end("aborted")
 
@@ -133,35 +120,27 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status != "open" or (error is not None and self._desk.elsewhere):
+        if self._status != "open" or (error is not None and self._session.is_forked):
             return
         if error is None:
             self.commit()
             return
         try:
             self.abort()
-        except TransactionOverError as cause:
+        except TransactionEndedError as cause:
             if self.status != "committed":
                 raise
             error.add_note(str(cause))
 
     def _flush(self) -> None:
-        self._out.gather()
-        while self._out.batches:
-            self._out.send_first(partial(self._desk.add, self.id))
+        self._buffer.make_batch()
+        while self._buffer.batches:
+            self._session.add_first(self._buffer, self.id)
 
-    def _must_be_open(self) -> None:
+    def _check_open(self) -> None:
         if self._status != "open":
-            raise errors.transaction_used(self.id, self._status)
+            raise DataError(f"Transaction {self.id} was {self._status} already. Begin a new one: writer.begin().")
 
     def _end(self, status: Literal["committed", "aborted"]) -> None:
         self._status = status
-        self._when_ended(self.id)
-
-
-def status_of(desk: Desk, id_: str) -> Status:
-    """What a store knows of a transaction; one beyond its deadline is as good as aborted."""
-    for one in desk.store.transactions(desk.seat.stream):
-        if one.id == id_:
-            return "aborted" if one.status == "open" and one.deadline <= desk.store.now() else one.status
-    return "unknown"
+        self._sender.end_transaction(self.id)

@@ -1,46 +1,44 @@
-"""Writers: events into a stream, and what their producer knows of time."""
+"""Writers: send events to a stream and declare the progress of event time."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Literal
 
-from eventide.errors import EventideError, PlanError
-from eventide.errors import writers as errors
-from eventide.errors.marks import SeatTakenError
-from eventide.marks.desk import Desk
+from eventide._arguments import is_integer
+from eventide.errors import EventideError, PlanError, did_you_mean, shown
+from eventide.marks.errors import WriterFencedError
 from eventide.marks.events import Rows
-from eventide.marks.noting import Clock, ClockNotes, Ticker, Time, wall_clock
-from eventide.marks.outgoing import AUTOMATIC, Outgoing
-from eventide.marks.sending import Sending
+from eventide.marks.note_clock import Clock, NoteClock, Ticker, Time
+from eventide.marks.stores.store import TransactionStatus, wall_clock
 from eventide.marks.streams import Stream, open_stream
-from eventide.marks.transaction import Status, Transaction, status_of
+from eventide.marks.transaction import Transaction
+from eventide.marks.write_buffer import FIRST_AUTO_SEQUENCE, WriteBuffer
+from eventide.marks.writer_session import WriterSender, WriterSession
 from eventide.time import duration
 
 
 class Writer:
-    """Writes events to a stream, in order for each routing key, and says how far its time has come.
+    """Writes events to a stream, in order for each routing key, and notes event time.
 
-    ``writer_id`` names the producer, and stays the same when it is restarted; each id belongs to one writer at a time
-    (``take_over=True`` ends the one that was there). Without an id a writer cannot note time. A process that is forked
-    needs a writer of its own.
+    ``writer_id`` names the producer and stays the same after a restart. An id belongs to one writer at a time;
+    ``take_over=True`` fences off the previous one. A writer without an id cannot note time. A forked process needs
+    its own writer.
 
-    ``routing_key`` names the column that decides the segment. Events without a key go to the segments by whole
-    batches, and are in order within a batch only.
+    ``routing_key`` names the column that selects the segment. Events without a key are routed by batch, and are in
+    order within a batch only.
 
-    Events are sent when there are ``batch_rows`` of them, with ``flush()``, with a note, and at the end; they are
-    durable then. If sending fails, the events are kept (``unsent``) and sent again with the next call: nothing is
-    lost, and nothing is stored twice. At the end of a ``with`` block all that was written is sent, whether or not
-    there was an exception; use a transaction where all or nothing is wanted.
+    Events are sent at ``batch_rows``, with ``flush()``, with a note, and at the end; they are durable then. If sending
+    fails, the events stay in ``unsent`` and are sent again with the next call: nothing is lost or stored twice. The end
+    of a ``with`` block sends everything, also after an exception; for all or nothing, use a transaction.
 
-    With ``note_time="auto"`` the wall clock is noted, from the start and at most ``note_every`` so often, by a thread
-    and whenever something is sent: right for events that have the time at which they are written. What is noted is
-    ``note_margin`` behind the clock: an event must be written at most that long after it got its time, also by other
-    threads. With a ``clock`` of your own there is no thread: call ``tick()``. All methods may be called from several
-    threads.
+    ``note_time="auto"`` notes the wall clock from the start, at most every ``note_every``, in a thread and with every
+    send. It suits events whose time is the time of writing. The noted time is ``note_margin`` behind the clock: an
+    event must be written within that time after its timestamp was taken, also by other threads. With a ``clock`` of
+    your own there is no thread: call ``tick()``. All methods are thread-safe.
 
     >>> import pyarrow as pa
     >>> from eventide.marks.stores.memory import MemoryStore
@@ -69,164 +67,131 @@ class Writer:
         token: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        _check(writer_id, note_time, batch_rows)
+        _check_options(writer_id, note_time, batch_rows)
         every = duration(note_every, what="note_every of Writer()")
         margin = duration(note_margin, what="note_margin of Writer()", zero=True)
-        found = stream if isinstance(stream, Stream) else open_stream(stream, token=token)
-        schema = found.schema
-        if routing_key is not None and routing_key not in schema.names:
-            raise errors.unknown_routing_column(routing_key, schema.names)
-        self.stream = found
+        self.stream = stream if isinstance(stream, Stream) else open_stream(stream, token=token)
         self.writer_id = writer_id or f"writer-{uuid.uuid4().hex}"
-        self._schema, self._column, self._rows = schema, routing_key, batch_rows
-        self._desk = Desk(found.store, found.store.open_writer(found.name, self.writer_id, take_over=take_over))
-        self._out = Outgoing(schema, routing_key, self.writer_id, max(self._desk.sequence, AUTOMATIC))
-        if self._desk.sequence >= AUTOMATIC:
-            self._out.number_by(own=False)
-        self._closed = False
-        self._refused: list[PlanError] = []
-        """Of events that the thread found unfit, until whoever wrote them is told."""
-        self._own_store = isinstance(stream, str)
+        self._owns_store = isinstance(stream, str)
+        self._schema, self._routing_column, self._batch_rows = self.stream.schema, routing_key, batch_rows
+        if routing_key is not None and routing_key not in self._schema.names:
+            raise PlanError(
+                f"Writer(routing_key={routing_key!r}): the stream has no such column. "
+                f"{did_you_mean(routing_key, self._schema.names)}"
+            )
+        store, name = self.stream.store, self.stream.name
+        self._session = WriterSession(store, store.open_writer(name, self.writer_id, take_over=take_over))
+        last_sequence = max(self._session.sequence, FIRST_AUTO_SEQUENCE)
+        self._buffer = WriteBuffer(self._schema, routing_key, self.writer_id, last_sequence)
+        if self._session.sequence >= FIRST_AUTO_SEQUENCE:
+            self._buffer.use_sequences(explicit=False)
         self._clock = clock or wall_clock
-        self._notes: ClockNotes | None = None
-        self._ticker: Ticker | None = None
+        note_clock: NoteClock | None = None
         if note_time == "auto":
-            own = (note.time for note in found.store.notes(found.name) if note.writer == self.writer_id)
-            self._notes = ClockNotes(every, self._clock, next(own, None), margin=margin)
-        self._sending = Sending(self._desk, self._out, self._notes, named=writer_id is not None)
-        self._begin_noting()
-        if self._notes is not None and clock is None:
-            self._ticker = Ticker(every, self._tick_unseen, f"writer {self.writer_id!r}")
+            noted = (note.time for note in store.notes(name) if note.writer == self.writer_id)
+            note_clock = NoteClock(every, self._clock, next(noted, None), margin=margin)
+        self._sender = WriterSender(self._session, self._buffer, note_clock, has_id=writer_id is not None)
+        self._open()
+        self._ticker: Ticker | None = None
+        if note_clock is not None and clock is None:
+            self._ticker = Ticker(every, self._tick, f"writer {self.writer_id!r}")
 
     @property
     def last_sequence(self) -> int:
-        """The highest ``sequence`` that is stored under this id, also by writers before this one; 0 if none is."""
-        return self._desk.own_sequence
+        """The highest explicit ``sequence`` stored under this id, also by earlier writers; 0 if there is none."""
+        return self._session.explicit_sequence
 
     @property
     def unsent(self) -> list[Mapping[str, Any]]:
-        """The events that are not known to be stored, in order. They stay readable when the writer was replaced."""
-        with self._desk.lock:
-            return self._out.events
+        """The events that are not known to be stored, in order. A fenced writer still has them."""
+        with self._session.lock:
+            return self._buffer.events
 
     def write(self, event: Mapping[str, Any], routing_key: str | None = None) -> None:
-        """One event; a column that it lacks is null. ``routing_key`` goes before the column of the writer."""
-        with self._desk.lock:
-            self._must_be_open()
-            self._out.number_by(own=False)
-            self._out.add(event, routing_key)
-            if self._refused:
-                self._tell_refused()
-            if self._out.loose >= self._rows:
+        """Write one event. Missing columns are null. ``routing_key`` overrides the routing column of the writer."""
+        with self._session.lock:
+            self._sender.check_open()
+            self._buffer.use_sequences(explicit=False)
+            self._buffer.add(event, routing_key)
+            if self._sender.rejected:
+                self._sender.raise_rejected()
+            if self._buffer.unbatched >= self._batch_rows:
                 self.flush()
 
     def append(self, rows: Rows, *, sequence: int | None = None, time: Time | None = None) -> bool:
-        """Many events at once, stored together or not at all, and durable afterwards.
+        """Append many events atomically. They are durable when this returns. ``time`` is noted in the same step.
 
-        With a ``sequence`` (numbers of your own, from 1, that grow) a batch can be sent again at any time, also by
-        another process: if it, or a later one, is stored under this id already, nothing happens and False is
-        returned. Rows with a sequence are not kept if sending fails: send them again under the same one. Until that,
-        or a later one, is stored, no time is noted beyond the first try. An id under which events were written without
-        numbers of your own takes none: a repetition could not be told from a new batch.
-
-        ``time`` is noted in the same step, as by ``note_time``.
+        An explicit ``sequence`` (growing, from 1) makes the append idempotent across processes: if it or a later one
+        is already stored under this id, nothing happens and False is returned. Such rows are not buffered; if the
+        append fails, repeat it under the same sequence. Until it or a later one is stored, no time is noted beyond the
+        first attempt. An id that was used without explicit sequences accepts none.
         """
-        with self._working():
-            _check_sequence(sequence)
-            self._out.number_by(own=sequence is not None)
+        with self._sender.call():
+            if sequence is not None and not is_integer(sequence, at_least=1, at_most=FIRST_AUTO_SEQUENCE - 1):
+                raise PlanError(
+                    f"append(sequence={shown(sequence)}): it must be a growing whole number, from 1 to 2**62 - 1."
+                )
+            self._buffer.use_sequences(explicit=sequence is not None)
             if sequence is not None:
-                return self._append_own(rows, sequence, time)
-            noted = self._sending.due() if time is None else self._sending.given(time)
-            self._out.gather()
-            self._out.take(rows, together=True)
-            self._sending.send(noted)
+                if sequence <= self._session.sequence:
+                    return False
+                batch = self._buffer.new_batch(sequence, rows)
+                self._sender.append_explicit(batch, time, self._clock())
+                return True
+            noted = self._sender.due_time() if time is None else self._sender.check_time(time)
+            self._buffer.make_batch()
+            self._buffer.add_batch(rows, is_atomic=True)
+            self._sender.send(noted)
             return True
 
     def flush(self) -> None:
         """Send everything. It is durable when this returns."""
-        with self._working():
-            self._sending.flush()
+        with self._sender.call():
+            self._sender.flush()
 
     def note_time(self, time: Time, *, nothing_written: bool = False) -> None:
-        """Say that everything of this producer before ``time`` is written (microseconds, ISO-8601, or a datetime).
+        """Declare that everything of this producer before ``time`` is written (microseconds, ISO-8601, or a datetime).
 
-        Sends what was written first, in the same step. ``nothing_written=True`` is for a producer that has no event
-        before ``time``, and never wrote any. A time before the last one is refused; what was written is sent anyway.
+        Buffered events are sent in the same step. A producer that has never written passes ``nothing_written=True``.
+        A time before the last one is rejected; buffered events are sent anyway.
         """
-        with self._working():
-            self._sending.note(self._sending.given(time), nothing_written=nothing_written)
+        with self._sender.call():
+            self._sender.note(self._sender.check_time(time), nothing_written=nothing_written)
 
     def tick(self) -> None:
-        """With ``note_time="auto"``: note the clock if it is time to. The writer's thread does it, where it has one."""
-        with self._working():
-            self._sending.tick()
-
-    def _tick_unseen(self) -> None:
-        """For the thread. An event that does not fit is the business of whoever wrote it: kept for their next call."""
-        with self._desk.lock:
-            if self._closed:
-                return
-            self._refused += self._out.sift()
-            self._sending.tick()
+        """With ``note_time="auto"``: note the clock if a note is due. The thread of the writer does this itself."""
+        with self._sender.call():
+            self._sender.tick()
 
     def begin(self, *, timeout: str | timedelta = "30 seconds") -> Transaction:
-        """A transaction: events that become visible all at once, at its commit, or never. It is aborted when it is not
-        committed within ``timeout``. There may be several at once.
+        """Begin a transaction: its events become visible all at once, at its commit, or never.
+
+        It is aborted unless it is committed within ``timeout``. Several may be open at once.
         """
         length = duration(timeout, what="timeout of begin()")
-        with self._working():
-            now = self._clock()
-            begun = self._desk.store.begin(self._desk.seat, timeout=length)
-            if self._notes is not None:
-                self._notes.began(begun.id, now, length)
-            out = Outgoing(self._schema, self._column, begun.id)
-            return Transaction(begun.id, self._desk, out, self._rows, self._commit, self._ended)
+        with self._sender.call():
+            id_ = self._sender.begin(timeout=length, now=self._clock())
+            buffer = WriteBuffer(self._schema, self._routing_column, id_)
+            return Transaction(id_, self._sender, buffer, self._batch_rows)
 
-    def transaction_status(self, id_: str) -> Status:
-        """What has become of a transaction, also of a writer before this one: of one that was open when its writer
-        died nothing will ever be seen.
-        """
-        return status_of(self._desk, id_)
+    def transaction_status(self, id_: str) -> TransactionStatus | Literal["unknown"]:
+        """The status of a transaction of this or an earlier writer; ``unknown`` if it ended long ago."""
+        return self._session.transaction_status(id_)
 
     def close(self) -> None:
-        """Send everything, and give the id back. Open transactions are aborted. Again is harmless. In a forked process
-        it does nothing: the writer belongs to the one that made it.
+        """Send everything, abort open transactions and release the id. Idempotent.
+
+        In a forked process it does nothing: the writer belongs to the process that opened it.
         """
-        if self._desk.elsewhere:
+        if self._session.is_forked:
             return
-        with self._desk.lock:
-            if not self._closed:
-                with self._working(tell=False):
+        with self._session.lock:
+            if not self._sender.is_closed:
+                with self._sender.call(raise_rejected=False):
                     self._close()
-        if self._ticker is not None:  # only now: if closing fails, time goes on being noted
+        if self._ticker is not None:  # only now: if closing fails, the thread continues to note time
             self._ticker.stop()
-        self._tell_refused()
-
-    def _begin_noting(self) -> None:
-        try:
-            self._sending.open()
-        except BaseException:
-            with suppress(EventideError):  # nobody else would give the id back
-                self._desk.store.close_writer(self._desk.seat)
-            raise
-
-    def _append_own(self, rows: Rows, sequence: int, time: Time | None) -> bool:
-        if sequence <= self._desk.sequence:
-            return False
-        self._sending.append_own(self._out.batch(sequence, rows), time, self._clock())
-        return True
-
-    def _close(self) -> None:
-        self._refused += self._out.sift()  # one event that does not fit must not hold up the end
-        try:
-            self._sending.close()
-            self._desk.store.close_writer(self._desk.seat)
-        except SeatTakenError:
-            if len(self._out):
-                raise  # else the other one can have the seat
-        self._closed = True
-        if self._own_store:
-            self.stream.store.close()
+        self._sender.raise_rejected()
 
     def __enter__(self) -> Writer:
         return self
@@ -234,53 +199,44 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _working(self, *, tell: bool = True) -> Iterator[None]:
-        """One call at a time; whoever fails says what became of the events."""
-        with self._desk.lock:
-            self._must_be_open()
-            if tell:
-                self._tell_refused()
-            try:
-                yield
-            except SeatTakenError as cause:
-                raise errors.replaced(cause, len(self._out)) from cause
-            except Exception as cause:
-                if self._out.batches:
-                    cause.add_note(errors.unsent(self.writer_id, len(self._out)))
-                raise
+    def _open(self) -> None:
+        try:
+            self._sender.open()
+        except BaseException:
+            with suppress(EventideError):  # nothing else would release the id
+                self._session.store.close_writer(self._session.handle)
+            raise
 
-    def _tell_refused(self) -> None:
-        refused, self._refused = self._refused, []
-        if refused:
-            for other in refused[1:]:
-                refused[0].add_note(str(other))
-            raise refused[0]
+    def _tick(self) -> None:
+        """Tick in the thread. The next call of the user raises the errors of events that do not fit."""
+        with self._session.lock:
+            if not self._sender.is_closed:
+                self._sender.rejected += self._buffer.make_valid_batch()
+                self._sender.tick()
 
-    def _must_be_open(self) -> None:
-        if self._closed:
-            raise errors.writer_closed(self.stream.name, self.writer_id)
-
-    def _commit(self, id_: str, time: Time | None, *, empty: bool, again: bool) -> None:
-        with self._working():
-            self._sending.commit(id_, time, empty=empty, again=again)
-
-    def _ended(self, id_: str) -> None:
-        if self._notes is not None:
-            self._notes.ended(id_)
+    def _close(self) -> None:
+        self._sender.rejected += self._buffer.make_valid_batch()  # an event that does not fit must not block closing
+        try:
+            self._sender.close()
+            self._session.store.close_writer(self._session.handle)
+        except WriterFencedError:
+            if len(self._buffer):
+                raise  # otherwise nothing is lost
+        self._sender.is_closed = True
+        if self._owns_store:
+            self.stream.store.close()
 
 
-def _check(writer_id: object, note_time: object, batch_rows: object) -> None:
+def _check_options(writer_id: object, note_time: object, batch_rows: object) -> None:
     if writer_id is not None and (not isinstance(writer_id, str) or not writer_id):
-        raise errors.not_a_writer_id(writer_id)
+        raise PlanError(
+            f"Writer(writer_id={shown(writer_id)}): it must be a non-empty string that stays the same after a restart."
+        )
     if note_time not in ("manual", "auto"):
-        raise errors.unknown_noting(note_time)
+        raise PlanError(
+            f"Writer(note_time={shown(note_time)}): it must be 'manual' (you call note_time()) or 'auto' (wall clock)."
+        )
     if note_time == "auto" and writer_id is None:
-        raise errors.auto_without_id()
-    if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
-        raise errors.bad_batch_rows(batch_rows)
-
-
-def _check_sequence(value: object) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < AUTOMATIC):
-        raise errors.bad_sequence(value)
+        raise PlanError("Writer(note_time='auto') needs a writer_id: time is noted under it, also after a restart.")
+    if not is_integer(batch_rows, at_least=1):
+        raise PlanError(f"Writer(batch_rows={shown(batch_rows)}): it must be a whole number, 1 or more.")

@@ -1,4 +1,4 @@
-"""Which rows may enter: each gets its event time, and what cannot be used becomes a dead letter with a reason."""
+"""Admission: rows get their event time, and rows that cannot be used become dead letters with a reason."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from eventide.errors import plan as errors
-from eventide.errors import windows as window_errors
-from eventide.operators import columns as c
-from eventide.plan.plan import IngestionTime, OneInput
-from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column
+from eventide import _columns as c
+from eventide._arguments import MAX_SPAN
+from eventide._column_refs import TimeColumn
+from eventide.errors import DataError, PlanError, did_you_mean
+from eventide.panes import WINDOW, WINDOW_END, WINDOW_START
+from eventide.plan.plan import IngestionTime, Plan
+from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column, unit_meant
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
-
-LONGEST = 2**61
 
 GAP = "__gap"
 _AGAIN = "__again"  # a row before it in the same part has its number
@@ -26,9 +26,7 @@ class Admitted:
     """Rows with their event time, and dead letters. The watermark and the lateness are not looked at here."""
 
     rows: pl.DataFrame
-    seen: (
-        pl.DataFrame
-    )  # all rows that came in order, for the watermark: a row without a usable time still has its sequence
+    seen: pl.DataFrame  # for the watermark: a row without a usable time still has its sequence
     dead: list[pl.DataFrame] = field(default_factory=list)
     earliest: int | None = None
 
@@ -45,7 +43,7 @@ class Admitted:
 
 
 def dead_letters(rows: pl.DataFrame, reason: str, detail: str | pl.Expr) -> pl.DataFrame:
-    """Rows with why they could not be used."""
+    """Rows with the reason why they cannot be used."""
     text = pl.lit(detail) if isinstance(detail, str) else detail
     return rows.with_columns(pl.lit(reason).alias(c.REASON), text.alias(c.DETAIL))
 
@@ -57,8 +55,8 @@ def repeated(strategy: Strategy, rows: pl.DataFrame) -> pl.DataFrame:
     return dead_letters(rows, "duplicate", f"a row with the same {names} came before")
 
 
-def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
-    """Time the rows, and set aside those that have none, lie too far ahead, or are otherwise unusable."""
+def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
+    """Time the rows, and set aside those without a time, too far ahead, or otherwise unusable."""
     admitted = _timed(plan, rows, now)
     faults = plan.watermark.faults(admitted.rows)
     if faults is not None:
@@ -78,8 +76,10 @@ def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
         _with_gap(plan.window.gap, admitted)
     if isinstance(plan.window, Inherit):
         _with_window(admitted)
+    if plan.applies_diff or isinstance(plan.window, Inherit):
+        _with_diff(admitted)
     if plan.offset is not None:
-        _with_offset(plan.offset, getattr(plan.window, "first", -LONGEST), admitted)
+        _with_offset(plan.offset, getattr(plan.window, "first", -MAX_SPAN), admitted)
     if plan.watermark.options.deduplicate:
         admitted.set_aside(admitted.rows[_AGAIN], lambda rows: repeated(plan.watermark, rows))
         admitted.rows = admitted.rows.drop(_AGAIN)
@@ -87,7 +87,7 @@ def admit(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
     return admitted
 
 
-def _timed(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
+def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     """All rows with their time; null where there is none, and ``UNREADABLE`` where there is one of no use."""
     if isinstance(plan.time, IngestionTime):
         timed = rows.with_columns(pl.lit(now, pl.Int64).alias(c.TIME), pl.lit(False).alias(c.UNREADABLE))
@@ -105,11 +105,29 @@ def _timed(plan: OneInput, rows: pl.DataFrame, now: int) -> Admitted:
 
 def read_time(rows: pl.DataFrame, name: str) -> tuple[pl.Series, pl.Series | None]:
     """The times in microseconds, and which of them are of no use. A dotted name reaches into a struct."""
-    return time_column(*_reach(rows, name))
+    return time_column(*_reach(rows, name), getattr(name, "unit", None))
+
+
+def check_unit(plan: Plan, rows: pl.DataFrame, now: int, watermark: int) -> None:
+    """Reject times in another unit than microseconds, while nothing is known yet that would show the unit."""
+    if watermark > MIN or isinstance(plan.time, IngestionTime | TimeColumn):
+        return
+    frame, name = _reach(rows, plan.time)
+    meant = unit_meant(frame[name], now)
+    if meant is not None:
+        first: int = frame[name].drop_nulls()[0]
+        factor = {"s": 1_000_000, "ms": 1_000}[meant]
+        raise DataError(
+            f"The times in column {plan.time!r} are numbers, which are read as microseconds: {first} is "
+            f"{format_instant(first)}. In "
+            f"{'seconds' if meant == 's' else 'milliseconds'} it would be {format_instant(first * factor)}. "
+            f"Add time_unit={meant!r} to "
+            "ev.stream(…), or time_unit='us' if microseconds are meant."
+        )
 
 
 def _reach(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
-    """A dotted name reaches into a struct: ``pane.time``."""
+    """A dotted name reaches into a struct: ``payload.time``."""
     if name in rows.columns or "." not in name:
         return rows, name
     outer, _, inner = name.partition(".")
@@ -123,7 +141,7 @@ def _with_gap(column: str, admitted: Admitted) -> None:
     length = isinstance(admitted.rows.schema[column], pl.Duration)
     gap = pl.col(column).dt.total_microseconds() if length else pl.col(column).cast(pl.Int64)
     admitted.rows = admitted.rows.with_columns(gap.alias(GAP))
-    usable = pl.col(GAP).is_between(1, LONGEST)
+    usable = pl.col(GAP).is_between(1, MAX_SPAN)
     admitted.reject(
         ~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
     )
@@ -131,45 +149,54 @@ def _with_gap(column: str, admitted: Admitted) -> None:
 
 def _with_offset(column: str, first: int, admitted: Admitted) -> None:
     admitted.rows = admitted.rows.with_columns(pl.col(column).cast(pl.Int64, strict=False).alias(c.AT))
-    usable = pl.col(c.AT).is_between(first, LONGEST).fill_null(False)
+    usable = pl.col(c.AT).is_between(first, MAX_SPAN).fill_null(False)
     admitted.reject(~usable, "bad_row", f"the offset {column!r} is null, too large, or below the first")
 
 
 def check_offset(column: str, schema: Mapping[str, pl.DataType]) -> None:
     """The column of offsets is there, and holds integers."""
     if column not in schema:
-        raise window_errors.no_offset_column(column, list(schema))
+        raise PlanError(f"Windows by offset: there is no column {column!r}. {did_you_mean(column, list(schema))}")
     if not schema[column].is_integer():
-        raise window_errors.bad_offset_type(column, schema[column])
+        raise PlanError(f"Windows by offset: the column {column!r} is {schema[column]}; offsets are integers.")
 
 
 def check_gap(column: str, schema: Mapping[str, pl.DataType]) -> None:
     """The column of sessions' gaps is there, and holds lengths."""
     if column not in schema:
-        raise window_errors.no_gap_column(column, list(schema))
+        raise PlanError(f"sessions(): there is no column {column!r} for the gap. {did_you_mean(column, list(schema))}")
     if not isinstance(schema[column], pl.Duration) and not schema[column].is_integer():
-        raise window_errors.bad_gap_type(column, schema[column])
+        raise PlanError(
+            f"sessions(): the gap column {column!r} is {schema[column]}; it must be a Duration or integer microseconds."
+        )
 
 
 def check_window(schema: Mapping[str, pl.DataType]) -> None:
     """Inherited windows are there, and lie in time."""
-    dtype = schema.get("window")
-    if not isinstance(dtype, pl.Struct) or {f.name for f in dtype.fields} != {"start", "end"}:
-        raise errors.retractions_unwindowed()
-    if any(f.dtype.is_integer() for f in dtype.fields):
-        raise errors.rows_not_inherited()
+    if not set(WINDOW) <= set(schema):
+        raise PlanError(
+            "inherit() needs the panes of another pipeline: rows with the columns `window_start` and `window_end`."
+        )
+    if any(schema[name].is_integer() for name in WINDOW):
+        raise PlanError(
+            "inherit() cannot take windows counted in rows: row numbers of different keys are not the same "
+            "window, and lie "
+            "on no time axis. Window the panes by their time: ev.stream(time='window_time', …).window(ev.tumbling(…))."
+        )
 
 
 def _with_window(admitted: Admitted) -> None:
+    """Rows with the window that they bring along; a bound that is null is none, as in the global window."""
     rows = admitted.rows
-    admitted.reject(pl.col("window").is_null(), "bad_row", "the window is null")
-    diff = pl.col("diff").cast(pl.Int64) if "diff" in rows.columns else pl.lit(1, pl.Int64)
-    bounds = admitted.rows["window"].struct.unnest()
-    admitted.rows = admitted.rows.with_columns(
-        time_column(bounds, "start")[0].fill_null(MIN).alias(c.START),
-        time_column(bounds, "end")[0].fill_null(MAX).alias(c.END),
-        diff.alias(c.DIFF),
+    admitted.rows = rows.with_columns(
+        time_column(rows, WINDOW_START)[0].fill_null(MIN).alias(c.START),
+        time_column(rows, WINDOW_END)[0].fill_null(MAX).alias(c.END),
     )
     admitted.reject(pl.col(c.START) >= pl.col(c.END), "bad_row", "the window ends before it begins")
+
+
+def _with_diff(admitted: Admitted) -> None:
+    diff = pl.col("diff").cast(pl.Int64) if "diff" in admitted.rows.columns else pl.lit(1, pl.Int64)
+    admitted.rows = admitted.rows.with_columns(diff.alias(c.DIFF))
     known = pl.col(c.DIFF).is_in([1, -1]).fill_null(False)
     admitted.reject(~known, "bad_row", "the diff is neither 1 nor -1")

@@ -1,160 +1,300 @@
-"""Asynchronous calls: their options, one call with its attempts, and the calls of a whole bundle at once."""
+"""An operator behind async calls: the columns that calls add to rows, and the rows whose calls failed.
+
+Calls are made when rows are stamped. A bundle is applied when all of its calls are answered, so the watermark stays
+behind their results.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
-from dataclasses import dataclass
-from datetime import timedelta
-from functools import cache
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from eventide.errors import watermarks as errors
-from eventide.time import duration
+import numpy as np
+import polars as pl
 
-Function: TypeAlias = Callable[[Any], Awaitable[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a call returned."""
-
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a call failed in its last attempt."""
-
-    error: BaseException
-    attempts: int
+from eventide import _columns as c
+from eventide.errors import DataError
+from eventide.operators.admission import admit
+from eventide.operators.async_calls import Answer, Failure, call_rows
+from eventide.operators.inputs import Inputs, JoinInputs, UnionInputs
+from eventide.operators.operator import BoundOperator, Stamp, Step, StreamOperator
+from eventide.operators.window_logic import Stamped
+from eventide.plan.async_call import AsyncMap, AsyncOptions
+from eventide.plan.plan import IngestionTime, Input, Plan
+from eventide.plan.process_plan import ProcessPlan
+from eventide.plan.window_plan import WindowPlan
+from eventide.processors.declared_columns import fitting_rows
+from eventide.processors.errors import _said
+from eventide.state import format as snapshot
+from eventide.state.errors import calls_changed, not_whole, spanning_changed
+from eventide.state.operator_state import CALLS, WITH_CALLS, State
+from eventide.state.pages import Manifest, PageStore
+from eventide.time import format_duration
+from eventide.watermarks import Note
+from eventide.windows import global_window
 
 
-Answer: TypeAlias = Result | Failure
+@dataclass(frozen=True)
+class Called:
+    """The rows behind the calls, those whose calls failed, and why each of them did."""
+
+    rows: pl.DataFrame
+    failed: pl.DataFrame
+    why: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AsyncOptions:
-    """How calls are made. ``backoff`` holds the waits before the second, third, … attempt; its last repeats.
+def call(calls: Sequence[AsyncMap], rows: pl.DataFrame) -> Called:
+    """Make one call after the other; rows that fail in one are not passed to the next."""
+    schema = schema_after(calls, rows.schema)
+    if rows.is_empty():
+        return Called(pl.DataFrame(schema=schema), pl.DataFrame(schema=schema))
+    failed: list[pl.DataFrame] = []
+    why: list[str] = []
+    for call_map in calls:
+        answers = call_rows(call_map.fn, rows.to_dicts(), call_map.options)
+        if call_map.options.ordered:
+            answers.sort(key=lambda answer: answer[0])
+        done = with_answers(call_map, rows, answers)
+        rows = done.rows
+        failed.append(done.failed)
+        why += done.why
+    return Called(rows, pl.concat([pl.DataFrame(schema=schema), *failed], how="diagonal"), why)
 
-    ``across_bundles``: a bundle does not wait for its calls.
+
+def schema_after(calls: Sequence[AsyncMap], schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+    """The columns of rows behind calls."""
+    for call in calls:
+        schema = call.schema_after(schema)
+    return dict(schema)
+
+
+def with_answers(call: AsyncMap, rows: pl.DataFrame, answers_by_row: Sequence[tuple[int, Answer]]) -> Called:
+    """The rows that answers make, in their order. Each answer has the place of its row."""
+    answers, failures = _read(call, answers_by_row)
+    places = [place for place, _ in answers]
+
+    def misfit(number: int, cause: Exception) -> None:
+        failures[places[number]] = _answer_unfit(call.name, cause)
+
+    columns, good = fitting_rows([answer for _, answer in answers], call.output, misfit)
+    # A row of whose several answers one does not fit has failed as a whole.
+    fitting = [number for number in range(len(good)) if places[good[number]] not in failures]
+    columns, places = _at(columns, fitting), [places[good[number]] for number in fitting]
+    before = _at(rows, places)
+    named = [
+        pl.Series(name, [name in answers[good[number]][1] for number in fitting], pl.Boolean) for name in call.output
+    ]
+    merged = [
+        column if column.name not in rows.columns else column.zip_with(is_given, before[column.name])
+        for column, is_given in zip(columns.get_columns(), named, strict=True)
+    ]
+    lost = sorted(failures)
+    return Called(before.with_columns(merged), _at(rows, lost), [failures[place] for place in lost])
+
+
+def _read(
+    call: AsyncMap, answers_by_row: Sequence[tuple[int, Answer]]
+) -> tuple[list[tuple[int, Mapping[str, Any]]], dict[int, str]]:
+    """The rows that calls have returned, each with the place of its row, and why other calls failed."""
+    answers: list[tuple[int, Mapping[str, Any]]] = []
+    failures: dict[int, str] = {}
+    for place, answer in answers_by_row:
+        if isinstance(answer, Failure):
+            failures[place] = _call_failed(call.name, answer.attempts, answer.error, _timeout(call.options))
+            continue
+        try:
+            answers += [(place, row) for row in _listed(answer.value)]
+        except Exception as cause:
+            failures[place] = _answer_unfit(call.name, cause)
+    return answers, failures
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    if value is None:
+        return []
+    answers = value if isinstance(value, list) else [value]
+    for answer in answers:
+        if not isinstance(answer, Mapping):
+            raise DataError(f"it returned {type(answer).__name__}, not a dict, a list of dicts, or None")
+    return answers
+
+
+def _at(rows: pl.DataFrame, places: Sequence[int]) -> pl.DataFrame:
+    return rows[np.array(places, np.int64)]
+
+
+def _timeout(options: AsyncOptions) -> str | None:
+    return None if options.timeout is None else format_duration(options.timeout)
+
+
+class AsyncMapOperator(BoundOperator):
+    """An operator behind calls. It gets the rows with the columns that the calls have added.
+
+    Calls need no state: they are made where the source is read, once for each row of a bundle. The operator behind
+    them stamps and applies the results where its state is.
     """
 
-    ordered: bool = True
-    capacity: int = 100
-    timeout: int | None = None
-    retries: int = 0
-    backoff: tuple[int, ...] = ()
-    across_bundles: bool = False
+    def __init__(self, plan: Plan, kind: Any, *schemas: Mapping[str, pl.DataType]) -> None:
+        self.plan = plan
+        self.schemas = tuple(dict(schema) for schema in schemas)
+        self._after = [
+            schema_after(source.calls, schema) for source, schema in zip(plan.edges, self.schemas, strict=True)
+        ]
+        self.inner: StreamOperator = kind(plan, *self._after)
+        self._inputs = inputs_behind(plan, tuple(self._after))
 
-    def wait_before(self, attempt: int) -> int:
-        """How long to wait before an attempt, counted from 1.
+    @property
+    def state_facts(self) -> Mapping[str, str]:
+        """What a state in pages depends on, in words."""
+        return self.inner.state_facts
 
-        >>> options = async_options(retries=3, backoff=["1s", "5s"])
-        >>> [options.wait_before(attempt) for attempt in (1, 2, 3, 4)]
-        [0, 1000000, 5000000, 5000000]
-        """
-        if attempt < 2 or not self.backoff:
-            return 0
-        return self.backoff[min(attempt - 2, len(self.backoff) - 1)]
+    def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
+        """The columns of panes, late rows and dead letters."""
+        return self.inner.output_schemas()
+
+    def initial(self) -> State:
+        """Nothing seen yet."""
+        return self.inner.initial()
+
+    def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
+        """Make the calls of the rows. The stamp counts the rows that they return, and those whose calls failed."""
+        called = call(self.plan.edges[edge].calls, rows)
+        dead = [self._letters(edge, called)] if called.failed.height else []
+        stamped = Stamped(pl.DataFrame(), self._inputs.as_one(edge, called.rows))
+        count = called.rows.height + called.failed.height
+        return Stamp(count, dead, self._summary(edge, rows, called, now), 0, stamped, edge)
+
+    def apply(
+        self,
+        state: State,
+        stamps: Sequence[Stamp],
+        now: int,
+        *,
+        notes: Sequence[Note] = (),
+        polled: bool = True,
+    ) -> Step[State]:
+        """A bundle's stamps, in order."""
+        behind = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
+        return self.inner.apply(state, behind, now, notes=notes, polled=polled)
+
+    @property
+    def hears_time(self) -> bool:
+        """Whether every move of a watermark matters to it."""
+        return self.inner.hears_time
+
+    def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
+        """That of the operator behind the calls: these are made while rows are stamped."""
+        return self.inner.next_deadline(state, lags)
+
+    def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
+        """The distances at which the output watermarks follow the clock."""
+        return self.inner.lags(before)
+
+    def save(self, state: State) -> bytes:
+        """The state as bytes, with the columns of the rows as they come."""
+        rows = [pl.DataFrame(schema=schema) for schema in self.schemas]
+        inner = pl.Series("state", [self.inner.save(state)], pl.Binary)
+        return snapshot.dump({"kind": WITH_CALLS, "rows": rows, "inner": inner})
+
+    @classmethod
+    def load(cls, plan: Plan, kind: Any, saved: bytes) -> tuple[Self, State]:
+        """The operator and the state that were saved."""
+        content = snapshot.load(saved)
+        if CALLS in content:
+            raise spanning_changed(added=False)
+        if content.get("kind") == "whole":
+            raise calls_changed(added=True)
+        if content.get("kind") != WITH_CALLS:
+            raise not_whole()
+        operator = cls(plan, kind, *(frame.schema for frame in content["rows"]))
+        operator.inner, state = kind.load(plan, content["inner"][0])
+        return operator, state
+
+    def write(self, state: State, pages: PageStore, manifest: Manifest | None) -> tuple[bytes, Manifest]:
+        """Put what is new since ``manifest`` into pages; returns the header and the new manifest."""
+        return self.inner.write(state, pages, manifest)
+
+    def read(
+        self, header: bytes, pages: PageStore, cached: tuple[State, Manifest] | None = None
+    ) -> tuple[State, Manifest]:
+        """The state that was written."""
+        return self.inner.read(header, pages, cached)
+
+    def evict(self, state: State, manifest: Manifest, *, keep: int = 0) -> State:
+        """The state with about ``keep`` bytes in memory of what can be fetched again."""
+        return self.inner.evict(state, manifest, keep=keep)
+
+    def sizes(self, state: State, manifest: Manifest | None = None) -> dict[str, int]:
+        """How large the state is."""
+        return self.inner.sizes(state, manifest)
+
+    def scan(self, state: State) -> list[pl.DataFrame]:
+        """The rows in state, for inspection."""
+        return self.inner.scan(state)
+
+    def _stamped(self, stamp: Stamp, now: int, watermark: int) -> Stamp:
+        """What the operator behind the calls makes of the rows; the progress is that of all rows of the task."""
+        rows = stamp.stamped.rows
+        if isinstance(self._inputs, JoinInputs):
+            rows = rows.select(pl.col(self.plan.edges[stamp.edge].name).struct.unnest())
+        inner = self.inner.stamp(rows, now, watermark, stamp.edge)
+        failed = sum(letters.height for letters in stamp.dead)
+        return replace(inner, rows=inner.rows + failed, dead=[*inner.dead, *stamp.dead], summary=stamp.summary)
+
+    def _summary(self, edge: int, rows: pl.DataFrame, called: Called, now: int) -> pl.DataFrame:
+        """The progress of the source: of the rows before their calls, where these have the time."""
+        source: Input = self.plan.edges[edge]
+        named = own_time_columns(source, self.schemas[edge])
+        computed = {name for call in source.calls for name in call.output}
+        reads_rows = named <= set(self.schemas[edge]) and not named & computed
+        seen = admit(without_windows(self.plan.at(edge)), rows if reads_rows else called.rows, now).seen
+        return source.watermark.summarise(seen, c.TIME, now)
+
+    def _letters(self, edge: int, called: Called) -> pl.DataFrame:
+        """Rows whose calls failed, as the operator's dead letters look."""
+        return self._inputs.as_one(edge, failed_letters(called))
 
 
-def async_options(
-    *,
-    ordered: bool = True,
-    capacity: int = 100,
-    timeout: str | timedelta | None = None,
-    retries: int = 0,
-    backoff: str | timedelta | Sequence[str | timedelta] = (),
-    across_bundles: bool = False,
-) -> AsyncOptions:
-    """Read and check the options of an async map.
-
-    >>> async_options(capacity=10, timeout="5 seconds").timeout
-    5000000
-    """
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-        raise errors.bad_async_option("capacity", capacity, "an integer of at least 1")
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise errors.bad_async_option("retries", retries, "an integer of at least 0")
-    if not isinstance(across_bundles, bool):
-        raise errors.bad_async_option("across_bundles", across_bundles, "True or False")
-    waits = [backoff] if isinstance(backoff, str | timedelta) else list(backoff)
-    return AsyncOptions(
-        ordered,
-        capacity,
-        None if timeout is None else duration(timeout, what="timeout of map_async()"),
-        retries,
-        tuple(duration(wait, what="backoff of map_async()", zero=True) for wait in waits),
-        across_bundles,
+def failed_letters(called: Called) -> pl.DataFrame:
+    """Rows whose calls failed, with the reason."""
+    return called.failed.with_columns(
+        pl.lit(None, pl.Int64).alias(c.TIME),
+        pl.lit("failed").alias(c.REASON),
+        pl.Series(c.DETAIL, called.why, pl.String),
     )
 
 
-async def attempt(fn: Function, row: Any, options: AsyncOptions) -> Answer:
-    """Call ``fn`` on a row until it returns, or has failed as often as is allowed.
+def inputs_behind(plan: Plan, schemas: tuple[dict[str, pl.DataType], ...]) -> Inputs:
+    """The inputs of a plan as they are behind calls."""
+    alike = isinstance(plan, (WindowPlan, ProcessPlan)) and plan.sides is None
+    return (UnionInputs if alike else JoinInputs)(plan, schemas)
 
-    >>> async def third_of(row):
-    ...     return row["n"] / 3
-    >>> asyncio.run(attempt(third_of, {"n": 6}, async_options()))
-    Result(value=2.0)
+
+def own_time_columns(source: Input, schema: Mapping[str, pl.DataType]) -> set[str]:
+    """The columns that the time and the watermark of an input are read from."""
+    named = set(source.watermark.columns())
+    if not isinstance(source.time, IngestionTime):
+        named.add(source.time if source.time in schema else source.time.partition(".")[0])
+    return named
+
+
+def without_windows(plan: Plan) -> Any:
+    """The plan as far as it reads the time: a window may need a column that only the calls give."""
+    return replace(plan, window=global_window()) if isinstance(plan, WindowPlan) else plan
+
+
+def _call_failed(function: str, attempts: int, cause: BaseException, timeout: str | None) -> str:
+    """Why a row is a dead letter, in one line.
+
+    >>> _call_failed("look_up", 3, KeyError("shop"), None)
+    "KeyError: 'shop' (in look_up, attempt 3)"
     """
-    attempts = 1
-    while True:
-        try:
-            async with asyncio.timeout(None if options.timeout is None else options.timeout / 1e6):
-                return Result(await fn(row))
-        except Exception as error:
-            if attempts > options.retries:
-                return Failure(error, attempts)
-            attempts += 1
-            await asyncio.sleep(options.wait_before(attempts) / 1e6)
+    late = isinstance(cause, TimeoutError) and timeout is not None and not str(cause)
+    reason = f"no answer within {timeout}" if late else _said(cause)
+    return f"{reason} (in {function}, attempt {attempts})"
 
 
-def call_rows(fn: Function, rows: Sequence[Any], options: AsyncOptions) -> list[tuple[int, Answer]]:
-    """Call ``fn`` on all rows, ``capacity`` at a time, and wait: the answers as they arrive, with the places of rows.
-
-    >>> async def double(n):
-    ...     return 2 * n
-    >>> call_rows(double, [1, 2], async_options(capacity=1))
-    [(0, Result(value=2)), (1, Result(value=4))]
-    """
-
-    async def answered() -> list[tuple[int, Answer]]:
-        answers: list[tuple[int, Answer]] = []
-        remaining = enumerate(rows)
-
-        async def work() -> None:
-            for place, row in remaining:  # all workers take rows from the same iterator
-                answers.append((place, await attempt(fn, row, options)))
-
-        await asyncio.gather(*(work() for _ in range(min(options.capacity, len(rows)))))
-        return answers
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _runner().run(answered())
-    # A notebook has a loop that runs already, and a thread can have only one.
-    return _other_thread().submit(lambda: _runner().run(answered())).result()
-
-
-_RUNNER: ContextVar[asyncio.Runner] = ContextVar("runner")
-
-
-def _runner() -> asyncio.Runner:
-    """The loop of this thread, one for all bundles: clients that calls share stay connected to it."""
-    try:
-        return _RUNNER.get()
-    except LookupError:
-        runner = asyncio.Runner()
-        atexit.register(runner.close)
-        _RUNNER.set(runner)
-        return runner
-
-
-@cache
-def _other_thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "eventide-calls")
+def _answer_unfit(function: str, cause: BaseException) -> str:
+    """Why a row whose call was answered is a dead letter, in one line."""
+    return f"{cause} (in {function})"

@@ -1,4 +1,4 @@
-"""Rows whose calls span bundles, and the watermarks that wait behind them. Pure: it knows nothing of the calls.
+"""The queue of rows whose calls span bundles and of the watermarks behind them, and the contract of those calls.
 
 Rows have numbers in the order of their arrival. A watermark waits for all rows that arrived before it, whatever its
 key. Ordered rows leave in the order of arrival, others when they are answered: no watermark overtakes a row.
@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import polars as pl
 
+from eventide.operators.async_calls import Answer, call_rows
+from eventide.plan.async_call import AsyncMap
 from eventide.time import MIN
 
 NUMBER = "__number"
 """The column that has the number of a row."""
 
 INPUT, IDLE, END = -1, -2, -3
-"""What is known of an input as a whole, beside its watermark keys: its time, its silence, its end."""
+"""Keys of marks that concern an input as a whole: its watermark, whether it is idle, its end."""
 
 
 @dataclass(frozen=True)
@@ -114,3 +116,61 @@ class CallQueue:
         """The queue that was saved."""
         marks = tuple((first, key, time) for first, key, time in saved["marks"])
         return cls(saved["waiting"], saved["answered"], saved["next"], marks, dict(saved["released"]))
+
+
+class PendingCalls(Protocol):
+    """The calls of an operator. Hosts make them in the background, while bundles go on."""
+
+    taken: int
+    """Of the answers that have arrived, those that the state has."""
+    wait_for_all: bool
+    """Whether every bundle waits for all calls, because no further bundle would take their answers."""
+
+    @property
+    def arrived(self) -> int:
+        """The number of answers that have arrived, of all inputs."""
+        ...
+
+    def begin(self, edge: int, waiting: pl.DataFrame) -> None:
+        """Begin the calls of rows that are new, and forget the answers of rows that no longer wait."""
+        ...
+
+    def answers(self, edge: int, start: int = 0) -> list[tuple[int, Answer]]:
+        """The answers for rows that wait, with their numbers, as they arrived; from the place ``start`` on."""
+        ...
+
+    def wait(self, arrived: int) -> None:
+        """Wait until so many answers have arrived."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel all calls. Those of rows that are still in state begin again with the next bundle."""
+        ...
+
+
+class CallsAtOnce:
+    """Calls of an operator whose host makes none between bundles: they are all answered when they have begun."""
+
+    taken = 0
+    wait_for_all = False
+    arrived = 0
+
+    def __init__(self, maps: Mapping[int, AsyncMap]) -> None:
+        self._maps = maps
+        self._answers: dict[int, list[tuple[int, Answer]]] = {}
+
+    def begin(self, edge: int, waiting: pl.DataFrame) -> None:
+        """Make the calls of all rows."""
+        call, numbers = self._maps[edge], waiting[NUMBER]
+        answers = call_rows(call.fn, waiting.drop(NUMBER).to_dicts(), call.options)
+        self._answers[edge] = [(numbers[place], answer) for place, answer in answers]
+
+    def answers(self, edge: int, start: int = 0) -> list[tuple[int, Answer]]:
+        """The answers of all rows."""
+        return self._answers[edge][start:]
+
+    def wait(self, arrived: int) -> None:
+        """Nothing is left to wait for."""
+
+    def cancel(self) -> None:
+        """No call goes on."""

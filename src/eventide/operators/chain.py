@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from eventide.operators.bundle import Output, Stamp
 from eventide.operators.deadlines import clock_lags
-from eventide.operators.operator import StreamOperator
-from eventide.operators.saving import State
+from eventide.operators.operator import Output, Stamp, StreamOperator
+from eventide.state.operator_state import State
 from eventide.time import MIN, earliest
 from eventide.watermarks import Note
 
@@ -50,7 +49,7 @@ class Chain:
                 notes = outputs[-1].notes_for(operator.plan.watermark.options.watermark_key)
             elif not stamps:
                 stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
-            step = operator.absorb(state, stamps, now, notes=notes)
+            step = operator.apply(state, stamps, now, notes=notes)
             new_states.append(step.state)
             outputs.append(step.output)
         return ChainStep(tuple(new_states), tuple(outputs))

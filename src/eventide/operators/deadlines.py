@@ -1,8 +1,8 @@
-"""When something can happen although no row arrives: what hosts wait for instead of asking again and again.
+"""Deadlines: the batch times at which something can happen without rows, so that hosts need not poll.
 
-Silence has deadlines of its own (see ``Tracker.next_deadline``), and so have panes and timers on the clock of the
-batches. A watermark that follows the clock at a distance (``lags``) turns the event times at which windows and timers
-are due into deadlines, too. Before the deadline a step without rows emits nothing; at the deadline it may.
+Idleness has deadlines (see ``InputTracker.next_deadline``), and so have panes and timers on the batch clock. A
+watermark that follows the clock at a distance (``lags``) turns the event times at which windows and timers are due into
+deadlines, too. Before the deadline a step without rows emits nothing; at the deadline it may.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from eventide.operators.saving import State
-from eventide.state.panes import PaneTable
+from eventide.plan.plan import Plan
+from eventide.state.operator_state import State
+from eventide.state.pane_table import PaneTable
 from eventide.time import MAX, MIN, earliest
-from eventide.watermarks.rules import ProcessingTime
 
 CLOCK_STEP = 1_000_000
 """Where every move of a watermark that follows the clock matters, it moves in steps of a second."""
@@ -25,7 +25,7 @@ def deadline(
     """The first of an operator's deadlines that is still to come.
 
     ``clocks`` are batch times at which its store has something to do, ``dues`` event times. A watermark that crosses
-    a due time because time passes is by one of ``lags`` behind the clock in that moment.
+    a due time because time passes is by one of ``lags`` behind the clock in that step.
     """
     if state.watermark == MAX:  # the stream has ended
         return None
@@ -35,10 +35,10 @@ def deadline(
     return earliest(time for time in times if time is None or time > state.now or state.now == MIN)
 
 
-def clock_lags(plan: Any) -> frozenset[int]:
+def clock_lags(plan: Plan) -> frozenset[int]:
     """The distances at which watermarks of a plan's inputs follow the clock."""
-    rules = [edge.watermark.rule for edge in plan.edges]
-    return frozenset(rule.delay for rule in rules if isinstance(rule, ProcessingTime))
+    delays = [edge.watermark.generator.clock_delay for edge in plan.edges]
+    return frozenset(delay for delay in delays if delay is not None)
 
 
 def next_clock(tables: Iterable[Any], state: State) -> int | None:

@@ -1,6 +1,6 @@
-"""Where an operator's rows come from: one stream, several that are alike, or sides whose rows differ.
+"""The inputs of an operator: one stream, a union, or sides whose rows differ.
 
-Behind this module all rows look the same, whatever input they came on.
+Behind them all rows have the same columns.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from eventide.aggregates.merge_inputs import SIDE
-from eventide.errors import joins as errors
-from eventide.errors import watermarks as watermark_errors
-from eventide.operators import columns as c
+from eventide import _columns as c
+from eventide.errors import PlanError
 from eventide.operators.admission import Admitted, admit, dead_letters
-from eventide.watermarks import AnyTracker, Strategy, Tracker, Trackers
+from eventide.panes import INPUT
+from eventide.plan.errors import key_is_a_side
+from eventide.plan.plan import Plan
+from eventide.plan.process_plan import ProcessPlan
+from eventide.plan.window_plan import WindowPlan
+from eventide.watermarks import AnyTracker, InputTracker, OperatorTracker, Strategy
 
 Schema = Mapping[str, pl.DataType]
 
@@ -48,19 +51,22 @@ class Inputs(Protocol):
 
 
 @dataclass(frozen=True)
-class Alike:
+class UnionInputs:
     """One stream, or a union: rows with the same columns, whose order may differ."""
 
-    plan: Any
+    plan: Plan
     schemas: tuple[dict[str, pl.DataType], ...]
 
     def __post_init__(self) -> None:
-        names = [one.name for one in self.plan.edges]
+        names = [source.name for source in self.plan.edges]
         for name, schema in zip(names[1:], self.schemas[1:], strict=True):
             for column in dict.fromkeys((*self.schema, *schema)):
                 if schema.get(column) != self.schema.get(column):
-                    found, wanted = schema.get(column, "nothing"), self.schema.get(column, "nothing")
-                    raise watermark_errors.unequal_inputs(name, column, found, wanted)
+                    dtype, first = schema.get(column, "nothing"), self.schema.get(column, "nothing")
+                    raise PlanError(
+                        f"union: input {name!r} has {dtype} for column {column!r}, the first input has {first}. "
+                        "Select the same columns with the same types on every input."
+                    )
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
@@ -72,7 +78,7 @@ class Alike:
         return admit(self.plan.at(edge), rows.select(*self.schema) if edge else rows, now)
 
     def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
-        """They are alike."""
+        """Rows of a union are alike."""
         return rows
 
     def column(self, edge: int, name: str) -> pl.Expr:
@@ -81,30 +87,32 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class Sided:
-    """Sides whose rows differ: each row is a struct under the name of its input, and beside it stands its key."""
+class JoinInputs:
+    """Sides whose rows differ: each row is its key, and a struct under the name of its input."""
 
-    plan: Any
+    plan: Plan
     schemas: tuple[dict[str, pl.DataType], ...]
 
     def __post_init__(self) -> None:
-        taken = {SIDE, *(one.name for one in self.plan.edges)}
+        taken = {INPUT, *(source.name for source in self.plan.edges)}
         for name in self.plan.key:
             if name in taken:
-                raise errors.key_is_a_side(name)
+                raise key_is_a_side(name)
         check_keys(self.plan, self.schemas)
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
         """The key, the name of the side, and a struct for each side."""
-        key = {name: self.schemas[0][own] for name, own in zip(self.plan.key, self.plan.edges[0].key, strict=True)}
+        key = {
+            name: self.schemas[0][column] for name, column in zip(self.plan.key, self.plan.edges[0].key, strict=True)
+        }
         named = zip(self.plan.edges, self.schemas, strict=True)
-        return key | {SIDE: pl.String()} | {one.name: pl.Struct(schema) for one, schema in named}
+        return key | {INPUT: pl.String()} | {source.name: pl.Struct(schema) for source, schema in named}
 
     def admit(self, edge: int, rows: pl.DataFrame, now: int) -> Admitted:
         """Time the rows of one input, then make them look like those of all."""
         admitted = admit(self.plan.at(edge), rows, now)
-        seen = admitted.seen  # as it came: the watermark reads the input's own columns
+        seen = admitted.seen  # the watermark reads the columns of the input
         dead = [self.as_one(edge, letters) for letters in admitted.dead]
         return Admitted(self.as_one(edge, admitted.rows), seen, dead, admitted.earliest)
 
@@ -114,20 +122,20 @@ class Sided:
 
     def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of one input as rows of all; Eventide's own columns stay beside them."""
-        own = self.plan.edges[edge]
-        key = [pl.col(theirs).alias(name) for name, theirs in zip(self.plan.key, own.key, strict=True)]
+        side = self.plan.edges[edge]
+        key = [pl.col(theirs).alias(name) for name, theirs in zip(self.plan.key, side.key, strict=True)]
         structs: list[pl.Expr] = [
-            pl.struct(*schema).alias(own.name) if i == edge else pl.lit(None, pl.Struct(schema)).alias(one.name)
-            for i, (one, schema) in enumerate(zip(self.plan.edges, self.schemas, strict=True))
+            pl.struct(*schema).alias(side.name) if i == edge else pl.lit(None, pl.Struct(schema)).alias(source.name)
+            for i, (source, schema) in enumerate(zip(self.plan.edges, self.schemas, strict=True))
         ]
         ours = [name for name in rows.columns if name.startswith("__")]
-        return rows.select(*key, pl.lit(own.name).alias(SIDE), *structs, *ours)
+        return rows.select(*key, pl.lit(side.name).alias(INPUT), *structs, *ours)
 
 
-def inputs_of(plan: Any, schemas: Sequence[Schema]) -> Inputs:
+def inputs_of(plan: WindowPlan | ProcessPlan, schemas: Sequence[Schema]) -> Inputs:
     """The inputs of a plan."""
     known = tuple(dict(schema) for schema in schemas)
-    return Alike(plan, known) if plan.sides is None else Sided(plan, known)
+    return UnionInputs(plan, known) if plan.sides is None else JoinInputs(plan, known)
 
 
 def blank_letter(inputs: Inputs, edge: int, reason: str, detail: str) -> pl.DataFrame:
@@ -136,33 +144,37 @@ def blank_letter(inputs: Inputs, edge: int, reason: str, detail: str) -> pl.Data
     return inputs.as_one(edge, dead_letters(row.with_columns(pl.lit(None, pl.Int64).alias(c.TIME)), reason, detail))
 
 
-def check_keys(plan: Any, schemas: Sequence[Schema]) -> None:
-    """Refuse keys whose types differ: equal values would not be found."""
+def check_keys(plan: Plan, schemas: Sequence[Schema]) -> None:
+    """Reject keys whose types differ: equal values would never match."""
     first, *others = zip(plan.edges, schemas, strict=True)
-    for one, schema in others:
-        for ours, theirs in zip(first[0].key, one.key, strict=True):
+    for source, schema in others:
+        for ours, theirs in zip(first[0].key, source.key, strict=True):
             if ours in first[1] and theirs in schema and first[1][ours] != schema[theirs]:
-                raise errors.unequal_keys(first[0].name, ours, first[1][ours], one.name, theirs, schema[theirs])
+                raise PlanError(
+                    f"the key {ours!r} of {first[0].name!r} is {first[1][ours]}, but {theirs!r} of "
+                    f"{source.name!r} is {schema[theirs]}: equal values would never "
+                    "meet. Cast one of them."
+                )
 
 
-def fresh_tracker(plan: Any) -> AnyTracker:
-    """What follows the watermark of one input, or of several."""
-    return Tracker(plan.watermark) if not plan.inputs else Trackers(_strategies(plan), key=_key(plan))
+def fresh_tracker(plan: Plan) -> AnyTracker:
+    """A new tracker of the watermark of one input, or of several."""
+    return InputTracker(plan.watermark) if not plan.inputs else OperatorTracker(_strategies(plan), key=_key(plan))
 
 
-def restored_tracker(plan: Any, snapshot: dict[str, Any]) -> AnyTracker:
-    """The same, as it was saved."""
+def restored_tracker(plan: Plan, snapshot: dict[str, Any]) -> AnyTracker:
+    """The tracker of a saved state."""
     if not plan.inputs:
-        return Tracker.restore(plan.watermark, snapshot)
-    return Trackers.restore(_strategies(plan), snapshot, key=_key(plan))
+        return InputTracker.restore(plan.watermark, snapshot)
+    return OperatorTracker.restore(_strategies(plan), snapshot, key=_key(plan))
 
 
 def advanced(
     tracker: AnyTracker, summaries: Sequence[tuple[int, pl.DataFrame]], now: int, polled: bool, notes: Any
 ) -> AnyTracker:
-    """A copy that has taken in what the parts of a bundle saw of each input."""
+    """A copy of the tracker, advanced by the summaries of a bundle."""
     tracker = tracker.copy()
-    if isinstance(tracker, Tracker):
+    if isinstance(tracker, InputTracker):
         frames = [summary for _, summary in summaries]
         tracker.advance(frames[0] if len(frames) == 1 else pl.concat(frames), now, polled=polled, notes=notes)
         return tracker
@@ -174,10 +186,10 @@ def advanced(
     return tracker
 
 
-def _strategies(plan: Any) -> dict[str, Strategy]:
-    return {one.name: one.watermark for one in plan.inputs}
+def _strategies(plan: Plan) -> dict[str, Strategy]:
+    return {source.name: source.watermark for source in plan.inputs}
 
 
-def _key(plan: Any) -> int:
+def _key(plan: Plan) -> int:
     key: int = plan.watermark.options.watermark_key
     return key

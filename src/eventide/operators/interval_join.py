@@ -1,8 +1,11 @@
-"""The interval join: rows of two sides meet where their keys are equal and their times are near.
+"""The interval join, and the join with the last rows of a key.
 
-Rows of a bundle are judged late by the watermark of their own side that stood when it began; then the watermarks
-advance. New rows meet those that are kept, and each other. A row is kept until the *other* side's watermark shows that
-no partner can come any more; if it has met none by then, and its side is outer, it is told beside nulls.
+Rows are late by the watermark of their own side before the bundle; then the watermarks advance. New rows are matched
+with stored ones and with each other. A row is stored until the watermark of the *other* side shows that no partner can
+arrive any more. If it has no partner by then, and its side is outer, it is emitted with nulls.
+
+In a join with the last rows, the right rows of a bundle come first: each is matched with the stored left rows. Then the
+left rows of the bundle are matched with the last right rows of their key.
 """
 
 from __future__ import annotations
@@ -15,51 +18,50 @@ from typing import Any
 
 import polars as pl
 
+from eventide import _columns as c
 from eventide import panes as rows_out
-from eventide.errors import joins as join_errors
-from eventide.errors import plan as errors
-from eventide.operators import columns as c
-from eventide.operators.admission import admit
-from eventide.operators.bundle import Bundle, Counts, Output, Stamp, Step
+from eventide._column_refs import is_row_wise
+from eventide.errors import PlanError, did_you_mean
+from eventide.kernels.keys import join_on_key
+from eventide.operators.admission import admit, check_unit
 from eventide.operators.deadlines import clock_lags, deadline
-from eventide.operators.inputs import Sided, advanced, blank_letter, fresh_tracker, restored_tracker
-from eventide.operators.meeting import Matcher, Meetings, in_order
-from eventide.operators.messages import MET, NUMBERS, Messages
-from eventide.operators.outcome import Stamped
-from eventide.operators.pairing import pair_columns
-from eventide.operators.repeats import without_repeats
-from eventide.operators.saved import Saved
-from eventide.operators.saving import Saving, State
-from eventide.operators.windowed import check_inputs
+from eventide.operators.deduplication import KnownIds, without_repeats
+from eventide.operators.inputs import JoinInputs, advanced, fresh_tracker, restored_tracker
+from eventide.operators.join_buffer import MATCHED, NUMBERS, JoinSide, Matcher, Matches, in_order
+from eventide.operators.operator import BoundOperator, Counts, EmptyOutputs, Output, Stamp, Step, check_clock
+from eventide.operators.window_join import pair_columns
+from eventide.operators.window_logic import Stamped
+from eventide.operators.windowed_aggregate import check_inputs
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
-from eventide.state.pane_pages import PaneForm
-from eventide.state.panes import DUE, EMPTY, HASH, PaneTable, Positions
-from eventide.time import MAX, MIN, format_instant
-from eventide.watermarks import Note, Trackers
-from eventide.windows.lifetime import is_late
+from eventide.state.operator_state import SerializedOperator, State, StateSerializer
+from eventide.state.pane_log import PaneCodec
+from eventide.state.pane_table import DUE, EMPTY_TABLE, HASH, PaneTable, Positions
+from eventide.time import MAX, MIN
+from eventide.watermarks import Note, OperatorTracker
+from eventide.watermarks.expiry import forget_at
+from eventide.windows.lateness import is_late
 
-Store = tuple[PaneTable, PaneTable]  # the rows that are kept of each side
-Places = Mapping[int, Positions]  # of rows in a table, by the number of their run
+Store = tuple[PaneTable, PaneTable]  # the stored rows of each side
+Places = Mapping[int, Positions]  # rows of a table, by run
 
 _NAMES = ("left", "right")
 _NO_HASHES = pl.Series([], dtype=pl.UInt64)
 _DIFF = pl.lit(1, pl.Int8).alias("diff")
 
 
-class IntervalJoin(Saved):
+class IntervalJoin(BoundOperator, SerializedOperator):
     """A join bound to the columns of its sides."""
 
-    judges_when_stamping = False
     hears_time = False
 
     def __init__(self, plan: JoinPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self.plan = plan
         check_inputs(plan, schemas)
-        self._sided = Sided(plan, tuple(dict(schema) for schema in schemas))
-        self.schemas = self._sided.schemas
+        self._inputs = JoinInputs(plan, tuple(dict(schema) for schema in schemas))
+        self.schemas = self._inputs.schemas
         columns = pair_columns(plan.inputs, self.schemas, suffix=plan.suffix, reserved=("diff",))
-        left, right = (Messages(plan, edge, columns.sides[edge], self.schemas[edge]) for edge in (LEFT, RIGHT))
+        left, right = (JoinSide(plan, edge, columns.sides[edge], self.schemas[edge]) for edge in (LEFT, RIGHT))
         self._sides = (left, right)
         self._columns = columns.names
         self._no_pairs = pl.DataFrame(schema=left.schema | right.schema | dict.fromkeys(NUMBERS, pl.Int64()))
@@ -67,54 +69,33 @@ class IntervalJoin(Saved):
         self._check_where()
         self._matcher = Matcher(plan, self._sides)
         reads = [self.reads(edge) for edge in range(len(self.schemas))]
-        tables = _Tables(self._sides)
+        tables = _JoinTables(self._sides)
         tracker = partial(restored_tracker, plan)
-        self._saving = Saving(fingerprint(plan), self.schemas, reads, tracker, tables, plan.key)
-        none = pl.DataFrame(
-            schema=self._sided.schema | {c.TIME: pl.Int64(), c.REASON: pl.String(), c.DETAIL: pl.String()}
+        self._ids = KnownIds(plan, self._inputs, column=self._column, as_one=self._input_rows)
+        self._serializer = StateSerializer(
+            fingerprint(plan), self.schemas, reads, tracker, tables, plan.key, self._ids.codecs
         )
-        self._no_late = rows_out.late_rows(none.drop(c.REASON, c.DETAIL), watermark=0, now=0)
-        self._no_dead = rows_out.dead_rows(none, watermark=0, now=0)
-
-    def no_rows(self, edge: int = 0) -> pl.DataFrame:
-        """A bundle without rows."""
-        return pl.DataFrame(schema=self.schemas[edge])
-
-    def reads(self, edge: int = 0) -> set[str]:
-        """All columns: the joined rows show them."""
-        return set(self.schemas[edge])
-
-    def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
-        """A dead letter without a row, for a part of an input that cannot be read."""
-        return blank_letter(self._sided, edge, reason, detail)
+        self._empty = EmptyOutputs(self._inputs)
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of joined rows, late rows and dead letters."""
-        return {
-            "panes": dict(self._no_panes.schema),
-            "late": dict(self._no_late.schema),
-            "dead": dict(self._no_dead.schema),
-        }
+        return self._empty.schemas(self._no_panes.schema)
 
     def initial(self) -> State:
         """Nothing seen yet."""
-        return State(fresh_tracker(self.plan), MIN, MIN, (EMPTY, EMPTY))
-
-    def step(self, state: State, bundle: Bundle) -> Step[State]:
-        """One bundle, stamped and absorbed at once."""
-        stamps = [self.stamp(rows, bundle.now, state.watermark, edge) for edge, rows in enumerate(bundle.frames)]
-        return self.absorb(state, stamps, bundle.now, notes=bundle.notes, polled=bundle.polled)
+        return State(fresh_tracker(self.plan), MIN, MIN, (EMPTY_TABLE, EMPTY_TABLE), ids=self._ids.initial())
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
-        """Time the rows of one side, and set aside what cannot be used. What is late is judged when they meet."""
+        """Time the rows of one side; dead letters are set aside. Late rows are judged when the stamps are applied."""
+        check_unit(self.plan.at(edge), rows, now, watermark)
         admitted = admit(self.plan.at(edge), rows, now)
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
-        dead = [self._sided.as_one(edge, letters) for letters in admitted.dead]
+        dead = [self._inputs.as_one(edge, letters) for letters in admitted.dead]
         return Stamp(
             rows.height, dead, summary, 0, Stamped(pl.DataFrame(), self._sides[edge].read(admitted.rows)), edge
         )
 
-    def absorb(
+    def apply(
         self,
         state: State,
         stamps: Sequence[Stamp],
@@ -123,23 +104,23 @@ class IntervalJoin(Saved):
         notes: Sequence[Note] = (),
         polled: bool = True,
     ) -> Step[State]:
-        """A bundle's stamps, in order: the watermarks advance, rows meet, and those that none can meet any more go."""
-        if now < state.now:
-            raise errors.clock_went_back(format_instant(state.now), format_instant(now))
+        """Apply a bundle: the watermarks advance, rows are matched, and rows that cannot match any more are dropped."""
+        check_clock(state, now)
         stamps = without_repeats(
-            self.plan, stamps, state.tracker, self._sided, column=self._column, as_one=self._as_came
+            self.plan, stamps, state.tracker, self._inputs, column=self._column, as_one=self._input_rows
         )
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
-        was, reached = _reached(state.tracker), _reached(tracker)
+        previous, reached = _reached(state.tracker), _reached(tracker)
+        stamps, ids = self._ids.without_repeats(stamps, state.ids, previous, reached)
         new, late, position = [], [], state.position
         for edge, side in enumerate(self._sides):
-            rows, behind = self._judged(edge, stamps, was[edge])
+            rows, behind = self._judged(edge, stamps, previous[edge])
             late.append(behind)
-            new.append(side.to_keep(rows, position))
+            new.append(side.to_store(rows, position))
             position += rows.height
-        store, pairs, forgotten = self._met(state.store, new, was, reached)
-        state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position)
-        aside = self._late(late, was, now), self._dead(stamps, was, now)
+        store, pairs, forgotten = self._matched(state.store, new, previous, reached)
+        state = State(tracker, max(state.watermark, self._watermark(reached)), now, store, position, ids)
+        aside = self._late(late, previous, now), self._dead(stamps, previous, now)
         output = self._output(state, stamps, sum(rows.height for rows in new), *aside, pairs, reached)
         return Step(state, replace(output, counts=replace(output.counts, forgotten_keys=forgotten)))
 
@@ -148,15 +129,15 @@ class IntervalJoin(Saved):
         lags = lags | clock_lags(self.plan)
         reached = _reached(state.tracker)
         tables = zip(self._sides, state.store, strict=True) if lags else ()
-        return deadline(state, lags, dues=[table.next_due(reached[side.kept.by]) for side, table in tables])
+        return deadline(state, lags, dues=[table.next_due(reached[side.retention.by]) for side, table in tables])
 
     def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
-        """Joined rows are promised as far behind the clock as rows of a side wait for partners."""
-        lengths = [0, *(side.kept.length for side in self._sides if side.kept.length is not None)]
+        """The output watermark is as far behind the clock as rows of a side wait for partners."""
+        lengths = [0, *(side.retention.length for side in self._sides if side.retention.length is not None)]
         return frozenset(lag + length for lag in before | clock_lags(self.plan) for length in lengths)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
-        """The rows that are kept, of the left side and of the right."""
+        """The stored rows of the left side and of the right."""
         frames = [table.scan() for table in state.store]
         return [frame.drop(HASH) for frame in frames if frame is not None]
 
@@ -166,81 +147,94 @@ class IntervalJoin(Saved):
             return
         for name in where.meta.root_names():
             if name not in self._columns:
-                raise join_errors.where_unknown(name, self._columns)
-        if not _of_one_pair(where):
-            raise join_errors.where_of_many(where)
-        found = self._no_pairs.select(where.alias("where")).schema["where"]
-        if found != pl.Boolean:
-            raise join_errors.where_not_boolean(found)
+                raise PlanError(
+                    f"join: where reads the column {name!r}, which the joined rows do not have. "
+                    f"{did_you_mean(name, self._columns)}"
+                )
+        if not is_row_wise(where):
+            raise PlanError(
+                f"join: where={where} looks at several pairs at once, so its result would depend on the bundles that "
+                "rows come in. Say it of one pair, or filter what the join gives."
+            )
+        dtype = self._no_pairs.select(where.alias("where")).schema["where"]
+        if dtype != pl.Boolean:
+            raise PlanError(
+                f"join: where gives {dtype} for each pair of rows. It must give a boolean: which pairs to keep."
+            )
 
     def _column(self, edge: int, name: str) -> pl.Expr:
         return pl.col(self._sides[edge].name_of(name))
 
-    def _as_came(self, edge: int, messages: pl.DataFrame) -> pl.DataFrame:
-        return self._sided.as_one(edge, self._sides[edge].as_they_came(messages))
+    def _input_rows(self, edge: int, messages: pl.DataFrame) -> pl.DataFrame:
+        return self._inputs.as_one(edge, self._sides[edge].as_input_rows(messages))
 
-    def _judged(self, edge: int, stamps: Sequence[Stamp], was: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _judged(self, edge: int, stamps: Sequence[Stamp], previous: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of one side, and those of them that are late."""
         parts = [stamp.stamped.rows for stamp in stamps if stamp.edge == edge and stamp.stamped.rows.height]
         rows = pl.concat(parts) if parts else self._sides[edge].nothing
-        late = is_late(rows[c.TIME], was)
+        late = is_late(rows[c.TIME], previous)
         return (rows.filter(~late), rows.filter(late)) if late.any() else (rows, rows.clear())
 
-    def _met(
-        self, store: Store, new: Sequence[pl.DataFrame], was: Sequence[int], reached: Sequence[int]
+    def _matched(
+        self, store: Store, new: Sequence[pl.DataFrame], previous: Sequence[int], reached: Sequence[int]
     ) -> tuple[Store, list[pl.DataFrame], int]:
-        """New rows meet those that are kept, and each other.
+        """Match new rows with stored ones, and with each other.
 
-        Gives what is kept now, pairs and lone rows, and how many keys were forgotten.
+        Returns the new store, pairs and unmatched rows, and how many keys were forgotten.
         """
-        meetings = Meetings()
-        left, right = (side.with_key(rows) for side, rows in zip(self._sides, new, strict=True))
-        met_right, _ = self._matcher.meet(LEFT, left, [store[RIGHT], EMPTY.put(right)], meetings)
-        (met_left,) = self._matcher.meet(RIGHT, right, [store[LEFT]], meetings)
-        tables, alone = [], []
-        for side, fresh, places in zip(self._sides, (left, right), (met_left, met_right), strict=True):
-            passed = was[side.kept.by], reached[side.kept.by]
-            fresh = self._marked(side, fresh, meetings)
-            table, gone = self._passed(side, store[side.edge], fresh, places, passed)
+        matches = Matches()
+        left, right = (side.with_partner_key(rows) for side, rows in zip(self._sides, new, strict=True))
+        matched_right, _ = self._matcher.match(LEFT, left, [store[RIGHT], EMPTY_TABLE.put(right)], matches)
+        (matched_left,) = self._matcher.match(RIGHT, right, [store[LEFT]], matches)
+        tables, unmatched = [], []
+        for side, arrived, places in zip(self._sides, (left, right), (matched_left, matched_right), strict=True):
+            passed = previous[side.retention.by], reached[side.retention.by]
+            arrived = self._marked(side, arrived, matches)
+            table, gone = self._passed(side, store[side.edge], arrived, places, passed)
             tables.append(table)
-            alone += side.alone([*gone, fresh], new[side.edge], passed[1])
-        return (tables[LEFT], tables[RIGHT]), [*meetings.pairs, *alone], 0
+            unmatched += side.unmatched([*gone, arrived], new[side.edge], passed[1])
+        return (tables[LEFT], tables[RIGHT]), [*matches.pairs, *unmatched], 0
 
-    def _marked(self, side: Messages, fresh: pl.DataFrame, meetings: Meetings) -> pl.DataFrame:
-        """New rows, with a mark on those that have met one."""
-        if not side.pads or not fresh.height:
-            return fresh
-        return fresh.with_columns(pl.col(c.ROW).is_in(meetings.numbers(side.edge).implode()).alias(MET))
+    def _marked(self, side: JoinSide, arrived: pl.DataFrame, matches: Matches) -> pl.DataFrame:
+        """New rows, marked where they have a partner."""
+        if not side.is_outer or not arrived.height:
+            return arrived
+        return arrived.with_columns(pl.col(c.ROW).is_in(matches.numbers(side.edge).implode()).alias(MATCHED))
 
     def _passed(
-        self, side: Messages, table: PaneTable, fresh: pl.DataFrame, places: Places, passed: tuple[int, int]
+        self, side: JoinSide, table: PaneTable, arrived: pl.DataFrame, places: Places, passed: tuple[int, int]
     ) -> tuple[PaneTable, list[pl.DataFrame]]:
-        """The table with new rows, and without those that the watermark has passed: these have met none."""
-        table, met = table.take_at(places)
+        """The table with new rows, and the rows that the watermark has passed, which are dropped from it."""
+        table, matched = table.take_at(places)
         table, gone = table.take(_NO_HASHES, due=passed, clock=(MIN, MIN))
-        if not met and not fresh.height:
+        if not matched and not arrived.height:
             return table, gone
-        back = [rows.with_columns(pl.lit(True).alias(MET)) for rows in met]
-        return table.put(pl.concat([fresh, *back]).filter(pl.col(DUE) > passed[1])), gone
+        back = [rows.with_columns(pl.lit(True).alias(MATCHED)) for rows in matched]
+        return table.put(pl.concat([arrived, *back]).filter(pl.col(DUE) > passed[1])), gone
 
-    def _told(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Pairs and lone rows in the order in which their rows came, so that the same bundle gives the same bytes."""
+    def _emitted(self, pairs: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Pairs and unmatched rows in the order of arrival, so that the same bundle gives the same bytes."""
         if not pairs:
             return self._no_panes
         rows = in_order(pl.concat([self._no_pairs, *pairs], how="diagonal"))
         return rows.select(*self._columns, _DIFF)
 
-    def _late(self, late: Sequence[pl.DataFrame], was: Sequence[int], now: int) -> pl.DataFrame:
-        parts = [self._no_late]
+    def _late(self, late: Sequence[pl.DataFrame], previous: Sequence[int], now: int) -> pl.DataFrame:
+        parts = [self._empty.late]
         for edge, rows in enumerate(late):
             if rows.height:
-                sided = self._sided.as_one(edge, self._sides[edge].as_they_came(rows))
-                parts.append(rows_out.late_rows(sided, watermark=was[edge], now=now))
+                sided = self._inputs.as_one(edge, self._sides[edge].as_input_rows(rows))
+                parts.append(rows_out.late_rows(sided, watermark=previous[edge], now=now))
         return pl.concat(parts)
 
-    def _dead(self, stamps: Sequence[Stamp], was: Sequence[int], now: int) -> pl.DataFrame:
-        letters = [(was[stamp.edge], letters) for stamp in stamps for letters in stamp.dead if letters.height]
-        return pl.concat([self._no_dead, *(rows_out.dead_rows(one, watermark=w, now=now) for w, one in letters)])
+    def _dead(self, stamps: Sequence[Stamp], previous: Sequence[int], now: int) -> pl.DataFrame:
+        letters = [
+            rows_out.dead_rows(rows, watermark=previous[stamp.edge], now=now)
+            for stamp in stamps
+            for rows in stamp.dead
+            if rows.height
+        ]
+        return pl.concat([self._empty.dead, *letters])
 
     def _output(
         self,
@@ -252,7 +246,7 @@ class IntervalJoin(Saved):
         pairs: Sequence[pl.DataFrame],
         reached: Sequence[int],
     ) -> Output:
-        panes = self._told(pairs)
+        panes = self._emitted(pairs)
         promises = self._promises(reached)
         reasons: Counter[str] = Counter()
         for letters in (letters for stamp in stamps for letters in stamp.dead):
@@ -268,7 +262,7 @@ class IntervalJoin(Saved):
             panes=panes,
             late=late,
             dead=dead,
-            watermark=state.watermark,
+            watermark_us=state.watermark,
             promise=promises[self.plan.watermark.options.watermark_key],
             counts=counts,
             open_panes=sum(table.height for table in state.store),
@@ -276,41 +270,39 @@ class IntervalJoin(Saved):
         )
 
     def _watermark(self, reached: Sequence[int]) -> int:
-        """What the left side has reached, and the right with it where their times mean the same."""
-        left, right = (one.watermark.options.watermark_key for one in self.plan.edges)
+        """The watermark of the left side, or of both where they have the same watermark key."""
+        left, right = (source.watermark_key for source in self.plan.edges)
         if left == right:
             return min(reached)
-        # The end of the left side alone does not end the stream; its time stays where it was.
+        # The end of the left side alone does not end the stream.
         return reached[LEFT] if reached[LEFT] < MAX or reached[RIGHT] == MAX else MIN
 
     def _promises(self, reached: Sequence[int]) -> dict[int, int]:
-        """For each watermark key: no row will follow whose time, on a side with this key, is earlier."""
+        """The output watermark of each watermark key: no row with an earlier time on a side with it will follow."""
         promises: dict[int, int] = {}
-        for edge, (one, side) in enumerate(zip(self.plan.edges, self._sides, strict=True)):
-            limit = _before(reached[side.kept.by], side.kept.length)
-            key = one.watermark.options.watermark_key
+        for edge, (source, side) in enumerate(zip(self.plan.edges, self._sides, strict=True)):
+            limit = _before(reached[side.retention.by], side.retention.length)
+            key = source.watermark_key
             promises[key] = min(promises.get(key, MAX), reached[edge], limit)
         return promises
 
 
-class _Tables:
-    """How the rows of both sides are written."""
+class _JoinTables:
+    """The tables of both sides, and their codecs."""
 
-    def __init__(self, sides: tuple[Messages, Messages]) -> None:
-        self.forms = {name: PaneForm(side.found_by) for name, side in zip(_NAMES, sides, strict=True)}
+    def __init__(self, sides: tuple[JoinSide, JoinSide]) -> None:
+        self.codecs = {name: PaneCodec(side.lookup_columns) for name, side in zip(_NAMES, sides, strict=True)}
 
     def tables(self, store: Store) -> tuple[dict[str, Any], int]:
-        """Both."""
         return dict(zip(_NAMES, store, strict=True)), MIN
 
     def store(self, tables: Mapping[str, Any], clock: int) -> Store:
-        """Both again."""
         return tables["left"], tables["right"]
 
 
 def _reached(tracker: object) -> tuple[int, ...]:
-    assert isinstance(tracker, Trackers)
-    return tracker.reached
+    assert isinstance(tracker, OperatorTracker)
+    return tracker.effective_times
 
 
 def _before(time: int, length: int | None) -> int:
@@ -319,9 +311,61 @@ def _before(time: int, length: int | None) -> int:
     return MIN if length is None else time - length
 
 
-def _of_one_pair(where: pl.Expr) -> bool:
-    """Whether a condition looks at one pair at a time. What a function of the user's looks at cannot be known."""
-    try:
-        return where.meta.is_row_separable() and all(map(_of_one_pair, where.meta.pop()))
-    except pl.exceptions.PolarsError:
-        return True
+_NEVER = (0, 0)
+
+
+class LastRowsJoin(IntervalJoin):
+    """A join with the last right rows of a key, bound to the columns of its sides."""
+
+    def _matched(
+        self, store: Store, new: Sequence[pl.DataFrame], previous: Sequence[int], reached: Sequence[int]
+    ) -> tuple[Store, list[pl.DataFrame], int]:
+        matches = Matches()
+        ours, theirs = self._sides
+        left, right = (side.with_partner_key(rows) for side, rows in zip(self._sides, new, strict=True))
+        (matched_left,) = self._matcher.match(RIGHT, right, [store[LEFT]], matches)
+        forget = self._forget_at(left, right, reached[LEFT])
+        last, replaced = self._last(store[RIGHT], self._marked(theirs, right, matches), forget)
+        (matched_right,) = self._matcher.match(LEFT, left, [last], matches)
+        left = self._marked(ours, left, matches)
+        tables, unmatched, forgotten = [], theirs.unmatched(replaced, new[RIGHT].clear(), MAX), 0
+        parts = (ours, store[LEFT], left, matched_left), (theirs, last, right.clear(), matched_right)
+        for side, table, arrived, places in parts:
+            # A right row is dropped with its key, or when the left side has ended; a later one is dropped at once.
+            passed = min(previous[side.retention.by], MAX - (side is theirs)), reached[side.retention.by]
+            table, gone = self._passed(side, table, arrived, places, passed)
+            if side is theirs and gone and passed[1] < MAX:
+                forgotten = pl.concat(gone).select(self.plan.key).n_unique()
+            tables.append(table)
+            unmatched += side.unmatched([*gone, arrived], new[side.edge], passed[1])
+        return (tables[LEFT], tables[RIGHT]), [*matches.pairs, *unmatched], forgotten
+
+    def _forget_at(self, left: pl.DataFrame, right: pl.DataFrame, watermark: int) -> pl.DataFrame | None:
+        """The keys that have rows in this bundle, on either side, and when they are forgotten."""
+        forget_after = self.plan.forget_after
+        if forget_after is None:
+            return None
+        active = pl.concat([rows.select(*self.plan.key, HASH, c.TIME) for rows in (left, right)])
+        latest = active.group_by(*self.plan.key, HASH).agg(pl.col(c.TIME).max())
+        return latest.select(*self.plan.key, HASH, forget_at(pl.col(c.TIME), watermark, forget_after).alias(c.FORGET))
+
+    def _last(
+        self, table: PaneTable, new: pl.DataFrame, forget: pl.DataFrame | None
+    ) -> tuple[PaneTable, list[pl.DataFrame]]:
+        """The table with the last rows of each key that has new ones, and the rows that are no longer among them.
+
+        Rows of a key are forgotten together.
+        """
+        touched = new[HASH] if forget is None else forget[HASH]
+        if not len(touched):
+            return table, []
+        table, known = table.take(touched, due=_NEVER, clock=_NEVER)
+        rows = pl.concat([*known, new])
+        if forget is not None:
+            known_due = pl.when(pl.col(DUE) < MAX).then(DUE)
+            due = pl.max_horizontal(known_due, c.FORGET).max().over(self.plan.key).fill_null(MAX)
+            rows = join_on_key(rows, forget.drop(HASH), self.plan.key, maintain_order="left")
+            rows = rows.with_columns(due.alias(DUE)).drop(c.FORGET)
+        newer = pl.col(c.ROW).rank("ordinal", descending=True).over(self.plan.key)
+        last = rows.select(newer <= self.plan.last).to_series()
+        return table.put(rows.filter(last)), [rows.filter(~last)]

@@ -1,4 +1,4 @@
-"""The state of an operator, divided into another number of buckets.
+"""Redistribution: the state of an operator, divided into another number of buckets.
 
 This needs no pipeline: pages tell how they were written and by which columns they can be divided. The tables of all
 buckets are read, their rows go to the bucket of their key, and each new bucket is written as if it were new.
@@ -13,15 +13,14 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from eventide.errors import processing as processing_errors
-from eventide.errors import state as errors
-from eventide.operators.saving import CALLS
-from eventide.state import snapshot
-from eventide.state.blocks import read_blocks, write_blocks
-from eventide.state.cell_pages import CellForm
-from eventide.state.paging import Form, Page, Pages, Shelf, Writer
-from eventide.state.pane_pages import PaneForm
-from eventide.state.small import SmallForm
+from eventide.processors.errors import calls_need_driver
+from eventide.state import format as snapshot
+from eventide.state.block_codec import read_blocks, write_blocks
+from eventide.state.cell_table import CellCodec
+from eventide.state.errors import not_a_header
+from eventide.state.operator_state import CALLS
+from eventide.state.pages import InlineCodec, Page, PageReader, PageStore, PageWriter, TableCodec
+from eventide.state.pane_log import PaneCodec
 
 SplitRows: TypeAlias = Callable[[pl.DataFrame, Sequence[str], int], Sequence[pl.DataFrame]]
 """Returns the rows of each bucket. The host owns the bucket function."""
@@ -55,18 +54,18 @@ class _Whole:
 
     head: Mapping[str, Any]  # without its tables
     plan: dict[str, Any]
-    forms: Mapping[str, Form]
+    codecs: Mapping[str, TableCodec]
     tables: _Tables
 
 
-def redistribute(buckets: Sequence[tuple[bytes, Pages]], count: int, split: SplitRows) -> list[BucketState]:
+def redistribute(buckets: Sequence[tuple[bytes, PageStore]], count: int, split: SplitRows) -> list[BucketState]:
     """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by."""
     whole = _merged(buckets)
     key: list[str] = whole.plan["key"]
     count = count if key else 1
     parts: list[_Tables] = [{} for _ in range(count)]
     for name, table in whole.tables.items():
-        if isinstance(whole.forms[name], SmallForm):
+        if isinstance(whole.codecs[name], InlineCodec):
             for part in parts:
                 part[name] = table
             continue
@@ -76,23 +75,23 @@ def redistribute(buckets: Sequence[tuple[bytes, Pages]], count: int, split: Spli
     return [_written(whole, part) for part in parts]
 
 
-def _merged(buckets: Sequence[tuple[bytes, Pages]]) -> _Whole:
+def _merged(buckets: Sequence[tuple[bytes, PageStore]]) -> _Whole:
     heads = [snapshot.load(head) for head, _ in buckets]
     if any(head.get("kind") != "head" for head in heads):
-        raise errors.not_a_head()
+        raise not_a_header()
     if any(CALLS in head for head in heads):
-        raise processing_errors.calls_need_driver()
-    forms = {name: _form_of(table) for name, table in heads[0]["store"].items()}
-    tables: dict[str, list[Any]] = {name: [] for name in forms}
+        raise calls_need_driver()
+    codecs = {name: _codec_of(table) for name, table in heads[0]["store"].items()}
+    tables: dict[str, list[Any]] = {name: [] for name in codecs}
     plan: dict[str, Any] = {}
     trackers = []
     for head, (_, pages) in zip(heads, buckets, strict=True):
-        shelf = Shelf()
-        with shelf.lend(pages):
-            plan = plan or shelf.fetch(Page(*head["plan"][1:]))
-            trackers.append(read_blocks(head["tracker"], shelf)[0])
-            for name, form in forms.items():
-                tables[name].append(form.save(form.read(head["store"][name], shelf)[0]))
+        reader = PageReader()
+        with reader.attach(pages):
+            plan = plan or reader.fetch(Page(*head["plan"][1:]))
+            trackers.append(read_blocks(head["tracker"], reader)[0])
+            for name, codec in codecs.items():
+                tables[name].append(codec.save(codec.read(head["store"][name], reader)[0]))
     # Every bucket sees the summary of all rows, so their trackers agree. Should one have seen less, time waits for it.
     slowest = min(range(len(heads)), key=lambda bucket: heads[bucket]["watermark"])
     common = {
@@ -101,20 +100,20 @@ def _merged(buckets: Sequence[tuple[bytes, Pages]]) -> _Whole:
         "position": max(head["position"] for head in heads),
         "clock": min(head["clock"] for head in heads),
     }
-    whole = {name: _as_one(forms[name], parts) for name, parts in tables.items()}
-    return _Whole(heads[slowest] | common, plan, forms, whole)
+    whole = {name: _as_one(codecs[name], parts) for name, parts in tables.items()}
+    return _Whole(heads[slowest] | common, plan, codecs, whole)
 
 
-def _form_of(head: Mapping[str, Any]) -> Form:
+def _codec_of(head: Mapping[str, Any]) -> TableCodec:
     """How a table was written. The columns by which an operator finds its panes do not matter: pages have no hashes."""
     if "least" in head:
-        return CellForm(head["by"])
-    return PaneForm(()) if "born" in head else SmallForm()
+        return CellCodec(head["by"])
+    return PaneCodec(()) if "born" in head else InlineCodec()
 
 
-def _as_one(form: Form, parts: Sequence[Any]) -> Any:
+def _as_one(codec: TableCodec, parts: Sequence[Any]) -> Any:
     """The tables of all buckets as one. A key is in one bucket only, so the order of its rows does not change."""
-    if isinstance(form, SmallForm):
+    if isinstance(codec, InlineCodec):
         return _least_marks(parts)
     runs = zip_longest(*parts)  # cells are merged in the order of runs, which floats depend on
     return [pl.concat([frame for frame in frames if frame is not None]) for frames in runs]
@@ -129,16 +128,18 @@ def _least_marks(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _written(whole: _Whole, tables: _Tables) -> BucketState:
     state = BucketState()
-    writer, shelf = Writer(state, 1), Shelf()
+    writer, reader = PageWriter(state, 1), PageReader()
     plan = writer.put(whole.plan)
-    store = {name: form.write(form.load(tables[name]), None, writer, shelf)[0] for name, form in whole.forms.items()}
+    store = {
+        name: codec.write(codec.load(tables[name]), None, writer, reader)[0] for name, codec in whole.codecs.items()
+    }
     tracker, _ = write_blocks(whole.head["tracker"], None, writer)
     writer.finish()
     content = {
         **whole.head,
         "plan": [whole.head["plan"][0], *vars(plan).values()],
         "tracker": tracker,
-        "next": writer.next,
+        "next": writer.next_page,
         "store": store,
     }
     state.head = snapshot.dump(content, compression="lz4")

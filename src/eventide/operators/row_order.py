@@ -1,4 +1,4 @@
-"""The order of the rows of a batch, where a source gives none: by input, event time and values.
+"""The order of the rows of a batch from a source without one: by input, event time and values.
 
 Spark divides the rows of a batch among tasks, and a repeated batch in another way: with other cores, another size of
 splits. What depends on the order of rows (windows counted in rows, row by row bounds, processors, joins with the last
@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from eventide.operators import columns as c
-from eventide.operators.bundle import Stamp
+from eventide import _columns as c
+from eventide.operators.operator import Stamp
 
 
 def in_row_order(stamps: Sequence[Stamp]) -> list[Stamp]:
@@ -26,7 +26,7 @@ def in_row_order(stamps: Sequence[Stamp]) -> list[Stamp]:
         first, *others = [stamp for stamp in stamps if stamp.edge == edge]
         rows = ordered_rows(pl.concat([stamp.stamped.rows for stamp in (first, *others)]))
         ordered.append(replace(first, stamped=replace(first.stamped, rows=rows)))
-        ordered += [replace(one, stamped=replace(one.stamped, rows=rows.clear())) for one in others]
+        ordered += [replace(other, stamped=replace(other.stamped, rows=rows.clear())) for other in others]
     return ordered
 
 

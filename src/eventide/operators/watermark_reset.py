@@ -13,29 +13,29 @@ from typing import Any
 
 import polars as pl
 
-from eventide.operators import columns as c
-from eventide.operators.saving import State
-from eventide.plan.calls import spans_bundles
+from eventide import _columns as c
+from eventide.plan.plan import Plan, spans_bundles
 from eventide.plan.process_plan import ProcessPlan
+from eventide.state.operator_state import State
 from eventide.time import MAX, MIN, format_instant
 from eventide.watermarks import Watermark
-from eventide.watermarks.rules import Noted, ProcessingTime
+from eventide.watermarks.generators import Noted
 from eventide.windows import WindowKind
 from eventide.windows.kind import END, SLICE, START
-from eventide.windows.lifetime import is_complete
+from eventide.windows.lateness import is_complete
 
 _BOUNDS = pl.Schema({"start": pl.Int64, "end": pl.Int64})
 
 
-def reset_watermark(plan: Any, state: State, to: int) -> State:
+def reset_watermark(plan: Plan, state: State, to: int) -> State:
     """The state with all of its watermarks lowered to ``to``, where they are higher."""
     tracker = state.tracker.copy()
     for key in dict.fromkeys(source.watermark.options.watermark_key for source in plan.edges):
-        tracker.lower(Watermark(key, to))
+        tracker.lower_to(Watermark(key, to))
     return replace(state, tracker=tracker, watermark=min(state.watermark, to))
 
 
-def reset_problem(plan: Any, windows: pl.DataFrame, *, watermark: int, to: int) -> str | None:
+def reset_problem(plan: Plan, windows: pl.DataFrame, *, watermark: int, to: int) -> str | None:
     """Why a watermark cannot be lowered, or None. ``windows`` are the bounds of what state holds."""
     if (problem := reset_problem_of_time(watermark, to)) is not None:
         return problem
@@ -44,16 +44,17 @@ def reset_problem(plan: Any, windows: pl.DataFrame, *, watermark: int, to: int) 
     if spans_bundles(plan):
         return "calls span bundles (map_async(across_bundles=True)), and hold watermarks of their own back"
     for source in plan.edges:
-        if isinstance(source.watermark.rule, ProcessingTime):
+        if source.watermark.generator.clock_delay is not None:
             return (
-                "it follows the clock of the batches (ev.processing_time), and would be as high again in the next batch"
+                "it follows the clock of the batches (ev.processing_time, at_latest=), and would be as high again in "
+                "the next batch"
             )
-        if isinstance(source.watermark.rule, Noted):
+        if isinstance(source.watermark.generator, Noted):
             return "it follows what the writers of the stream noted (ev.noted), which cannot be withdrawn"
     if plan.window.axis == "rows":
         return None
     ends = _ends(plan.window, windows)
-    complete = ends.filter((ends > to) & (ends <= watermark))
+    complete = ends.filter(is_complete(ends, watermark) & ~is_complete(ends, to))
     if complete.is_empty():
         return None
     highest: Any = complete.max()
@@ -94,17 +95,17 @@ def closed_windows(kind: Any, *, after: int, until: int, started_by: int, limit:
     """
     if not isinstance(kind, WindowKind) or kind.axis != "time":
         return []
-    found: dict[tuple[int, int], None] = {}
+    bounds_found: dict[tuple[int, int], None] = {}
     at = after
-    while at <= min(started_by, until) and len(found) < limit:
+    while at <= min(started_by, until) and len(bounds_found) < limit:
         slices = pl.select(kind.slice_of(pl.lit(at, pl.Int64)).alias(SLICE)).to_series().drop_nulls()
-        windows = kind.windows_of(slices).filter(pl.col(END) > at).sort(END, START)
+        windows = kind.windows_of(slices).filter(~is_complete(pl.col(END), at)).sort(END, START)
         if windows.is_empty():
             break
         closed = windows.filter(~is_complete(pl.col(END), after) & is_complete(pl.col(END), until))
-        found |= dict.fromkeys(closed.select(START, END).rows())
+        bounds_found |= dict.fromkeys(closed.select(START, END).rows())
         at = windows[END][0]
-    return sorted(found, key=lambda bounds: (bounds[1], bounds[0]))[:limit]
+    return sorted(bounds_found, key=lambda bounds: (bounds[1], bounds[0]))[:limit]
 
 
 def _ends(kind: Any, windows: pl.DataFrame) -> pl.Series:

@@ -1,24 +1,56 @@
-"""Rows of several inputs, brought together by key and window: as groups, or in pairs.
+"""Window join and cogroup: rows of several inputs with the same key and window, as pairs or as groups.
 
-Below it is a windowed aggregate that collects the rows of each side. What it emits is told as it is (groups), or each
-row of one side beside each of the other (pairs). What changes between two panes of a window are the pairs themselves:
-where they are taken back, only those that are gone are.
+A windowed aggregate collects the rows of each side. Groups are emitted as they are; pairs are each row of one side with
+each of the other. Between two panes of a window only the pairs that have changed are retracted and emitted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
-from eventide.aggregates.numbering import GROUP, number
-from eventide.operators.bundle import Output
-from eventide.operators.pairing import pair_columns
-from eventide.operators.windowed import WindowedAggregate
-from eventide.panes import RESERVED
+from eventide.errors import PlanError
+from eventide.kernels.grouping import GROUP, number
+from eventide.operators.operator import Output
+from eventide.operators.windowed_aggregate import WindowedAggregate
+from eventide.panes import DIFF, PANE, RESERVED, WINDOW
 from eventide.plan.fingerprint import fingerprint
-from eventide.plan.plan import Plan
+from eventide.plan.plan import Input
+from eventide.plan.window_plan import WindowPlan
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """The columns of a pair: the key once, then the other columns of each side, by their name on that side."""
+
+    key: tuple[str, ...]
+    sides: tuple[dict[str, str], dict[str, str]]
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, in order."""
+        left, right = self.sides
+        return [*self.key, *left.values(), *right.values()]
+
+
+def pair_columns(
+    inputs: Sequence[Input], schemas: Sequence[Mapping[str, pl.DataType]], *, suffix: str, reserved: Collection[str]
+) -> PairColumns:
+    """Names for the columns of both sides; a right one whose name the left has gets the suffix."""
+    key = inputs[0].key
+    left, right = ([n for n in schema if n not in side.key] for side, schema in zip(inputs, schemas, strict=True))
+    taken = {*key, *left}
+    columns = PairColumns(key, ({n: n for n in left}, {n: f"{n}{suffix}" if n in taken else n for n in right}))
+    for name in columns.names:
+        if name in reserved or columns.names.count(name) > 1:
+            raise PlanError(
+                f"the joined rows would have two columns {name!r}, or one with a name of Eventide's own. "
+                "Rename it on one side, or choose another suffix=."
+            )
+    return columns
+
 
 _PANE = "__pane"  # the number of a pane in what a step emitted
 _LEFT, _RIGHT = "__left", "__right"  # numbers of rows
@@ -27,7 +59,7 @@ _LEFT, _RIGHT = "__left", "__right"  # numbers of rows
 class WindowJoin(WindowedAggregate):
     """A plan with sides, bound to their columns."""
 
-    def __init__(self, plan: Plan, *schemas: Mapping[str, pl.DataType]) -> None:
+    def __init__(self, plan: WindowPlan, *schemas: Mapping[str, pl.DataType]) -> None:
         self._mode = plan.mode
         inner = replace(plan, mode="retracting") if plan.sides and plan.sides.how else plan
         super().__init__(inner if plan.layout == "panes" else plan, *schemas)
@@ -35,25 +67,25 @@ class WindowJoin(WindowedAggregate):
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
         """The columns of pairs or groups, late rows and dead letters."""
-        found = super().output_schemas()
+        schemas = super().output_schemas()
         if self._pairs is None:
-            return found
-        return found | {"panes": dict(self._pairs.of(pl.DataFrame(schema=found["panes"])).schema)}
+            return schemas
+        return schemas | {"panes": dict(self._pairs.of(pl.DataFrame(schema=schemas["panes"])).schema)}
 
     def _facts(self) -> dict[str, str]:
         return fingerprint(replace(self.plan, mode=self._mode))
 
-    def _output(self, *given: object) -> Output:
-        output: Output = super()._output(*given)  # type: ignore[arg-type]
+    def _output(self, *arguments: object) -> Output:
+        output: Output = super()._output(*arguments)  # type: ignore[arg-type]
         if self._pairs is None:
             return output
         pairs = self._pairs.of(output.panes)
         if self.plan.layout == "panes":
             match self._mode:
                 case "accumulating":
-                    pairs = pairs.filter(pl.col("diff") > 0)
+                    pairs = pairs.filter(pl.col(DIFF) > 0)
                 case "discarding":
-                    pairs = self._pairs.changes(output.panes).filter(pl.col("diff") > 0)
+                    pairs = self._pairs.changes(output.panes).filter(pl.col(DIFF) > 0)
                 case "retracting":
                     pairs = self._pairs.changes(output.panes)
         return replace(output, panes=pairs)
@@ -62,25 +94,25 @@ class WindowJoin(WindowedAggregate):
 class _Pairs:
     """Panes of two lists to rows of both."""
 
-    def __init__(self, plan: Plan, schemas: tuple[dict[str, pl.DataType], ...]) -> None:
+    def __init__(self, plan: WindowPlan, schemas: tuple[dict[str, pl.DataType], ...]) -> None:
         assert plan.sides is not None
         self._key = list(plan.key)
         self._how = plan.sides.how
-        self._names = [one.name for one in plan.edges]
+        self._names = [source.name for source in plan.edges]
         columns = pair_columns(plan.edges, schemas, suffix=plan.sides.suffix, reserved=RESERVED)
         self._left, self._right = columns.sides
 
     def of(self, panes: pl.DataFrame) -> pl.DataFrame:
         """The pairs of each pane, in the order of panes."""
-        return self._told(panes, *self._sides(panes), self._matched(panes))
+        return self._emitted(panes, *self._sides(panes), self._matched(panes))
 
     def changes(self, panes: pl.DataFrame) -> pl.DataFrame:
-        """The pairs that have come or gone with the panes of a step; retractions first."""
+        """The pairs that the panes of a step add or retract; retractions first."""
         if panes.is_empty():
             return self.of(panes)
         left, right = self._sides(panes)
         pairs = self._matched(panes)
-        same = number(panes.select(*self._key, "window"), [*self._key, "window"]).rows[GROUP]
+        same = number(panes.select(*self._key, *WINDOW), [*self._key, *WINDOW]).rows[GROUP]
         contents = pl.DataFrame(
             {
                 "window": same.gather(pairs[_PANE]),
@@ -89,12 +121,12 @@ class _Pairs:
             }
         )
         rows = number(contents, contents.columns).rows.select(GROUP)
-        rows = rows.with_columns(panes["diff"].gather(pairs[_PANE]).cast(pl.Int64).alias("diff"))
-        nth = pl.int_range(pl.len()).over(GROUP, "diff")
-        came, gone = (pl.col("diff") > 0).sum().over(GROUP), (pl.col("diff") < 0).sum().over(GROUP)
-        kept = rows.select(nth >= pl.min_horizontal(came, gone)).to_series()
-        pairs = pairs.filter(kept)
-        return self._told(panes, left, right, pairs).sort("diff", maintain_order=True)
+        rows = rows.with_columns(panes[DIFF].gather(pairs[_PANE]).cast(pl.Int64).alias(DIFF))
+        nth = pl.int_range(pl.len()).over(GROUP, DIFF)
+        added, gone = (pl.col(DIFF) > 0).sum().over(GROUP), (pl.col(DIFF) < 0).sum().over(GROUP)
+        changed = rows.select(nth >= pl.min_horizontal(added, gone)).to_series()
+        pairs = pairs.filter(changed)
+        return self._emitted(panes, left, right, pairs).sort(DIFF, maintain_order=True)
 
     def _sides(self, panes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of each side, one by one, with the number of their pane."""
@@ -106,7 +138,7 @@ class _Pairs:
         return left, right
 
     def _matched(self, panes: pl.DataFrame) -> pl.DataFrame:
-        """Which row stands beside which: pane, left and right by number; null where there is none."""
+        """The pairs by number: pane, left row and right row; null where there is none."""
         left, right = (
             side.with_row_index(number_).select(_PANE, number_)
             for side, number_ in zip(self._sides(panes), (_LEFT, _RIGHT), strict=True)
@@ -120,16 +152,18 @@ class _Pairs:
             pairs.append(right.join(pairs[0], on=_RIGHT, how="anti", maintain_order="left"))
         return pl.concat(pairs, how="diagonal").select(_PANE, _LEFT, _RIGHT).sort(_PANE, maintain_order=True)
 
-    def _told(self, panes: pl.DataFrame, left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-        about = panes.select(*self._key, "window", "pane", "diff")[pairs[_PANE]]
+    def _emitted(
+        self, panes: pl.DataFrame, left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame
+    ) -> pl.DataFrame:
+        info = panes.select(*self._key, *WINDOW, *PANE, DIFF)[pairs[_PANE]]
         ours = left["row"].struct.unnest().select(**{new: pl.col(name) for name, new in self._left.items()})
         theirs = right["row"].struct.unnest().select(**{new: pl.col(name) for name, new in self._right.items()})
         parts = [ours.select(pl.all().gather(pairs[_LEFT])), theirs.select(pl.all().gather(pairs[_RIGHT]))]
-        return pl.concat([about, *parts], how="horizontal").select(
-            *self._key, "window", *self._left.values(), *self._right.values(), "pane", "diff"
+        return pl.concat([info, *parts], how="horizontal").select(
+            *self._key, *WINDOW, *self._left.values(), *self._right.values(), *PANE, DIFF
         )
 
 
 def _content(rows: pl.DataFrame) -> pl.Series:
-    """A number for each row, equal for rows that say the same."""
+    """A number for each row, the same for equal rows."""
     return number(rows.select("row"), ["row"]).rows[GROUP]

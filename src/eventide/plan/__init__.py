@@ -1,21 +1,23 @@
-"""Plans: how pipelines are said, checked and explained."""
+"""Plans: how pipelines are built, checked and explained."""
 
-from eventide.plan.builder import Stream, ingestion_time, stream
-from eventide.plan.combining import cogroup, union, window_join
+from eventide.plan.interval_join import join
 from eventide.plan.join_plan import JoinPlan
-from eventide.plan.joining import join
+from eventide.plan.multi_input import cogroup, process, union, window_join
 from eventide.plan.pipeline import Pipeline
-from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.plan import IngestionTime
 from eventide.plan.process_plan import ProcessPlan
-from eventide.plan.processing import process
+from eventide.plan.streams import Stream, ingestion_time, stream
+from eventide.plan.window_plan import WindowPlan
+from eventide.plan.windowed_streams import WindowedStream
 
 __all__ = [
     "IngestionTime",
     "JoinPlan",
     "Pipeline",
-    "Plan",
     "ProcessPlan",
     "Stream",
+    "WindowPlan",
+    "WindowedStream",
     "cogroup",
     "ingestion_time",
     "join",

@@ -1,4 +1,4 @@
-"""The parts of a plan that saved state depends on, each in plain words.
+"""The fingerprint of a plan: the parts that saved state depends on, each as text.
 
 Equal plans have equal fingerprints in every process. A part is described in one line (``window: tumbling 1m``). Options
 that the line leaves out follow under the part's name (``watermark: first_chunk``), so that a change is reported where
@@ -14,20 +14,22 @@ from typing import Any
 
 import polars as pl
 
-from eventide.plan.explain_join import retention_of
+from eventide._column_refs import in_unit
+from eventide.plan.explain import retention_of
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
+from eventide.plan.window_plan import WindowPlan
 from eventide.time import format_duration
 
 DETAIL = ": "
 """Between the name of a part and the name of one of its options."""
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # where an object is in memory is no part of what it is
-_DEEPEST = 6  # levels of nested options that are written out
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # the address of an object differs between processes
+_MAX_DEPTH = 6  # levels of nested options that are written out
 
 
-def fingerprint(plan: Plan | JoinPlan | ProcessPlan) -> dict[str, str]:
+def fingerprint(plan: Plan) -> dict[str, str]:
     """The parts of a plan that state depends on, by name.
 
     >>> import eventide as ev
@@ -37,10 +39,13 @@ def fingerprint(plan: Plan | JoinPlan | ProcessPlan) -> dict[str, str]:
     """
     if isinstance(plan, JoinPlan):
         return _join(plan)
-    return _process(plan) if isinstance(plan, ProcessPlan) else _windows(plan)
+    if isinstance(plan, ProcessPlan):
+        return _process(plan)
+    assert isinstance(plan, WindowPlan)
+    return _windows(plan)
 
 
-def _windows(plan: Plan) -> dict[str, str]:
+def _windows(plan: WindowPlan) -> dict[str, str]:
     by_time = plan.window.axis == "time"
     # When keys are forgotten may change between two starts.
     window = plan.window if plan.forget_after is None else replace(plan.window, forget_after=None)  # type: ignore
@@ -50,7 +55,7 @@ def _windows(plan: Plan) -> dict[str, str]:
         **_details("window", window),
         "trigger": plan.trigger.describe(),
         **_details("trigger", plan.trigger),
-        "lateness": format_duration(plan.lateness) if by_time else f"{plan.lateness} rows",
+        "lateness": format_duration(plan.allowed_lateness) if by_time else f"{plan.allowed_lateness} rows",
         "mode": plan.mode,
         "panes only when the value changed": "yes" if plan.skip_unchanged else "no",
         "pane time": plan.output_time,
@@ -58,8 +63,8 @@ def _windows(plan: Plan) -> dict[str, str]:
     if plan.sides is not None:
         parts["rows of the inputs"] = plan.sides.describe()
         parts["suffix"] = plan.sides.suffix
-    if plan.retention is not None:
-        parts["retention"] = plan.retention.describe()
+    if plan.limits is not None:
+        parts["state limits"] = plan.limits.describe()
     for name, aggregate in plan.aggregates.items():
         parts[f"aggregate {name}"] = _ADDRESS.sub("", str(aggregate))
         parts |= _details(f"aggregate {name}", aggregate)
@@ -90,9 +95,9 @@ def _process(plan: ProcessPlan) -> dict[str, str]:
     return {**_stream(plan), "processor": plan.name, "state": columns or "none"}
 
 
-def _stream(plan: Plan | ProcessPlan) -> dict[str, str]:
+def _stream(plan: Plan) -> dict[str, str]:
     return {
-        "time": "the time of the batch" if isinstance(plan.time, IngestionTime) else plan.time,
+        "time": "the time of the batch" if isinstance(plan.time, IngestionTime) else plan.time + in_unit(plan.time),
         "key": ", ".join(plan.key),
         "watermark": plan.watermark.in_state().describe(),
         **_details("watermark", plan.watermark.in_state()),
@@ -119,25 +124,25 @@ def _details(part: str, value: object) -> dict[str, str]:
 def _options(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """The plain values inside a value, with the names that lead to them."""
     nested = _nested(value)
-    if nested is None or len(path) > _DEEPEST:
+    if nested is None or len(path) > _MAX_DEPTH:
         if path:
             yield path, _plain(value)
         return
-    for name, inner in nested.items():
-        yield from _options(inner, (*path, name))
+    for name, option in nested.items():
+        yield from _options(option, (*path, name))
 
 
 def _nested(value: Any) -> Mapping[str, Any] | None:
     """What a value consists of; None for a plain one."""
-    if isinstance(value, type | pl.Expr | pl.DataType):
+    if isinstance(value, str | type | pl.Expr | pl.DataType):
         return None
     if is_dataclass(value):
         chosen = (option for option in fields(value) if option.repr)
         return {option.name: getattr(value, option.name) for option in chosen if not _is_default(value, option)}
     if isinstance(value, Mapping):
-        return {str(name): inner for name, inner in value.items()}
+        return {str(name): option for name, option in value.items()}
     if isinstance(value, list | tuple):
-        return {str(number): inner for number, inner in enumerate(value, 1)}
+        return {str(number): option for number, option in enumerate(value, 1)}
     if callable(value):
         return None
     attributes = getattr(value, "__dict__", None)
@@ -159,8 +164,8 @@ def _plain(value: Any) -> str:
 
 
 def _expression(condition: pl.Expr) -> str:
-    """An expression with all that it compares with."""
+    """An expression with all of its literals."""
     try:
         return condition.meta.serialize(format="json")
-    except pl.exceptions.PolarsError:  # it calls a function of the user's
+    except pl.exceptions.PolarsError:  # it calls a Python function
         return _ADDRESS.sub("", str(condition))

@@ -1,26 +1,27 @@
-"""The plan of an interval join: an immutable description, complete and checked."""
+"""The plan of a join of two streams by key and time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import polars as pl
 
-from eventide.plan.plan import How, IngestionTime, Input, Mode
+from eventide.plan.plan import IngestionTime, Input, JoinType, Mode, Operation, RowGrain
 from eventide.time import format_duration
 from eventide.triggers import Trigger, on_update
 from eventide.watermarks import Strategy
 from eventide.windows import global_window
-from eventide.windows.everything import Everything
+from eventide.windows.global_window import GlobalWindow
 
 LEFT, RIGHT = 0, 1
 
 
 @dataclass(frozen=True)
-class Kept:
-    """How long a row of one side stays: until the watermark of input ``by`` is more than ``length`` past its time.
+class SideRetention:
+    """How long a row of one side is stored: until the watermark of input ``by`` is more than ``length`` past its time.
 
-    Without a ``length``, it stays until that input has ended, or newer rows take its place.
+    Without a ``length``, it is stored until that input has ended, or newer rows replace it.
     """
 
     by: int
@@ -29,32 +30,29 @@ class Kept:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """Everything that a host needs to know to run the join.
+    """A join of two ``inputs``: rows match if their keys are equal and ``lo <= right.time - left.time <= hi``.
 
-    Rows of the two ``inputs`` meet where their keys are equal and ``right.time - left.time`` lies in ``[lo, hi]``; None
-    is no bound. ``kept`` says how long rows of each side wait for partners. With ``last``, only so many right rows of a
-    key are kept, the ones that came last.
+    A bound that is None is open. With ``last``, a left row matches the right rows of its key that arrived last.
+    ``retention`` says how long rows of each side wait for partners.
     """
 
     inputs: tuple[Input, ...]
     lo: int | None
     hi: int | None
-    kept: tuple[Kept, Kept]
-    how: How = "inner"
+    retention: tuple[SideRetention, SideRetention]
+    how: JoinType = "inner"
     where: pl.Expr | None = field(default=None, compare=False)
     suffix: str = "_right"
     max_matches: int = 10_000_000
     last: int | None = None
     forget_after: int | None = None  # with ``last``: how far the left watermark is past a key that is forgotten
 
-    operation = "join"
-    """What the plan does with rows, as metrics name it."""
-    tells = "rows"
-    """Each pair is told once, and there are no windows."""
+    operation: ClassVar[Operation] = "join"
+    row_grain: ClassVar[RowGrain] = "rows"
+    mode: ClassVar[Mode] = "discarding"
+    applies_diff = False
     offset = None
-    """There are no windows to be cut on offsets."""
     counts_all_keys = False
-    """Rows of one key have nothing to do with those of another."""
 
     @property
     def edges(self) -> tuple[Input, ...]:
@@ -68,7 +66,7 @@ class JoinPlan:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The columns that must be equal, as the left side calls them."""
+        """The columns that must be equal, as the left side names them."""
         return self.inputs[0].key
 
     @property
@@ -80,35 +78,34 @@ class JoinPlan:
         """The plan as the rows of one input see it."""
         return replace(self, inputs=(self.inputs[edge],))
 
+    def with_inputs(self, inputs: tuple[Input, ...]) -> JoinPlan:
+        """The plan over other inputs."""
+        return replace(self, inputs=inputs)
+
     @property
-    def window(self) -> Everything:
-        """There are none: rows meet wherever they lie on the axis of time."""
+    def window(self) -> GlobalWindow:
+        """A join by time has no windows."""
         return global_window()
 
     @property
     def trigger(self) -> Trigger:
-        """Pairs are told with the bundle in which their second row comes."""
+        """A pair is emitted with the bundle in which its second row arrives."""
         return on_update()
 
     @property
-    def mode(self) -> Mode:
-        """What was told is never told again, nor taken back."""
-        return "discarding"
-
-    @property
     def slice(self) -> int | None:
-        """The stretch of time by which rows are found, beside their key: partners lie in two of them at most.
+        """The length of the slices of time by which rows are stored: partners are in at most two of them.
 
-        None: one of the bounds is open, so that partners may lie anywhere.
+        None: a bound is open, so that partners may have any time.
         """
         return None if self.lo is None or self.hi is None else max(1, self.hi - self.lo)
 
-    def pads(self, edge: int) -> bool:
-        """Whether rows of a side are told even if they have no partner."""
+    def is_outer(self, edge: int) -> bool:
+        """Whether rows of a side are emitted even if they have no partner."""
         return self.how == "full" or self.how == ("left", "right")[edge]
 
     def describe(self) -> str:
-        """The condition in words."""
+        """The condition, in one line."""
         if self.last is not None:
             return f"the last {self.last} right rows of the key"
         if self.lo == self.hi:

@@ -1,24 +1,21 @@
-"""The plan: an immutable description of one pipeline, complete and checked."""
+"""What every plan has: its inputs, their time, key and watermark, and what it emits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self, TypeAlias
 
-from eventide.aggregates import Aggregate
-from eventide.plan.calls import AsyncMap
-from eventide.plan.retention import Retention
-from eventide.triggers import AfterWatermark, Repeatedly, Trigger
+from eventide._column_refs import in_unit
+from eventide.plan.async_call import AsyncMap
+from eventide.triggers import Trigger
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions, WindowKind
-from eventide.windows.lifetime import Lifetime
 
 Mode = Literal["accumulating", "discarding", "retracting"]
 OutputTime = Literal["end", "earliest", "latest"]
-Layout = Literal["cells", "panes"]
-How = Literal["inner", "left", "right", "full"]
-
+JoinType = Literal["inner", "left", "right", "full"]
+RowGrain = Literal["windows", "pairs", "rows"]
+Operation = Literal["window", "join", "processor"]
 Window: TypeAlias = WindowKind | Sessions | Inherit
 
 
@@ -29,9 +26,9 @@ class IngestionTime:
 
 @dataclass(frozen=True)
 class Sides:
-    """Inputs whose rows differ: lists of them in groups, or pairs of a row of each (``how`` says what of lone ones)."""
+    """Inputs whose rows differ: groups of them, or pairs of a row of each, joined by ``how``."""
 
-    how: How | None = None
+    how: JoinType | None = None
     suffix: str = "_right"
     merged: bool = False  # aggregates over the rows of all inputs, instead of lists
 
@@ -44,139 +41,106 @@ class Sides:
 
 @dataclass(frozen=True)
 class Input:
-    """One of several inputs: which of its columns are the time and the key, and how its watermark is found."""
+    """One input of a plan: the columns of its time and key, its watermark, and the calls made for each row."""
 
     name: str
     time: str | IngestionTime
     key: tuple[str, ...]
     watermark: Strategy
-    calls: tuple[AsyncMap, ...] = ()  # what is asked of the world outside for each row, first of all
+    calls: tuple[AsyncMap, ...] = ()
+
+    @property
+    def watermark_key(self) -> int:
+        """The key of the watermark that this input advances."""
+        return self.watermark.options.watermark_key
 
     def describe(self) -> str:
         """One line for ``explain()``."""
-        time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time)
+        time = "the batch's own time" if isinstance(self.time, IngestionTime) else repr(self.time) + in_unit(self.time)
         return f"{self.name}: time {time}, key {', '.join(map(repr, self.key)) or 'none'}, {self.watermark.describe()}"
 
 
-class OneInput(Protocol):
-    """Any kind of plan, as the rows of one input see it."""
+class Plan(Protocol):
+    """What hosts and operators read of any plan. ``WindowPlan``, ``JoinPlan`` and ``ProcessPlan`` implement it.
 
-    @property
-    def time(self) -> str | IngestionTime: ...  # noqa: D102
-    @property
-    def key(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def watermark(self) -> Strategy: ...  # noqa: D102
-    @property
-    def window(self) -> Window: ...  # noqa: D102
-    @property
-    def offset(self) -> str | None: ...  # noqa: D102
-    @property
-    def mode(self) -> Mode: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that a host needs to know to run the pipeline.
-
-    With several ``inputs`` the time, the key and the watermark are those of the first one. Their rows are alike, unless
-    they are ``sides``: then rows of a key and window are brought together, as groups or in pairs.
+    ``inputs`` is empty for a plan over one unnamed stream; ``edges`` always has every input. With several inputs the
+    time, the key and the watermark are those of the first. ``at(edge)`` is the plan of one input, with its own.
     """
 
-    time: str | IngestionTime
-    key: tuple[str, ...]
-    watermark: Strategy
-    window: Window
-    trigger: Trigger
-    lateness: int
-    mode: Mode
-    aggregates: Mapping[str, Aggregate]
-    skip_unchanged: bool = False
-    output_time: OutputTime = "end"
-    inputs: tuple[Input, ...] = ()
-    sides: Sides | None = None
-    calls: tuple[AsyncMap, ...] = ()
-    retention: Retention | None = None
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The named inputs; none for a single stream."""
+        ...
 
     @property
     def edges(self) -> tuple[Input, ...]:
-        """The inputs; a plan of one stream has one."""
-        return self.inputs or (Input("rows", self.time, self.key, self.watermark, self.calls),)
+        """All inputs, at least one."""
+        ...
 
-    def at(self, edge: int) -> Plan:
-        """The plan as the rows of one input see it."""
-        if not self.inputs:
-            return self
-        own = self.inputs[edge]
-        return replace(self, time=own.time, key=own.key, watermark=own.watermark, inputs=())
+    @property
+    def time(self) -> str | IngestionTime:
+        """The event time of the first input."""
+        ...
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns, as the first input names them."""
+        ...
+
+    @property
+    def watermark(self) -> Strategy:
+        """The watermark strategy of the first input."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """The windows; the global window where there are none."""
+        ...
+
+    @property
+    def trigger(self) -> Trigger:
+        """When panes are emitted."""
+        ...
+
+    @property
+    def mode(self) -> Mode:
+        """How the panes of a window relate."""
+        ...
 
     @property
     def offset(self) -> str | None:
-        """The column that holds an origin's own offsets, where windows are cut on them."""
-        return getattr(self.window, "by", None)
+        """The column of offsets, for windows by offset."""
+        ...
 
     @property
-    def forget_after(self) -> int | None:
-        """How far the watermark is past the last row of a key when the key is forgotten; None: never."""
-        return getattr(self.window, "forget_after", None)
-
-    @property
-    def lifetime(self) -> Lifetime:
-        """When this plan's windows are complete and expired."""
-        joins = isinstance(self.window, Sessions) and self.window.touching == "merge"
-        return Lifetime(self.lateness, joins)
-
-    @property
-    def late_is_out_of_retention(self) -> bool:
-        """Whether it is retention that ends the life of windows: what comes for them is a dead letter, not late."""
-        time = None if self.retention is None else self.retention.time
-        return time is not None and self.window.axis == "time" and self.lateness >= time
-
-    @property
-    def bounded(self) -> bool:
-        """Whether retention closes windows that would live on."""
-        return self.retention is not None and (self.retention.sized or self.window.axis == "rows")
-
-    @property
-    def ships_rows(self) -> bool:
-        """Whether rows come to their state as they are, because it numbers them or judges them one by one."""
-        deduplicates = any(own.watermark.options.deduplicate for own in self.edges)
-        return self.window.axis == "rows" or self.bounded or deduplicates
-
-    @property
-    def operation(self) -> Literal["window"]:
-        """What the plan does with rows, as metrics name it."""
-        return "window"
-
-    @property
-    def tells(self) -> Literal["windows", "pairs"]:
-        """Whether there is one row for each key and window, or one for each pair of rows in it."""
-        return "windows" if self.sides is None or self.sides.how is None else "pairs"
+    def applies_diff(self) -> bool:
+        """Whether rows are panes that may be retracted, with their weight in ``diff``."""
+        ...
 
     @property
     def counts_all_keys(self) -> bool:
-        """Whether the rows of all keys bear on each key, so that they cannot be parted."""
-        return isinstance(self.window, Sessions) and self.window.axis == "rows" and self.offset is None
+        """Whether rows of all keys bear on each key, so that state cannot be divided by key."""
+        ...
 
     @property
-    def layout(self) -> Layout:
-        """What rests in state.
-
-        ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
-        once, at its end. ``panes``: a row per key and window with its trigger's state.
-        """
-        once = fires_once(self.trigger, self.lateness) and self.window.axis == "time" and not self.bounded
-        return "cells" if once and isinstance(self.window, WindowKind) else "panes"
+    def operation(self) -> Operation:
+        """The kind of operator, as metrics name it."""
+        ...
 
     @property
-    def remembers(self) -> bool:
-        """Whether the values of the last pane are kept."""
-        return self.mode == "retracting" or self.skip_unchanged
+    def row_grain(self) -> RowGrain:
+        """What one emitted row stands for: a window of a key, a pair of rows in it, or itself."""
+        ...
+
+    def at(self, edge: int) -> Self:
+        """The plan as the rows of one input see it."""
+        ...
+
+    def with_inputs(self, inputs: tuple[Input, ...]) -> Self:
+        """The plan over other inputs, one for each of ``edges``."""
+        ...
 
 
-def fires_once(trigger: Trigger, lateness: int) -> bool:
-    """Whether each window emits one pane, when it is complete."""
-    if lateness:
-        return False
-    inner = trigger.inner if isinstance(trigger, Repeatedly) else trigger
-    return isinstance(inner, AfterWatermark) and inner.early is None
+def spans_bundles(plan: Plan) -> bool:
+    """Whether an input of a plan has calls that span bundles."""
+    return any(call.options.across_bundles for edge in plan.edges for call in edge.calls)

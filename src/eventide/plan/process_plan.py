@@ -1,25 +1,25 @@
-"""The plan of a processor: an immutable description, complete and checked."""
+"""The plan of a processor: an operator that the user writes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import polars as pl
 
-from eventide.errors import processing as errors
-from eventide.plan.calls import AsyncMap
-from eventide.plan.losses import losses
-from eventide.plan.plan import IngestionTime, Input, Mode, Sides
+from eventide.errors import PlanError, did_you_mean, shown
+from eventide.plan.async_call import AsyncMap
+from eventide.plan.plan import IngestionTime, Input, Mode, Operation, RowGrain, Sides
 from eventide.processors import Processor, RowProcessor
-from eventide.processors.fitting import declared
-from eventide.processors.timers import COLUMNS
+from eventide.processors.declared_columns import declared
+from eventide.processors.errors import _said, no_output
+from eventide.processors.keyed_state import COLUMNS
 from eventide.triggers import Trigger, on_update
 from eventide.watermarks import Strategy
 from eventide.windows import global_window
-from eventide.windows.everything import Everything
+from eventide.windows.global_window import GlobalWindow
 
 OnError = Literal["raise", "dead"]
 Late = Literal["process", "divert"]
@@ -27,11 +27,7 @@ Late = Literal["process", "divert"]
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """Everything that a host needs to know to run a processor.
-
-    With several ``inputs`` the time, the key and the watermark are those of the first one. Their rows are alike, unless
-    they are ``sides``.
-    """
+    """A processor over one stream, over a union, or over ``sides`` whose rows differ."""
 
     time: str | IngestionTime
     key: tuple[str, ...]
@@ -46,13 +42,12 @@ class ProcessPlan:
     sides: Sides | None = None
     calls: tuple[AsyncMap, ...] = ()
 
-    operation = "processor"
-    """What the plan does with rows, as metrics name it."""
-    tells = "rows"
-    """What is emitted is told once, and there are no windows."""
+    operation: ClassVar[Operation] = "processor"
+    row_grain: ClassVar[RowGrain] = "rows"
+    mode: ClassVar[Mode] = "discarding"
+    applies_diff = False
     offset = None
     counts_all_keys = False
-    """Rows of one key have nothing to do with those of another."""
 
     @property
     def edges(self) -> tuple[Input, ...]:
@@ -63,27 +58,28 @@ class ProcessPlan:
         """The plan as the rows of one input see it."""
         if not self.inputs:
             return self
-        own = self.inputs[edge]
-        return replace(self, time=own.time, key=own.key, watermark=own.watermark, inputs=())
+        source = self.inputs[edge]
+        return replace(self, time=source.time, key=source.key, watermark=source.watermark, inputs=())
+
+    def with_inputs(self, inputs: tuple[Input, ...]) -> ProcessPlan:
+        """The plan over other inputs."""
+        if self.inputs:
+            return replace(self, inputs=inputs, watermark=inputs[0].watermark)
+        return replace(self, watermark=inputs[0].watermark, calls=inputs[0].calls)
 
     @property
-    def window(self) -> Everything:
-        """There are none: the processor has its own ways."""
+    def window(self) -> GlobalWindow:
+        """A processor has no windows."""
         return global_window()
 
     @property
     def trigger(self) -> Trigger:
-        """What is emitted is told with its bundle."""
+        """Rows are emitted with their bundle."""
         return on_update()
 
     @property
-    def mode(self) -> Mode:
-        """What was told is not told again, nor taken back."""
-        return "discarding"
-
-    @property
-    def clocked(self) -> bool:
-        """Whether something happens because the clock of the batches goes on."""
+    def has_clock_timers(self) -> bool:
+        """Whether timers go by the batch clock, too."""
         return self.processor.clock
 
     @property
@@ -101,53 +97,51 @@ def process_plan(
     late: Any,
     **stream: Any,
 ) -> ProcessPlan:
-    """Check what a user says of a processor."""
+    """Return the checked plan of a processor; ``stream`` holds its time, key, watermark and inputs."""
     if not isinstance(processor, Processor):
-        raise errors.not_a_processor(processor)
-    own = name or type(processor).__name__
+        raise _not_a_processor(processor)
+    name = name or type(processor).__name__
     method, base = ("process_row", RowProcessor) if isinstance(processor, RowProcessor) else ("process", Processor)
     if getattr(type(processor), method) is getattr(base, method):
-        raise errors.nothing_processed(own, method)
+        raise PlanError(f"{name} has no method {method}: say there what becomes of the rows.")
     if output is None:
-        raise errors.no_output(".process()")
-    for option, given, known in (("on_error", on_error, get_args(OnError)), ("late", late, get_args(Late))):
-        if given not in known:
-            raise errors.unknown_choice(option, given, known)
+        raise no_output(".process()")
+    for option, value, choices in (("on_error", on_error, get_args(OnError)), ("late", late, get_args(Late))):
+        if value not in choices:
+            raise PlanError(f".process({option}={shown(value)}): {did_you_mean(str(value), choices)}")
     if on_error == "dead" and not isinstance(processor, RowProcessor):
-        raise errors.only_row_by_row(own)
-    state = declared(f"{own}.state_schema", processor.state_schema, empty=True)
+        raise PlanError(
+            f".process(on_error='dead'): {name} takes many rows at once, so it is not known which of them failed. "
+            "Derive it from ev.RowProcessor, or call self.dead(rows, why) in process()."
+        )
+    state = declared(f"{name}.state_schema", processor.state_schema, empty=True)
     for column in stream["key"]:
         if column in state:
-            raise errors.state_is_key(own, column)
+            raise PlanError(f"{name}.state_schema: {column!r} is a key column, which state has anyway. Leave it out.")
         if column in COLUMNS:
-            raise errors.key_is_of_timers(column)
+            raise PlanError(f"key: {column!r} is a column that timers have. Rename the column before it becomes a key.")
     try:
-        processor = deepcopy(processor)  # what the caller does to theirs afterwards changes nothing here
+        processor = deepcopy(processor)  # later changes to the caller's object have no effect
     except Exception as cause:
-        raise errors.cannot_copy(own, cause) from cause
+        raise PlanError(
+            f"{name} cannot be copied, and each bundle gets a fresh copy: {_said(cause)}. Make what cannot be copied "
+            "(connections, locks) in open(), or in a function under functools.cache."
+        ) from cause
     return ProcessPlan(
         processor=processor,
         state=state,
         output=declared("output", output),
-        name=own,
+        name=name,
         on_error=on_error,
         late=late,
         **stream,
     )
 
 
-def facts_of(plan: ProcessPlan) -> list[tuple[str, str]]:
-    """Lines for ``explain()``."""
-    columns = ", ".join(f"{name}: {dtype}" for name, dtype in plan.state.items())
-    python = "runs Python for each row" if plan.row_by_row else "runs Python for each bundle, on columns"
-    late = "come to the processor, marked" if plan.late == "process" else "go to the late output"
-    failing = "go to the dead letters" if plan.on_error == "dead" else "stop the query"
-    return [
-        ("processor", f"{plan.name} ({python})"),
-        ("state", f"one row per key: {columns}" if columns else "none but timers"),
-        ("timers", "on event time and the batch clock" if plan.clocked else "on event time"),
-        ("gives", ", ".join(f"{name}: {dtype}" for name, dtype in plan.output.items())),
-        ("late rows", late),
-        ("rows that fail", failing),
-        *losses("nothing: unusable rows go to the dead letters"),
-    ]
+def _not_a_processor(value: object) -> PlanError:
+    if isinstance(value, type):
+        return PlanError(f".process({value.__name__}): give it a processor, not its class: {value.__name__}(…).")
+    return PlanError(
+        f".process({shown(value)}): this is no processor. Derive a class from ev.Processor (by columns) or "
+        "ev.RowProcessor (row by row), and give an instance of it."
+    )

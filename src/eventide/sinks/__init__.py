@@ -1,16 +1,31 @@
-"""Where the panes, the late rows and the dead letters of a query go.
+"""Sinks: where panes, late rows and dead letters of a query are written.
 
-``table`` keeps a table equal to the sum of the diffs, exactly once; ``files`` appends, exactly once; ``stream``
-writes events of a stream, and notes their time; ``spark_format`` is any writer that Spark has. ``console``, ``memory``
-and ``noop`` are for development. A function ``(batch, batch_id)`` is a sink, and so is whatever has ``open``, ``write``
-and ``close``.
+``table``, ``delta`` and ``iceberg`` keep a table equal to the sum of the diffs, exactly once. ``files`` appends rows,
+exactly once. ``stream`` writes events of a stream and notes their time. ``spark_format`` is any writer of Spark.
+``console``, ``memory`` and ``noop`` are for development. An address (``"postgresql://db/shop#revenue"``), a function
+``(batch, batch_id)`` and any object with ``open``, ``write`` and ``close`` are sinks, too.
 """
 
-from eventide.sinks.printing import console
-from eventide.sinks.sink import About, Sink, as_sink
-from eventide.sinks.streams import stream
-from eventide.sinks.tables import table
-from eventide.sinks.views import memory
-from eventide.sinks.writers import files, noop, spark_format
+from eventide.sinks.delta_table import delta
+from eventide.sinks.development import console, memory
+from eventide.sinks.iceberg_table import iceberg
+from eventide.sinks.marks_stream import stream
+from eventide.sinks.sink import AnySink, OutputInfo, Sink, as_sink
+from eventide.sinks.spark_writers import files, noop, spark_format
+from eventide.sinks.table_sink import table
 
-__all__ = ["About", "Sink", "as_sink", "console", "files", "memory", "noop", "spark_format", "stream", "table"]
+__all__ = [
+    "AnySink",
+    "OutputInfo",
+    "Sink",
+    "as_sink",
+    "console",
+    "delta",
+    "files",
+    "iceberg",
+    "memory",
+    "noop",
+    "spark_format",
+    "stream",
+    "table",
+]

@@ -1,23 +1,35 @@
-"""The rows of one output in one batch, as a sink asks for them: an Arrow table in this process, or a DataFrame."""
+"""The rows of one output in one batch, in the form that a sink requests: Arrow, a DataFrame, or flat rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+JSON = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Options of Spark's JSON, with which equal values are equal text in every time zone of the session."""
+
+_NESTED = frozenset({"array", "map", "struct", "variant"})
 
 
 class SinkBatch:
     """A batch for a sink.
 
-    State in the driver produces Arrow, state on the executors produces DataFrames. A sink asks for what it can write
-    best, and pays for a conversion only if it asks for the other. ``has_rows``: it is known that there are some.
+    State in the driver produces Arrow, state on the executors produces DataFrames. A sink requests the form that it
+    writes best, and only another form costs a conversion. ``has_rows`` says that the batch is known to have rows.
     """
 
     def __init__(self, rows: pa.Table | DataFrame, spark: SparkSession, *, has_rows: bool = False) -> None:
@@ -45,16 +57,16 @@ class SinkBatch:
         if isinstance(self._rows, pa.Table):
             return self._rows
         table = self._rows.toArrow()
-        for place, column in enumerate(table.schema):
+        for index, column in enumerate(table.schema):
             if _in_utc(column.type) != column.type:
-                table = table.set_column(place, column.name, table.column(place).cast(_in_utc(column.type)))
+                table = table.set_column(index, column.name, table.column(index).cast(_in_utc(column.type)))
         return table
 
     @cached_property
     def dataframe(self) -> DataFrame:
-        """The rows as a DataFrame, those of a table in one partition.
+        """The rows as a DataFrame. Rows of this process are one partition.
 
-        A retraction comes before what replaces it. Two tasks that write to Kafka would not keep that order.
+        A retraction precedes the pane that replaces it, and two tasks that write to Kafka would not keep that order.
         """
         if isinstance(self._rows, pa.Table):
             return self.spark.createDataFrame(self._rows, schema=self.schema).coalesce(1)
@@ -89,8 +101,8 @@ class SinkBatch:
     def is_empty(self) -> bool:
         """Return whether there are no rows.
 
-        Rows of a DataFrame are counted where it is not known: to look for one of them would end Python workers in the
-        middle of their task, and new ones would have to start.
+        Rows of a DataFrame are counted if ``has_rows`` is not set. A search for the first row would stop Python workers
+        in the middle of their task, and new ones would have to start.
         """
         if isinstance(self._rows, pa.Table):
             return not self._rows.num_rows
@@ -98,7 +110,7 @@ class SinkBatch:
 
 
 def with_null_fields(schema: StructType, columns: Mapping[str, str]) -> StructType:
-    """Return the schema that ``SinkBatch.with_nulls`` gives to rows."""
+    """Return the schema of rows after ``SinkBatch.with_nulls``."""
     from pyspark.sql.types import DataType, StructField, StructType
 
     missing = _missing(schema, columns)
@@ -122,3 +134,48 @@ def _with_null_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
 
 def _in_utc(dtype: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", "UTC") if pa.types.is_timestamp(dtype) and dtype.tz is not None else dtype
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a flat table, and its type in Spark. Nested types become JSON."""
+
+    name: str
+    dtype: DataType
+
+    @property
+    def kind(self) -> str:
+        """Spark's name of the type, without its parameters."""
+        return str(self.dtype.typeName())
+
+
+def flat_fields(schema: StructType) -> list[Field]:
+    """Return the columns of a flat table."""
+    return [Field(field.name, field.dataType) for field in schema.fields]
+
+
+def flatten(rows: DataFrame, fields: Iterable[Field]) -> DataFrame:
+    """Return these columns of a DataFrame, with nested values as JSON."""
+    return rows.select(*map(_flat_column, fields))
+
+
+def read_flat(batch: SinkBatch, fields: Iterable[Field]) -> pl.DataFrame:
+    """Return these columns of a batch in this process, with nested values as JSON.
+
+    The JSON is that of Spark, so a batch with nested values goes through Spark.
+    """
+    columns = list(fields)
+    if not batch.is_local or any(field.kind in _NESTED for field in columns):
+        return pl.DataFrame(batch.with_dataframe(flatten(batch.dataframe, columns)).arrow)
+    return pl.DataFrame(batch.arrow.select([field.name for field in columns]))
+
+
+def _flat_column(field: Field) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    column = F.col(f"`{field.name.replace('`', '``')}`")
+    if field.kind in _NESTED:
+        column = F.to_json(column, JSON)
+    elif field.kind == "void":
+        column = column.cast("string")
+    return column.alias(field.name)

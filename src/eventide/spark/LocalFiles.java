@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
-/** Hadoop's local files, whose permissions are set by Java itself and not by a chmod that is started for each file. */
+/** Hadoop local files whose permissions Java sets itself, instead of starting chmod for each file. */
 public class LocalFiles extends LocalFileSystem {
   public LocalFiles() {
     super(new Raw());
@@ -20,7 +20,7 @@ public class LocalFiles extends LocalFileSystem {
     @Override
     public void setPermission(Path path, FsPermission permission) throws IOException {
       int bits = permission.toShort();
-      if ((bits & ~0777) != 0) { // sticky: Java has no name for it
+      if ((bits & ~0777) != 0) { // Java has no name for the sticky bit
         super.setPermission(path, permission);
         return;
       }

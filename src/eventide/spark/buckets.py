@@ -1,25 +1,41 @@
-"""Which bucket a key belongs to. The function is part of the state format: no version may change it.
+"""Buckets: which bucket a key belongs to, and how many buckets an operator has.
 
-It does not use Spark's hash, because keys are hashed where they have been grouped already: once per cell, not once per
-row.
+The bucket of a key is part of the state format: no version may change it. It does not use Spark's hash, because keys
+are hashed where they are grouped already: once per cell, not once per row.
+
+The number of buckets follows the cores that the query can use. Spark's number of partitions is for shuffles of any
+size: with its default of 200, a batch of a thousand rows would commit 200 states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from eventide.state.hashing import hashed
+from eventide.errors import PlanError
+from eventide.kernels.keys import hashed
+from eventide.plan.plan import Plan
+from eventide.state.errors import other_buckets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BUCKETS = "spark.eventide.buckets"
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+_MAX_BUCKETS = (1 << 16) - 1  # a bucket is stored as an unsigned 16-bit number
 
 
-def buckets_of(rows: pl.DataFrame, key: Sequence[str], count: int) -> npt.NDArray[np.uint16]:
-    """The bucket of each row.
+def bucket_of(rows: pl.DataFrame, key: Sequence[str], count: int) -> npt.NDArray[np.uint16]:
+    """Return the bucket of each row.
 
-    >>> buckets_of(pl.DataFrame({"shop": ["kiel", "bonn", "kiel"]}), ["shop"], 100).tolist()
+    >>> bucket_of(pl.DataFrame({"shop": ["kiel", "bonn", "kiel"]}), ["shop"], 100).tolist()
     [9, 53, 9]
     """
     if not key or count == 1:
@@ -28,34 +44,34 @@ def buckets_of(rows: pl.DataFrame, key: Sequence[str], count: int) -> npt.NDArra
 
 
 @cache
-def labels(count: int) -> tuple[int, ...]:
-    """What buckets are called in the shuffle: numbers that Spark's own hash spreads evenly over ``count`` partitions.
+def bucket_labels(count: int) -> tuple[int, ...]:
+    """Return the keys of buckets in the shuffle: numbers that Spark's hash spreads evenly over ``count`` partitions.
 
-    The first bucket is always called 0, so that a query with another number of buckets meets the state of this one.
+    The first label is always 0, so that a query with another number of buckets reads this state and can reject it.
 
-    >>> sorted(murmur3(label) % 4 for label in labels(4))
+    >>> sorted(murmur3(label) % 4 for label in bucket_labels(4))
     [0, 1, 2, 3]
     """
     free = set(range(count))
-    found: list[int] = []
+    labels: list[int] = []
     label = 0
-    while len(found) < count:
+    while len(labels) < count:
         partition = murmur3(label) % count
         if partition in free:
             free.remove(partition)
-            found.append(label)
+            labels.append(label)
         label += 1
-    return tuple(found)
+    return tuple(labels)
 
 
 def murmur3(value: int, seed: int = 42) -> int:
-    """Spark's hash of an int column, as a signed number.
+    """Return Spark's hash of an int column, as a signed number.
 
     >>> murmur3(0), murmur3(1)
     (933211791, -559580957)
     """
-    word = _rotated(value * 0xCC9E2D51, 15) * 0x1B873593 & 0xFFFFFFFF
-    mixed = _rotated(seed ^ word, 13) * 5 + 0xE6546B64 & 0xFFFFFFFF
+    word = _rotate_left(value * 0xCC9E2D51, 15) * 0x1B873593 & 0xFFFFFFFF
+    mixed = _rotate_left(seed ^ word, 13) * 5 + 0xE6546B64 & 0xFFFFFFFF
     mixed ^= 4
     mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
@@ -63,6 +79,65 @@ def murmur3(value: int, seed: int = 42) -> int:
     return mixed - 2**32 if mixed >= 2**31 else mixed
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate_left(value: int, bits: int) -> int:
     value &= 0xFFFFFFFF
     return (value << bits | value >> 32 - bits) & 0xFFFFFFFF
+
+
+def bucket_count(plan: Plan, spark: SparkSession, recorded: int | None = None) -> int:
+    """Return the number of buckets of an operator.
+
+    ``recorded`` is the number that its checkpoint was started with. It also applies on a machine with other cores.
+    """
+    if not plan.key or plan.counts_all_keys:
+        return 1
+    setting = spark.conf.get(BUCKETS, None)
+    chosen = None if setting is None else _as_count(setting)
+    if recorded is None:
+        return chosen or query_cores(spark)
+    if chosen not in (None, recorded):
+        raise other_buckets(recorded, chosen or 0)
+    return recorded
+
+
+def query_cores(spark: SparkSession) -> int:
+    """Return the cores that a query can use: those of running executors, or those requested and not yet started."""
+    context = spark.sparkContext
+    settings = context.getConf()
+    executors, cores = (int(settings.get(f"spark.executor.{name}", "0") or 0) for name in ("instances", "cores"))
+    return min(max(1, context.defaultParallelism, executors * cores), _MAX_BUCKETS)
+
+
+@contextmanager
+def query_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Set these settings of a session while a query starts, except those that the session sets itself.
+
+    A query keeps the settings that its session has when it starts. Spark stores the number of state partitions
+    (``PARTITIONS``) in the checkpoint.
+    """
+    explicit = spark.conf.getAll
+    defaults = {name: value for name, value in settings.items() if name not in explicit}
+    for name, value in defaults.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in defaults:
+            spark.conf.unset(name)
+
+
+def check_bucket_count(count: int) -> None:
+    """Reject a number of buckets that no state can have."""
+    if not 1 <= count <= _MAX_BUCKETS:
+        raise _bad_bucket_count("buckets", str(count))
+
+
+def _as_count(setting: str) -> int:
+    count = int(setting) if setting.strip().isdecimal() else 0
+    if not 1 <= count <= _MAX_BUCKETS:
+        raise _bad_bucket_count(BUCKETS, setting)
+    return count
+
+
+def _bad_bucket_count(name: str, value: str) -> PlanError:
+    return PlanError(f"{name} is {value!r}. Set it to an integer from 1 to {_MAX_BUCKETS}, or unset it.")

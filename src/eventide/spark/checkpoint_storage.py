@@ -1,4 +1,4 @@
-"""Which storage holds the files of a checkpoint, which holds its commit records, and whether it is fit for them."""
+"""Choose the storage of a checkpoint and of its commit records, and check that it creates files exclusively."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
+from eventide._paths import local_path
 from eventide.errors import PlanError
-from eventide.errors import spark as spark_errors
-from eventide.errors import storage as errors
-from eventide.spark.addresses import local_path
+from eventide.spark.errors import no_session, not_exclusive
 from eventide.spark.hadoop_storage import HadoopStorage
 from eventide.spark.object_storage import object_storage
 from eventide.spark.storage import RECORDS, LocalStorage, Storage, read_text
@@ -26,19 +25,19 @@ _WRITERS = 4  # that create the same name, in the test of a store
 
 
 def storage_of(checkpoint: str | Path, spark: SparkSession | None = None, *, single_writer: bool = False) -> Storage:
-    """Return the storage of a checkpoint: this machine's disk, or where Hadoop finds it with the settings of Spark."""
+    """Return the storage of a checkpoint: this machine's disk, or a file system of the session's Hadoop."""
     address = os.fspath(checkpoint)
     local = local_path(address, spark)
     if local is not None:
         return LocalStorage(local, single_writer=single_writer)
     session = spark or _active_session()
     if session is None:
-        raise spark_errors.no_session(f"The checkpoint {address!r}")
+        raise no_session(f"The checkpoint {address!r}")
     return HadoopStorage(address, session, single_writer=single_writer)
 
 
 def address_exists(address: str, spark: SparkSession | None = None) -> bool:
-    """Return whether there is a file at an absolute address, in which nothing is escaped."""
+    """Return whether there is a file at an absolute address. Nothing in it is escaped."""
     folder, _, name = address.rpartition("/")
     return storage_of(folder or "/", spark).exists(name)
 
@@ -46,31 +45,37 @@ def address_exists(address: str, spark: SparkSession | None = None) -> bool:
 def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: bool = False) -> Storage:
     """Return the storage of the commit records: the checkpoint itself, or a folder of the store of the user.
 
-    The checkpoint notes an id of its own, which is the folder. So several queries can share a store, and a query that
-    is started without its store is rejected.
+    The folder is an id that the checkpoint holds. So several queries can share a store, and a query that is started
+    without its store is rejected.
     """
     text = read_text(checkpoint, _STORE)
     if store is None:
         if text is not None:
-            raise errors.records_elsewhere(checkpoint.location, json.loads(text)["location"])
+            raise PlanError(
+                f"The commit records of {checkpoint.location} are in another store, {json.loads(text)['location']}. "
+                "Name it with storage=, in run() and inspect(). The command line cannot read them."
+            )
         return checkpoint
     if text is None:
         if checkpoint.list(RECORDS):
-            raise errors.records_in_checkpoint(checkpoint.location, object_storage(store, "").location)
-        about = json.dumps({"id": uuid.uuid4().hex, "location": object_storage(store, "").location}).encode()
+            raise PlanError(
+                f"The commit records of {checkpoint.location} are in the checkpoint itself, and storage= names "
+                f"{object_storage(store, '').location}. Leave storage= out, or start a new checkpoint."
+            )
+        content = json.dumps({"id": uuid.uuid4().hex, "location": object_storage(store, "").location}).encode()
         try:
-            checkpoint.create(_STORE, [about])
+            checkpoint.create(_STORE, [content])
         except PlanError:  # the store of the checkpoint overwrites files, which is why another store was named
-            checkpoint.replace(_STORE, about)
+            checkpoint.replace(_STORE, content)
         text = read_text(checkpoint, _STORE)
     return object_storage(store, json.loads(text or "")["id"], single_writer=single_writer)
 
 
 def check_exclusive(storage: Storage) -> None:
-    """Reject a store in which several writers create a name, at the same time or one after the other.
+    """Reject a store in which several writers can create the same name, at the same time or one after the other.
 
-    Two drivers of one checkpoint could both write a batch there. A store that looks before it writes is noticed only
-    if the writers meet, so this is a test and no proof.
+    Two drivers of one checkpoint could both write a batch there. A store that checks before it writes is detected only
+    if the writers race, so this is a test and not a proof.
     """
     name, barrier = f"eventide/_probe.{uuid.uuid4().hex}", Barrier(_WRITERS)
 
@@ -82,7 +87,7 @@ def check_exclusive(storage: Storage) -> None:
         with ThreadPoolExecutor(_WRITERS) as pool:
             winners = [number for number, created in enumerate(pool.map(write, range(_WRITERS))) if created]
         if len(winners) != 1 or storage.create(name, [b"again"]) or storage.read(name) != bytes(winners):
-            raise errors.not_exclusive(storage.location)
+            raise not_exclusive(storage.location)
     finally:
         storage.delete([name])
 

@@ -1,4 +1,4 @@
-"""The commit log of a query whose state is in the driver: one immutable record per batch.
+"""The commit log of a query whose state is in the driver: one immutable record per batch, and the state pages in it.
 
 Record N is written before any sink sees batch N. If Spark repeats batch N, the record is delivered again instead of
 being computed again, because a repeated batch has the same offsets but not always the same rows.
@@ -13,11 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from eventide.errors import state as errors
+import numpy as np
+
+from eventide.errors import DataError
 from eventide.spark.storage import RECORDS, Storage
-from eventide.state.record import Record, RecordBuilder, Span
+from eventide.state.commit_record import Record, RecordBuilder, Span
 
 _EPOCHS = "eventide/epochs"
+_COMPACTED = 4 << 20  # bytes that one batch copies at most, so that no batch pays for all
+_SPARSE = 0.25  # a record with a smaller live part is copied into a new one
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class CommitLog:
         self._storage = checkpoint if records is None else records
         self.retain = retain  # the number of batches whose records stay readable
         self.epoch = 0
-        self._records: list[int] = []
-        self._beside: set[str] = set()  # names of large outputs
+        self._batches: list[int] = []
+        self._output_files: set[str] = set()
 
     @property
     def location(self) -> str:
@@ -49,16 +53,27 @@ class CommitLog:
         return f"{self._storage.location}/{RECORDS}"
 
     def take_epoch(self) -> None:
-        """Become the one writer of the log: an epoch above all others, created exclusively."""
-        newest = max((int(name) for name in self._storage.list(_EPOCHS) if name.isdigit()), default=0)
+        """Become the only writer of the log: an epoch above all others, created exclusively."""
+        newest = self._newest_epoch()
         owner = [uuid.uuid4().bytes]  # what another driver never writes
         while not self._storage.create(f"{_EPOCHS}/{newest + 1}", owner):
             newest += 1
         self.epoch = newest + 1
         self._storage.delete(f"{_EPOCHS}/{old}" for old in range(max(1, newest - 8), newest))
         names = self._storage.list(RECORDS)
-        self._records = sorted(int(name) for name in names if name.isdigit())
-        self._beside = {name for name in names if "." in name}
+        self._batches = sorted(int(name) for name in names if name.isdigit())
+        self._output_files = {name for name in names if "." in name}
+
+    def check_epoch(self) -> None:
+        """Raise an error if another driver has taken over.
+
+        Called before a driver creates a record, writes to sinks, or deletes commands.
+        """
+        if (newest := self._newest_epoch()) > self.epoch:  # not only the next one: old epochs are deleted
+            raise DataError(
+                f"Another driver (epoch {newest}) runs the query of this checkpoint now. "
+                f"This driver (epoch {self.epoch}) stops before it writes anything else."
+            )
 
     def batches(self) -> set[int]:
         """Return the batches that have a record."""
@@ -69,27 +84,26 @@ class CommitLog:
         batches = self.batches()
         return self.read(max(batches)) if batches else None
 
-    def check_epoch(self) -> None:
-        """Raise an error if another driver has taken over. Called before sinks write."""
-        if self._storage.exists(f"{_EPOCHS}/{self.epoch + 1}"):
-            raise errors.fenced(self.epoch, self.epoch + 1)
-
     def offsets(self, batch: int) -> BatchOffsets:
         """Return the logged time of a batch and a digest of its offsets, once they are durable."""
         name = f"offsets/{batch}"
         self._checkpoint.sync(name)  # Spark does not: after a power failure it would choose other offsets
         text = self._checkpoint.read(name)
-        about = json.loads(text.split(b"\n", 2)[1])
-        return BatchOffsets(batch, int(about["batchTimestampMs"]) * 1000, hashlib.sha256(text).hexdigest()[:16])
+        header = json.loads(text.split(b"\n", 2)[1])
+        return BatchOffsets(batch, int(header["batchTimestampMs"]) * 1000, hashlib.sha256(text).hexdigest()[:16])
 
     def find(self, batch: int, skipped: Collection[int] = ()) -> tuple[Record | None, bool]:
-        """Return the record that a batch starts from, and whether it is that batch's own.
+        """Return the record that a batch starts from, and whether it is the record of that batch itself.
 
         None: this is the first batch. ``skipped`` are batches that Spark does not run, because their files are gone.
         """
-        newest = self._records[-1] if self._records else None
+        newest = self._batches[-1] if self._batches else None
         if newest is not None and newest > batch:
-            raise errors.records_ahead(batch, newest, self.location)
+            raise DataError(
+                f"Spark starts batch {batch}, but {self.location} has commit records up to batch {newest}. "
+                "The checkpoint was restored from a backup without its eventide directory, or the other way round. "
+                "Restore both from the same copy."
+            )
         if newest == batch:
             return self.read(batch), True
         previous = batch - 1
@@ -99,7 +113,10 @@ class CommitLog:
             return self.read(previous), False
         if previous < 0:
             return None, False
-        raise errors.missing_record(batch, self.location)
+        raise DataError(
+            f"Batch {batch} needs the commit record of batch {batch - 1} in {self.location}, and it is missing. "
+            "State is never started from empty: restore the directory, or start a new checkpoint."
+        )
 
     def read(self, batch: int) -> Record:
         """Return the record of a batch."""
@@ -119,7 +136,10 @@ class CommitLog:
         try:
             body = self._storage.read(f"{RECORDS}/{batch}", start, length)
         except FileNotFoundError as cause:
-            raise errors.missing_pages(name) from cause
+            raise DataError(
+                f"The commit record {name} is missing, and later batches refer to state in it. "
+                "Restore the file from a copy of the checkpoint, or start a new checkpoint."
+            ) from cause
         if len(spans) == 1:
             return [spans[0].verified(body, name)]
         return [span.verified(body[(place := span.offset - start) : place + span.length], name) for span in spans]
@@ -128,36 +148,172 @@ class CommitLog:
         """Raise an error if Spark repeats a committed batch with other offsets."""
         recorded = record.footer["offsets"]
         if recorded != offsets.digest:
-            raise errors.other_offsets(offsets.batch, recorded, offsets.digest)
+            raise DataError(
+                f"Batch {offsets.batch} was committed with other source offsets (digest {recorded}) than "
+                f"Spark repeats it with (digest {offsets.digest}). The offset log of the checkpoint was lost or "
+                "replaced. Restore it from the same copy as the eventide directory."
+            )
 
-    def write_beside(self, batch: int, name: str, pieces: Sequence[bytes]) -> str:
+    def commit(self, batch: int, builder: RecordBuilder, footer: Mapping[str, object]) -> None:
+        """Write the record of a batch durably. Raise an error if another driver has taken over or has written it."""
+        self.check_epoch()
+        if not self._storage.create(
+            f"{RECORDS}/{batch}", builder.finish({"batch": batch, "epoch": self.epoch, **footer})
+        ):
+            self._reject_existing(f"{RECORDS}/{batch}")
+        self._batches.append(batch)
+
+    def write_output(self, batch: int, name: str, pieces: Sequence[bytes]) -> str:
         """Store a large output next to the record that will name it. A repeated attempt gets another name."""
-        file = f"{RECORDS}/{batch}.{name}.{self.epoch}"
-        if not self._storage.create(file, pieces):
-            raise errors.fenced(self.epoch, self.epoch + 1)
-        self._beside.add(file.removeprefix(f"{RECORDS}/"))
-        return file
+        file = f"{batch}.{name}.{self.epoch}"
+        if not self._storage.create(f"{RECORDS}/{file}", pieces):
+            self._reject_existing(f"{RECORDS}/{file}")
+        self._output_files.add(file)
+        return f"{RECORDS}/{file}"
 
-    def read_beside(self, file: str) -> bytes:
+    def read_output(self, file: str) -> bytes:
         """Return a large output."""
         return self._storage.read(file)
 
-    def drop_beside(self, batch: int) -> None:
+    def delete_outputs(self, batch: int) -> None:
         """Delete the large outputs of batches up to ``batch``. A later batch has started: Spark has committed them."""
-        names = {name for name in self._beside if int(name.partition(".")[0]) <= batch}
+        names = {name for name in self._output_files if int(name.partition(".")[0]) <= batch}
         self._storage.delete(f"{RECORDS}/{name}" for name in names)
-        self._beside -= names
-
-    def commit(self, batch: int, builder: RecordBuilder, footer: Mapping[str, object]) -> None:
-        """Write the record of a batch durably, or raise an error if there is one already."""
-        about = {"batch": batch, "epoch": self.epoch, **footer}
-        if not self._storage.create(f"{RECORDS}/{batch}", builder.finish(about)):
-            raise errors.fenced(self.epoch, self.epoch + 1)
-        self._records.append(batch)
+        self._output_files -= names
 
     def expire(self, batch: int, needed: set[int]) -> None:
         """Delete records beyond the retention that no retained record refers to."""
-        old = [record for record in self._records if record <= batch - max(self.retain, 2) and record not in needed]
-        if old:
-            self._storage.delete(f"{RECORDS}/{record}" for record in old)
-            self._records = [record for record in self._records if record not in set(old)]
+        expired = {old for old in self._batches if old <= batch - max(self.retain, 2) and old not in needed}
+        if expired:
+            self._storage.delete(f"{RECORDS}/{old}" for old in sorted(expired))
+            self._batches = [record for record in self._batches if record not in expired]
+
+    def _newest_epoch(self) -> int:
+        return max((int(name) for name in self._storage.list(_EPOCHS) if name.isdigit()), default=0)
+
+    def _reject_existing(self, name: str) -> None:
+        """Reject a file that another driver has created. An older driver may do so between its check and its write."""
+        self.check_epoch()
+        raise DataError(
+            f"Another driver has written {self._storage.location}/{name} while this one computed the same batch. "
+            "Start the query again: it continues from that file."
+        )
+
+
+@dataclass(frozen=True)
+class PagePlace:
+    """Where a page is stored."""
+
+    record: int
+    offset: int
+    length: int
+    checksum: int
+
+    @property
+    def span(self) -> Span:
+        """The bytes within the record."""
+        return Span(self.offset, self.length, self.checksum)
+
+
+class RecordPages:
+    """The state pages of one operator, in the records of the batches that wrote them.
+
+    A page is appended to the current record, and found by its place later. Records that hold few live pages are
+    compacted: their pages move to the current record, and the file expires once no retained record refers to it.
+    """
+
+    def __init__(self, log: CommitLog, manifest: bytes = b"", batch: int = -1) -> None:
+        rows = np.frombuffer(manifest, dtype="<i8").reshape(-1, 5).tolist()
+        self._log = log
+        self._places = {number: PagePlace(*place) for number, *place in rows}
+        self._new: dict[int, bytes] = {}
+        self._builder = RecordBuilder()
+        self._batch = batch
+        self._written: dict[int, int] = {}  # bytes of pages in each record
+        self._live: dict[int, int] = {}
+        self._emptied: dict[int, int] = {}  # records without live pages, and the batch that moved or dropped the last
+        for place in self._places.values():
+            self._written[place.record] = self._written.get(place.record, 0) + place.length
+        self._live = dict(self._written)
+
+    def start(self, batch: int, builder: RecordBuilder) -> None:
+        """Append to the record of a batch from now on."""
+        self._batch, self._builder, self._new = batch, builder, {}
+
+    def get(self, page: int) -> bytes:
+        """Return the body of a page, checked."""
+        if page in self._new:
+            return self._new[page]
+        place = self._places[page]
+        return self._log.read_part(place.record, place.span)
+
+    def bodies(self) -> dict[int, bytes]:
+        """Return all pages."""
+        stored: dict[int, dict[int, Span]] = {}
+        for page, place in self._places.items():
+            if page not in self._new:
+                stored.setdefault(place.record, {})[page] = place.span
+        bodies = dict(self._new)
+        for record, spans in stored.items():
+            bodies |= zip(spans, self._log.read_parts(record, list(spans.values())), strict=True)
+        return bodies
+
+    def put(self, page: int, body: bytes) -> None:
+        """Append a page to the current record."""
+        span = self._builder.add(body)
+        self._place(page, PagePlace(self._batch, span.offset, span.length, span.checksum))
+        self._new[page] = body
+
+    def drop(self, page: int) -> None:
+        """Forget a page."""
+        self._new.pop(page, None)
+        self._release(self._places.pop(page))
+
+    def compact(self) -> None:
+        """Move the pages of sparse records to the current one, a bounded number of bytes per batch."""
+        sparse = {
+            record
+            for record, live in self._live.items()
+            if record != self._batch and 0 < live < self._written[record] * _SPARSE
+        }
+        if not sparse:
+            return
+        budget = _COMPACTED
+        for page in [page for page, place in self._places.items() if place.record in sparse]:
+            place = self._places[page]
+            if place.length > budget:
+                break
+            budget -= place.length
+            body = self.get(page)
+            self._release(place)
+            self.put(page, body)
+
+    def manifest(self) -> bytes:
+        """Return where all pages are, as bytes."""
+        rows = [
+            (number, place.record, place.offset, place.length, place.checksum) for number, place in self._places.items()
+        ]
+        return np.array(rows, dtype="<i8").tobytes()
+
+    def finish(self) -> None:
+        """Forget the bodies of the record that was written."""
+        self._new = {}
+        self._builder = RecordBuilder()
+
+    def needed(self) -> set[int]:
+        """Return the records that this or another retained record refers to."""
+        self._emptied = {
+            record: batch for record, batch in self._emptied.items() if self._batch - batch <= self._log.retain
+        }
+        return {record for record, live in self._live.items() if live} | set(self._emptied)
+
+    def _place(self, page: int, place: PagePlace) -> None:
+        self._places[page] = place
+        self._written[place.record] = self._written.get(place.record, 0) + place.length
+        self._live[place.record] = self._live.get(place.record, 0) + place.length
+
+    def _release(self, place: PagePlace) -> None:
+        self._live[place.record] -= place.length
+        if not self._live[place.record]:
+            del self._live[place.record], self._written[place.record]
+            self._emptied[place.record] = self._batch

@@ -1,7 +1,7 @@
-"""The control stream: commands to a running query, in band and exactly once.
+"""Commands to a running query, in band and exactly once, and the pages that no data brings: ticks and marks.
 
-A command is a small file in a directory next to the checkpoint, which the query reads as one more source. So a command
-belongs to a batch like any row does: it is logged, and a replay applies it again in the same batch.
+A command is a small file in a directory of the checkpoint, which the query reads as one more source. So a command
+belongs to a batch as a row does: it is logged, and a replay applies it again in the same batch.
 """
 
 from __future__ import annotations
@@ -12,39 +12,41 @@ import time
 import uuid
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide.errors import cli as cli_errors
-from eventide.errors import spark as errors
-from eventide.spark import page
-from eventide.spark.addresses import local_path
+from eventide._paths import local_path
+from eventide.errors import PlanError, did_you_mean
+from eventide.plan.plan import Plan
+from eventide.spark import shuffle_pages as page
+from eventide.spark.buckets import bucket_labels
 from eventide.spark.checkpoint_storage import storage_of
 from eventide.spark.control_status import RunningLock, is_running, read_applied, write_applied
 from eventide.spark.metrics import BatchMetrics
-from eventide.spark.stage import Stage
-from eventide.spark.storage import Storage
-from eventide.spark.ticks import for_all_buckets
+from eventide.spark.shuffle_pages import Stage, batch_time
+from eventide.spark.storage import Storage, read_text
 from eventide.time import instant
-from eventide.watermarks.rules import Noted
+from eventide.triggers import AfterProcessingTime
+from eventide.watermarks.generators import Noted
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pyspark.sql import DataFrame, SparkSession
-
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 FOLDER = "eventide/control"
-_MARKER = f"{FOLDER}/_open"  # where folders exist by their files only, this file is what makes the folder
-_INTERVAL = 0.1  # seconds between two looks whether a command was applied
-_REMOTE_INTERVAL = 1.0  # where each look is a request to a store
+_MARKER = f"{FOLDER}/_open"  # creates the folder where folders exist by their files only
+_DRAINED = "eventide/drained"
+_INTERVAL = 0.1  # seconds between two checks whether a command was applied
+_REMOTE_INTERVAL = 1.0  # where each check is a request to a store
 
 
 class Control:
     """Commands to the query of a checkpoint. A stopped query applies them when it starts again.
 
-    Each command returns its id, by which ``applied`` finds the batch that applied it.
+    Each command returns its id, for ``applied`` and ``wait``.
 
     >>> control = Control("/tmp/checkpoints/revenue")
     >>> control.place
@@ -57,6 +59,9 @@ class Control:
         self._spark = spark
         self._lock: RunningLock | None = None
 
+    def __repr__(self) -> str:
+        return f"<Control of {self.checkpoint}>"
+
     @cached_property
     def storage(self) -> Storage:
         """The files of the checkpoint."""
@@ -67,38 +72,38 @@ class Control:
         return self._send(do="drain")
 
     def skip_gap(self, origin: object = None, *, up_to: int | None = None) -> str:
-        """Do not wait any longer for sequence numbers of an origin that are missing (all up to ``up_to``)."""
-        return self._send(do="skip", origin=_name(origin), up_to=up_to)
+        """Stop waiting for missing sequence numbers of an origin (all up to ``up_to``)."""
+        return self._send(do="skip_gap", origin=_name(origin), up_to=up_to)
 
     def end(self, input: str | None = None) -> str:
-        """End an input, by its name among several: nobody waits for it, and a row that follows on it is an error."""
+        """End an input, by its name among several: the watermark ignores it, and a later row on it is an error."""
         return self._send(do="end", input=input)
 
     def retire(self, origin: object) -> str:
-        """Do not wait any longer for an origin that will not return, or for an input, by the name that metrics show."""
+        """Stop waiting for an origin that will not return, or for an input, by the name that metrics show."""
         return self._send(do="retire", origin=_name(origin))
 
-    def note(self, watermark: int | str | datetime, *, key: int | str | None = None) -> str:
+    def advance_watermark(self, watermark: int | str | datetime, *, key: int | str | None = None) -> str:
         """Raise the watermark: no event before it is expected any more.
 
-        ``key`` says whose: an input by its name, or a watermark key (default: the key that time goes by).
+        ``key`` is an input by its name, or a watermark key (default: the key that the plan follows).
         """
         time_ = watermark if isinstance(watermark, int) else instant(watermark)
-        return self._send(do="note", watermark=time_, to=key)
+        return self._send(do="advance_watermark", watermark=time_, to=key)
 
     def applied(self, command: str) -> BatchMetrics | None:
-        """Return the committed batch that applied a command; None: none has yet."""
+        """Return the committed batch that applied a command; None if none has yet."""
         return read_applied(self.storage, command)
 
     def wait(self, command: str, timeout: float = 60.0) -> BatchMetrics | None:
-        """Wait for the batch that applies a command, and return it. A command that names what is unknown is an error.
+        """Wait for the batch that applies a command, and return it. An unknown origin in it is an error.
 
-        None: the query does not run, or the time (in seconds) is over. Of a checkpoint that is not on this machine,
-        nobody knows whether its query runs.
+        None: the query does not run, or ``timeout`` seconds have passed. For a checkpoint that is not on this machine,
+        it is unknown whether its query runs.
         """
         until = time.monotonic() + timeout
         while True:
-            running = self.is_running  # asked first: a query may apply the command and end
+            running = self.is_running  # checked first: a query may apply the command and end
             batch = self.applied(command)
             if batch is not None:
                 check_known(command, batch)
@@ -109,26 +114,30 @@ class Control:
 
     @property
     def is_running(self) -> bool | None:
-        """Whether a query of this machine runs on the checkpoint; None: not known, the checkpoint is elsewhere."""
+        """Whether a query of this machine runs on the checkpoint; None: unknown, the checkpoint is elsewhere."""
         local = self._local()
         return None if local is None else is_running(local.parent)
 
     def show_running(self) -> None:
-        """Let ``is_running`` know of the query that this process starts."""
+        """Make ``is_running`` true in other processes: this process starts the query."""
         if self._lock is None and (local := self._local()) is not None:
             self._lock = RunningLock(local.parent)
         if self._lock is not None:
             self._lock.acquire()
 
     def show_stopped(self) -> None:
-        """Let ``is_running`` know that the query does not run any more."""
+        """Make ``is_running`` false: the query has ended."""
         if self._lock is not None:
             self._lock.release()
 
     def report(self, metrics: Sequence[BatchMetrics]) -> None:
-        """Write down the commands that a batch has applied; warn of those that name what is unknown."""
+        """Store which commands a batch has applied. Warn of those that name an unknown origin."""
         for effect in (effect for batch in metrics for effect in batch.commands if not effect.known):
-            warnings.warn(errors.ignored_command(effect.action, effect.origin), stacklevel=2)
+            warnings.warn(
+                f"The command {effect.action} {effect.origin} was ignored: the query has no such origin, input or "
+                "watermark key. The metrics of its batches show the names.",
+                stacklevel=2,
+            )
         if applied := [operator for operator in metrics if operator.commands]:  # most batches apply none
             write_applied(self.storage, applied)
 
@@ -148,26 +157,26 @@ class Control:
         return self.storage.exists(FOLDER)
 
     def _send(self, **command: Any) -> str:
-        # Commands of one batch are sorted as text: the time comes first, so that they are applied as they were sent.
-        number = uuid.uuid4().hex
-        line = json.dumps({"sent": time.time_ns(), "id": number, **command})
-        self.storage.replace(f"{FOLDER}/{number}.json", f"{line}\n".encode())
-        return number
+        # Commands of one batch are sorted as text. The time is first, so that they are applied in the order of sending.
+        id_ = uuid.uuid4().hex
+        line = json.dumps({"sent": time.time_ns(), "id": id_, **command})
+        self.storage.replace(f"{FOLDER}/{id_}.json", f"{line}\n".encode())
+        return id_
 
     def _local(self) -> Path | None:
         return local_path(self.place, self._spark)
 
 
 def check_known(command: str, batch: BatchMetrics) -> None:
-    """Reject a command whose batch did not know what it names."""
+    """Reject a command that named an unknown origin."""
     effect = next(effect for effect in batch.commands if effect.id == command)
     if not effect.known:
         names = [str(name) for name, _ in batch.slowest]
-        raise cli_errors.unknown_origin(effect.action, effect.origin, names, more=batch.origins - len(names))
+        raise _unknown_origin(effect.action, effect.origin, names, more=batch.origins - len(names))
 
 
 def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:
-    """The commands of a control stream, for every bucket."""
+    """Return the commands of a control stream, for every bucket."""
     from pyspark.sql import functions as F  # noqa: N812
 
     lines = spark.readStream.format("text").load(place)
@@ -175,17 +184,99 @@ def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:
 
 
 def marks_of(spark: SparkSession, stage: Stage) -> list[DataFrame]:
-    """What the writers of streams have noted, for every bucket: one source for each stream that a watermark follows."""
+    """Return the marks of streams, for every bucket: one source for each stream that a watermark follows."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    rules = [one.watermark.rule for one in stage.plan.edges if isinstance(one.watermark.rule, Noted)]
-    found = []
+    rules = [edge.watermark.generator for edge in stage.plan.edges if isinstance(edge.watermark.generator, Noted)]
+    marks = []
     for rule in {rule.identity: rule for rule in rules}.values():
         source = spark.readStream.format("eventide").option("only", "marks").option("identity", rule.identity)
         source = source if rule.token is None else source.option("token", rule.token)
-        found.append(source.load(rule.address).select(*for_all_buckets(stage, page.CONTROL, F.col("value"))))
-    return found
+        marks.append(source.load(rule.address).select(*for_all_buckets(stage, page.CONTROL, F.col("value"))))
+    return marks
 
 
 def _name(origin: object) -> str | None:
     return None if origin is None else str(origin)
+
+
+def _unknown_origin(action: str, origin: str | None, known: Sequence[str], *, more: int = 0) -> PlanError:
+    """Return the error of a command whose origin has never sent a row; ``more`` origins exist than ``known`` lists."""
+    if origin is None:
+        return PlanError(f"{action}: this watermark has origins. Name the one that is meant. {did_you_mean('', known)}")
+    if not known:
+        return PlanError(f"{action} {origin}: nothing has this name. Nothing was changed.")
+    others = f" There are {more:,} more." if more > 0 else ""
+    return PlanError(f"{action} {origin}: there is no such origin. {did_you_mean(origin, known)}{others}")
+
+
+def check_not_drained(storage: Storage, checkpoint: str) -> None:
+    """Reject a checkpoint whose stream has ended."""
+    if is_drained(storage):
+        raise PlanError(
+            f"The checkpoint {checkpoint!r} was drained: its stream has ended, and every new row would be late. "
+            "Use a new checkpoint, and another table or directory for its panes."
+        )
+
+
+def is_drained(storage: Storage) -> bool:
+    """Return whether a batch that drained the stream was committed. Spark repeats a batch that was not."""
+    batch = read_text(storage, _DRAINED)
+    return batch is not None and storage.exists(f"commits/{int(batch)}")
+
+
+def note_drained(storage: Storage, batch: int) -> None:
+    """Note that a batch has drained the stream, before Spark commits it."""
+    storage.replace(_DRAINED, f"{batch}\n".encode())
+
+
+def needs_ticks(plan: Plan) -> bool:
+    """Return whether something in the plan happens because time passes."""
+    strategies = [edge.watermark for edge in plan.edges]
+    timeouts = [
+        timeout
+        for strategy in strategies
+        for timeout in (
+            strategy.options.idle_timeout,
+            strategy.options.gap_timeout,
+            strategy.options.origins_timeout,
+            strategy.generator.clock_delay,
+        )
+    ]
+    has_timers = getattr(plan, "clocked", False)  # of a processor, on the clock
+    return has_timers or any(timeout is not None for timeout in timeouts) or _has(plan, AfterProcessingTime)
+
+
+def ticks(spark: SparkSession, stage: Stage) -> DataFrame:
+    """Return one tick in every batch for every bucket, whether or not there is data.
+
+    Of Spark's two sources that need no data, this one can end with ``availableNow``. With the other (``rate``) all
+    available data would be one batch.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
+    return source.select(*for_all_buckets(stage, page.TICK, F.lit(None).cast("string")))
+
+
+def for_all_buckets(stage: Stage, kind: str, detail: Column) -> list[Column]:
+    """Return the columns of a page without a body, once for each bucket."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [
+        F.explode(F.array(*[F.lit(label) for label in bucket_labels(stage.buckets)])).alias("bucket"),
+        F.lit(kind).alias("kind"),
+        F.lit(-1).cast("bigint").alias("sequence"),
+        batch_time().alias("now"),
+        F.lit(None).cast("binary").alias("body"),
+        F.lit(None).cast("map<string,bigint>").alias("counts"),
+        detail.alias("detail"),
+    ]
+
+
+def _has(part: Any, kind: type) -> bool:
+    if isinstance(part, kind):
+        return True
+    if isinstance(part, (list, tuple)):
+        return any(_has(element, kind) for element in part)
+    return is_dataclass(part) and any(_has(getattr(part, field.name), kind) for field in fields(part))

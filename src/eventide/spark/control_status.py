@@ -1,7 +1,7 @@
 """How a query answers commands: a lock while it runs, and a small file for each command that a batch has applied.
 
-Both are in the directory ``eventide`` of the checkpoint. The lock is known to the machine of the driver only, and there
-is none where the checkpoint is stored elsewhere.
+Both are in the directory ``eventide`` of the checkpoint. The lock works on the machine of the driver only. A checkpoint
+that is stored elsewhere has none.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from eventide.spark.metrics import BatchMetrics
-from eventide.spark.metrics_json import from_json, to_json
+from eventide.spark.metrics import BatchMetrics, from_json, to_json
 from eventide.spark.storage import Storage, read_text
 
 _APPLIED = "eventide/applied"
@@ -20,9 +19,9 @@ _LOCK = "running.lock"
 
 
 class RunningLock:
-    """Held by a driver while its query runs. The system releases it when the process ends, however it ends.
+    """Held by a driver while its query runs. The operating system releases it when the process ends in any way.
 
-    It is shared, so that two queries never block each other; who probes it asks for it exclusively.
+    It is shared, so that two queries never block each other. A probe requests it exclusively.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -30,7 +29,7 @@ class RunningLock:
         self._file: int | None = None
 
     def acquire(self) -> None:
-        """Show that a query runs; without effect where files cannot be locked."""
+        """Take the lock; without effect where files cannot be locked."""
         if self._file is not None:
             return
         try:
@@ -43,7 +42,7 @@ class RunningLock:
             self.release()
 
     def release(self) -> None:
-        """Show that the query does not run any more."""
+        """Release the lock: the query has ended."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -67,7 +66,7 @@ def is_running(directory: Path) -> bool:
 
 
 def write_applied(storage: Storage, metrics: Iterable[BatchMetrics]) -> None:
-    """Write down what a batch did, once for each command that it applied. A repeated batch writes the same again."""
+    """Store the metrics of a batch once for each command that it applied. A repeated batch writes the same again."""
     for operator in metrics:
         for effect in operator.commands:
             text = json.dumps(to_json(operator), ensure_ascii=False)
@@ -75,7 +74,7 @@ def write_applied(storage: Storage, metrics: Iterable[BatchMetrics]) -> None:
 
 
 def read_applied(storage: Storage, command: str) -> BatchMetrics | None:
-    """Return the batch that applied a command; None: none has, or Spark has not committed it yet."""
+    """Return the batch that applied a command; None if none has, or Spark has not committed it yet."""
     text = read_text(storage, f"{_APPLIED}/{command}.json")
     if text is None:
         return None

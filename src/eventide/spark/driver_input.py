@@ -1,7 +1,11 @@
-"""How the rows of a micro-batch reach the driver, where the state is."""
+"""How the rows of a micro-batch reach the driver: as rows, as stamps of tasks, or in pieces.
+
+Tables next to streams are read in the first batch, and end with it.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,40 +16,44 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventide.operators.bundle import Stamp
-from eventide.plan.calls import spans_bundles
-from eventide.spark import page
-from eventide.spark.batch_log import BatchLog
+from eventide._jvm import arrow_batches
+from eventide.operators.operator import Stamp
+from eventide.plan.plan import spans_bundles
+from eventide.spark import shuffle_pages as page
 from eventide.spark.control import marks_of
-from eventide.spark.feeding import Feed
-from eventide.spark.row_pieces import row_pieces, workers_have_eventide
-from eventide.spark.stage import Stage
-from eventide.spark.stamping import StampBatches, as_batch, gathered, stamped_pages
-from eventide.spark.tasks import this_task
+from eventide.spark.dataflow import SparkInput
+from eventide.spark.scan import Scan
+from eventide.spark.shuffle_pages import Stage, this_task
+from eventide.spark.source_log import BatchLog
+from eventide.spark.stamp import StampBatches, group_batches, pages_to_batch, stamp_to_pages
 from eventide.spark.types import from_spark
-from eventide.watermarks.rules import Noted
+from eventide.state.operator_state import State
+from eventide.watermarks import OperatorTracker
+from eventide.watermarks.generators import Noted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-_log = logging.getLogger("eventide")
-
-_LARGE = 64 << 20  # bytes on disk, or in memory where that is what is known, above which tasks stamp the rows
+PIECE = 64 << 20  # bytes of rows that are stamped together: what the driver holds in addition to cells
+_LARGE = 64 << 20  # bytes on disk, or in memory where only that is known, above which tasks stamp the rows
 _BYTES_PER_VALUE = 32  # of rows in memory; a guess that errs on the large side
+_PROBES = 16  # tasks that try to import Eventide, so that several executors are asked
 _EDGE = "edge"
 _NOTE = "note"
+
+_log = logging.getLogger("eventide")
 
 
 @dataclass(frozen=True)
 class Collected:
-    """A batch in the driver: stamps in their order, and messages of the streams that a watermark follows (JSON)."""
+    """A batch in the driver: stamps in row order, and JSON messages of the streams that a watermark follows."""
 
     stamps: Sequence[Stamp]
     notes: Sequence[str] = ()
 
 
 class DriverInput(Protocol):
-    """A way from the sources to the driver."""
+    """How rows travel from the sources to the driver."""
 
     @property
     def transport(self) -> str:
@@ -62,7 +70,7 @@ class DriverInput(Protocol):
         ...
 
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
-        """Bring a batch of that DataFrame to the driver."""
+        """Read a batch of that DataFrame into the driver."""
         ...
 
 
@@ -74,39 +82,39 @@ class RowInput:
 
     transport = f"rows up to {_LARGE >> 20} MB, then stamps"
 
-    def __init__(self, stage: Stage, feeds: Sequence[Feed]) -> None:
+    def __init__(self, stage: Stage, inputs: Sequence[SparkInput]) -> None:
         self._stage = stage
-        self._feeds = feeds
-        self._marked = any(isinstance(edge.watermark.rule, Noted) for edge in stage.plan.edges)
-        self._plain = len(feeds) == 1 and not self._marked
-        self._last: int | None = None  # bytes of the last batch, for sources that do not tell
+        self._inputs = inputs
+        self._marked = any(isinstance(edge.watermark.generator, Noted) for edge in stage.plan.edges)
+        self._plain = len(inputs) == 1 and not self._marked
+        self._last_size: int | None = None  # bytes of the last batch, for sources that do not log their size
         # Whether workers stamp large batches; None: not known yet. For calls of the driver they would send whole rows.
         self._workers_stamp: bool | None = False if spans_bundles(stage.plan) else None
 
     @property
     def columns(self) -> int:
         """How many columns of the sources travel."""
-        return sum(len(feed.schema) for feed in self._feeds)
+        return sum(len(input.schema) for input in self._inputs)
 
     def dataframe(self) -> DataFrame:
-        """The rows of all inputs side by side; columns go by their position, because names may contain dots."""
+        """Return the rows of all inputs. Columns are named by position, because their names may contain dots."""
         from pyspark.sql import functions as F  # noqa: N812
 
         parts = []
-        for edge, feed in enumerate(self._feeds):
-            if not feed.streaming:  # a table is read by itself
+        for edge, input in enumerate(self._inputs):
+            if not input.streaming:  # TableInputs reads it
                 continue
-            quoted = [f"`{name.replace('`', '``')}`" for name in feed.schema]
+            quoted = [f"`{name.replace('`', '``')}`" for name in input.schema]
             columns = [F.col(name).alias(f"e{edge}c{place}") for place, name in enumerate(quoted)]
             tag = [] if self._plain else [F.lit(edge).cast("byte").alias(_EDGE)]
-            parts.append(feed.rows.select(*tag, *columns))  # type: ignore[union-attr]
-        for marks in marks_of(self._feeds[0].spark, self._stage) if self._marked else []:
+            parts.append(input.rows.select(*tag, *columns))  # type: ignore[union-attr]
+        for marks in marks_of(self._inputs[0].spark, self._stage) if self._marked else []:
             parts.append(marks.select(F.lit(-1).cast("byte").alias(_EDGE), F.col("detail").alias(_NOTE)))
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
 
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect rows and stamp them here, or let tasks stamp them."""
-        expected = log.size if log.size is not None else self._last
+        expected = log.size if log.size is not None else self._last_size
         if expected is None or expected > _LARGE:
             return self._collect_large(batch, log.time, watermark)
         try:
@@ -115,15 +123,15 @@ class RowInput:
             if "maxResultSize" not in str(failure):
                 raise
             return self._collect_large(batch, log.time, watermark)  # larger than expected; nothing was processed yet
-        self._last = table.nbytes if table.num_rows else self._last
+        self._last_size = table.nbytes if table.num_rows else self._last_size
         return self._stamped([table], log.time, watermark)
 
     def _stamped(self, pieces: Iterable[pa.Table], now: int, watermark: int) -> Collected:
-        """Stamp rows here. What a piece leaves behind is its stamp."""
+        """Stamp rows here. Only the stamp of a piece stays in memory."""
         operator = self._stage.operator()
         stamps, notes = [], []
         for piece in pieces:
-            frames, messages = split_inputs(piece, [feed.schema for feed in self._feeds], plain=self._plain)
+            frames, messages = split_inputs(piece, [input.schema for input in self._inputs], plain=self._plain)
             stamps += [operator.stamp(rows, now, watermark, edge) for edge, rows in frames]
             notes += messages
         return Collected(stamps, notes)
@@ -134,28 +142,23 @@ class RowInput:
             self._workers_stamp = workers_have_eventide(batch.sparkSession)
             if not self._workers_stamp:
                 _log.warning(
-                    "The Python workers cannot import Eventide, so the rows of large batches come to the driver in "
+                    "The Python workers cannot import Eventide, so the rows of large batches are sent to the driver in "
                     "pieces, partition by partition. Install pyspark-eventide on the workers to let them aggregate."
                 )
         if self._workers_stamp:
-            return self._collect_stamps(batch, now)
-        return self._remembered(self._stamped(row_pieces(batch), now, watermark))
-
-    def _collect_stamps(self, batch: DataFrame, now: int) -> Collected:
-        pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
-        return self._remembered(read_pages(collect_pages(pages)))
-
-    def _remembered(self, collected: Collected) -> Collected:
-        """Remember how large a batch was, by its rows, for the next one whose size is not known."""
+            pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
+            collected = read_pages(collect_pages(pages))
+        else:
+            collected = self._stamped(row_pieces(batch), now, watermark)
         rows = sum(stamp.rows for stamp in collected.stamps)
-        self._last = rows * self.columns * _BYTES_PER_VALUE if rows else self._last
+        self._last_size = rows * self.columns * _BYTES_PER_VALUE if rows else self._last_size
         return collected
 
 
 def split_inputs(
     table: pa.Table, schemas: Sequence[Mapping[str, pl.DataType]], *, plain: bool
 ) -> tuple[list[tuple[int, pl.DataFrame]], list[str]]:
-    """Take the rows of each input apart again, and the messages for watermarks."""
+    """Split a batch into the rows of each input, and the messages for watermarks."""
     frames = []
     for edge, schema in enumerate(schemas):
         rows = table if plain else table.filter(pc.equal(table.column(_EDGE), edge))
@@ -169,24 +172,21 @@ def split_inputs(
 def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
     """Return the function that stamps the rows of all inputs in a task."""
 
-    def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def stamp(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = this_task()
-        for chunk, lot in enumerate(gathered(batches)):
-            sequence = page.sequence(task.number, chunk)
-            frames, notes = split_inputs(pa.Table.from_batches(lot), stage.schemas, plain=plain)
-            pages = [
-                made
-                for edge, rows in frames
-                for made in stamped_pages(stage, rows, now, sequence, task.watermark, edge)
-            ]
-            pages += [page.Page(0, page.CONTROL, sequence, now, detail=note) for note in notes]
-            yield as_batch(pages)
+        for number, chunk in enumerate(group_batches(batches)):
+            sequence = page.sequence(task.number, number)
+            frames, notes = split_inputs(pa.Table.from_batches(chunk), stage.schemas, plain=plain)
+            pages = [page.Page(0, page.CONTROL, sequence, now, detail=note) for note in notes]
+            for edge, rows in frames:
+                pages += stamp_to_pages(stage, rows, now, sequence, task.watermark, edge)
+            yield pages_to_batch(pages)
 
-    return stamped
+    return stamp
 
 
 def collect_pages(pages: DataFrame) -> list[dict[str, Any]]:
-    """Collect pages in the order of the tasks that made them."""
+    """Collect pages in the order of the tasks that wrote them."""
     rows: list[dict[str, Any]] = pages.select("kind", "sequence", "body", "detail").toArrow().to_pylist()
     return sorted(rows, key=lambda row: row["sequence"])
 
@@ -202,21 +202,89 @@ class StampInput:
 
     transport = "stamps"
 
-    def __init__(self, stage: Stage, feeds: Sequence[Feed]) -> None:
+    def __init__(self, stage: Stage, inputs: Sequence[SparkInput]) -> None:
         self._stage = stage
-        self._feeds = feeds
+        self._inputs = inputs
 
     @property
     def columns(self) -> int:
         """How many columns of the sources are read."""
-        return sum(len(feed.schema) for feed in self._feeds)
+        return sum(len(input.schema) for input in self._inputs)
 
     def dataframe(self) -> DataFrame:
-        """The stamps of all inputs as pages."""
-        pages = [feed.stamped(self._stage, edge) for edge, feed in enumerate(self._feeds) if feed.streaming]
-        pages += marks_of(self._feeds[0].spark, self._stage)
+        """Return the stamps of all inputs as pages."""
+        pages = [input.stamped(self._stage, edge) for edge, input in enumerate(self._inputs) if input.streaming]
+        pages += marks_of(self._inputs[0].spark, self._stage)
         return reduce(lambda left, right: left.union(right), pages)
 
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect the pages."""
         return read_pages(collect_pages(batch))
+
+
+class TableInputs:
+    """The inputs of a query that do not stream. Spark cannot read them in a streaming plan, so the driver does."""
+
+    def __init__(self, stage: Stage, inputs: Sequence[SparkInput]) -> None:
+        self._stage = stage
+        self._tables = {edge: input for edge, input in enumerate(inputs) if not input.streaming}
+
+    def collect(self, state: State, now: int) -> Collected:
+        """Return the rows of tables that have not been read, and the end of each; nothing after the first batch."""
+        if not self._tables:
+            return Collected(())
+        assert isinstance(state.tracker, OperatorTracker)
+        stamps, notes, operator = [], [], self._stage.operator()
+        for edge, table in self._tables.items():
+            name = self._stage.plan.edges[edge].name
+            if name in state.tracker.ended_inputs:
+                continue
+            assert not isinstance(table.rows, Scan)
+            columns = [f"`{column.replace('`', '``')}`" for column in table.schema]
+            rows = from_spark(table.rows.select(*columns).toArrow().to_batches(), table.schema)
+            stamps.append(operator.stamp(rows, now, state.watermark, edge))
+            notes.append(json.dumps({"do": "end", "input": name}))
+        return Collected(stamps, notes)
+
+
+def workers_have_eventide(spark: SparkSession) -> bool:
+    """Return whether Python workers can import Eventide. A worker that cannot be started cannot.
+
+    The probe is pickled by value and refers to nothing of Eventide, so that any worker can run it.
+    """
+
+    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+
+        try:
+            import eventide.spark.stamp  # noqa: F401
+
+            installed = True
+        except ImportError:
+            installed = False
+        for batch in batches:
+            yield pyarrow.RecordBatch.from_pydict({"installed": [installed] * batch.num_rows})
+
+    tasks = max(1, min(spark.sparkContext.defaultParallelism, _PROBES))
+    try:
+        answers = spark.range(0, tasks, 1, tasks).mapInArrow(probe, "installed boolean").collect()
+    except Exception:  # of Spark, for any reason that keeps its workers from starting
+        return False
+    return all(answer["installed"] for answer in answers)
+
+
+def row_pieces(batch: DataFrame, size: int = PIECE) -> Iterator[pa.Table]:
+    """Yield the rows of a batch as tables of about ``size`` bytes, in their order.
+
+    Each partition is a separate job, so one partition is in the memory of the JVM, and one piece in that of Python.
+    """
+    pending: list[pa.RecordBatch] = []
+    pending_bytes = 0
+    for records in arrow_batches(batch):
+        pending.append(records)
+        pending_bytes += records.nbytes
+        if pending_bytes >= size:
+            yield pa.Table.from_batches(pending)
+            pending, pending_bytes = [], 0
+    if pending:
+        yield pa.Table.from_batches(pending)

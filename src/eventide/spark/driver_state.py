@@ -9,31 +9,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventide.operators.bundle import Output, Stamp
-from eventide.operators.chain import Chain
-from eventide.operators.saving import State
-from eventide.spark.bodies import table_to_bytes
-from eventide.spark.command_effects import CommandEffect
-from eventide.spark.commit_log import BatchOffsets, CommitLog
-from eventide.spark.measures import measured, progress_detail
+from eventide.operators.chain import Chain, ChainStep
+from eventide.operators.operator import Output, Stamp
+from eventide.spark.commit_log import BatchOffsets, CommitLog, RecordPages
+from eventide.spark.metrics import CommandEffect, bucket_counts, progress_detail
 from eventide.spark.pending_outputs import recorded_tables
-from eventide.spark.record_pages import RecordPages
+from eventide.spark.shuffle_pages import table_to_bytes
 from eventide.spark.types import arrow_schema, to_spark
-from eventide.state.paging import Ledger
-from eventide.state.record import Record, RecordBuilder, Span
+from eventide.state.commit_record import Record, RecordBuilder, Span
+from eventide.state.operator_state import State
+from eventide.state.pages import Manifest
 from eventide.watermarks import Note
 
 _EMBEDDED = 1 << 20  # bytes of outputs up to which they are stored in the record itself
-OUTPUTS = ("panes", "late", "dead")
+_REMEMBERED = 1000  # commands whose files may still exist, so that none is applied twice
+_OUTPUTS = ("panes", "late", "dead")
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a batch emits: tables by output and depth, and what it reports of itself. It comes from a record."""
+    """What a batch emits, as its commit record holds it: tables by output and depth, and a report of each operator."""
 
     batch: int
     tables: Mapping[tuple[str, int], pa.Table]
-    operators: Sequence[Mapping[str, Any]]  # what each operator reports: counts, detail and time
+    operators: Sequence[Mapping[str, Any]]  # the report of each operator: counts, detail and time
     output_watermark: int  # of the last operator
     deadline: int | None = None  # the batch time at which something may happen without rows
     restored: bool = False  # delivered again, from a record that an earlier attempt wrote
@@ -41,7 +40,7 @@ class Delivery:
 
 @dataclass
 class Commands:
-    """Commands that a batch applies before its rows: the states that they leave, and what they say of time."""
+    """Commands that a batch applies before its rows: the states after them, and the notes that they make of time."""
 
     states: tuple[State, ...]
     names: list[str] = field(default_factory=list)  # of their files
@@ -50,21 +49,21 @@ class Commands:
 
 
 @dataclass
-class _Open:
+class _Committed:
     """The state after the last committed batch."""
 
     batch: int
     states: tuple[State, ...]
-    ledgers: list[Ledger | None]
+    manifests: list[Manifest | None]
     pages: list[RecordPages]
-    applied: list[str] = field(default_factory=list)  # commands
+    commands: list[str] = field(default_factory=list)  # that were applied, oldest first
 
 
 class DriverState:
     """The state of a query, opened in its first batch and kept in memory.
 
-    Every batch is one call of ``process``: it computes and commits a record, or returns what the record holds that an
-    earlier attempt has committed. After an error the state in memory is dropped; the log has the truth.
+    ``begin`` returns what an earlier attempt of the batch has committed. Otherwise ``process`` computes the batch and
+    commits its record. After an error the state in memory is dropped, and restored from the log.
     """
 
     def __init__(self, chain: Chain, log: CommitLog, *, memory: int, skipped: Collection[int] = ()) -> None:
@@ -72,15 +71,17 @@ class DriverState:
         self._log = log
         self._memory = memory
         self._skipped = skipped
-        self._open: _Open | None = None
+        self._committed: _Committed | None = None
 
     def begin(self, batch: int) -> Delivery | None:
         """Prepare a batch. Return what it delivers if it is committed already."""
-        if self._open is None:
+        if self._committed is not None and self._committed.batch >= batch:  # another start repeats the batch
+            self.drop()
+        if self._committed is None:
             self._log.take_epoch()
-            record, own = self._log.find(batch, self._skipped)
-            self._open = self._restore(record)
-            if record is not None and own:
+            record, is_repeated = self._log.find(batch, self._skipped)
+            self._committed = self._restore(record)
+            if record is not None and is_repeated:
                 self._log.check_offsets(record, self._log.offsets(batch))
                 return self._delivery(record)
         return None
@@ -98,60 +99,46 @@ class DriverState:
     @property
     def applied_commands(self) -> Sequence[str]:
         """The commands that were applied, in the order of their application; the last ones only."""
-        return self._current.applied
+        return self._current.commands
 
     @property
     def state_bytes(self) -> int:
         """The size of the state in memory, if none of it were evicted."""
-        operators = zip(self._chain.operators, self._current.states, self._current.ledgers, strict=True)
-        return sum(operator.sizes(state, ledger)["raw"] for operator, state, ledger in operators)
+        return sum(self._sizes())
 
     def process(self, offsets: BatchOffsets, stamps: Sequence[Stamp], commands: Commands | None = None) -> Delivery:
         """Compute a batch and commit its record."""
         before = self._current
         commands = commands or Commands(before.states)
+        builder = RecordBuilder()
         with ExitStack() as opened:
-            for ledger, pages in zip(before.ledgers, before.pages, strict=True):
-                if ledger is not None:
-                    opened.enter_context(ledger.open(pages))
+            for manifest, pages in zip(before.manifests, before.pages, strict=True):
+                if manifest is not None:
+                    opened.enter_context(manifest.open(pages))
             step = self._chain.step(commands.states, stamps, offsets.time, notes=commands.notes)
-            builder = RecordBuilder()
             tables = _delivered(step.outputs)
             outputs = self._write_outputs(offsets.batch, builder, tables)
-            ledgers, stages, counts = self._write_state(offsets.batch, builder, step.states)
-        for depth, output in enumerate(step.outputs):
-            counts[depth] |= measured(output, step.states[depth], {})
-        reports = [
-            {
-                "counts": counts[depth],
-                "detail": progress_detail(
-                    state,
-                    operation=self._chain.operators[depth].plan.operation,
-                    before=before.states[depth].watermark,
-                    commands=commands.effects if depth == 0 else (),
-                ),
-                "now": state.now,
-            }
-            for depth, state in enumerate(step.states)
-        ]
-        applied = [*before.applied, *commands.names][-1000:]
+            manifests, stages, sizes = self._write_state(offsets.batch, builder, step.states)
+        operators = self._reports(step, sizes, commands)
+        applied = [*before.commands, *commands.names][-_REMEMBERED:]
         output_watermark = min(step.outputs[-1].promises.values(), default=step.outputs[-1].promise)
+        deadline = self._chain.next_deadline(step.states)
         footer = {
             "offsets": offsets.digest,
             "at": offsets.time,
             "stages": stages,
             "outputs": outputs,
-            "operators": reports,
+            "operators": operators,
             "output_watermark": output_watermark,
-            "deadline": (deadline := self._chain.next_deadline(step.states)),
+            "deadline": deadline,
             "commands": applied,
         }
         self._log.commit(offsets.batch, builder, footer)
         for pages in before.pages:
             pages.finish()
-        self._open = _Open(offsets.batch, step.states, ledgers, before.pages, applied)
+        self._committed = _Committed(offsets.batch, step.states, manifests, before.pages, applied)
         self._evict()
-        return Delivery(offsets.batch, tables, reports, output_watermark, deadline)
+        return Delivery(offsets.batch, tables, operators, output_watermark, deadline)
 
     def recorded_deadline(self) -> int | None:
         """Return the deadline after the newest record, or that of a query which has not run yet."""
@@ -168,18 +155,39 @@ class DriverState:
 
     def finish(self, batch: int) -> None:
         """Clean up after Spark has moved on: outputs of earlier batches, and records that nothing refers to."""
-        self._log.drop_beside(batch - 1)
+        self._log.delete_outputs(batch - 1)
         needed = set().union(*(pages.needed() for pages in self._current.pages))
         self._log.expire(batch, needed)
 
     def drop(self) -> None:
         """Forget the state in memory, after an error."""
-        self._open = None
+        self._committed = None
 
     @property
-    def _current(self) -> _Open:
-        assert self._open is not None, "begin() opens the state"
-        return self._open
+    def _current(self) -> _Committed:
+        assert self._committed is not None, "begin() opens the state"
+        return self._committed
+
+    def _sizes(self) -> list[int]:
+        """Return the bytes that the state of each operator takes in memory, if none of it were evicted."""
+        current = self._current
+        operators = zip(self._chain.operators, current.states, current.manifests, strict=True)
+        return [operator.sizes(state, manifest)["raw"] for operator, state, manifest in operators]
+
+    def _reports(self, step: ChainStep, sizes: Sequence[Mapping[str, int]], commands: Commands) -> list[dict[str, Any]]:
+        return [
+            {
+                "counts": {**sizes[depth], **bucket_counts(step.outputs[depth], state, {})},
+                "detail": progress_detail(
+                    state,
+                    operation=self._chain.operators[depth].plan.operation,
+                    before=self._current.states[depth].watermark,
+                    commands=commands.effects if depth == 0 else (),
+                ),
+                "now": state.now,
+            }
+            for depth, state in enumerate(step.states)
+        ]
 
     def _write_outputs(
         self, batch: int, builder: RecordBuilder, tables: Mapping[tuple[str, int], pa.Table]
@@ -188,47 +196,48 @@ class DriverState:
         embedded = sum(map(len, bodies.values())) <= _EMBEDDED
         outputs: list[dict[str, Any]] = []
         for (name, depth), body in bodies.items():
-            about = {"output": name, "depth": depth, "rows": tables[name, depth].num_rows}
+            entry = {"output": name, "depth": depth, "rows": tables[name, depth].num_rows}
             if embedded:
-                about["span"] = builder.add(body).to_list()
+                entry["span"] = builder.add(body).to_list()
             else:
                 span = Span(0, len(body), RecordBuilder().add(body).checksum)
-                about |= {"file": self._log.write_beside(batch, f"{name}.{depth}", [body]), "span": span.to_list()}
-            outputs.append(about)
+                entry |= {"file": self._log.write_output(batch, f"{name}.{depth}", [body]), "span": span.to_list()}
+            outputs.append(entry)
         return outputs
 
     def _write_state(
         self, batch: int, builder: RecordBuilder, states: Sequence[State]
-    ) -> tuple[list[Ledger | None], list[dict[str, Any]], list[dict[str, int]]]:
-        ledgers: list[Ledger | None] = []
+    ) -> tuple[list[Manifest | None], list[dict[str, Any]], list[dict[str, int]]]:
+        """Return the new manifests, where each operator's state is in the record, and its sizes."""
+        manifests: list[Manifest | None] = []
         stages, counts = [], []
-        for operator, state, pages, ledger in zip(
-            self._chain.operators, states, self._current.pages, self._current.ledgers, strict=True
+        for operator, state, pages, manifest in zip(
+            self._chain.operators, states, self._current.pages, self._current.manifests, strict=True
         ):
             pages.start(batch, builder)
-            head, written = operator.write(state, pages, ledger)
+            header, written = operator.write(state, pages, manifest)
             pages.compact()
-            stages.append({"head": builder.add(head).to_list(), "manifest": builder.add(pages.manifest()).to_list()})
+            stages.append({"head": builder.add(header).to_list(), "manifest": builder.add(pages.manifest()).to_list()})
             sizes = operator.sizes(state, written)
             counts.append(
-                {"pages": sizes["pages"], "state_bytes": sizes["bytes"] + len(head), "written": sizes["written"]}
+                {"pages": sizes["pages"], "state_bytes": sizes["bytes"] + len(header), "written": sizes["written"]}
             )
-            ledgers.append(written)
-        return ledgers, stages, counts
+            manifests.append(written)
+        return manifests, stages, counts
 
-    def _restore(self, record: Record | None) -> _Open:
+    def _restore(self, record: Record | None) -> _Committed:
         if record is None:
             count = len(self._chain.operators)
-            return _Open(-1, self._chain.initial(), [None] * count, [RecordPages(self._log) for _ in range(count)])
+            return _Committed(-1, self._chain.initial(), [None] * count, [RecordPages(self._log) for _ in range(count)])
         batch: int = record.footer["batch"]
-        states, ledgers, logs = [], [], []
+        states, manifests, logs = [], [], []
         for operator, stage in zip(self._chain.operators, record.footer["stages"], strict=True):
             pages = RecordPages(self._log, record.part(Span(*stage["manifest"])), batch)
-            state, ledger = operator.read(record.part(Span(*stage["head"])), pages)
+            state, manifest = operator.read(record.part(Span(*stage["head"])), pages)
             states.append(state)
-            ledgers.append(ledger)
+            manifests.append(manifest)
             logs.append(pages)
-        return _Open(batch, tuple(states), list(ledgers), logs, list(record.footer["commands"]))
+        return _Committed(batch, tuple(states), list(manifests), logs, list(record.footer["commands"]))
 
     def _delivery(self, record: Record) -> Delivery:
         tables, footer = recorded_tables(self._log, record), record.footer
@@ -237,22 +246,25 @@ class DriverState:
         )
 
     def _evict(self) -> None:
-        """Keep at most about ``memory`` bytes of state in memory; the rest is read from its records on demand."""
-        current = self._current
+        """Keep at most about ``memory`` bytes of state in memory; the rest is read from its records on demand.
+
+        Operators of a chain share the memory in proportion to their state.
+        """
+        current, sizes = self._current, self._sizes()
+        if (total := sum(sizes)) <= self._memory:
+            return
+        states = list(current.states)
         for depth, operator in enumerate(self._chain.operators):
-            ledger = current.ledgers[depth]
-            if ledger is None:
-                continue
-            if operator.sizes(current.states[depth], ledger)["raw"] > self._memory:
-                with ledger.open(current.pages[depth]):
-                    slim = operator.let_go(current.states[depth], ledger, keep=self._memory)
-                states = list(current.states)
-                states[depth] = slim
-                current.states = tuple(states)
+            manifest = current.manifests[depth]
+            if manifest is not None:
+                with manifest.open(current.pages[depth]):
+                    share = self._memory * sizes[depth] // total
+                    states[depth] = operator.evict(states[depth], manifest, keep=share)
+        current.states = tuple(states)
 
 
 def in_flight(operators: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many rows are in flight by what operators report of a batch."""
+    """Return how many rows are in flight after a batch, from the reports of its operators."""
     return sum(operator["counts"].get("in_flight", 0) for operator in operators)
 
 
@@ -260,12 +272,8 @@ def _delivered(outputs: Sequence[Output]) -> dict[tuple[str, int], pa.Table]:
     """Return what sinks receive. The panes of an operator that another one follows are its rows, not an output."""
     last = len(outputs) - 1
     return {
-        (name, depth): _table(getattr(output, name))
+        (name, depth): to_spark(rows, arrow_schema(rows.schema))
         for depth, output in enumerate(outputs)
-        for name in OUTPUTS
-        if getattr(output, name).height and (depth == last or name != "panes")
+        for name in _OUTPUTS
+        if (rows := getattr(output, name)).height and (depth == last or name != "panes")
     }
-
-
-def _table(rows: Any) -> pa.Table:
-    return to_spark(rows, arrow_schema(rows.schema))

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from eventide.errors import storage as errors
-from eventide.spark.addresses import hadoop
+from eventide._jvm import hadoop
+from eventide.errors import PlanError
+from eventide.spark.errors import not_exclusive
 from eventide.spark.storage import bounds, visible
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ class HadoopStorage:
         try:
             self._files = root.getFileSystem(settings)
         except Py4JJavaError as cause:
-            raise errors.unreachable(address, cause.java_exception.toString()) from cause
+            raise PlanError(
+                f"Spark cannot open the file system of {address!r}: {cause.java_exception.toString()}"
+            ) from cause
         self._location = str(self._files.makeQualified(root).toString()).rstrip("/")
         scheme = self._files.getUri().getScheme()
         self._conditional = bool(self._files.hasPathCapability(root, _CONDITIONAL))
@@ -134,7 +137,7 @@ class HadoopStorage:
 
     def _put(self, name: str, pieces: Sequence[bytes]) -> bool:
         if not self._exclusive:
-            raise errors.not_exclusive(self._location)
+            raise not_exclusive(self._location)
         path = self._path(name)
         try:
             if self._conditional:

@@ -1,131 +1,232 @@
-"""What each batch did, as Python objects: read from the pages of a batch, or from what Spark observed of them."""
+"""Metrics of batches: counts of each bucket, their sums for each operator, effects of commands, and their JSON form.
+
+The metrics are read from the progress pages of a batch, or from what Spark observed of them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from eventide.spark import page
-from eventide.spark.batch_report import batch_line
-from eventide.spark.command_effects import CommandEffect, effects_from
-from eventide.spark.measures import REASONS, SUMS
-from eventide.time import MAX, MIN
+from eventide.metrics import Metrics, instant_text, metrics_line
+from eventide.operators.operator import Output
+from eventide.spark import shuffle_pages as page
+from eventide.state.operator_state import State
+from eventide.time import MAX, MIN, as_datetime, format_instant, instant, known_datetime
+from eventide.watermarks import OperatorTracker
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from eventide.spark.stage import Stage
+    from eventide.spark.shuffle_pages import Stage
+
 
 PREFIX = "eventide"
+"""The prefix of the names of observed metrics."""
+
+REASONS = ("null_time", "future", "duplicate", "out_of_retention", "failed", "bad_row", "no_window")
+SUMS = (
+    "rows",
+    "kept",
+    "late",
+    *(f"dead_{reason}" for reason in REASONS),
+    "refined",
+    "unemitted",
+    "panes_early",
+    "panes_on_time",
+    "panes_late",
+    "retractions",
+    "forgotten_keys",
+    "open_windows",
+    "in_flight",
+    "pages",
+    "state_bytes",
+    "written",
+    "cache_hits",
+    "buckets",
+)
+
+_TARGETS = {"advance_watermark": "to", "end": "input"}  # the field with a command's target; of others: ``origin``
+_MAX_IDLE = 100  # idle origins that are listed
 _TIMINGS = ("EARLY", "ON_TIME", "LATE")
-_PLAIN = ("rows", "kept", "late")
+_PLAIN_COUNTS = ("rows", "kept", "late")
+_INSTANTS = ("at", "watermark", "previous_watermark")
 
 
 @dataclass(frozen=True)
-class BatchMetrics:
-    """One operator in one batch. ``rows = kept + late + dead``, always.
+class CommandEffect:
+    """A command that a batch applied."""
 
-    >>> metrics = BatchMetrics(batch=7, depth=0, at=0, rows=10, kept=8, late=1, dead={"null_time": 1})
+    id: str
+    action: str  # drain, end, skip_gap, retire or advance_watermark
+    origin: str | None = None  # the target: an origin, an input or a watermark key
+    known: bool = True  # whether the target exists; otherwise the command changed nothing
+
+
+def command_effects(pages: Iterable[Any], before: State) -> list[CommandEffect]:
+    """Return the effects of the commands among the pages of a batch, in their order.
+
+    Marks arrive as commands too. They have no id, and nobody waits for them.
+    """
+    commands = [json.loads(row["detail"]) for row in pages if row["kind"] == page.CONTROL]
+    return [command_effect(command, before) for command in commands if "id" in command]
+
+
+def command_effect(command: dict[str, Any], before: State) -> CommandEffect:
+    """Return the effect of one command on a state."""
+    target = command.get(_TARGETS.get(command["do"], "origin"))
+    exists = has_target(command, before)
+    return CommandEffect(command["id"], command["do"], None if target is None else str(target), exists)
+
+
+def has_target(command: dict[str, Any], state: State) -> bool:
+    """Return whether the target of a command exists: an origin, an input or a watermark key."""
+    tracker = state.tracker
+    match command["do"]:
+        case "retire" | "skip_gap":
+            return tracker.has_origin(command.get("origin"))
+        case "advance_watermark":
+            return tracker.accepts(command.get("to"))
+        case "end":
+            return command.get("input") in (tracker.names if isinstance(tracker, OperatorTracker) else (None,))
+    return True
+
+
+def effects_from_json(content: Iterable[dict[str, Any]]) -> tuple[CommandEffect, ...]:
+    """Return effects that ``effects_to_json`` wrote."""
+    return tuple(CommandEffect(**effect) for effect in content)
+
+
+def effects_to_json(effects: Iterable[CommandEffect]) -> list[dict[str, Any]]:
+    """Return effects as JSON values."""
+    return [asdict(effect) for effect in effects]
+
+
+def bucket_counts(output: Output, state: State, sizes: dict[str, int]) -> dict[str, int]:
+    """Return the counts of one bucket that are not zero. The sums over the buckets are those of the batch."""
+    counts = output.counts
+    numbers = {
+        "rows": counts.rows,
+        "kept": counts.kept,
+        "late": counts.late,
+        **{f"dead_{reason}": number for reason, number in counts.dead.items()},
+        "refined": counts.refined,
+        "unemitted": counts.unemitted,
+        **{f"panes_{timing.lower()}": number for timing, number in counts.panes.items()},
+        "retractions": counts.retractions,
+        "forgotten_keys": counts.forgotten_keys,
+        "open_windows": output.open_panes,
+        "in_flight": output.in_flight,
+        "buckets": 1,
+        **sizes,
+    }
+    return {name: number for name, number in numbers.items() if number} | {"watermark": state.watermark}
+
+
+def progress_detail(state: State, *, operation: str, before: int = MIN, commands: Sequence[CommandEffect] = ()) -> str:
+    """Return which origins hold the watermark back and what moved it, as JSON. Every bucket has the same.
+
+    ``before`` is the watermark at the start of the batch.
+    """
+    watermark = state.tracker.metrics()
+    facts: dict[str, Any] = {
+        "operation": operation,
+        "previous_watermark": before,
+        "commands": effects_to_json(commands),
+        "least_origin": watermark.least_origin,
+        "origins": watermark.origins,
+        "idle_origins": list(watermark.idle_origins[:_MAX_IDLE]),
+        "idle": len(watermark.idle_origins),
+        "gaps": len(watermark.gaps),
+        "slowest": watermark.slowest,
+        "renumbered_origins": list(watermark.renumbered_origins),
+        "forgotten_origins": watermark.forgotten_origins,
+    }
+    return json.dumps(facts)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BatchMetrics(Metrics):
+    """One operator in one batch. ``rows = kept + late + dead``, always. Times are datetimes in UTC.
+
+    >>> from datetime import UTC, datetime
+    >>> noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    >>> metrics = BatchMetrics(batch=7, depth=0, at=noon, rows=10, kept=8, late=1, dead={"null_time": 1})
     >>> metrics.balanced
     True
     >>> print(metrics)
-    batch 7 at 1970-01-01T00:00:00Z | 10 rows | watermark unknown | no panes | 1 late row | 1 dead (1 null_time)
+    batch 7 at 2026-03-01T12:00:00Z | 10 rows | watermark unknown | no panes | 1 late row | 1 dead (1 null_time)
     """
 
     batch: int
     depth: int  # of the operator in a chain of pipelines
-    at: int  # the batch's time, in microseconds
-    rows: int = 0
-    kept: int = 0  # in a window, in the join, or with the processor
-    late: int = 0
-    dead: Mapping[str, int] = field(default_factory=dict)  # by reason
-    refined: int = 0  # of those kept: behind the watermark, but within the lateness
-    unemitted: int = 0  # of those kept: came after their trigger had finished (only with may_lose_data)
-    panes: Mapping[str, int] = field(default_factory=dict)  # by timing
-    retractions: int = 0
-    watermark: int | None = None  # None: nothing is known yet, or the stream is drained
-    drained: bool = False
+    at: datetime  # the batch's time
     watermark_key: int = 0
-    least_origin: str | None = None  # the one that holds the watermark back
-    origins: int = 0
-    idle_origins: tuple[str | None, ...] = ()
-    slowest: tuple[tuple[str | None, int], ...] = ()  # origins that are least far, and their watermarks; at most 12
-    renumbered_origins: tuple[str | None, ...] = ()  # they sent a number again with a later time; at most 12
-    forgotten_origins: int = 0  # idle for as long as forget_after= says
-    forgotten_keys: int = 0
-    gaps: int = 0  # runs of sequence numbers that are missing
-    open_windows: int = 0
-    in_flight: int = 0  # rows whose calls span batches: they have arrived, and are not counted in ``rows`` yet
     pages: int = 0
     state_bytes: int = 0
     written: int = 0  # bytes of state that the batch wrote
     cache_hits: int = 0
     buckets: int = 0
     missing_files: int = 0  # source files that were deleted before an interrupted batch was repeated
-    operation: Literal["window", "join", "processor"] = "window"
-    seconds: float = field(default=0.0, compare=False)  # that the batch took; 0: not known
-    previous_watermark: int | None = None  # at the start of the batch
-    commands: tuple[CommandEffect, ...] = ()  # of the control stream, that the batch applied
+    seconds: float = field(default=0.0, compare=False)  # duration of the batch; 0: unknown
+    previous_watermark: datetime | None = None  # at the start of the batch
+    commands: tuple[CommandEffect, ...] = ()  # of the control stream, applied by the batch
 
     def __str__(self) -> str:
-        return batch_line(self)
+        where = f"batch {self.batch}" + (f", operator {self.depth}" if self.depth else "")
+        return f"{where} at {instant_text(self.at)} | {metrics_line(self)}"
 
     @property
     def lag(self) -> timedelta | None:
         """How far event time is behind the batch's time."""
-        return None if self.watermark is None else timedelta(microseconds=self.at - self.watermark)
+        return None if self.watermark is None else self.at - self.watermark
 
     @property
     def rate(self) -> float | None:
-        """Rows per second of this batch; None: not known how long it took."""
+        """Rows per second of this batch; None: its duration is unknown."""
         return self.rows / self.seconds if self.seconds else None
-
-    @property
-    def balanced(self) -> bool:
-        """Whether every row is accounted for."""
-        return self.rows == self.kept + self.late + sum(self.dead.values())
 
 
 def read_metrics(
     batch: int, pages: Iterable[Any], watermark_keys: Mapping[int, int], *, seconds: float = 0.0
 ) -> list[BatchMetrics]:
-    """Return the metrics of a batch, one for each operator, from its progress pages. It took ``seconds``."""
+    """Return the metrics of a batch that took ``seconds``, one for each operator, from its progress pages."""
     by_depth: dict[int, list[Any]] = {}
-    for one in pages:
-        kind, _, depth = one["kind"].partition(".")
+    for row in pages:
+        kind, _, depth = row["kind"].partition(".")
         if kind == page.PROGRESS:
-            by_depth.setdefault(int(depth), []).append(one)
+            by_depth.setdefault(int(depth), []).append(row)
     return [
-        metrics_of(
+        batch_metrics(
             batch,
             depth,
-            summed([(one["now"], one["counts"]) for one in own], own[0]["detail"]),
+            sum_buckets([(row["now"], row["counts"]) for row in rows], rows[0]["detail"]),
             watermark_keys.get(depth, 0),
             seconds=seconds,
         )
-        for depth, own in sorted(by_depth.items())
+        for depth, rows in sorted(by_depth.items())
     ]
 
 
-def summed(buckets: Iterable[tuple[int, Mapping[str, int]]], detail: str | None) -> dict[str, Any]:
-    """What the buckets of an operator said in a batch, taken together.
+def sum_buckets(buckets: Iterable[tuple[int, Mapping[str, int]]], detail: str | None) -> dict[str, Any]:
+    """Return the counts of an operator in a batch, from those of its buckets.
 
-    >>> summed([(5, {"rows": 2, "watermark": 1}), (5, {"rows": 1, "late": 1, "watermark": 1})], "{}")["rows"]
+    >>> sum_buckets([(5, {"rows": 2, "watermark": 1}), (5, {"rows": 1, "late": 1, "watermark": 1})], "{}")["rows"]
     3
     """
-    said = list(buckets)
-    sums = {name: sum(counts.get(name, 0) for _, counts in said) for name in SUMS}
-    known = {"watermark": max((counts["watermark"] for _, counts in said), default=None), "detail": detail}
-    return sums | known | {"at": max((now for now, _ in said), default=0)}
+    rows = list(buckets)
+    sums: dict[str, Any] = {name: sum(counts.get(name, 0) for _, counts in rows) for name in SUMS}
+    watermark = max((counts["watermark"] for _, counts in rows), default=None)
+    return sums | {"watermark": watermark, "detail": detail, "at": max((now for now, _ in rows), default=0)}
 
 
-def metrics_of(
+def batch_metrics(
     batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0, *, seconds: float = 0.0
 ) -> BatchMetrics:
-    """Return the metrics of one operator from plain counts."""
+    """Return the metrics of one operator from its counts."""
     counts = {name: int(observed.get(name) or 0) for name in SUMS}
     detail = json.loads(observed.get("detail") or "{}")
     watermark = observed.get("watermark")
@@ -134,77 +235,114 @@ def metrics_of(
     return BatchMetrics(
         batch=batch,
         depth=depth,
-        at=int(observed.get("at") or 0),
+        at=as_datetime(int(observed.get("at") or 0)),
         dead=dead,
         panes=panes,
-        watermark=_known_instant(watermark),
+        watermark=known_datetime(watermark),
         drained=watermark == MAX,
         watermark_key=watermark_key,
         least_origin=detail.get("least_origin"),
         origins=detail.get("origins", 0),
         idle_origins=tuple(detail.get("idle_origins", ())),
-        slowest=tuple((name, time) for name, time in detail.get("slowest", ())),
+        slowest=tuple((name, known_datetime(time)) for name, time in detail.get("slowest", ())),
         renumbered_origins=tuple(detail.get("renumbered_origins", ())),
         forgotten_origins=detail.get("forgotten_origins", 0),
         gaps=detail.get("gaps", 0),
         operation=detail.get("operation", "window"),
         seconds=seconds,
-        previous_watermark=_known_instant(detail.get("previous_watermark")),
-        commands=effects_from(detail.get("commands", ())),
+        previous_watermark=known_datetime(detail.get("previous_watermark")),
+        commands=effects_from_json(detail.get("commands", ())),
         **counts,
     )
 
 
 def observation(stage: Stage) -> str:
-    """The name under which Spark shows what it observed of an operator; no two operators have the same.
+    """Return the name of an operator's observed metrics in Spark's progress. It is unique.
 
-    >>> from types import SimpleNamespace as Some
-    >>> observation(Some(depth=1, name="4f2a99", plan=Some(watermark=Some(options=Some(watermark_key=7)))))
+    >>> from types import SimpleNamespace
+    >>> options = SimpleNamespace(watermark_key=7)
+    >>> plan = SimpleNamespace(watermark=SimpleNamespace(options=options))
+    >>> observation(SimpleNamespace(depth=1, name="4f2a99", plan=plan))
     'eventide.1.7.4f2a99'
     """
     return f"{PREFIX}.{stage.depth}.{stage.plan.watermark.options.watermark_key}.{stage.name[:8]}"
 
 
-def observed_in(progress: Mapping[str, Any]) -> list[BatchMetrics]:
-    """The metrics in a query's progress (``query.lastProgress``, or what a listener gets), one for each operator."""
-    read = []
+def metrics_in_progress(progress: Mapping[str, Any]) -> list[BatchMetrics]:
+    """Return the metrics in a query's progress (``query.lastProgress``), one for each operator."""
+    metrics = []
     seconds = (progress.get("durationMs") or {}).get("triggerExecution", 0) / 1000
     for name, counts in (progress.get("observedMetrics") or {}).items():
         if name.startswith(f"{PREFIX}."):
             _, depth, key, _ = name.split(".")
-            known = _plain(counts)
-            buckets = [(one["now"], _plain(one["counts"])) for one in map(_plain, known["buckets"] or ())]
-            counts = summed(buckets, known["detail"])
-            read.append(metrics_of(progress["batchId"], int(depth), counts, int(key), seconds=seconds))
-    return sorted(read, key=lambda one: one.depth)
+            observed = _as_mapping(counts)
+            buckets = [(row["now"], _as_mapping(row["counts"])) for row in map(_as_mapping, observed["buckets"] or ())]
+            counts = sum_buckets(buckets, observed["detail"])
+            metrics.append(batch_metrics(progress["batchId"], int(depth), counts, int(key), seconds=seconds))
+    return sorted(metrics, key=lambda operator: operator.depth)
 
 
 def observed_columns(depth: int) -> list[Column]:
-    """What Spark is to observe of the pages of an operator.
+    """Return the metrics that Spark observes in the pages of an operator.
 
-    All that its buckets said goes into one list, which is summed when it is read; a few numbers are also there by
-    themselves, for those who read Spark's progress without us. One for each would cost 40 ms a batch.
+    The counts of all buckets are one list, which is summed when it is read: an observed metric for each count would
+    slow down every batch. A few counts are also metrics of their own, for readers of Spark's progress.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    own = F.col("kind") == page.at_depth(page.PROGRESS, depth)
+    is_progress = F.col("kind") == page.at_depth(page.PROGRESS, depth)
 
     def count(name: str) -> Column:
-        return F.when(own, F.element_at("counts", F.lit(name)))
+        return F.when(is_progress, F.element_at("counts", F.lit(name)))
 
     return [
-        *(F.sum(count(name)).alias(name) for name in _PLAIN),
+        *(F.sum(count(name)).alias(name) for name in _PLAIN_COUNTS),
         F.max(count("watermark")).alias("watermark"),
-        F.max(F.when(own, F.col("detail"))).alias("detail"),
-        F.collect_list(F.when(own, F.struct("now", "counts"))).alias("buckets"),
+        F.max(F.when(is_progress, F.col("detail"))).alias("detail"),
+        F.collect_list(F.when(is_progress, F.struct("now", "counts"))).alias("buckets"),
     ]
 
 
-def _known_instant(time: int | None) -> int | None:
-    return time if time is not None and MIN < time < MAX else None
+def _as_mapping(row: Any) -> Mapping[str, Any]:
+    """Return a row of Spark, or its JSON form, as a mapping."""
+    mapping: Mapping[str, Any] = row.asDict() if hasattr(row, "asDict") else row
+    return mapping
 
 
-def _plain(row: Any) -> Mapping[str, Any]:
-    """A row of Spark, or what JSON has made of it, by names."""
-    found: Mapping[str, Any] = row.asDict() if hasattr(row, "asDict") else row
-    return found
+def to_json(metrics: BatchMetrics) -> dict[str, Any]:
+    """Return the metrics as JSON values. Instants are ISO-8601 text, or null if unknown.
+
+    >>> from eventide.time import as_datetime
+    >>> at, watermark = as_datetime(5_000_000), as_datetime(2_000_000)
+    >>> batch = to_json(BatchMetrics(batch=3, depth=0, at=at, rows=2, kept=2, watermark=watermark))
+    >>> batch["watermark"], batch["lag_seconds"], batch["rows"]
+    ('1970-01-01T00:00:02Z', 3.0, 2)
+    """
+    content = asdict(metrics)
+    content |= {name: _text(content[name]) for name in _INSTANTS}
+    content["lag_seconds"] = None if metrics.lag is None else metrics.lag.total_seconds()
+    content["rows_per_second"] = metrics.rate
+    content["slowest"] = [{"origin": name, "watermark": _text(time)} for name, time in metrics.slowest]
+    return content
+
+
+def from_json(content: Mapping[str, Any]) -> BatchMetrics:
+    """Return the metrics that ``to_json`` wrote. Fields that are missing have their defaults."""
+    names = {field.name for field in fields(BatchMetrics)}
+    values = {name: value for name, value in content.items() if name in names}
+    values |= {name: _time(content.get(name)) for name in _INSTANTS}
+    if values["at"] is None:
+        raise KeyError("at")
+    values["idle_origins"] = tuple(content["idle_origins"])
+    values["renumbered_origins"] = tuple(content.get("renumbered_origins", ()))
+    values["slowest"] = tuple((origin["origin"], _time(origin["watermark"])) for origin in content["slowest"])
+    values["commands"] = effects_from_json(content.get("commands", ()))
+    return BatchMetrics(**values)
+
+
+def _text(time: datetime | None) -> str | None:
+    return None if time is None else format_instant(instant(time))
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else as_datetime(instant(text))

@@ -16,22 +16,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide.errors import spark as spark_errors
-from eventide.errors import state as errors
+from eventide._paths import local_path
+from eventide.errors import DataError, PlanError
 from eventide.operators.redistribution import BucketState, redistribute
-from eventide.spark.addresses import local_path
-from eventide.spark.buckets import labels
-from eventide.spark.commit_log import CommitLog
+from eventide.spark.buckets import bucket_labels, check_bucket_count
+from eventide.spark.commit_log import CommitLog, RecordPages
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.control_status import RunningLock, is_running
-from eventide.spark.partitions import check_bucket_count
+from eventide.spark.errors import no_session, no_state, unknown_placement
+from eventide.spark.inspection import StoredOperator, read_driver_state, read_executor_state
 from eventide.spark.query_record import FILE, Placement, QueryRecord
-from eventide.spark.record_pages import RecordPages
-from eventide.spark.replaced_file import replace_file
 from eventide.spark.source_log import LoggedOffsets
-from eventide.spark.storage import LocalStorage
-from eventide.spark.stored_state import StoredOperator, read_driver_state, read_executor_state
-from eventide.state.record import RecordBuilder
+from eventide.spark.storage import LocalStorage, replace_file
+from eventide.state.commit_record import RecordBuilder
+from eventide.state.errors import PLACEMENTS, move_buckets
 from eventide.time import MIN
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ _OTHERS: dict[Placement, tuple[str, ...]] = {"driver": (_WORK, _STATE), "executo
 
 
 @dataclass(frozen=True)
-class Moved:
+class MoveResult:
     """What a move did: the last batch that the state includes, and the buckets of each operator."""
 
     before: Placement
@@ -79,7 +77,7 @@ class _Checkpoint:
 
 def move(
     checkpoint: str | Path, *, to: Placement, buckets: int | None = None, spark: SparkSession | None = None
-) -> Moved:
+) -> MoveResult:
     """Move the state of a stopped query to the ``"driver"`` or to the ``"executors"``, there into ``buckets`` buckets.
 
     Offsets, batch ids, sinks, commands, late rows and dead letters stay. Start the query with ``state=to`` afterwards.
@@ -88,15 +86,15 @@ def move(
     >>> ev.move("checkpoints/revenue", to="executors", buckets=8)  # doctest: +SKIP
     """
     if to not in ("driver", "executors"):
-        raise spark_errors.unknown_placement(to)
+        raise unknown_placement(to)
     if (buckets is None) == (to == "executors"):
-        raise errors.move_buckets(to)
+        raise move_buckets(to)
     if buckets is not None:
         check_bucket_count(buckets)
     active = spark or _active_session()
     opened = _opened(os.fspath(checkpoint), active)
     if opened.record.state == to:
-        raise errors.already_there(os.fspath(checkpoint), to)
+        raise _already_there(os.fspath(checkpoint), to)
     lock = RunningLock(opened.path / "eventide")
     lock.acquire()
     try:
@@ -105,7 +103,7 @@ def move(
         lock.release()
 
 
-def _to_executors(opened: _Checkpoint, buckets: int, spark: SparkSession) -> Moved:
+def _to_executors(opened: _Checkpoint, buckets: int, spark: SparkSession) -> MoveResult:
     from eventide.spark.session import check_session
     from eventide.spark.state_import import import_state
 
@@ -114,8 +112,8 @@ def _to_executors(opened: _Checkpoint, buckets: int, spark: SparkSession) -> Mov
     log = opened.log
     newest = log.newest()
     if newest is None or newest.footer["batch"] > opened.batch:
-        raise errors.pending_batch(str(opened.path), opened.batch + 1)
-    operators = redistributed(read_driver_state(log, newest), buckets)
+        raise _pending_batch(str(opened.path), opened.batch + 1)
+    operators = redistribute_operators(read_driver_state(log, newest), buckets)
     imported = import_state(spark, operators, opened.batch, work=opened.path / _WORK, checkpoint=opened.path)
     imported.directory.rename(opened.path / _STATE)
     for offsets in opened.offsets():
@@ -128,12 +126,12 @@ def _to_executors(opened: _Checkpoint, buckets: int, spark: SparkSession) -> Mov
     return moved
 
 
-def _to_driver(opened: _Checkpoint, spark: SparkSession) -> Moved:
+def _to_driver(opened: _Checkpoint, spark: SparkSession) -> MoveResult:
     delete_leftovers(opened.path, "executors")
     stored = read_executor_state(spark, str(opened.path), opened.batch)
     if not stored:
-        raise spark_errors.no_state(str(opened.path))
-    operators = redistributed(stored, 1)
+        raise no_state(str(opened.path))
+    operators = redistribute_operators(stored, 1)
     first, *_ = logged = opened.offsets()
     commands = first.commands_read(opened.path, ticks=opened.ticks("executors"))
     for offsets in logged:
@@ -174,19 +172,22 @@ def write_record(log: CommitLog, batch: int, operators: Sequence[BucketState]) -
 def _opened(address: str, spark: SparkSession) -> _Checkpoint:
     local = local_path(address, spark)
     if local is None:
-        raise errors.remote_move(address)
+        raise PlanError(
+            f"The checkpoint {address!r} is not on this machine's disk. State is moved only within a "
+            "checkpoint on disk."
+        )
     plan = local / FILE
     commits = [int(file.name) for file in (local / "commits").glob("[0-9]*") if file.name.isdigit()]
     if not plan.is_file() or not commits:
-        raise spark_errors.no_state(address)
+        raise no_state(address)
     if is_running(local / "eventide"):
-        raise errors.move_running(address)
+        raise PlanError(f"A query is running on the checkpoint {address!r}. Stop it, then move its state.")
     return _Checkpoint(local, QueryRecord.from_text(plan.read_text(encoding="utf-8")), max(commits))
 
 
-def redistributed(stored: Sequence[StoredOperator], buckets: int) -> list[list[BucketState]]:
+def redistribute_operators(stored: Sequence[StoredOperator], buckets: int) -> list[list[BucketState]]:
     """Return the state of each operator in so many buckets; in one where its plan has no key."""
-    from eventide.spark.splitting import split_rows
+    from eventide.spark.stamp import split_rows
 
     parts = [
         [(head, BucketState(head, dict(operator.pages[bucket]))) for bucket, head in operator.heads.items()]
@@ -207,14 +208,20 @@ def _write_commit(opened: _Checkpoint, version: str, commit: Mapping[str, Any]) 
 def _check_written(operators: Sequence[Sequence[BucketState]], stored: Sequence[StoredOperator], place: str) -> None:
     """Read the new state back before it is used."""
     expected = [
-        {label: (bucket.head, bucket.bodies) for label, bucket in zip(labels(len(buckets)), buckets, strict=True)}
+        {
+            label: (bucket.head, bucket.bodies)
+            for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True)
+        }
         for buckets in operators
     ]
     actual = [
         {label: (head, dict(operator.pages[label])) for label, head in operator.heads.items()} for operator in stored
     ]
     if actual != expected:
-        raise errors.move_not_verified(place)
+        raise DataError(
+            f"The moved state of the checkpoint {place!r} differs from the old one when it is read back. "
+            "Nothing was changed: the old state is still in use."
+        )
 
 
 def _delete_commands(opened: _Checkpoint, names: Sequence[str] | set[str]) -> None:
@@ -223,7 +230,7 @@ def _delete_commands(opened: _Checkpoint, names: Sequence[str] | set[str]) -> No
         (opened.path / CONTROL / name).unlink(missing_ok=True)
 
 
-def _switch(opened: _Checkpoint, to: Placement, operators: Sequence[Sequence[BucketState]]) -> Moved:
+def _switch(opened: _Checkpoint, to: Placement, operators: Sequence[Sequence[BucketState]]) -> MoveResult:
     """Make the new state the one that is used."""
     counts = [len(buckets) for buckets in operators]
     records = [
@@ -232,7 +239,7 @@ def _switch(opened: _Checkpoint, to: Placement, operators: Sequence[Sequence[Buc
     record = replace(opened.record, operators=tuple(records), state=to)
     replace_file(opened.path / FILE, record.to_text())
     size = sum(len(bucket.head) + sum(map(len, bucket.bodies.values())) for buckets in operators for bucket in buckets)
-    return Moved(opened.record.state, to, opened.batch, counts, size)
+    return MoveResult(opened.record.state, to, opened.batch, counts, size)
 
 
 def _active_session() -> SparkSession:
@@ -240,5 +247,19 @@ def _active_session() -> SparkSession:
 
     active = SparkSession.getActiveSession()
     if active is None:
-        raise spark_errors.no_session("move()")
+        raise no_session("move()")
     return active
+
+
+def _already_there(checkpoint: str, to: str) -> PlanError:
+    """A move to where the state is."""
+    return PlanError(f"The state of the checkpoint {checkpoint!r} is {PLACEMENTS[to]} already. Nothing was changed.")
+
+
+def _pending_batch(checkpoint: str, batch: int) -> PlanError:
+    """A move while outputs of a batch may not have reached the sinks."""
+    return PlanError(
+        f"Batch {batch} of the checkpoint {checkpoint!r} is pending: its outputs are recorded, and the sinks have not "
+        "confirmed them. Start the query once more with its old placement, which delivers them; then move its state. "
+        f"To see them: eventide outputs {checkpoint}"
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from eventide.errors import storage as errors
+from eventide.errors import PlanError
+from eventide.spark.errors import not_exclusive
 from eventide.spark.storage import Storage, bounds, visible
 
 
@@ -15,7 +16,10 @@ def object_storage(store: Any, folder: str, *, single_writer: bool = False) -> S
         return FsspecStorage(store, folder, single_writer=single_writer)
     if hasattr(store, "list_with_delimiter"):
         return ObstoreStorage(store, folder, single_writer=single_writer)
-    raise errors.unknown_store(store)
+    raise PlanError(
+        f"run(storage=) takes a store of obstore or a file system of fsspec, not {type(store).__name__}. "
+        'For example: obstore.store.S3Store("bucket", prefix="queries").'
+    )
 
 
 class ObstoreStorage:
@@ -42,7 +46,7 @@ class ObstoreStorage:
             return self.read(name) == body  # the client repeats a request whose answer was lost
         except (NotSupportedError, NotImplementedError) as cause:
             if not self._single_writer:
-                raise errors.not_exclusive(self.location) from cause
+                raise not_exclusive(self.location) from cause
             if self.exists(name):
                 return False
             self.replace(name, body)
@@ -109,7 +113,7 @@ class FsspecStorage:
             return self.read(name) == body  # the client repeats a request whose answer was lost
         except (TypeError, NotImplementedError) as cause:  # a file system that does not know the mode
             if not self._single_writer:
-                raise errors.not_exclusive(self.location) from cause
+                raise not_exclusive(self.location) from cause
             self._pipe(name, body)
         return True
 

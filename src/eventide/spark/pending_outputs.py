@@ -1,12 +1,11 @@
-"""Outputs of a batch that are in its commit record, and that Spark has not confirmed: its sinks may not have them.
+"""Outputs in the commit record of a batch that Spark has not committed: its sinks may not have them.
 
-The next run of the query delivers them before anything else. If a sink fails for good, they can be listed and exported
-from here, and the batch can be confirmed without them.
+The next run of the query delivers them before anything else. If a sink fails permanently, they can be listed and
+exported, and the batch can be confirmed without them.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,16 +15,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide.errors import state as errors
-from eventide.sinks import About, Sink
+from eventide._paths import on_disk
+from eventide.errors import PlanError
+from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch
-from eventide.spark.addresses import on_disk
-from eventide.spark.bodies import batches_of
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control_status import is_running
 from eventide.spark.query_record import QueryRecord, placement_of
+from eventide.spark.shuffle_pages import read_batches
 from eventide.spark.storage import LocalStorage, Storage
-from eventide.state.record import Record, Span
+from eventide.state.commit_record import Record, Span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +55,8 @@ def recorded_tables(log: CommitLog, record: Record) -> dict[tuple[str, int], pa.
     tables = {}
     for output in record.footer["outputs"]:
         span, file = Span(*output["span"]), output.get("file")
-        body = record.part(span) if file is None else span.verified(log.read_beside(file), file)
-        tables[output["output"], output["depth"]] = pa.Table.from_batches(batches_of(body))
+        body = record.part(span) if file is None else span.verified(log.read_output(file), file)
+        tables[output["output"], output["depth"]] = pa.Table.from_batches(read_batches(body))
     return tables
 
 
@@ -92,7 +91,7 @@ def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Pa
         try:
             os.link(unfinished, path)
         except FileExistsError:
-            raise errors.export_exists(str(path)) from None
+            raise PlanError(f"The file {str(path)!r} exists. Name another directory with --export.") from None
         finally:
             unfinished.unlink()
         paths.append(path)
@@ -106,9 +105,11 @@ def discard_outputs(checkpoint: str | Path) -> int | None:
     if record is None:
         return None
     if is_running(Path(storage.location) / "eventide"):
-        raise errors.outputs_of_running(os.fspath(checkpoint))
+        raise PlanError(
+            f"A query is running on the checkpoint {os.fspath(checkpoint)!r}. Stop it, then discard its outputs."
+        )
     batch: int = record.footer["batch"]
-    storage.create(f"{_COMMITS}/{batch}", [_commit_like(storage, batch)])
+    storage.create(f"{_COMMITS}/{batch}", [_spark_commit(storage, batch)])
     return batch
 
 
@@ -138,25 +139,29 @@ def deliver_pending(
         columns = recorded.columns(output, depth) if output != "panes" else {}
         names = [name for name in table.column_names if name in columns or not columns]
         rows = SinkBatch(table.select(names), spark).with_nulls(columns)
-        about = About(output, operator.key, operator.mode, operator.tells)  # type: ignore[arg-type]
-        sink.open(rows.schema, about)
-        sink.write(rows, batch, replace(about, query=query))
+        info = OutputInfo(output, operator.key, operator.mode, operator.row_grain)  # type: ignore[arg-type]
+        sink.open(rows.schema, info)
+        sink.write(rows, batch, replace(info, query=query))
     return batch
 
 
 def _storage(checkpoint: str | Path) -> LocalStorage:
     local = on_disk(os.fspath(checkpoint))
     if local is None:
-        raise errors.remote_outputs(os.fspath(checkpoint))
+        raise PlanError(
+            f"The checkpoint {os.fspath(checkpoint)!r} is not on this machine's disk. Copy it to a disk first."
+        )
     storage = LocalStorage(local)
     if placement_of(storage) != "driver":
-        raise errors.no_records(os.fspath(checkpoint))
+        raise PlanError(
+            f"The checkpoint {os.fspath(checkpoint)!r} has no commit records, because its query does not have "
+            "state='driver'. With state on the executors, Spark computes an unconfirmed batch again."
+        )
     return storage
 
 
-def _commit_like(storage: Storage, batch: int) -> bytes:
-    """The content of Spark's commit of a batch: that of the batch before, as a query without Spark's state has it."""
+def _spark_commit(storage: Storage, batch: int) -> bytes:
+    """Return the content of Spark's commit of a batch. It is the same in all batches of a query with this placement."""
     if storage.exists(f"{_COMMITS}/{batch - 1}"):
         return storage.read(f"{_COMMITS}/{batch - 1}")
-    about = {"nextBatchWatermarkMs": 0}
-    return f"v1\n{json.dumps(about)}".encode()
+    return b'v1\n{"nextBatchWatermarkMs": 0}'

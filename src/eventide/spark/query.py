@@ -1,40 +1,42 @@
-"""A running query: what Spark knows of it, what Eventide knows of it, and how to speak to it."""
+"""A running query: its metrics, its control commands, and how to wait for it, stop it and understand its failure."""
 
 from __future__ import annotations
 
+import atexit
 import math
 import re
+import sys
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from eventide.errors import spark as errors
+from eventide.errors import DataError, PlanError
 from eventide.spark.control import Control
-from eventide.spark.exit_warning import warn_at_exit
 from eventide.spark.metrics import BatchMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-# Our own message, up to where the worker's or the JVM's stack begins.
-_OURS = re.compile(
-    r"eventide\.errors\.kinds\.(PlanError|DataError): (.*?)"
+# A message of Eventide, up to where the stack of the worker or of the JVM begins.
+_MESSAGE = re.compile(
+    r"eventide\.errors\.(PlanError|DataError): (.*?)"
     r"(?=\n\s*\n|\n\tat |\n  File |\s+SQLSTATE: |\n=== |\Z)",
     re.DOTALL,
 )
-
-# A worker without Eventide cannot raise an error of ours: see task_function.
+# A worker without Eventide cannot raise its errors: see task_function.
 _NO_EVENTIDE = re.compile(r"ImportError: (The workers cannot import Eventide .* Install pyspark-eventide on them\.)")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '((?:pyspark_)?eventide[\w.]*)'")
-
-_LOOK = 0.01  # seconds between two looks whether a batch runs
-_MOMENT = 2.0  # seconds in which a pause between batches may come
-
 _SOURCES = re.compile(r"There are \[(\d+)\] sources in the checkpoint offsets and now there are\s+\[(\d+)\]")
+
+_POLL = 0.01  # seconds between two checks whether a batch runs
+_PAUSE = 2.0  # seconds to wait for a pause between batches, once the batch that ran has ended
+
+_queries: weakref.WeakSet[Query] = weakref.WeakSet()
 
 
 class Query:
-    """What ``ev.run`` gives."""
+    """A running query, as ``pipeline.run`` returns it."""
 
     def __init__(
         self,
@@ -42,41 +44,41 @@ class Query:
         control: Control,
         history: Sequence[BatchMetrics],
         close: Callable[[], None],
-        explained: str = "",
+        explanation: str = "",
     ) -> None:
         self.spark = query
         self.control = control
         self.history = history  # of the last batches, oldest first
         self._close = close
-        self._explained = explained
-        warn_at_exit(self)
+        self._explanation = explanation
+        _warn_at_exit(self)
 
     @property
     def label(self) -> str:
-        """The query in a sentence, by its name if it has one."""
+        """The query in a message, by its name if it has one."""
         return f"the query {self.spark.name!r}" if self.spark.name else "a query"
 
     @property
     def batches(self) -> int:
-        """How many batches this run has finished, as far as they are remembered."""
+        """The number of batches of this run in ``history``."""
         return len({metrics.batch for metrics in self.history})
 
     @property
     def metrics(self) -> BatchMetrics | None:
-        """What the last batch did (of a chain: its last operator)."""
+        """The metrics of the last batch (of a chain: of its last operator)."""
         return self.history[-1] if self.history else None
 
     @property
     def is_active(self) -> bool:
-        """Whether it runs."""
+        """Whether the query runs."""
         return self.spark.isActive
 
     def explain(self) -> str:
-        """What the query does, in words: its pipelines, where its state is, and how rows reach it."""
-        return self._explained
+        """Return what the query does, in words: its pipelines, where its state is, and how rows reach it."""
+        return self._explanation
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait for its end; raises what stopped it. False: it still runs after ``timeout`` seconds."""
+        """Wait for the end of the query, and raise what stopped it. False: it still runs after ``timeout`` seconds."""
         try:
             ended = self.ended(timeout)
         except Exception:
@@ -87,7 +89,7 @@ class Query:
         return ended
 
     def ended(self, timeout: float | None = None) -> bool:
-        """The same, but sinks stay open: more is to come for them."""
+        """Wait as ``await_termination`` does, but leave the sinks open for another start."""
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -97,7 +99,7 @@ class Query:
         return not self.spark.isActive
 
     def process_all_available(self) -> None:
-        """Wait until all that is there now has been processed; raises what stopped the query."""
+        """Wait until all data that is available now is processed, and raise what stopped the query."""
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -106,29 +108,27 @@ class Query:
             raise understood(failure) from failure
 
     def stop(self, wait: float | None = 10) -> None:
-        """Stop it, after the batch that is running, if that ends within ``wait`` seconds; None: whenever it ends.
+        """Stop the query after the current batch, if that ends within ``wait`` seconds; None: however long it takes.
 
-        A batch that is broken off is run again when the query starts from its checkpoint: nothing is lost by it, but
-        its tasks end with errors in Spark's log.
+        An aborted batch is run again when the query starts from its checkpoint. Nothing is lost, but its tasks end
+        with errors in Spark's log.
         """
-        self._rest(math.inf if wait is None else wait)
+        self._await_pause(math.inf if wait is None else wait)
         self.spark.stop()
         self._close()
 
-    def _rest(self, wait: float) -> None:
-        """Wait until no batch runs. Where there is much to read, there may be no pause: once the batch that ran has
-        ended, one is waited for only a moment longer.
-        """
+    def _await_pause(self, wait: float) -> None:
+        """Wait until no batch runs. With a backlog there may be no pause, so the wait ends soon after the batch."""
         until = time.monotonic() + wait
         before = self._last_batch()
         while self.spark.isActive and self.spark.status["isTriggerActive"] and time.monotonic() < until:
             if before != (last := self._last_batch()):
-                before, until = last, min(until, time.monotonic() + _MOMENT)
-            time.sleep(_LOOK)
+                before, until = last, min(until, time.monotonic() + _PAUSE)
+            time.sleep(_POLL)
 
     def _last_batch(self) -> int | None:
-        told = self.spark.lastProgress
-        return None if told is None else told.batchId
+        progress = self.spark.lastProgress
+        return None if progress is None else progress.batchId
 
     def __repr__(self) -> str:
         state = "running" if self.is_active else "stopped"
@@ -137,12 +137,56 @@ class Query:
 
 def understood(failure: Exception) -> Exception:
     """Return what stopped a query as an error of Eventide, where Eventide or its absence was the reason."""
-    found = _OURS.search(str(failure))
-    if (import_error := _NO_EVENTIDE.search(str(failure))) is not None:
-        return errors.stopped("PlanError", import_error[1])
-    if (missing := _NO_MODULE.search(str(failure))) is not None:
-        return errors.workers_lack_eventide(missing[1])
-    sources = _SOURCES.search(str(failure))
-    if sources is not None:
-        return errors.other_sources(int(sources[1]), int(sources[2]))
-    return failure if found is None else errors.stopped(found.group(1), found.group(2).strip())
+    text = str(failure)
+    if (missing := _NO_EVENTIDE.search(text)) is not None:
+        return PlanError(missing[1])
+    if (missing := _NO_MODULE.search(text)) is not None:
+        return PlanError(
+            f"The workers cannot import Eventide ({missing[1]}): it is not installed there, or the module eventide is "
+            "another project. Install pyspark-eventide on them."
+        )
+    if (sources := _SOURCES.search(text)) is not None:
+        return PlanError(
+            f"The query of this checkpoint had {sources[1]} sources, and now it has {sources[2]}: an input was added "
+            "or removed, or an option that needs the clock (idle_timeout, a processing-time trigger), which is another "
+            "source. Run the pipeline as it was, or name a new checkpoint."
+        )
+    if (message := _MESSAGE.search(text)) is not None:
+        return (PlanError if message[1] == "PlanError" else DataError)(message[2].strip())
+    return failure
+
+
+def is_interactive() -> bool:
+    """Return whether a person types into this process: a shell or a notebook."""
+    if hasattr(sys, "ps1") or sys.flags.interactive:
+        return True
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None
+
+
+def _warn_at_exit(query: Query) -> None:
+    """Warn when the program ends while this query is running: Spark stops with the program."""
+    if not _queries:
+        atexit.unregister(_warn)
+        atexit.register(_warn)  # registered after Spark's handlers, so called before them: the Java process still runs
+    _queries.add(query)
+
+
+def _warn() -> None:
+    if is_interactive():
+        return
+    for query in list(_queries):
+        if _is_running(query):
+            print(
+                f"Warning: the program ended while {query.label} was running, which stopped it after "
+                f"{query.batches} {'batch' if query.batches == 1 else 'batches'}. "
+                "Wait for it with pipeline.run(..., wait=True) or query.await_termination().",
+                file=sys.stderr,
+            )
+
+
+def _is_running(query: Query) -> bool:
+    try:
+        return query.is_active
+    except Exception:  # the Java process has ended, and the query with it
+        return False

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventide.errors import spark as errors
+import polars as pl
+
+from eventide._paths import local_path
+from eventide.errors import PlanError
 from eventide.operators.watermark_reset import closed_windows, reset_problem, reset_problem_of_time
+from eventide.panes import WINDOW_END, WINDOW_START
 from eventide.plan.pipeline import Pipeline
-from eventide.spark.addresses import local_path
 from eventide.spark.control import Control
 from eventide.spark.control_status import is_running
-from eventide.spark.inspecting import OperatorState, inspect
+from eventide.spark.inspection import OperatorState, inspect
 from eventide.spark.storage import Storage, read_text
+from eventide.time import instant
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +44,7 @@ def repair(
     checkpoint: str | Path,
     watermark: int,
     *,
-    pipeline: Pipeline | Sequence[Pipeline] | None = None,
+    pipeline: Pipeline | None = None,
     spark: SparkSession,
 ) -> Repair:
     """Lower the watermark of the stopped query of a checkpoint to ``watermark``, with its next run.
@@ -50,19 +54,18 @@ def repair(
     address = os.fspath(checkpoint)
     local = local_path(address, spark)
     if local is not None and is_running(local / "eventide"):
-        raise errors.still_running(address)
-    chain = [pipeline] if isinstance(pipeline, Pipeline) else list(pipeline or ())
-    operators = inspect(checkpoint, pipeline=chain, spark=spark)
+        raise PlanError(f"A query is running on the checkpoint {address!r}. Stop it, then repair it.")
+    operators = inspect(checkpoint, pipeline=pipeline, spark=spark)
     if len(operators) > 1:
-        raise errors.no_repair(address, f"it belongs to a chain of {len(operators)} pipelines, which would disagree")
+        raise _no_repair(address, f"it belongs to a chain of {len(operators)} pipelines, which would disagree")
     (operator,) = operators
-    problem = _problem(operator, chain, watermark)
+    problem = _problem(operator, pipeline, watermark)
     if problem is not None:
-        raise errors.no_repair(address, problem)
+        raise _no_repair(address, problem)
     control = Control(checkpoint, spark)
     control.storage.replace(_NOTE, f"{_next_batch(control.storage)}\n".encode())
     control.lower_watermark(watermark)
-    return Repair(operator.watermark, watermark, _closed(operator, chain, watermark))
+    return Repair(operator.watermark_us, watermark, _closed(operator, pipeline, watermark))
 
 
 def repaired_in(storage: Storage) -> int:
@@ -74,29 +77,35 @@ def repaired_in(storage: Storage) -> int:
     return -1 if batch is None else int(batch)
 
 
-def _problem(operator: OperatorState, chain: Sequence[Pipeline], to: int) -> str | None:
-    if chain:
+def _problem(operator: OperatorState, pipeline: Pipeline | None, to: int) -> str | None:
+    if pipeline is not None:
         windows = operator.windows
         assert windows is not None
-        bounds = windows.select("start", "end")
-        return reset_problem(chain[0].plan, bounds, watermark=operator.watermark, to=to)
-    problem = reset_problem_of_time(operator.watermark, to)
+        bounds = windows.select(start=pl.col(WINDOW_START).to_physical(), end=pl.col(WINDOW_END).to_physical())
+        return reset_problem(pipeline.plan, bounds, watermark=operator.watermark_us, to=to)
+    problem = reset_problem_of_time(operator.watermark_us, to)
     if problem is not None:
         return problem
     window, rule = operator.plan.get("window", ""), operator.plan.get("watermark", "")
     known = window.startswith(_KEEP_NOTHING_COMPLETE) and operator.plan.get("lateness") == "0"
-    if known and not rule.startswith(("processing time", "as noted")) and "retention" not in operator.plan:
+    clocked = rule.startswith(("processing time", "as noted")) or "behind the clock" in rule
+    if known and not clocked and "state limits" not in operator.plan:
         return None
     return "the windows in its state must be looked at. Name the job: --job job.py"
 
 
-def _closed(operator: OperatorState, chain: Sequence[Pipeline], to: int) -> list[tuple[int, int]] | None:
-    if not chain:
+def _closed(operator: OperatorState, pipeline: Pipeline | None, to: int) -> list[tuple[int, int]] | None:
+    if pipeline is None:
         return None
-    kind = chain[0].plan.window
-    return closed_windows(kind, after=to, until=operator.watermark, started_by=operator.at, limit=LIMIT + 1)
+    kind = pipeline.plan.window
+    return closed_windows(kind, after=to, until=operator.watermark_us, started_by=instant(operator.at), limit=LIMIT + 1)
 
 
 def _next_batch(storage: Storage) -> int:
     """The number of the first batch that is not logged yet, which will have the command."""
     return max((int(name) for name in storage.list("offsets") if name.isdecimal()), default=-1) + 1
+
+
+def _no_repair(checkpoint: str, reason: str) -> PlanError:
+    """A watermark that cannot be lowered."""
+    return PlanError(f"The watermark of the checkpoint {checkpoint!r} cannot be lowered: {reason}.")

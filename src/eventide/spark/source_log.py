@@ -1,22 +1,40 @@
-"""What Spark logs of the sources of a query: one line for each in ``offsets/N``, and the files that were read.
+"""What Spark logs of a batch before it runs: the offsets of its sources, its time, and the files that it reads.
 
 Sources have the same order in both placements: the inputs, the streams of marks, the control directory, the ticks.
+
+Spark lists the files of a batch again when it repeats the batch, and leaves out those that were deleted meanwhile. A
+batch that has lost all files is not run at all. So ``check_source_files`` looks for them before a query starts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from urllib.parse import unquote
 
-from eventide.errors import state as errors
-from eventide.spark.replaced_file import replace_file
+from eventide._paths import on_disk
+from eventide.errors import DataError
+from eventide.spark.checkpoint_storage import address_exists
+from eventide.spark.control import FOLDER
+from eventide.spark.errors import unknown_choice
+from eventide.spark.storage import Storage, read_text, replace_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 _NOTHING = "-"  # nothing was read of a source yet
 _VERSION = "v1"
+_BYTES_PER_MESSAGE = 200  # of Kafka, in memory; a guess that errs on the large side
+_SHOWN = 10  # files that a message names
+
+ReadText: TypeAlias = Callable[[str], str | None]
+OnMissingFile: TypeAlias = Literal["fail", "skip"]
 
 
 @dataclass(frozen=True)
@@ -24,24 +42,24 @@ class LoggedOffsets:
     """The file ``offsets/N`` of a checkpoint."""
 
     path: Path
-    about: Mapping[str, Any]
+    header: Mapping[str, Any]
     sources: tuple[str, ...]
 
     @classmethod
     def read(cls, checkpoint: Path, batch: int) -> LoggedOffsets:
         """Read the offsets of a batch."""
         path = checkpoint / "offsets" / str(batch)
-        version, about, *sources = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        version, header, *sources = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
         if version != _VERSION:
-            raise errors.unknown_offset_log(str(path), version)
-        return cls(path, json.loads(about), tuple(sources))
+            raise DataError(f"The offset log {path!s} has format {version!r}, but state moves with 'v1' only.")
+        return cls(path, json.loads(header), tuple(sources))
 
     def rewrite(self, conf: Mapping[str, str], *, before: bool, after: bool) -> None:
-        """Replace the file. ``before`` and ``after``: whether the query had, and will have, a source of ticks."""
+        """Replace the file. ``before`` and ``after``: whether the query had a source of ticks, and will have one."""
         sources = self.sources[:-1] if before and not after else self.sources
         sources = (*sources, _NOTHING) if after and not before else sources
-        about = {**self.about, "conf": {**self.about.get("conf", {}), **conf}}
-        text = "\n".join([_VERSION, json.dumps(about, separators=(",", ":")), *sources])
+        header = {**self.header, "conf": {**self.header.get("conf", {}), **conf}}
+        text = "\n".join([_VERSION, json.dumps(header, separators=(",", ":")), *sources])
         replace_file(self.path, text)
 
     def commands_read(self, checkpoint: Path, *, ticks: bool) -> set[str]:
@@ -60,3 +78,156 @@ class LoggedOffsets:
                 if entry["batchId"] <= last:
                     names.add(unquote(entry["path"].rpartition("/")[2]))
         return names
+
+
+class BatchLog:
+    """Spark's logs of a batch."""
+
+    def __init__(self, storage: Storage, batch: int, time: int) -> None:
+        self._storage = storage
+        self.batch = batch
+        self.time = time
+        """The logged time of the batch, in microseconds."""
+
+    def files(self, source: int) -> list[str]:
+        """Return the files that a file source reads in the batch. Sources are numbered as in the query."""
+        return self._files.get(source, [])
+
+    def size_of(self, path: str) -> int | None:
+        """Return the bytes of a file, or None if it is not on this machine."""
+        local = on_disk(path)
+        try:
+            return None if local is None else Path(local).stat().st_size
+        except OSError:
+            return None
+
+    @cached_property
+    def size(self) -> int | None:
+        """The approximate bytes that the batch reads, or None if a source does not log it.
+
+        File sources log their files, Kafka its offsets. A source without new data adds nothing. Files of the control
+        directory only start batches, so they add nothing either.
+        """
+        paths = [path for paths in self._files.values() for path in paths if f"/{FOLDER}/" not in path]
+        sizes = [self.size_of(path) for path in paths]
+        total = None if None in sizes else sum(size or 0 for size in sizes)
+        before = self._offsets(self.batch - 1)
+        for number, offset in enumerate(self._offsets(self.batch)):
+            previous = before[number] if number < len(before) else None
+            if total is None or offset in (None, previous) or _is_file_offset(offset):
+                continue
+            messages = _messages(offset, previous)
+            total = None if messages is None else total + messages * _BYTES_PER_MESSAGE
+        return total
+
+    @cached_property
+    def _files(self) -> dict[int, list[str]]:
+        return files_by_source(self._read, self.batch)
+
+    def _offsets(self, batch: int) -> list[Any]:
+        lines = (self._read(f"offsets/{batch}") or "").splitlines()[2:]
+        return [json.loads(line) if line.startswith("{") else None if line == "-" else line for line in lines]
+
+    def _read(self, name: str) -> str | None:
+        return read_text(self._storage, name)
+
+
+def _is_file_offset(offset: Any) -> bool:
+    return isinstance(offset, Mapping) and "logOffset" in offset
+
+
+def _messages(offset: Any, previous: Any) -> int | None:
+    """Return the messages between two offsets of Kafka (topic, partition, position); None if it is another source."""
+    try:
+        return sum(
+            int(position - previous[topic].get(partition, 0))
+            for topic, partitions in offset.items()
+            for partition, position in partitions.items()
+        )
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+def check_source_files(
+    storage: Storage,
+    on_missing_file: OnMissingFile,
+    *,
+    spark: SparkSession | None = None,
+    committed: Collection[int] = (),
+) -> dict[int, int]:
+    """Return how many files of each repeated batch are missing. Raise an error unless they may be skipped.
+
+    Batches that are ``committed`` with their outputs read no file again. Files that are not on this machine are looked
+    up with ``spark``.
+    """
+    if on_missing_file not in get_args(OnMissingFile):
+        raise unknown_choice("run()", "on_missing_file", on_missing_file, get_args(OnMissingFile))
+    counts = {}
+    for batch, paths in interrupted_files(storage).items():
+        if batch not in committed and (missing := [path for path in paths if not address_exists(path, spark)]):
+            if on_missing_file == "fail":
+                raise _missing_files(batch, missing)
+            message = f"Batch {batch} is repeated without {_some(missing)}: deleted after the batch was interrupted."
+            warnings.warn(message, stacklevel=3)
+            counts[batch] = len(missing)
+    return counts
+
+
+def interrupted_files(storage: Storage) -> dict[int, list[str]]:
+    """Return the source files of each batch that was planned and not committed."""
+    planned, committed = (_numbers(storage.list(folder)) for folder in ("offsets", "commits"))
+    pending = [batch for batch in planned if batch > max(committed, default=-1)]
+    read = partial(read_text, storage)
+    by_source = {batch: files_by_source(read, batch).values() for batch in pending}
+    return {batch: [path for paths in sources for path in paths] for batch, sources in by_source.items()}
+
+
+def files_by_source(read: ReadText, batch: int) -> dict[int, list[str]]:
+    """Return the files of a batch by the number of their source, from Spark's logs. ``read`` returns a file's text."""
+    ends, starts = (_file_offsets(read(f"offsets/{number}")) for number in (batch, batch - 1))
+    return {
+        source: [
+            path for offset in range(starts.get(source, -1) + 1, end + 1) for path in _files_at(read, source, offset)
+        ]
+        for source, end in ends.items()
+    }
+
+
+def _file_offsets(text: str | None) -> dict[int, int]:
+    """Return the offset of each file source, from Spark's offset log."""
+    version, _, *sources = (text or "").splitlines() or ("", "")
+    if version != _VERSION:
+        return {}
+    offsets = {}
+    for number, line in enumerate(sources):
+        offset = json.loads(line) if line.startswith("{") else {}
+        if isinstance(offset.get("logOffset"), int):
+            offsets[number] = offset["logOffset"]
+    return offsets
+
+
+def _files_at(read: ReadText, source: int, offset: int) -> list[str]:
+    """Return the files of a file source at an offset. Spark merges the log of several offsets into one file."""
+    for name in (str(offset), f"{offset}.compact"):
+        version, *lines = (read(f"sources/{source}/{name}") or "").splitlines() or ("",)
+        if version == _VERSION:
+            entries = [json.loads(line) for line in lines if line]
+            return [unquote(entry["path"]) for entry in entries if entry["batchId"] == offset]
+    return []
+
+
+def _numbers(names: list[str]) -> list[int]:
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _missing_files(batch: int, paths: Sequence[str]) -> DataError:
+    return DataError(
+        f"Batch {batch} was interrupted and has to be repeated, but these of its files do not exist any more: "
+        f'{_some(paths)}. Restore them, or run with on_missing_file="skip" to continue without them.'
+    )
+
+
+def _some(paths: Sequence[str]) -> str:
+    """Return a few paths, and how many more there are."""
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(paths[:_SHOWN]) + more

@@ -1,8 +1,8 @@
-"""Writes state into Spark's state store without running the query that uses it.
+"""Import state into Spark's state store without running the query that uses it.
 
-Spark writes its state store only from a streaming query. So a query of one batch reads pages and stores them, with the
-same operators and the same state variables as the query that will use them. Its store has version 1. The store that
-batch N leaves has version N + 1, so the files of version 1 get that number.
+Only a streaming query can write Spark's state store. So a query with one batch reads pages and stores them, with the
+same operators and state variables as the query that will use them. Its store has version 1. After batch N a store has
+version N + 1, so the files of version 1 are renamed.
 """
 
 from __future__ import annotations
@@ -21,22 +21,21 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eventide.operators.redistribution import BucketState
-from eventide.spark.buckets import labels
-from eventide.spark.partitions import PARTITIONS
-from eventide.spark.processor import state_variables
-from eventide.spark.replaced_file import replace_file
-from eventide.spark.storing import StorePages
-from eventide.state.heads import Head
+from eventide.spark.buckets import PARTITIONS, bucket_labels
+from eventide.spark.state_processor import state_variables
+from eventide.spark.state_store import SparkPageStore, header_facts
+from eventide.spark.storage import replace_file
+from eventide.state.format import StateHeader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# With it a snapshot is uploaded some time later; without it, when the batch commits.
+# With a changelog Spark uploads a snapshot some time later; without one, when the batch commits.
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _SCHEMA = "bucket int, depth int, page bigint, body binary"
 _ARROW = pa.schema([("bucket", pa.int32()), ("depth", pa.int32()), ("page", pa.int64()), ("body", pa.binary())])
-_HEAD_PAGE = 0  # pages are numbered from 1
-_LOT = 64  # pages in one row group
+_HEADER_PAGE = 0  # pages are numbered from 1
+_ROW_GROUP = 64  # pages
 _STATE = "state"
 _PAGES = "pages"
 _CHECKPOINT = "checkpoint"
@@ -44,50 +43,49 @@ _CHECKPOINT = "checkpoint"
 
 @dataclass(frozen=True)
 class ImportedState:
-    """A state store that is ready to be put into a checkpoint, and what Spark logged when it wrote it."""
+    """A state store for a checkpoint, and what Spark logged when it wrote the store."""
 
     directory: Path
-    conf: Mapping[str, str]  # of the offset log: the settings that the store depends on
+    conf: Mapping[str, str]  # from the offset log: settings that the store depends on
     commit_version: str
-    commit: Mapping[str, Any]  # of the commit log: the ids of the stores
+    commit: Mapping[str, Any]  # from the commit log: the ids of the stores
 
 
-class StoreImported(StatefulProcessor):
-    """Stores the pages of one operator, and passes on those of the operators behind it."""
+class ImportProcessor(StatefulProcessor):
+    """Stores the pages of one operator, and forwards those of later operators."""
 
     def __init__(self, depth: int, buckets: int, version: str) -> None:
         self._depth, self._buckets, self._version = depth, buckets, version
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the same state as the operator does."""
-        self._head, self._pages = state_variables(handle)
+        """Declare the same state variables as the operator does."""
+        self._header, self._page_map = state_variables(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Store the pages of one bucket."""
-        pages, head, count, others = StorePages(self._pages), None, 0, []
+        pages, header, count, others = SparkPageStore(self._page_map), None, 0, []
         for row in rows:
             if row["depth"] != self._depth:
                 others.append(Row(**row.asDict()))
-            elif row["page"] == _HEAD_PAGE:
-                head = bytes(row["body"])
+            elif row["page"] == _HEADER_PAGE:
+                header = bytes(row["body"])
             else:
                 pages.put(row["page"], bytes(row["body"]))
                 count += 1
-        if head is not None:
-            in_head = pages.settled()
-            about = {"buckets": self._buckets, "promises": {}, "depth": self._depth, "before": ()}
-            body = Head(head, in_head, count - len(in_head)).to_bytes()
-            self._head.update((self._version, json.dumps(about), body))
+        if header is not None:
+            in_header = pages.flush()
+            body = StateHeader(header, in_header, count - len(in_header)).to_bytes()
+            self._header.update((self._version, header_facts(self._buckets, self._depth), body))
         return iter(others)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the processor holds no resources."""
 
 
 def import_state(
     spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, *, work: Path, checkpoint: Path
 ) -> ImportedState:
-    """Write the buckets of each operator into a state store below ``work``, as batch ``batch`` would leave it.
+    """Write the buckets of each operator into a state store below ``work``, as if ``batch`` had written it.
 
     ``checkpoint`` is where the store will be: Spark writes absolute paths into it.
     """
@@ -100,27 +98,27 @@ def import_state(
         _renumber(file, batch + 1)
     for file in (written / _STATE).glob("*/_metadata/v2/[0-9]*"):
         _relocate(file, checkpoint)
-    (_, about, *_), (version, commit, *_) = (
+    (_, offsets, *_), (version, commit, *_) = (
         (written / log / "0").read_text(encoding="utf-8").splitlines() for log in ("offsets", "commits")
     )
-    return ImportedState(written / _STATE, json.loads(about)["conf"], version, json.loads(commit))
+    return ImportedState(written / _STATE, json.loads(offsets)["conf"], version, json.loads(commit))
 
 
 def _write_pages(path: Path, depth: int, buckets: Sequence[BucketState]) -> None:
     with pq.ParquetWriter(path, _ARROW, compression="none") as writer:
-        for label, bucket in zip(labels(len(buckets)), buckets, strict=True):
-            pages = [(_HEAD_PAGE, bucket.head), *bucket.bodies.items()]
-            for start in range(0, len(pages), _LOT):
-                lot = pages[start : start + _LOT]
-                rows = [{"bucket": label, "depth": depth, "page": page, "body": body} for page, body in lot]
+        for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True):
+            pages = [(_HEADER_PAGE, bucket.head), *bucket.bodies.items()]
+            for start in range(0, len(pages), _ROW_GROUP):
+                group = pages[start : start + _ROW_GROUP]
+                rows = [{"bucket": label, "depth": depth, "page": page, "body": body} for page, body in group]
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, _ARROW))
 
 
 def _run(spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, work: Path) -> None:
-    """Run the query that stores the pages: as many operators in a row as the query has that will use them."""
+    """Run the query that stores the pages. It has as many operators as the query that will use them."""
     rows = spark.readStream.schema(_SCHEMA).parquet((work / _PAGES).as_uri())
     for depth, buckets in enumerate(operators):
-        store = StoreImported(depth, len(buckets), f"{batch}.moved")
+        store = ImportProcessor(depth, len(buckets), f"{batch}.moved")
         rows = rows.groupBy("bucket").transformWithState(store, _SCHEMA, "Append", "None")
     partitions = max(len(buckets) for buckets in operators)
     writer = rows.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
@@ -144,14 +142,14 @@ def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None
 
 
 def _renumber(file: Path, version: int) -> None:
-    """Give a file of version 1 of a store another version; its check sum goes with it."""
+    """Rename a file of version 1 of a store, or its checksum file, to another version."""
     name = re.sub(r"^(\.?)1(?=[_.])", rf"\g<1>{version}", file.name)
     if name != file.name and file.is_file():
         file.rename(file.with_name(name))
 
 
 def _relocate(file: Path, checkpoint: Path) -> None:
-    """Let the metadata of an operator name the schema files in the checkpoint where they will be."""
+    """Replace the paths of schema files in the metadata of an operator by those in the checkpoint."""
     version, text = file.read_text(encoding="utf-8").split("\n", 1)
     content = json.loads(text)
     for store in content["stateStoreInfo"]:

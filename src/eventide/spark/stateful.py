@@ -1,4 +1,7 @@
-"""The second stage: pages of one bucket meet the bucket's state. Lateness is judged, triggers fire, panes come out."""
+"""The second stage, stateful: the pages of a bucket update its state and fire triggers. The third stage, unpack.
+
+``process_bucket`` runs in Spark's stateful tasks. ``unpack`` turns the output pages into ordinary rows.
+"""
 
 from __future__ import annotations
 
@@ -9,78 +12,72 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Row
 
-from eventide.operators.bundle import Stamp, Step
-from eventide.operators.operator import StreamOperator, drained, ended, noted
+from eventide.operators.operator import Stamp, Step, StreamOperator, drained, ended, noted
 from eventide.operators.row_order import in_row_order
-from eventide.operators.saving import State
 from eventide.operators.watermark_reset import reset_watermark
-from eventide.spark import page, standing
-from eventide.spark.bodies import table_to_bytes
-from eventide.spark.command_effects import CommandEffect, command_effects, is_known
-from eventide.spark.keeping import Keeper
-from eventide.spark.measures import measured, progress_detail
-from eventide.spark.settling import settle
-from eventide.spark.stage import Stage
-from eventide.spark.stamping import unstamped
-from eventide.spark.tasks import this_task
+from eventide.spark import shuffle_pages as page
+from eventide.spark.metrics import CommandEffect, bucket_counts, command_effects, has_target, progress_detail
+from eventide.spark.shuffle_pages import Stage, freeze_gc, read_batches, table_to_bytes, this_task
+from eventide.spark.stamp import publish_watermark, stamp_raw_rows
+from eventide.spark.state_store import BucketStateStore
 from eventide.spark.types import arrow_schema, to_spark
+from eventide.state.operator_state import State
 from eventide.time import MIN
 from eventide.watermarks import Cut, Note, Watermark
 
-_PANES = 500_000  # panes in one page, so that a page stays below what a row of Spark can hold
+_MAX_ROWS = 500_000  # of one output page, which must fit into a row of Spark
 
 
-def operated(stage: Stage, keeper: Keeper, bucket: int, rows: Iterable[Any]) -> Iterator[Row]:
-    """One bucket's pages of a batch in, its results out; its state is kept."""
-    settle()
+def process_bucket(stage: Stage, store: BucketStateStore, bucket: int, rows: Iterable[Any]) -> Iterator[Row]:
+    """Apply a bucket's pages of a batch to its state, write the state, and return the output pages."""
+    freeze_gc()
     task = this_task()
-    pages = in_order(rows)
-    kept, hit = keeper.read(bucket, task)
-    with kept.ledger.open(keeper.pages) if kept.ledger else nullcontext():
-        step, promises = absorb(stage, kept.state, pages, kept.promises)
-    sizes = keeper.write(bucket, task, kept, step.state, promises) | {"cache_hits": int(hit)}
+    pages = sort_pages(rows)
+    stored, hit = store.read(bucket, task)
+    with stored.manifest.open(store.pages) if stored.manifest else nullcontext():
+        step, output_watermarks = apply_pages(stage, stored.state, pages, stored.output_watermarks)
+    sizes = store.write(bucket, task, stored, step.state, output_watermarks) | {"cache_hits": int(hit)}
     if task.batch is not None:
-        standing.note(task.run, stage.name, task.batch, step.state.watermark)
-    passing = (Row(**row.asDict() | {"bucket": bucket}) for row in pages if "." in row["kind"])
-    effects = command_effects(pages, kept.state)
-    before = kept.state.watermark
-    own = (Row(**one.row()) for one in results(stage, bucket, step, sizes, before=before, commands=effects))
-    return chain(own, passing)
+        publish_watermark(task.run, stage.name, task.batch, step.state.watermark)
+    effects = command_effects(pages, stored.state)
+    outputs = output_pages(stage, bucket, step, sizes, before=stored.state.watermark, commands=effects)
+    forwarded = (Row(**row.asDict() | {"bucket": bucket}) for row in pages if "." in row["kind"])
+    return chain((Row(**output.row()) for output in outputs), forwarded)
 
 
-def in_order(pages: Iterable[Any]) -> list[Any]:
-    """The pages of a batch as they are absorbed; commands first, in the order in which they were given."""
-    return sorted(pages, key=lambda one: (one["sequence"], one["kind"], one["detail"] or ""))
+def sort_pages(pages: Iterable[Any]) -> list[Any]:
+    """Return the pages of a batch in the order in which they are applied: commands first, in the order of their ids."""
+    return sorted(pages, key=lambda row: (row["sequence"], row["kind"], row["detail"] or ""))
 
 
-def absorb(
-    stage: Stage, state: State, pages: Iterable[Any], promises: dict[str, int]
+def apply_pages(
+    stage: Stage, state: State, pages: Iterable[Any], output_watermarks: dict[str, int]
 ) -> tuple[Step[State], dict[str, int]]:
-    """A bundle: all pages of a batch for one bucket, in order."""
+    """Apply all pages of a batch for one bucket as one bundle.
+
+    ``output_watermarks`` are those of the previous operator, by bucket; the new ones are returned.
+    """
     operator = stage.operator()
     stamps: list[Stamp] = []
     notes: list[Note] = []
-    promises = dict(promises)
+    output_watermarks = dict(output_watermarks)
     now = MIN
-    for one in pages:
-        now = max(now, one["now"])
-        match one["kind"]:
+    for row in pages:
+        now = max(now, row["now"])
+        match row["kind"]:
             case page.STAMP:
-                stamps.append(page.stamp_from_bytes(one["body"]))
+                stamps.append(page.stamp_from_bytes(row["body"]))
             case page.ROWS:
-                stamps.append(unstamped(stage, one["body"], one["now"], state.watermark))
-            case page.PROMISE:
-                promises.update(one["counts"] or {})
+                stamps.append(stamp_raw_rows(stage, row["body"], row["now"], state.watermark))
+            case page.OUTPUT_WATERMARK:
+                output_watermarks.update(row["counts"] or {})
             case page.CONTROL:
-                state, told_ = obeyed(operator, state, json.loads(one["detail"]))
-                notes += told_
-    key = stage.plan.watermark.options.watermark_key
-    by_key: dict[str, list[int]] = {}
-    for label, time in promises.items():
-        by_key.setdefault(label.partition("/")[2] or str(key), []).append(time)
-    notes += [Watermark(int(of), min(times)) for of, times in by_key.items() if len(times) == stage.sources]
+                state, command_notes = apply_command(operator, state, json.loads(row["detail"]))
+                notes += command_notes
+    notes += _input_watermarks(stage, output_watermarks)
     if not stage.streaming:
         notes += drained(stage.plan)
     now = max(now, state.now)
@@ -88,18 +85,27 @@ def absorb(
         stamps = [operator.stamp(operator.no_rows(), now, state.watermark)]
     if not operator.judges_when_stamping:
         stamps = in_row_order(stamps)
-    return operator.absorb(state, stamps, now, notes=notes), promises
+    return operator.apply(state, stamps, now, notes=notes), output_watermarks
 
 
-def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> tuple[State, Sequence[Note]]:
-    """A command of the control stream, and the watermarks that it brings."""
-    if not is_known(command, state):
+def _input_watermarks(stage: Stage, output_watermarks: dict[str, int]) -> list[Note]:
+    """Return the least output watermark for each watermark key that every bucket of the previous operator has sent."""
+    default = str(stage.plan.watermark.options.watermark_key)
+    by_key: dict[str, list[int]] = {}
+    for label, time in output_watermarks.items():
+        by_key.setdefault(label.partition("/")[2] or default, []).append(time)
+    return [Watermark(int(key), min(times)) for key, times in by_key.items() if len(times) == stage.sources]
+
+
+def apply_command(operator: StreamOperator, state: State, command: dict[str, Any]) -> tuple[State, Sequence[Note]]:
+    """Apply a command of the control stream. Return the new state and the watermarks that the command declares."""
+    if not has_target(command, state):
         return state, []
     tracker = state.tracker.copy()
     match command["do"]:
         case "drain":
             return state, drained(operator.plan)
-        case "note":
+        case "advance_watermark":
             return state, [noted(operator.plan, command.get("to"), command["watermark"])]
         case "end":
             return state, [ended(operator.plan, command.get("input"))]
@@ -107,14 +113,14 @@ def obeyed(operator: StreamOperator, state: State, command: dict[str, Any]) -> t
             return state, [Cut(command["stream"], command["number"], command["time"], command["reached"])]
         case "lower_watermark":
             return reset_watermark(operator.plan, state, command["watermark"]), []
-        case "skip":
-            tracker.skip(command.get("origin"), up_to=command.get("up_to"))
+        case "skip_gap":
+            tracker.skip_gap(command.get("origin"), up_to=command.get("up_to"))
         case "retire":
             tracker.retire(command.get("origin"))
     return replace(state, tracker=tracker), []
 
 
-def results(
+def output_pages(
     stage: Stage,
     bucket: int,
     step: Step[State],
@@ -123,16 +129,24 @@ def results(
     before: int = MIN,
     commands: Sequence[CommandEffect] = (),
 ) -> Iterator[page.Page]:
-    """Return the output of a bundle as pages. ``before`` is the watermark at its start."""
+    """Yield the output of a bundle as pages. ``before`` is the watermark at its start."""
     output, now = step.output, step.state.now
     for kind, rows in ((page.PANES, output.panes), (page.LATE, output.late), (page.DEAD, output.dead)):
         if rows.height:
             schema = arrow_schema(rows.schema)
-            for start in range(0, rows.height, _PANES):
-                body = table_to_bytes(to_spark(rows.slice(start, _PANES), schema))
+            for start in range(0, rows.height, _MAX_ROWS):
+                body = table_to_bytes(to_spark(rows.slice(start, _MAX_ROWS), schema))
                 yield page.Page(bucket, page.at_depth(kind, stage.depth), start, now, body)
-    counts = measured(output, step.state, sizes)
-    progress = page.at_depth(page.PROGRESS, stage.depth)
-    promises = {"promise": output.promise} | {f"promise.{key}": time for key, time in output.promises.items()}
+    counts = bucket_counts(output, step.state, sizes)
+    counts[page.OUTPUT_WATERMARK] = output.promise
+    counts |= {f"{page.OUTPUT_WATERMARK}.{key}": time for key, time in output.promises.items()}
     detail = progress_detail(step.state, operation=stage.plan.operation, before=before, commands=commands)
-    yield page.Page(bucket, progress, 0, now, None, counts | promises, detail)
+    yield page.Page(bucket, page.at_depth(page.PROGRESS, stage.depth), 0, now, None, counts, detail)
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of pages that are a single column of bodies."""
+    freeze_gc()
+    for batch in batches:
+        for body in batch.column(0):
+            yield from read_batches(body.as_buffer())

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from eventide.errors import storage as errors
+from eventide.spark.errors import not_exclusive
 
 RECORDS = "eventide/commits"
 """The folder of the commit records."""
@@ -158,7 +158,7 @@ class LocalStorage:
             if cause.errno not in _NO_HARD_LINKS:
                 raise
             if not self._single_writer:
-                raise errors.not_exclusive(self.location) from cause
+                raise not_exclusive(self.location) from cause
             if path.exists():
                 return False
             unfinished.rename(path)
@@ -173,6 +173,12 @@ class LocalStorage:
         for path in missing:
             _sync_directory(path.parent)
         self._folders.add(folder)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Replace a small file of a checkpoint on this machine durably: a reader sees the old content or the new one."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of the old content
+    LocalStorage(path.parent).replace(path.name, text.encode())
 
 
 def read_text(storage: Storage, name: str) -> str | None:

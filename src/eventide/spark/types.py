@@ -1,4 +1,4 @@
-"""Types on both sides: a Spark schema as Polars sees it, and Polars' results as Spark can hold them."""
+"""Conversion of types and rows between Spark and Polars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
-from eventide.errors import spark as errors
+from eventide.errors import PlanError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -26,27 +26,30 @@ _AS_TEXT = (pl.Enum, pl.Categorical)
 
 
 def polars_schema(schema: StructType) -> dict[str, pl.DataType]:
-    """The columns of a DataFrame as Polars types them. A column that cannot travel is refused by name."""
-    empty = {field.name: _polars_type(field.name, field.dataType) for field in schema.fields}
-    if len(empty) < len(schema.fields):
+    """Return the columns of a DataFrame in Polars types. A column that Polars cannot hold is rejected."""
+    columns = {field.name: _polars_type(field.name, field.dataType) for field in schema.fields}
+    if len(columns) < len(schema.fields):
         names = [field.name for field in schema.fields]
-        raise errors.duplicate_columns(sorted({name for name in names if names.count(name) > 1}))
-    return empty
+        raise PlanError(
+            "The DataFrame has more than one column "
+            f"{sorted({name for name in names if names.count(name) > 1})[0]!r}. Rename one of them before the pipeline."
+        )
+    return columns
 
 
 def spark_schema(schema: Mapping[str, pl.DataType]) -> StructType:
-    """Columns of ours as Spark types them."""
+    """Return Polars columns in Spark types."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(arrow_schema(schema))
 
 
 def arrow_schema(schema: Mapping[str, pl.DataType]) -> pa.Schema:
-    """Columns of ours as they cross into Spark: only types that Spark has."""
+    """Return Polars columns in the Arrow types that Spark reads."""
     return _arrow_schema(tuple(schema.items()))
 
 
-@lru_cache(maxsize=256)  # every batch asks for the types of its outputs, and they do not change
+@lru_cache(maxsize=256)  # every batch asks for the same types
 def _arrow_schema(columns: tuple[tuple[str, pl.DataType], ...]) -> pa.Schema:
     empty = pl.DataFrame(schema={name: _spark_dtype(dtype) for name, dtype in columns})
     fields = [
@@ -56,21 +59,21 @@ def _arrow_schema(columns: tuple[tuple[str, pl.DataType], ...]) -> pa.Schema:
 
 
 def to_spark(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    """Rows of ours in the types that ``arrow_schema`` promised."""
-    wanted = {name: _spark_dtype(dtype) for name, dtype in frame.schema.items()}
-    changed = [pl.col(name).cast(dtype) for name, dtype in wanted.items() if dtype != frame.schema[name]]
+    """Return rows in the types of ``arrow_schema``."""
+    target = {name: _spark_dtype(dtype) for name, dtype in frame.schema.items()}
+    changed = [pl.col(name).cast(dtype) for name, dtype in target.items() if dtype != frame.schema[name]]
     table = _arrow(frame.with_columns(changed) if changed else frame)
     return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def from_spark(batches: list[pa.RecordBatch], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """Rows from Spark. Times come in the session's zone; the instant is the same in any."""
+    """Return rows from Spark. Times arrive in the zone of the session, and are the same instants in UTC."""
     table = pa.Table.from_batches(batches)
-    return as_rows(pl.DataFrame(pl.from_arrow(table.select(list(schema)))), schema)
+    return cast_rows(pl.DataFrame(pl.from_arrow(table.select(list(schema)))), schema)
 
 
-def as_rows(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """Rows in the types that the operator was bound to."""
+def cast_rows(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return rows in the types that the operator is bound to."""
     return frame if dict(frame.schema) == dict(schema) else frame.cast(pl.Schema(schema))
 
 
@@ -85,11 +88,11 @@ def _polars_type(name: str, dtype: Any) -> pl.DataType:
     try:
         arrow = to_arrow_type(dtype, timezone="UTC")
     except PySparkException as cause:
-        raise errors.cannot_travel(name, dtype.simpleString()) from cause
+        raise _unsupported_type(name, dtype.simpleString()) from cause
     try:
         return pl.Series(pa.array([], arrow)).dtype
     except pl.exceptions.PolarsError as cause:
-        raise errors.cannot_travel(name, dtype.simpleString()) from cause
+        raise _unsupported_type(name, dtype.simpleString()) from cause
 
 
 def _spark_dtype(dtype: pl.DataType) -> pl.DataType:
@@ -99,21 +102,15 @@ def _spark_dtype(dtype: pl.DataType) -> pl.DataType:
         return pl.Datetime("us", "UTC" if dtype.time_zone else None)
     if isinstance(dtype, pl.Duration):
         return pl.Duration("us")
-    if isinstance(dtype, pl.List):
-        return pl.List(_spark_dtype(_inner(dtype)))
-    if isinstance(dtype, pl.Array):
-        return pl.List(_spark_dtype(_inner(dtype)))
+    if isinstance(dtype, pl.List | pl.Array):
+        return pl.List(_spark_dtype(dtype.inner))  # type: ignore[arg-type]
     if isinstance(dtype, pl.Struct):
         return pl.Struct({field.name: _spark_dtype(field.dtype) for field in dtype.fields})  # type: ignore[arg-type]
     return _WIDER.get(dtype.base_type(), dtype)
 
 
-def _inner(dtype: pl.List | pl.Array) -> pl.DataType:
-    return dtype.inner  # type: ignore[return-value]
-
-
 def _narrow(dtype: pa.DataType) -> pa.DataType:
-    """Spark reads the narrow forms of text and lists, as its own writer makes them."""
+    """Return the type with 32-bit offsets, which is what Spark reads."""
     if pa.types.is_large_string(dtype):
         return pa.string()
     if pa.types.is_large_binary(dtype):
@@ -123,3 +120,10 @@ def _narrow(dtype: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(dtype):
         return pa.struct([pa.field(dtype.field(i).name, _narrow(dtype.field(i).type)) for i in range(dtype.num_fields)])
     return dtype
+
+
+def _unsupported_type(name: str, dtype: str) -> PlanError:
+    return PlanError(
+        f"The column {name!r} has the type {dtype}, which cannot be sent to Python. "
+        "Cast it, or drop it before the pipeline."
+    )

@@ -1,10 +1,6 @@
-"""Window operators that run by themselves: messages in, results out, with a store that survives a crash.
+"""Window operators without a pipeline: messages in, results out, with a store that survives a crash."""
 
-``operator`` has the procedure that all kinds share; ``stores`` has what rests; ``windowing`` and ``policies`` have the
-rules, as columns.
-"""
+from eventide.errors import Refused
+from eventide.standalone.operators import JoinWindow, SessionAggregator, SessionJoinWindow, WindowAggregator
 
-from eventide.standalone.aggregators import SessionAggregator, WindowAggregator
-from eventide.standalone.join_windows import JoinWindow, SessionJoinWindow
-
-__all__ = ["JoinWindow", "SessionAggregator", "SessionJoinWindow", "WindowAggregator"]
+__all__ = ["JoinWindow", "Refused", "SessionAggregator", "SessionJoinWindow", "WindowAggregator"]

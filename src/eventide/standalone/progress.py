@@ -1,127 +1,191 @@
-"""How far a stream has come: the offsets taken in, the position reached, and what is out of retention."""
+"""How far a stream has progressed: processed offsets, positions on the axis of windows, and the retention floor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
 
-from eventide.operators import columns as c
-from eventide.standalone import columns as s
+from eventide import _columns as c
+from eventide._arguments import is_integer
+from eventide.errors import PlanError, shown
 from eventide.standalone.offsets import Offsets
-from eventide.standalone.retention import Retention
-from eventide.time import MIN
+from eventide.time import MIN, duration, format_duration
 from eventide.windows import Axis
+from eventide.windows.lateness import is_complete
+from eventide.windows.rows import row_numbers
 
-_COUNTS = {s.SESSION: pl.String, s.FRONT: pl.Int64, s.FLOOR: pl.Int64}
+_KEY_POSITIONS = {c.SESSION: pl.String, c.STREAM_POSITION: pl.Int64, c.RETENTION_FLOOR: pl.Int64}
 
 
 @dataclass(frozen=True)
-class Course:
-    """What does not change: the axis, whether each key counts its own rows, and when a window counts as full."""
+class Retention:
+    """The age and the number of rows beyond which windows are dropped. None: never."""
+
+    time: int | None = None
+    rows: int | None = None
+
+    def floor(self, windows: pl.DataFrame, position: int) -> int:
+        """Return the retention floor on the time axis: windows that end there, or before, are dropped."""
+        floor = MIN if self.time is None or position < MIN + self.time else position - self.time
+        if self.rows is None or windows.is_empty():
+            return floor
+        # The newest windows within the limit stay, and the newest window in any case.
+        sizes = windows.group_by(c.END).agg(pl.col(c.ROWS).sum()).sort(c.END, descending=True)
+        older = sizes.filter(pl.col(c.ROWS).cum_sum() > self.rows, pl.int_range(pl.len()) > 0)
+        last_end = older[c.END].max()
+        return max(floor, last_end) if isinstance(last_end, int) else floor
+
+    def row_floors(self, windows: pl.DataFrame, newest: int, by: pl.Expr) -> pl.DataFrame:
+        """Return the retention floor on the row axis for each ``by``: the end of the last window that is too old.
+
+        A full window is as old as the latest message in it or in an earlier window, so windows expire in their order.
+        """
+        if self.time is None or newest < MIN + self.time:
+            return windows.select(by, pl.col(c.END).alias(c.RETENTION_FLOOR)).clear()
+        key = by.meta.output_name()
+        is_full = is_complete(pl.col(c.END), pl.col(c.STREAM_POSITION))
+        full = windows.filter(is_full).select(by, c.END, c.LAST_TIME).sort(c.END)
+        old = full.filter(pl.col(c.LAST_TIME).cum_max().over(key) <= newest - self.time)
+        return old.group_by(key, maintain_order=True).agg(pl.col(c.END).max().alias(c.RETENTION_FLOOR))
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        parts = [] if self.time is None else [format_duration(self.time)]
+        parts += [] if self.rows is None else [f"{self.rows} rows"]
+        return " and at most ".join(parts) or "everything"
+
+
+def retention(allowed_lateness: str | timedelta | None, limit_rows: object) -> Retention:
+    """Return checked bounds.
+
+    >>> retention("1 hour", 1000).describe()
+    '1h and at most 1000 rows'
+    """
+    if limit_rows is not None and not is_integer(limit_rows, at_least=1):
+        raise PlanError(f"limit_rows={shown(limit_rows)}: give an integer of at least 1.")
+    time = None if allowed_lateness is None else duration(allowed_lateness, what="allowed_lateness")
+    return Retention(time, limit_rows)
+
+
+@dataclass(frozen=True)
+class AxisConfig:
+    """The axis of windows, whether each key has row numbers of its own, and the retention."""
 
     axis: Axis
     per_key: bool
     retention: Retention
     knows_next: bool = False
-    """A window is full as soon as the next message must lie beyond it, not only when one does."""
+    """A window is full as soon as the next message must be beyond it, not only when one is."""
+
+    @property
+    def by_row(self) -> bool:
+        """Whether windows are counted in rows."""
+        return self.axis == "rows"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A value: taking messages in gives a new one."""
+    """The progress of a stream. Methods return a new value."""
 
-    course: Course
+    axis_config: AxisConfig
     seen: Offsets = field(default_factory=Offsets)
-    front: int = MIN
+    position: int = MIN
     """The greatest position of the stream."""
-    counts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_COUNTS))
-    """The greatest position of each key, and what is too old of it, where keys count by themselves."""
+    key_positions: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_KEY_POSITIONS))
+    """The greatest position and the retention floor of each key, where keys have row numbers of their own."""
     floor: int = MIN
     newest: int = MIN
     """The greatest event time of the stream."""
 
-    def numbered(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Messages with their position: their time, or their number in the order of arrival, from 1."""
-        if self.course.axis == "time":
+    def assign_positions(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Return the messages with their position: their time, or their number in the order of arrival, from 1."""
+        if not self.axis_config.by_row:
             return messages.with_columns(pl.col(c.TIME).alias(c.AT))
-        if not self.course.per_key:
-            first = max(self.front, 0) + 1
-            return messages.with_columns(pl.int_range(first, first + messages.height, dtype=pl.Int64).alias(c.AT))
-        number = pl.int_range(1, pl.len() + 1).over(s.SESSION) + pl.col(s.FRONT).fill_null(0)
-        counted = messages.join(self.counts, on=s.SESSION, how="left", maintain_order="left")
-        return counted.with_columns(number.cast(pl.Int64).alias(c.AT)).drop(s.FRONT, s.FLOOR)
+        if not self.axis_config.per_key:
+            return messages.with_columns(row_numbers(max(self.position, 0)).alias(c.AT))
+        joined = messages.join(self.key_positions, on=c.SESSION, how="left", maintain_order="left")
+        number = row_numbers(pl.col(c.STREAM_POSITION).fill_null(0), by=[c.SESSION])
+        return joined.with_columns(number.alias(c.AT)).drop(c.STREAM_POSITION, c.RETENTION_FLOOR)
 
-    def after(self, messages: pl.DataFrame) -> Progress:
-        """With these numbered messages taken in."""
+    def advance(self, messages: pl.DataFrame) -> Progress:
+        """Return the progress after these messages, which have positions."""
         if messages.is_empty():
             return self
-        furthest, newest = messages[c.AT].max(), messages[c.TIME].max()
-        assert isinstance(furthest, int) and isinstance(newest, int)
+        position, newest = messages[c.AT].max(), messages[c.TIME].max()
+        assert isinstance(position, int) and isinstance(newest, int)
         newest = max(self.newest, newest)
-        if self.course.per_key:
-            news = messages.select(s.SESSION, pl.col(c.AT).alias(s.FRONT))
-            return replace(self, counts=self._with(news), newest=newest)
-        return replace(self, front=max(self.front, furthest), newest=newest)
+        if self.axis_config.per_key:
+            positions = messages.select(c.SESSION, pl.col(c.AT).alias(c.STREAM_POSITION))
+            return replace(self, key_positions=self._raised(positions), newest=newest)
+        return replace(self, position=max(self.position, position), newest=newest)
 
-    def taking(self, offsets: pl.Series) -> Progress:
-        """With these offsets seen."""
+    def with_seen(self, offsets: pl.Series) -> Progress:
+        """Return the progress after these offsets."""
         return replace(self, seen=self.seen.including(offsets)) if offsets.len() else self
 
-    def beside(self, frame: pl.DataFrame, name: str = s.FRONT) -> pl.DataFrame:
-        """The frame (messages or windows) with the position up to which windows are full, and with ``FLOOR``."""
-        ahead = int(self.course.knows_next)
-        if not self.course.per_key:
-            front = self.front if self.front == MIN else self.front + ahead
-            values = {name: front, s.FLOOR: self._floor(self.front)}
+    def with_positions(self, frame: pl.DataFrame, name: str = c.STREAM_POSITION) -> pl.DataFrame:
+        """Return messages or windows with the position up to which windows are full, and with the retention floor."""
+        if not self.axis_config.per_key:
+            ahead = 0 if self.position == MIN else int(self.axis_config.knows_next)
+            values = {name: self.position + ahead, c.RETENTION_FLOOR: self.lowest_floor()}
             return frame.with_columns(pl.lit(value, pl.Int64).alias(column) for column, value in values.items())
-        joined = frame.join(self.counts, on=s.SESSION, how="left", maintain_order="left")
-        rows = self.course.retention.rows
-        beyond = pl.lit(None, pl.Int64) if rows is None else pl.col(s.FRONT) - rows + 1
-        floor = pl.max_horizontal(beyond, s.FLOOR).fill_null(MIN)
-        return joined.with_columns(floor.alias(s.FLOOR), pl.col(s.FRONT).fill_null(MIN)).rename({s.FRONT: name})
+        joined = frame.join(self.key_positions, on=c.SESSION, how="left", maintain_order="left")
+        rows = self.axis_config.retention.rows
+        by_count = pl.lit(None, pl.Int64) if rows is None else pl.col(c.STREAM_POSITION) - rows + 1
+        floor = pl.max_horizontal(by_count, c.RETENTION_FLOOR).fill_null(MIN)
+        position = pl.col(c.STREAM_POSITION).fill_null(MIN)
+        return joined.with_columns(floor.alias(c.RETENTION_FLOOR), position).rename({c.STREAM_POSITION: name})
 
-    def retaining(self, windows: pl.DataFrame) -> Progress:
-        """With the floor raised to what retention says now."""
-        if self.course.retention == Retention():
+    def raise_floor(self, windows: pl.DataFrame) -> Progress:
+        """Return the progress with the retention floor for these windows."""
+        config = self.axis_config
+        if config.retention == Retention():
             return self
-        if self.course.axis == "rows":
-            by = pl.col(s.SESSION) if self.course.per_key else pl.lit("").alias(s.SESSION)
-            floors = self.course.retention.row_floors(self.beside(windows).drop(s.FLOOR), self.newest, by)
+        if config.by_row:
+            by = pl.col(c.SESSION) if config.per_key else pl.lit("").alias(c.SESSION)
+            positioned = self.with_positions(windows).drop(c.RETENTION_FLOOR)
+            floors = config.retention.row_floors(positioned, self.newest, by)
             if floors.is_empty():
                 return self
-            if self.course.per_key:
-                return replace(self, counts=self._with(floors))
-            return replace(self, floor=max(self.floor, floors[s.FLOOR].item()))
-        if self.front == MIN:
+            if config.per_key:
+                return replace(self, key_positions=self._raised(floors))
+            return replace(self, floor=max(self.floor, floors[c.RETENTION_FLOOR].item()))
+        if self.position == MIN:
             return self
-        return replace(self, floor=max(self.floor, self.course.retention.floor(windows, self.front)))
+        return replace(self, floor=max(self.floor, config.retention.floor(windows, self.position)))
 
     def lowest_floor(self) -> int:
-        """No window that ends here, or before, is kept, where all keys share one axis."""
-        return self._floor(self.front)
+        """Return the retention floor of all keys, where they share one axis.
+
+        Windows on the time axis expire by time and rows. Windows on the row axis expire by rows and by their age.
+        """
+        rows = self.axis_config.retention.rows
+        if not self.axis_config.by_row or rows is None or self.position == MIN:
+            return self.floor
+        return max(self.floor, self.position - rows + 1)
 
     def saved(self) -> dict[str, Any]:
-        """As it is saved."""
-        seen = {"seen": self.seen.frame(), "forgotten": self.seen.forgotten}
-        return seen | {"front": self.front, "counts": self.counts, "floor": self.floor, "newest": self.newest}
+        """Return the progress as it is saved."""
+        return {
+            "seen": self.seen.frame(),
+            "forgotten": self.seen.forgotten,
+            "position": self.position,
+            "key_positions": self.key_positions,
+            "floor": self.floor,
+            "newest": self.newest,
+        }
 
-    def resumed(self, saved: dict[str, Any]) -> Progress:
-        """As it was saved."""
-        own = {name: saved[name] for name in ("front", "counts", "floor", "newest")}
-        forgotten = saved.get("forgotten")
-        seen = Offsets.of(saved["seen"], None if forgotten is None else (forgotten[0], forgotten[1]))
-        return replace(self, seen=seen, **own)
+    def restored(self, saved: dict[str, Any]) -> Progress:
+        """Return the progress that was saved."""
+        values = {name: saved[name] for name in ("position", "key_positions", "floor", "newest")}
+        forgotten = saved["forgotten"]
+        seen = Offsets.from_frame(saved["seen"], None if forgotten is None else (forgotten[0], forgotten[1]))
+        return replace(self, seen=seen, **values)
 
-    def _floor(self, front: int) -> int:
-        """Time expires by time and rows; rows expire by rows, and by the age of their windows."""
-        rows = self.course.retention.rows
-        if self.course.axis == "time" or rows is None or front == MIN:
-            return self.floor
-        return max(self.floor, front - rows + 1)
-
-    def _with(self, news: pl.DataFrame) -> pl.DataFrame:
-        """What is known of each key, with what is new; both only grow."""
-        both = pl.concat([self.counts, news], how="diagonal")
-        return both.group_by(s.SESSION, maintain_order=True).agg(pl.col(s.FRONT, s.FLOOR).max())
+    def _raised(self, values: pl.DataFrame) -> pl.DataFrame:
+        """Return the positions and floors of each key, raised to new values. Both only grow."""
+        both = pl.concat([self.key_positions, values], how="diagonal")
+        return both.group_by(c.SESSION, maintain_order=True).agg(pl.col(c.STREAM_POSITION, c.RETENTION_FLOOR).max())

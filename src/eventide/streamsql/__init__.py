@@ -1,5 +1,5 @@
-"""Streaming SQL: the same pipelines, said in SQL."""
+"""Streaming SQL: pipelines from queries."""
 
-from eventide.streamsql.running import SqlPipeline, sql, sql_pipeline
+from eventide.streamsql.api import SqlPipeline, sql
 
-__all__ = ["SqlPipeline", "sql", "sql_pipeline"]
+__all__ = ["SqlPipeline", "sql"]

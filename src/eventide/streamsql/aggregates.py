@@ -1,4 +1,4 @@
-"""Aggregates: a call in a query as an aggregate of the library, and what is made of its result."""
+"""Aggregate calls of a query as aggregates of the library."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from sqlglot import exp
 
 from eventide import aggregates
 from eventide.aggregates import Aggregate
-from eventide.errors import sql as errors
-from eventide.errors import sql_expressions as expression_errors
-from eventide.streamsql.catalogue import AGGREGATES, IN_PYTHON
+from eventide.errors import PlanError
+from eventide.streamsql.errors import unsupported
 from eventide.streamsql.expressions import has_aggregate
-from eventide.streamsql.names import Names
-from eventide.streamsql.places import At, said_at
-from eventide.streamsql.reading import constant
+from eventide.streamsql.select_clause import TableColumns
+from eventide.streamsql.source_positions import LocatedError, locate
+from eventide.streamsql.syntax import AGGREGATES, PYTHON_AGGREGATES, constant
 
 _EXAMPLES = {
     "count": "COUNT(*), COUNT(column) or COUNT(DISTINCT column)",
@@ -39,14 +38,14 @@ _DISTINCT = {"count": "count_distinct", "collect_list": "collect_set"}
 
 
 @dataclass(frozen=True)
-class Caller:
-    """Reads calls. ``computed`` gives the name of a column for what an aggregate is of, if that is no plain column."""
+class AggregateCalls:
+    """Builds aggregates from calls. ``computed`` names the column of an argument that is not a plain column."""
 
-    names: Names
+    names: TableColumns
     computed: Callable[[exp.Expr], str]
 
     def call(self, node: exp.Expr) -> Aggregate:
-        """The aggregate that a call means. It may be inside FILTER, IGNORE NULLS or WITHIN GROUP."""
+        """Return the aggregate of a call, also inside FILTER, IGNORE NULLS or WITHIN GROUP."""
         where, nulls, within = None, None, None
         inner: Any = node
         while not isinstance(inner, exp.Anonymous):
@@ -58,87 +57,121 @@ class Caller:
                 within = inner.expression.expressions
             inner = inner.this
         word = inner.name.lower()
-        if word in IN_PYTHON:
-            raise At(inner, errors.aggregate_in_python(word.upper()))
-        given = self._arguments(inner, within)
-        if given and isinstance(given[0], exp.IgnoreNulls | exp.RespectNulls):  # the standard's place: LAST(x IGNORE …)
-            nulls, given = given[0], [given[0].this, *given[1:]]
+        if word in PYTHON_AGGREGATES:
+            raise LocatedError(inner, _aggregate_in_python(word.upper()))
+        arguments = self._arguments(inner, within)
+        if arguments and isinstance(
+            arguments[0], exp.IgnoreNulls | exp.RespectNulls
+        ):  # the standard's place: LAST(x IGNORE …)
+            nulls, arguments = arguments[0], [arguments[0].this, *arguments[1:]]
         if nulls is not None and AGGREGATES[word] not in _WITH_NULLS:
-            raise At(inner, expression_errors.nulls_not_for(word.upper()))
-        return self._called(inner, AGGREGATES[word], given, where, isinstance(nulls, exp.IgnoreNulls))
+            raise LocatedError(
+                inner,
+                PlanError(
+                    f"{word.upper()} takes neither IGNORE NULLS nor RESPECT NULLS: FIRST and LAST do. Leave it out."
+                ),
+            )
+        return self._called(inner, AGGREGATES[word], arguments, where, isinstance(nulls, exp.IgnoreNulls))
 
     def _arguments(self, call: exp.Anonymous, within: Any) -> list[Any]:
-        given = list(call.expressions)
-        if any(isinstance(one, exp.Order) for one in given):
-            raise At(call, expression_errors.order_not_for(call.name.upper()))
+        arguments = list(call.expressions)
+        if any(isinstance(argument, exp.Order) for argument in arguments):
+            raise LocatedError(
+                call,
+                PlanError(
+                    f"{call.name.upper()}(… ORDER BY …) is not supported. Use SORT(column), or SORT(column, "
+                    "descending => TRUE)."
+                ),
+            )
         if within is None:
-            return given
+            return arguments
         if AGGREGATES[call.name.lower()] != "quantile" or len(within) != 1:
-            raise At(call, errors.aggregate_arguments(call.name.upper(), _EXAMPLES["quantile"]))
+            raise LocatedError(call, _aggregate_arguments(call.name.upper(), _EXAMPLES["quantile"]))
         if within[0].args.get("desc"):
-            given = [_from_the_end(one) for one in given]
-        return [within[0].this, *given]
+            arguments = [_descending_share(argument) for argument in arguments]
+        return [within[0].this, *arguments]
 
-    def _called(self, call: exp.Anonymous, name: str, given: list[Any], where: Any, ignore_nulls: bool) -> Aggregate:
-        wrong = errors.aggregate_arguments(call.name.upper(), _EXAMPLES.get(name, f"{call.name.upper()}(column)"))
-        named = {one.this.name.lower(): one.expression for one in given if isinstance(one, exp.Kwarg)}
-        given = [one for one in given if not isinstance(one, exp.Kwarg)]
+    def _called(
+        self, call: exp.Anonymous, name: str, arguments: list[Any], where: Any, ignore_nulls: bool
+    ) -> Aggregate:
+        wrong = _aggregate_arguments(call.name.upper(), _EXAMPLES.get(name, f"{call.name.upper()}(column)"))
+        named = {
+            argument.this.name.lower(): argument.expression for argument in arguments if isinstance(argument, exp.Kwarg)
+        }
+        arguments = [argument for argument in arguments if not isinstance(argument, exp.Kwarg)]
         if name == "composite":
-            if given or not named or where is not None:
-                raise At(call, wrong)
+            if arguments or not named or where is not None:
+                raise LocatedError(call, wrong)
             return self._composite(call, named)
         options = {option: constant(value, call.name.upper()) for option, value in named.items()}
         options |= {"ignore_nulls": True} if ignore_nulls else {}
-        distinct = bool(given) and isinstance(given[0], exp.Distinct)
+        distinct = bool(arguments) and isinstance(arguments[0], exp.Distinct)
         if distinct:
-            if name not in (*_DISTINCT, "min", "max") or len(given[0].expressions) != 1:
-                raise At(call, errors.distinct_not_for(call.name.upper()))
-            given = [*given[0].expressions, *given[1:]]
-        if where is not None and name in _WITH_NULLS and not ignore_nulls:
-            raise At(call, errors.filter_not_for(call.name.upper()))
-        if name == "count" and (not given or isinstance(given[0], exp.Star)):
-            given = [] if where is None else [exp.Literal.number(1)]
-        elif len(given) != _COLUMNS.get(name, 1) + _CONSTANTS.get(name, 0) or isinstance(given[0], exp.Star):
-            raise At(call, wrong)
-        columns = [self._column(one, where) for one in given[: _COLUMNS.get(name, 1)]]
-        rest = [constant(one, call.name.upper()) for one in given[_COLUMNS.get(name, 1) :]]
+            if name not in (*_DISTINCT, "min", "max") or len(arguments[0].expressions) != 1:
+                raise LocatedError(
+                    call,
+                    PlanError(
+                        f"{call.name.upper()}(DISTINCT …) is not supported. COUNT, MIN, MAX and ARRAY_AGG "
+                        "take DISTINCT."
+                    ),
+                )
+            arguments = [*arguments[0].expressions, *arguments[1:]]
+        if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+            arguments = []
+        elif len(arguments) != _COLUMNS.get(name, 1) + _CONSTANTS.get(name, 0) or isinstance(arguments[0], exp.Star):
+            raise LocatedError(call, wrong)
+        columns = [self._column(argument) for argument in arguments[: _COLUMNS.get(name, 1)]]
+        options |= {} if where is None else {"where": self._column(where)}
+        rest = [constant(argument, call.name.upper()) for argument in arguments[_COLUMNS.get(name, 1) :]]
         build: Any = getattr(aggregates, _DISTINCT.get(name, name) if distinct else name)
-        with said_at(call):
+        with locate(call):
             try:
                 aggregate: Aggregate = build(*columns, *rest, **options)
                 return aggregate
             except TypeError:
-                raise At(call, wrong) from None
+                raise LocatedError(call, wrong) from None
 
     def _composite(self, call: exp.Anonymous, named: dict[str, Any]) -> Aggregate:
-        parts = {name: self.call(one) for name, one in named.items()}
-        with said_at(call):
+        parts = {name: self.call(call_node) for name, call_node in named.items()}
+        with locate(call):
             return aggregates.composite(**parts)
 
-    def _column(self, node: exp.Expr, where: exp.Expr | None) -> str:
-        """What an aggregate is of; with a filter, null where that does not hold."""
-        if has_aggregate(node) or has_aggregate(where):
-            raise At(node, errors.not_here("An aggregate inside another", "Aggregate the result in an outer query."))
-        spelt = self.names.spelt(node)
-        if where is not None:
-            spelt = exp.Case().when(self.names.spelt(where), spelt)
+    def _column(self, node: exp.Expr) -> str:
+        """Return the column of an argument or condition: a column of the rows, or a computed one."""
+        if has_aggregate(node):
+            raise LocatedError(
+                node, unsupported("An aggregate inside another", "Aggregate the result in an outer query.")
+            )
+        spelt = self.names.resolve(node)
         if isinstance(spelt, exp.Column):
             return spelt.name
         return self.computed(spelt)
 
 
-def _from_the_end(share: exp.Expr) -> exp.Expr:
-    """The share of what is ordered from the greatest on."""
+def _descending_share(share: exp.Expr) -> exp.Expr:
+    """Return the share of a descending order."""
     plain = isinstance(share, exp.Literal) and not share.is_string
     return exp.Literal.number(str(1 - Decimal(share.name))) if plain else share
 
 
-def name_of(aggregate: Aggregate) -> str:
-    """A readable name for a result that has none.
+def aggregate_name(aggregate: Aggregate) -> str:
+    """Return a readable name for a result without an alias.
 
     >>> from eventide import aggregates
-    >>> name_of(aggregates.sum("price")), name_of(aggregates.count())
+    >>> aggregate_name(aggregates.sum("price")), aggregate_name(aggregates.count())
     ('sum_price', 'count')
     """
-    said = str(aggregate)
-    return "_".join("".join(letter if letter.isalnum() or letter == "_" else " " for letter in said).split())
+    text = str(aggregate)
+    return "_".join("".join(letter if letter.isalnum() or letter == "_" else " " for letter in text).split())
+
+
+def _aggregate_arguments(name: str, example: str) -> PlanError:
+    """An aggregate that is called wrongly."""
+    return PlanError(f"{name} cannot be called like this. Write {example}.")
+
+
+def _aggregate_in_python(name: str) -> PlanError:
+    """Reduce and fold."""
+    return PlanError(
+        f"{name} needs a function of Python's. Build this pipeline in Python: .agg(x=ev.{name.lower()}(…))."
+    )

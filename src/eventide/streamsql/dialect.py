@@ -1,6 +1,6 @@
 """The dialect: standard SQL with windows as table functions, ``CREATE STREAM``, ``EMIT`` and ``OVER`` on joined tables.
 
-Only the grammar is here. What the words mean is said where each of them is compiled.
+This module has only the grammar. Each clause is compiled in its own module.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from sqlglot.parser import Parser as StandardParser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer as StandardTokenizer
 
-from eventide.errors import sql as errors
-from eventide.streamsql import nodes
-from eventide.streamsql.catalogue import AGGREGATES, ELSEWHERE, IN_PYTHON, WINDOW_FUNCTIONS
-from eventide.streamsql.emit_grammar import EmitGrammar
-from eventide.streamsql.places import At
-from eventide.streamsql.stream_grammar import StreamGrammar
+from eventide.errors import PlanError
+from eventide.streamsql import syntax as nodes
+from eventide.streamsql.create_stream import StreamGrammar
+from eventide.streamsql.emit import EmitGrammar
+from eventide.streamsql.errors import expecting
+from eventide.streamsql.source_positions import LocatedError
+from eventide.streamsql.syntax import AGGREGATES, OTHER_DATABASES, PYTHON_AGGREGATES, WINDOW_FUNCTIONS
 
 # A type of token that no table or column can have as its name, and that only another dialect uses.
 _EMIT = TokenType.PREWHERE
 
 
-# EXPLAIN is followed by SQL rather than any text, SESSION is a function, and every pane has a column "window".
+# EXPLAIN is followed by SQL rather than any text, SESSION is a function, and a column may be called "window".
 _PLAIN = ("EXPLAIN", "SESSION", "WINDOW")
 
 
 # Aggregates keep the names that users gave them; the catalogue knows what they are.
-_AS_CALLED = {*AGGREGATES, *IN_PYTHON, *ELSEWHERE}
+_AS_CALLED = {*AGGREGATES, *PYTHON_AGGREGATES, *OTHER_DATABASES}
 
 
 class Tokenizer(StandardTokenizer):
-    """Words with a meaning of their own: ``EMIT`` begins a clause, and some others do not."""
+    """Keywords of the dialect."""
 
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         **{word: kind for word, kind in StandardTokenizer.KEYWORDS.items() if word not in _PLAIN},
@@ -70,49 +71,53 @@ class Parser(StreamGrammar, EmitGrammar):
 
     def _parse_window_table(self, kind: str) -> exp.Expr:
         token = self._tokens[self._index - 2]
-        made = nodes.WindowTable(kind=kind, arguments=[])
-        self._parse_window_part(made)
+        table = nodes.WindowTable(kind=kind, arguments=[])
+        self._parse_window_part(table)
         while self._match(TokenType.COMMA):
-            self._parse_window_part(made)
+            self._parse_window_part(table)
         if self._match(TokenType.PARTITION_BY, advance=False):
-            self._refuse(errors.partition_by(kind))
+            self._reject(
+                PlanError(
+                    f"PARTITION BY in {kind} is not supported. Leave it out: the key is what the query groups by."
+                )
+            )
         if not self._match(TokenType.R_PAREN, advance=False):
-            self._refuse(errors.expecting(", or )"))
-        if made.this is None:
-            raise At((token.start, token.end + 1), errors.expecting(f"a table: {kind}(orders, DESCRIPTOR(ts), …)"))
-        return self.expression(made, token)
+            self._reject(expecting(", or )"))
+        if table.this is None:
+            raise LocatedError((token.start, token.end + 1), expecting(f"a table: {kind}(orders, DESCRIPTOR(ts), …)"))
+        return self.expression(table, token)
 
-    def _parse_window_part(self, made: nodes.WindowTable) -> None:
-        """The table, its time or another argument, by place or by name."""
+    def _parse_window_part(self, table: nodes.WindowTable) -> None:
+        """Parse the table, its time or another argument, by position or by name."""
         named = self._next is not None and self._next.token_type in (TokenType.FARROW, TokenType.EQ)
         name = self._curr.text.upper() if named and self._curr else ""
-        if made.this is None and (name == "DATA" or not (named or made.args["arguments"])):
+        if table.this is None and (name == "DATA" or not (named or table.args["arguments"])):
             self._advance(2 if named else 0)
-            made.set("this", self._parse_windowed())
+            table.set("this", self._parse_windowed())
             return
         if name == "TIMECOL":
             self._advance(2)
         start = self._curr
         if not self._match_text_seq("DESCRIPTOR"):
             if name == "TIMECOL":
-                self._refuse(errors.expecting("DESCRIPTOR(column)"))
-            made.append("arguments", self._parse_window_argument())
+                self._reject(expecting("DESCRIPTOR(column)"))
+            table.append("arguments", self._parse_window_argument())
             return
-        if made.args.get("time") is not None:
-            raise At((start.start, start.end + 1), errors.descriptor_twice(made.args["kind"]))
+        if table.args.get("time") is not None:
+            raise LocatedError((start.start, start.end + 1), _descriptor_twice(table.args["kind"]))
         self._match_l_paren()
-        made.set("time", self._parse_time())
+        table.set("time", self._parse_time())
         if self._match(TokenType.COMMA, advance=False):
-            self._refuse(errors.descriptor_twice(made.args["kind"]))
+            self._reject(_descriptor_twice(table.args["kind"]))
         self._match_r_paren()
 
     def _parse_windowed(self) -> exp.Expr | None:
         self._match(TokenType.TABLE)
         if not self._match(TokenType.L_PAREN):
             return self._parse_table_parts()
-        found: Any = self._parse_select()
+        relation: Any = self._parse_select()
         self._match_r_paren()
-        return found  # type: ignore[no-any-return]
+        return relation  # type: ignore[no-any-return]
 
     def _parse_window_argument(self) -> exp.Expr | None:
         if self._next and self._next.token_type in (TokenType.FARROW, TokenType.EQ):
@@ -151,20 +156,20 @@ class Parser(StreamGrammar, EmitGrammar):
         time = self._parse_plain_column() if self._match(TokenType.ORDER_BY) else None
         unit = "rows" if self._match_text_seq("ROWS") else "range" if self._match_text_seq("RANGE") else None
         if unit is None:
-            self._refuse(errors.expecting("ROWS or RANGE: OVER (ROWS 3 PRECEDING)"))
+            self._reject(expecting("ROWS or RANGE: OVER (ROWS 3 PRECEDING)"))
         between = self._match(TokenType.BETWEEN)
         length = self._parse_number() if unit == "rows" else self._parse_preceding_length()
         if length is None:
-            self._refuse(errors.expecting("a number of rows" if unit == "rows" else "a length, INTERVAL '2' MINUTE,"))
+            self._reject(expecting("a number of rows" if unit == "rows" else "a length, INTERVAL '2' MINUTE,"))
         if not self._match_text_seq("PRECEDING"):
-            self._refuse(errors.expecting("PRECEDING"))
+            self._reject(expecting("PRECEDING"))
         if between and not (self._match(TokenType.AND) and self._match_text_seq("CURRENT", "ROW")):
-            self._refuse(errors.expecting("AND CURRENT ROW"))
+            self._reject(expecting("AND CURRENT ROW"))
         self._match_r_paren()
         return self.expression(nodes.Preceding(unit=unit, length=length, time=time), token)
 
     def _parse_preceding_length(self) -> exp.Expr | None:
-        """A length; a number alone would take PRECEDING for its unit."""
+        """Parse a length. A plain number would take PRECEDING as its unit."""
         bare = self._next is not None and self._next.text.upper() == "PRECEDING"
         return None if bare else self._parse_length()
 
@@ -174,3 +179,10 @@ class Eventide(Dialect):
 
     Tokenizer = Tokenizer
     Parser = Parser
+
+
+def _descriptor_twice(kind: str) -> PlanError:
+    """A second column of time."""
+    return PlanError(
+        f"{kind} has one time: DESCRIPTOR names one column. The key is what the query groups by; name it in GROUP BY."
+    )

@@ -1,4 +1,4 @@
-"""``TUMBLE``, ``HOP`` and their like: a window function as a kind of window."""
+"""``TUMBLE``, ``HOP`` and other table functions as windows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from sqlglot import exp
 
 from eventide import windows
-from eventide.errors import sql as errors
+from eventide.errors import PlanError, did_you_mean
 from eventide.plan.plan import Window
-from eventide.streamsql.names import Names
-from eventide.streamsql.nodes import WindowTable
-from eventide.streamsql.places import At, said_at
-from eventide.streamsql.reading import column, constant, length, number
+from eventide.streamsql.errors import window_arguments
+from eventide.streamsql.select_clause import TableColumns
+from eventide.streamsql.source_positions import LocatedError, locate
+from eventide.streamsql.syntax import WindowTable, column, constant, length, number
 
 # The arguments of each in their order, behind the table and its time, with what each of them is.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -21,8 +21,15 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "SESSION": {"gap": None, "touching": constant, "max_duration": length},
     "CUMULATE": {"step": length, "size": length, "offset": length},
     "CALENDAR": {"unit": constant, "tz": constant},
-    "ROWS_WINDOW": {"size": number, "every": number, "by": column, "first": number, "forget_after": length},
-    "ROW_SESSION": {"absent": number, "by": column},
+    "ROWS_WINDOW": {
+        "size": number,
+        "every": number,
+        "by": column,
+        "first": number,
+        "timeout": length,
+        "forget_after": length,
+    },
+    "ROW_SESSION": {"absent": number, "by": column, "timeout": length},
 }
 _ALSO = {("HOP", "slide"): "every"}  # what others call it
 _EXAMPLES = {
@@ -36,54 +43,56 @@ _EXAMPLES = {
 }
 
 
-def window_of(table: WindowTable, names: Names | None = None) -> Window:
-    """The kind of window that a table function makes, over the columns of its table where they are known."""
+def window_of(table: WindowTable, names: TableColumns | None = None) -> Window:
+    """Return the window of a table function, for the columns of its table if they are known."""
     kind: str = table.args["kind"]
-    given = _named(table, kind, names)
+    arguments = _named(table, kind, names)
     example = _EXAMPLES[kind]
     needed = {"TUMBLE": ["size"], "HOP": ["size", "every"], "SESSION": ["gap"], "CUMULATE": ["step", "size"]}
     needed |= {"CALENDAR": ["unit"], "ROWS_WINDOW": ["size"], "ROW_SESSION": ["absent"]}
-    if any(name not in given for name in needed[kind]):
-        raise At(table, errors.window_arguments(kind, example))
-    with said_at(table):
+    if any(name not in arguments for name in needed[kind]):
+        raise LocatedError(table, window_arguments(kind, example))
+    with locate(table):
         match kind:
             case "TUMBLE":
-                return windows.tumbling(given.pop("size"), **given)
+                return windows.tumbling(arguments.pop("size"), **arguments)
             case "HOP":
-                return windows.sliding(given.pop("size"), **given)
+                return windows.sliding(arguments.pop("size"), **arguments)
             case "SESSION":
-                return windows.sessions(given.pop("gap"), **given)
+                return windows.sessions(arguments.pop("gap"), **arguments)
             case "CUMULATE":
-                return windows.cumulate(given.pop("step"), given.pop("size"), **given)
+                return windows.cumulate(arguments.pop("step"), arguments.pop("size"), **arguments)
             case "CALENDAR":
-                return windows.calendar(given.pop("unit"), **given)
+                return windows.calendar(arguments.pop("unit"), **arguments)
             case "ROWS_WINDOW":
-                return windows.rows(given.pop("size"), **given)
+                return windows.rows(arguments.pop("size"), **arguments)
             case _:
-                return windows.row_sessions(**given)
+                return windows.row_sessions(**arguments)
 
 
-def _named(table: WindowTable, kind: str, names: Names | None) -> dict[str, Any]:
-    """The arguments by name, each read as what it is."""
-    known = _ARGUMENTS[kind]
-    given: dict[str, Any] = {}
+def _named(table: WindowTable, kind: str, names: TableColumns | None) -> dict[str, Any]:
+    """Return the arguments by name, each parsed by its type."""
+    parameters = _ARGUMENTS[kind]
+    arguments: dict[str, Any] = {}
     for place, node in enumerate(table.args["arguments"]):
         if isinstance(node, exp.Kwarg):
             name, value = node.this.name.lower(), node.expression
             name = _ALSO.get((kind, name), name)
-            if name not in known:
-                raise At(node, errors.unknown_argument(kind, name, known))
-        elif place < len(known):
-            name, value = list(known)[place], node
+            if name not in parameters:
+                raise LocatedError(
+                    node, PlanError(f"{kind} has no argument {name!r}. {did_you_mean(name, parameters)}")
+                )
+        elif place < len(parameters):
+            name, value = list(parameters)[place], node
         else:
-            raise At(node, errors.window_arguments(kind, _EXAMPLES[kind]))
-        if name in given:
-            raise At(node, errors.window_arguments(kind, _EXAMPLES[kind]))
-        given[name] = _read(known[name], name, value, kind, names)
-    return given
+            raise LocatedError(node, window_arguments(kind, _EXAMPLES[kind]))
+        if name in arguments:
+            raise LocatedError(node, window_arguments(kind, _EXAMPLES[kind]))
+        arguments[name] = _read(parameters[name], name, value, kind, names)
+    return arguments
 
 
-def _read(reader: Any, name: str, value: Any, kind: str, names: Names | None) -> Any:
+def _read(reader: Any, name: str, value: Any, kind: str, names: TableColumns | None) -> Any:
     of_column = reader is column or (reader is None and isinstance(value, exp.Column))
     if of_column and names is not None and isinstance(value, exp.Column):
         return names.name(value)

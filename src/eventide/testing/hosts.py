@@ -1,23 +1,103 @@
-"""Where a test runs its pipeline. The local host is one; any other that takes bundles one by one will do."""
+"""The inputs of the pipeline under test, and the host that runs it: in process, or any other that takes bundles."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import polars as pl
+import pyarrow as pa
 
-from eventide.errors import LateRowsWarning
-from eventide.operators.bundle import Counts
-from eventide.plan.pipeline import Pipeline, over_panes
+from eventide._frames import Frame, as_frame
+from eventide.errors import LateRowsWarning, PlanError, did_you_mean
+from eventide.operators.operator import Counts
+from eventide.panes import INPUT
+from eventide.plan.pipeline import Pipeline
+from eventide.plan.plan import Plan
+from eventide.testing.errors import not_a_row
+from eventide.testing.expectations import Row, Shape
+from eventide.testing.rows import Day, RowReader
 from eventide.time import MAX
+
+Rows: TypeAlias = "Mapping[str, Any] | Frame | Sequence[Mapping[str, Any]]"
+
+
+class TestInputs:
+    """Reads the rows of each input. The columns of an input come from its schema, or from its first rows."""
+
+    __test__ = False
+
+    def __init__(self, plan: Plan, day: Day, schema: Mapping[str, Any] | None) -> None:
+        self.names = [stream.name for stream in plan.inputs]
+        self._plan = plan
+        self._day = day
+        by_name = schema or {}
+        if not self.names:
+            self._readers = {"": RowReader(plan, day, by_name)}
+            return
+        if not set(by_name) <= set(self.names):
+            raise _schema_of_inputs(list(by_name), self.names)
+        self._readers = {
+            name: RowReader(plan.at(edge), day, by_name.get(name), fixed=name in by_name)
+            for edge, name in enumerate(self.names)
+        }
+
+    @property
+    def schemas(self) -> list[dict[str, pl.DataType]] | None:
+        """The columns of each input, once all are known."""
+        schemas = [reader.schema for reader in self._readers.values()]
+        return None if None in schemas else schemas  # type: ignore[return-value]
+
+    def frames(self, rows: Sequence[Mapping[str, Any] | Frame], named: Mapping[str, Rows]) -> list[pl.DataFrame | None]:
+        """Return the rows of each input; None: no rows, and its columns are not known yet."""
+        if self.names and rows:
+            raise _rows_without_input(self.names)
+        if not set(named) <= set(self.names):
+            raise _unknown_input(list(named), self.names)
+        by_name = named if self.names else {"": list(rows)}
+        frames = [self._frame(reader, by_name.get(name, [])) for name, reader in self._readers.items()]
+        return [frame if frame.width else None for frame in frames]
+
+    def shaped(self, frames: Sequence[pl.DataFrame]) -> list[tuple[Any, pl.DataFrame, Shape, list[Row]]]:
+        """Return for each input its plan, its frame, its shape and its rows."""
+        described = []
+        for edge, frame in enumerate(frames):
+            plan = self._plan.at(edge) if self.names else self._plan
+            shape, rows = Shape.of_rows(frame, what="row", day=self._day, values=frame.columns)
+            described.append((plan, frame, shape, rows))
+        return described
+
+    def plain(self, rows: pl.DataFrame) -> list[pl.DataFrame]:
+        """Return late rows or dead letters with the columns and the name of their input."""
+        if not self.names or INPUT not in rows.columns or self.names[0] not in rows.columns:
+            return [rows]
+        added = [name for name in rows.columns if name not in (INPUT, *self.names, *self._plan.key)]
+        frames = []
+        for name in self.names:
+            of_input = rows.filter(pl.col(INPUT) == name)
+            frames.append(of_input.select(INPUT, pl.col(name).struct.unnest(), *(pl.col(stream) for stream in added)))
+        return frames
+
+    def _frame(self, reader: RowReader, rows: Rows) -> pl.DataFrame:
+        several = [rows] if isinstance(rows, (Mapping, pl.DataFrame, pa.Table, pa.RecordBatch)) else list(rows)
+        dicts = [row for row in several if isinstance(row, Mapping)]
+        if len(dicts) == len(several):
+            return reader.frame(dicts)
+        for row in several:
+            if not isinstance(row, (Mapping, pl.DataFrame, pa.Table, pa.RecordBatch)):
+                raise not_a_row(row)
+        if len(several) > 1:
+            raise PlanError(
+                ".add(): a bundle is either one frame or dicts. Concatenate frames first, or add them one by one."
+            )
+        return reader.frame(as_frame(several[0]))
 
 
 @dataclass(frozen=True)
-class Came:
-    """What a bundle gave: the panes of the last pipeline, the late and dead rows of all."""
+class BundleResult:
+    """The output of a bundle: the panes of the last pipeline, the late and dead rows of all."""
 
     panes: pl.DataFrame
     late: Sequence[pl.DataFrame]
@@ -37,8 +117,8 @@ class Host(Protocol):
         watermark: int | None,
         polled: bool,
         key: int | str | None = None,
-    ) -> Came:
-        """Process a bundle at batch time ``now``; ``watermark`` comes from outside.
+    ) -> BundleResult:
+        """Process a bundle at batch time ``now``; ``watermark`` is an external watermark.
 
         Of several inputs, ``rows`` has a frame for each. ``key`` says whose watermark it is; MAX ends that input.
         """
@@ -46,18 +126,16 @@ class Host(Protocol):
 
 
 Schema: TypeAlias = Mapping[str, pl.DataType]
-StartHost: TypeAlias = Callable[[Sequence[Pipeline], "Schema | Sequence[Schema]"], Host]
+StartHost: TypeAlias = Callable[[Pipeline, "Schema | Sequence[Schema]"], Host]
 
 
 class LocalHost:
-    """Pipelines in this process, each fed with the panes of the one before."""
+    """Runs a pipeline in this process."""
 
-    def __init__(self, pipelines: Sequence[Pipeline], schema: Schema | Sequence[Schema]) -> None:
-        first, *others = pipelines
-        self._names = [one.name for one in first.plan.inputs]
+    def __init__(self, pipeline: Pipeline, schema: Schema | Sequence[Schema]) -> None:
+        self._names = [stream.name for stream in pipeline.plan.inputs]
         named = dict(zip(self._names, schema, strict=True)) if self._names else schema
-        self._first = first.start_local(named)
-        self._others = [over_panes(pipeline).start_local() for pipeline in others]
+        self._query = pipeline.start_local(named)
 
     def bundle(
         self,
@@ -67,16 +145,15 @@ class LocalHost:
         watermark: int | None,
         polled: bool,
         key: int | str | None = None,
-    ) -> Came:
-        """One bundle through all pipelines."""
+    ) -> BundleResult:
+        """Process a bundle in all pipelines."""
         with warnings.catch_warnings():  # late rows are expected, or the test fails
             warnings.simplefilter("ignore", LateRowsWarning)
             return self._bundle(rows, now, watermark, polled, key)
 
     def wait_for_calls(self, answers: int | None = None) -> None:
-        """Wait for calls of any pipeline that span bundles."""
-        for query in (self._first, *self._others):
-            query.wait_for_calls(answers)
+        """Wait for calls that span bundles."""
+        self._query.wait_for_calls(answers)
 
     def _bundle(
         self,
@@ -85,18 +162,37 @@ class LocalHost:
         watermark: int | None,
         polled: bool,
         key: int | str | None,
-    ) -> Came:
+    ) -> BundleResult:
+        query = self._query
         if isinstance(rows, pl.DataFrame):
-            step = self._first.push(rows, now=now, watermark=watermark, polled=polled)
+            query.push(rows, now=now, watermark=watermark, polled=polled)
         elif watermark == MAX:
-            step = self._first.drain(now=now) if key is None else self._first.end(str(key), now=now)
+            _ = query.drain(now=now) if key is None else query.end(str(key), now=now)
         else:
             named = dict(zip(self._names, rows, strict=True))
-            step = self._first.push(named, now=now, watermark=watermark, key=key, polled=polled)
-        reached, counts = step.watermark, step.counts
-        late, dead = [step.late], [step.dead]
-        for query in self._others:
-            step = query.follow(step, now=now, polled=polled)
-            late.append(step.late)
-            dead.append(step.dead)
-        return Came(step.panes, late, dead, reached, counts)
+            query.push(named, now=now, watermark=watermark, key=key, polled=polled)
+        steps = [operator.steps[-1] for operator in query.result.operators]
+        late, dead = [step.late for step in steps], [step.dead for step in steps]
+        return BundleResult(steps[-1].panes, late, dead, steps[0].watermark_us, steps[0].counts)
+
+
+def _schema_of_inputs(names: Iterable[str], known: Iterable[str]) -> PlanError:
+    """The schema does not name the inputs of the pipeline."""
+    form = ", ".join(f"{name!r}: {{…}}" for name in known)
+    return PlanError(
+        f"TestStream(schema=…): this pipeline has several inputs. Write schema={{{form}}}, not {list(names)}."
+    )
+
+
+def _rows_without_input(known: Iterable[str]) -> PlanError:
+    """Rows do not name their input."""
+    form = ", ".join(f"{name}=[{{…}}]" for name in known)
+    return PlanError(f".add(): this pipeline has several inputs. Name the input of the rows: .add({form}).")
+
+
+def _unknown_input(names: Iterable[str], known: Iterable[str]) -> PlanError:
+    """The pipeline has no such input."""
+    name, known = next(name for name in names if name not in known), list(known)
+    if not known:
+        return PlanError(f".add({name}=…): this pipeline has one input. Add its rows as dicts: .add({{…}}, {{…}}).")
+    return PlanError(f".add({name}=…): there is no such input. {did_you_mean(name, known)}")

@@ -1,36 +1,97 @@
-"""Rows as tests write them, dicts with short times, to frames."""
+"""Rows and times as tests write them: dicts with short times on one day."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, TypeAlias
 
 import polars as pl
 
-from eventide.errors import testing as errors
-from eventide.panes import INSTANT
-from eventide.testing.day import Day
-from eventide.time import duration
+from eventide._arguments import is_integer
+from eventide.errors import PlanError, did_you_mean
+from eventide.panes import INSTANT, WINDOW
+from eventide.plan.plan import Plan
+from eventide.testing.errors import bad_window, not_a_row
+from eventide.time import MAX, MIN, duration, format_instant, instant
 from eventide.windows import Inherit, Sessions
 
+TimeInput: TypeAlias = int | str | datetime
+
+_DAY = 86_400_000_000
+_CLOCK = re.compile(r"([0-9]{1,2}):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,6}))?)?")
+_ENDS = {"end": MAX, "+∞": MAX, "∞": MAX, "+inf": MAX, "inf": MAX, "-∞": MIN, "-inf": MIN}
+
+
+@dataclass(frozen=True)
+class Day:
+    """The day of ``"12:30"``. Instants of other days are written in full.
+
+    >>> day = Day.of("2026-03-29")
+    >>> day.read("12:30", "at") == day.read("2026-03-29T12:30Z", "at")
+    True
+    >>> day.write(day.read("12:30:05.5", "at")), day.write(0), day.write(MAX)
+    ('12:30:05.5', '1970-01-01T00:00', '+∞')
+    """
+
+    midnight: int = 0
+
+    @staticmethod
+    def of(day: str | date) -> Day:
+        """Return the day that begins at midnight of ``day``, UTC."""
+        return Day(instant(day, what="day"))
+
+    def read(self, value: object, what: str) -> int:
+        """Return an instant from ``"12:30"``, ``"12:30:05.25"``, ISO-8601, a datetime, µs, or ``"end"``."""
+        if is_integer(value):
+            return value
+        if isinstance(value, str):
+            text = value.strip()
+            if text in _ENDS:
+                return _ENDS[text]
+            clock = _CLOCK.fullmatch(text)
+            if clock is not None and (within := _within_day(clock)) <= _DAY:
+                return self.midnight + within
+        return instant(value, what=what)
+
+    def write(self, us: int) -> str:
+        """Return the shortest text that ``read`` accepts."""
+        if us in (MIN, MAX):
+            return format_instant(us)
+        if us == self.midnight + _DAY:
+            return "24:00"
+        date, _, clock = format_instant(us).removesuffix("Z").partition("T")
+        clock = clock.rstrip("0") if "." in clock else clock.removesuffix(":00")
+        return clock if 0 <= us - self.midnight < _DAY else f"{date}T{clock}"
+
+
+def _within_day(clock: re.Match[str]) -> int:
+    hours, minutes, seconds, fraction = clock.groups()
+    total = int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)
+    return total * 1_000_000 + int((fraction or "0").ljust(6, "0"))
+
+
 _GAP = pl.Duration("us")
-_WINDOW = pl.Struct({"start": INSTANT, "end": INSTANT})
 
 
 class RowReader:
     """Reads the rows of one stream. Columns and types are those of ``schema`` and of the first bundle."""
 
-    def __init__(self, plan: Any, day: Day, schema: Mapping[str, Any] | None = None, *, fixed: bool = False) -> None:
+    def __init__(self, plan: Plan, day: Day, schema: Mapping[str, Any] | None = None, *, fixed: bool = False) -> None:
         self._day = day
-        self._given = dict(pl.Schema(schema or {}))
-        self._fixed: dict[str, pl.DataType] | None = self._given if fixed else None
+        self._declared = dict(pl.Schema(schema or {}))
+        self._fixed: dict[str, pl.DataType] | None = self._declared if fixed else None
         times = [plan.time] if isinstance(plan.time, str) else []
-        self._special: dict[str, pl.DataType] = dict.fromkeys((*times, *plan.watermark.rule.columns()), INSTANT)
+        self._special: dict[str, pl.DataType] = dict.fromkeys((*times, *plan.watermark.generator.columns()), INSTANT)
+        self._pairs = False  # whether rows may name both bounds of their window as window=(start, end)
         window = getattr(plan, "window", None)  # a join of near rows has none
         if isinstance(window, Sessions) and isinstance(window.gap, str):
             self._special[window.gap] = _GAP
         if isinstance(window, Inherit):
-            self._special["window"] = _WINDOW
+            self._special |= dict.fromkeys(WINDOW, INSTANT)
+            self._pairs = "window" not in self._declared
 
     @property
     def schema(self) -> dict[str, pl.DataType] | None:
@@ -38,7 +99,7 @@ class RowReader:
         return self._fixed
 
     def frame(self, rows: Sequence[Mapping[str, Any]] | pl.DataFrame) -> pl.DataFrame:
-        """A bundle; the first one fixes the columns."""
+        """Return the rows of a bundle. The first bundle determines the columns."""
         frame = rows if isinstance(rows, pl.DataFrame) else self._read(rows)
         if self._fixed is None and frame.width:
             self._fixed = dict(frame.schema)
@@ -47,39 +108,55 @@ class RowReader:
     def _read(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         for row in rows:
             if not isinstance(row, Mapping):
-                raise errors.not_a_row(row)
-        known = self._fixed
-        names = list(known or dict.fromkeys((*self._given, *(name for row in rows for name in row))))
+                raise not_a_row(row)
+        rows = [self._with_bounds(row) for row in rows] if self._pairs else rows
+        columns = self._fixed
+        names = list(columns or dict.fromkeys((*self._declared, *(name for row in rows for name in row))))
         unknown = [name for row in rows for name in row if name not in names]
         if unknown:
-            raise errors.unknown_columns(unknown, names)
+            raise _unknown_columns(unknown, names)
         return pl.DataFrame([self._series(name, [row.get(name) for row in rows]) for name in names])
 
     def _series(self, name: str, values: list[Any]) -> pl.Series:
-        dtype = (self._fixed or {}).get(name) or self._given.get(name) or self._special.get(name)
+        dtype = (self._fixed or {}).get(name) or self._declared.get(name) or self._special.get(name)
         if isinstance(dtype, pl.Datetime) or (name in self._special and dtype == pl.Int64):
             micros = [None if value is None else self._day.read(value, name) for value in values]
             return _build(name, micros, pl.Int64()).cast(dtype)
         if name in self._special and dtype == _GAP:
             micros = [v if v is None or isinstance(v, int) else duration(v, what=name, negative=True) for v in values]
             return _build(name, micros, pl.Int64()).cast(_GAP)
-        if name in self._special and dtype == _WINDOW:
-            return pl.Series(name, [self._window(value) for value in values], dtype=_WINDOW)
         series = _build(name, values, dtype)
         return series.cast(pl.String) if series.dtype == pl.Null else series
 
-    def _window(self, value: Any) -> dict[str, Any] | None:
-        if value is None:
-            return None
-        if not isinstance(value, (tuple, list)) or len(value) != 2:
-            raise errors.bad_window(value)
-        bounds = [None if bound is None else self._day.read(bound, "window") for bound in value]
-        instants = pl.Series(bounds, dtype=pl.Int64).cast(INSTANT).to_list()
-        return {"start": instants[0], "end": instants[1]}
+    def _with_bounds(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "window" not in row:
+            return row
+        bounds = (None, None) if row["window"] is None else row["window"]
+        if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+            raise bad_window(bounds)
+        named = dict(zip(WINDOW, bounds, strict=True))
+        # Both bounds replace their pair.
+        return {
+            column: value
+            for name, content in row.items()
+            for column, value in (named if name == "window" else {name: content}).items()
+        }
 
 
 def _build(name: str, values: list[Any], dtype: pl.DataType | None) -> pl.Series:
     try:
         return pl.Series(name, values, dtype=dtype, strict=True)
     except (TypeError, pl.exceptions.PolarsError) as problem:
-        raise errors.wrong_type(f"the column {name!r}: {problem}") from None
+        raise PlanError(
+            f".add(): the column {name!r}: {problem}. Columns get their types from the first bundle; name "
+            "others in schema=…."
+        ) from None
+
+
+def _unknown_columns(names: Iterable[str], columns: Iterable[str]) -> PlanError:
+    """A row has a column that the first bundle does not have."""
+    name, columns = next(iter(names)), list(columns)
+    return PlanError(
+        f".add(): the rows have no column {name!r}. {did_you_mean(name, columns)} "
+        "Columns are those of the first bundle and of TestStream(schema=…)."
+    )

@@ -1,40 +1,37 @@
-"""A test of a pipeline, told as a story: rows, watermarks and time go in, panes are expected."""
+"""``TestStream``: a test of a pipeline as a sequence of rows, watermarks, time and expected panes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
 
-from eventide.errors import testing as errors
-from eventide.local.query import Frame
-from eventide.operators.bundle import Counts
+from eventide._frames import Frame
+from eventide.errors import PlanError, shown
+from eventide.operators.operator import Counts
+from eventide.panes import DEAD_COLUMNS, DIFF, LATE_COLUMNS, REASON, WINDOW_START
+from eventide.plan.explain import summary
 from eventide.plan.pipeline import Pipeline
-from eventide.testing import timelines
-from eventide.testing.day import Day, Moment
-from eventide.testing.expectations import ExpectedPane, pair
-from eventide.testing.history import Happening
-from eventide.testing.hosts import Came, Host, LocalHost, StartHost
-from eventide.testing.inputs import Rows, TestInputs
-from eventide.testing.picture import Event, Fate, Pane, Timeline, picture
-from eventide.testing.report import report, so_far
-from eventide.testing.shapes import Row, Shape
-from eventide.time import MAX, MIN, duration
+from eventide.testing import chart_timeline as timelines
+from eventide.testing.chart_svg import picture
+from eventide.testing.chart_timeline import Event, Fate, Pane, Timeline
+from eventide.testing.expectations import ExpectedPane, HistoryEntry, Row, Shape, history_text, pair, report
+from eventide.testing.hosts import BundleResult, Host, LocalHost, Rows, StartHost, TestInputs
+from eventide.testing.rows import Day, TimeInput
+from eventide.time import MAX, MIN, duration, known_datetime
 from eventide.windows import global_window
 
-_LATE_FIELDS = ("event_time", "watermark", "at")
-_DEAD_FIELDS = ("reason", "detail", "watermark", "at")
-_HINT = "Expectations are about all that came since the last one. What does not matter is dropped by .ignore()."
+_HINT = "An expectation covers all output since the last one. Use .ignore() to drop output that does not matter."
 
 
 @dataclass(frozen=True)
 class _Bundle:
     rows: Sequence[pl.DataFrame | None]  # of each input
-    said: Sequence[str]
+    descriptions: Sequence[str]
     now: int
     watermark: int | None
     polled: bool
@@ -42,18 +39,18 @@ class _Bundle:
 
 
 class TestStream:
-    """Runs a pipeline step by step and checks what each step gives.
+    """Runs a pipeline step by step and checks the output of each step.
 
     Times are ``"12:00"``, ``"12:00:30.5"`` (on ``day``), ISO-8601, datetimes, or µs. Each ``add`` is one bundle.
     ``expect`` names *all* panes since the last expectation, in any order; of each pane only the named fields
-    are compared. Several pipelines form a chain: each gets the panes of the one before.
+    are compared. Of a chain of pipelines, these are the panes of the last.
 
     A pipeline with several inputs takes their rows by name, ``add(left=[…], right=[…])``, and ``schema`` has an entry
     for each input whose columns are not known from its first rows. Late rows and dead letters of a join have the
-    columns of their input, and its name under ``input``.
+    columns of their input, and its name under ``ev_input``.
 
-    What comes after the last expectation is checked when the stream is used as a context (``with TestStream(…) as s``).
-    With ``strict`` everything, late rows and dead letters too, must be expected before the next input.
+    Output after the last expectation is checked if the stream is used as a context (``with TestStream(…) as s``).
+    With ``strict`` all output, including late rows and dead letters, must be expected before the next input.
 
     >>> import eventide as ev
     >>> from eventide.testing import TestStream, pane
@@ -63,7 +60,7 @@ class TestStream:
     ...     .add({"ts": "12:00:30", "user": "a", "score": 5}, {"ts": "12:01:10", "user": "a", "score": 2})
     ...     .expect_nothing()
     ...     .advance_watermark("12:02")
-    ...     .expect(pane(user="a", window=("12:00", "12:02"), total=7, timing="ON_TIME"))
+    ...     .expect(pane(user="a", window=("12:00", "12:02"), total=7, pane_timing="ON_TIME"))
     ...     .add({"ts": "12:01:59", "user": "a", "score": 1})
     ...     .expect_late({"user": "a", "score": 1})
     ...     .end()
@@ -71,42 +68,49 @@ class TestStream:
     ... )
     """
 
-    __test__ = False  # its name begins as pytest likes it, but it is no test
+    __test__ = False  # pytest must not collect it
 
     def __init__(
         self,
-        *pipelines: Pipeline,
+        pipeline: Pipeline,
+        *,
         schema: Mapping[str, Any] | None = None,
         day: str | date = "1970-01-01",
-        clock: Moment | None = None,
+        clock: TimeInput | None = None,
         strict: bool = False,
         host: StartHost = LocalHost,
     ) -> None:
-        self._pipelines = pipelines
+        if not isinstance(pipeline, Pipeline):
+            raise _not_a_pipeline(pipeline)
+        self._pipeline = pipeline
+        self._last = pipeline.plans[-1]
         self._day = Day.of(day)
-        self._inputs = TestInputs(pipelines[0].plan, self._day, schema)
+        self._inputs = TestInputs(pipeline.plan, self._day, schema)
         self._start_host = host
         self._host: Host | None = None
         self._strict = strict
         self._now = self._day.midnight if clock is None else self._day.read(clock, "clock")
-        self._waiting: list[_Bundle] = []  # what happened before the columns were known
+        self._waiting: list[_Bundle] = []  # bundles before the columns are known
         self._ended = False
-        self._came: list[Came] = []
+        self._results: list[BundleResult] = []
         self._open: dict[str, list[pl.DataFrame]] = {"pane": [], "late row": [], "dead letter": []}
-        self._history: list[Happening] = []
+        self._history: list[HistoryEntry] = []
         self._timeline: tuple[list[Event], list[tuple[int, int]], list[Pane]] = ([], [(self._now, MIN)], [])
 
-    # What happens.
+    def __repr__(self) -> str:
+        return f"<TestStream: {summary(*self._pipeline.plans)}>"
+
+    # Inputs.
 
     def add(
         self,
         *rows: Mapping[str, Any] | Frame,
-        watermark: Moment | None = None,
-        at: Moment | None = None,
+        watermark: TimeInput | None = None,
+        at: TimeInput | None = None,
         key: int | str | None = None,
         **inputs: Rows,
     ) -> Self:
-        """One bundle of rows: dicts, or one frame. ``at`` is its batch time, ``watermark`` one that comes with it.
+        """Add one bundle of rows: dicts, or one frame. ``at`` is its batch time, ``watermark`` an external watermark.
 
         Rows of several inputs are named: ``left=[…]``. ``key`` says whose watermark it is: of an input, or of a key.
         """
@@ -117,8 +121,8 @@ class TestStream:
         nothing = all(frame is None or frame.is_empty() for frame in frames)
         return self._act(frames, ["add nothing"] if nothing else [], watermark, key=key)
 
-    def advance_watermark(self, to: Moment, *, key: int | str | None = None) -> Self:
-        """No more rows before ``to`` are expected. Told from outside, it raises what the strategy has found.
+    def advance_watermark(self, to: TimeInput, *, key: int | str | None = None) -> Self:
+        """Advance the watermark to ``to`` from outside, in addition to the strategy.
 
         ``key`` says whose watermark it is: of an input by its name, or of a watermark key.
         """
@@ -126,63 +130,65 @@ class TestStream:
         whose = "" if key is None else f" of {key}"
         return self._act((), [f"watermark{whose} {self._text(self._day.read(to, 'to'))}"], to, key=key)
 
-    def advance_processing_time(self, by: str | timedelta | None = None, *, to: Moment | None = None) -> Self:
-        """Time passes while the source is not asked for rows; triggers on processing time may fire."""
+    def advance_processing_time(self, by: str | timedelta | None = None, *, to: TimeInput | None = None) -> Self:
+        """Advance processing time while the source is not polled. Processing-time triggers may fire."""
         self._begin("advance_processing_time")
-        return self._wait(by, to, polled=False, word="wait")
+        return self._wait(by, to, polled=False, label="wait")
 
-    def idle(self, by: str | timedelta | None = None, *, to: Moment | None = None) -> Self:
-        """The source is polled, nothing comes, time passes: origins may become idle."""
+    def idle(self, by: str | timedelta | None = None, *, to: TimeInput | None = None) -> Self:
+        """Advance processing time while polls return no rows. Origins may become idle."""
         self._begin("idle")
-        return self._wait(by, to, polled=True, word="idle")
+        return self._wait(by, to, polled=True, label="idle")
 
     def wait_for_calls(self, answers: int | None = None) -> Self:
-        """Calls that span bundles are answered, all or so many, and a bundle without rows takes the answers."""
+        """Wait for all or some answers of calls that span bundles, and process them in a bundle without rows."""
         self._begin("wait_for_calls")
         if isinstance(self._host, LocalHost):
             self._host.wait_for_calls(answers)
         return self._act((), ["answers"], None)
 
     def end(self, input: str | None = None) -> Self:
-        """The stream ends: every open window fires and closes. Or one input of several ends."""
+        """End the stream: every open window fires and closes. With ``input``, end only that input."""
         self._begin("end")
         self._act((), ["end" if input is None else f"end {input}"], MAX, key=input)
         self._ended = input is None
         return self
 
-    # What is expected.
+    # Expectations.
 
     def expect(self, *panes: ExpectedPane) -> Self:
-        """Exactly these panes have come since the last expectation, in any order."""
+        """Expect exactly these panes since the last expectation, in any order."""
         for expected in panes:
             if not isinstance(expected, ExpectedPane):
-                raise errors.not_a_pane(expected)
-        wanted = [{**expected.fields, "diff": expected.diff} for expected in panes]
+                raise PlanError(
+                    f".expect({shown(expected)}): expect panes, such as pane(user='a', total=5), or retraction(…)."
+                )
+        wanted = [{**expected.fields, DIFF: expected.diff} for expected in panes]
         return self._expect("pane", wanted, ["pane" if e.diff > 0 else "retraction" for e in panes])
 
     def expect_late(self, *rows: Mapping[str, Any]) -> Self:
-        """Exactly these rows came too late since the last ``expect_late``."""
+        """Expect exactly these late rows since the last ``expect_late``."""
         return self._expect("late row", rows, ["expect_late"] * len(rows))
 
     def expect_dead(self, *rows: Mapping[str, Any], reason: str | None = None) -> Self:
-        """Exactly these rows became dead letters since the last ``expect_dead``, for this ``reason``."""
-        why = {} if reason is None else {"reason": reason}
+        """Expect exactly these dead letters since the last ``expect_dead``, with this ``reason``."""
+        why = {} if reason is None else {REASON: reason}
         return self._expect("dead letter", [{**row, **why} for row in rows], ["expect_dead"] * len(rows))
 
     def expect_nothing(self) -> Self:
-        """Nothing is left that was not expected: no pane, no late row, no dead letter."""
+        """Expect no further output: no pane, no late row, no dead letter."""
         return self.expect().expect_late().expect_dead()
 
-    def expect_watermark(self, at: Moment | None) -> Self:
-        """The watermark stands here; None: nothing is known yet."""
+    def expect_watermark(self, at: TimeInput | None) -> Self:
+        """Expect the watermark to be here; None: there is no watermark yet."""
         wanted = MIN if at is None else self._day.read(at, "watermark")
-        if self.watermark != wanted:
-            stands = f"The watermark stands at {self._text(self.watermark)}, not at {self._text(wanted)}."
-            raise AssertionError(f"{stands}\n\n{so_far(self._history)}")
+        if self.watermark_us != wanted:
+            problem = f"The watermark is {self._text(self.watermark_us)}, not {self._text(wanted)}."
+            raise AssertionError(f"{problem}\n\n{history_text(self._history)}")
         return self
 
     def ignore(self) -> Self:
-        """Drop all that came so far and was not expected."""
+        """Drop all output that was not expected."""
         for frames in self._open.values():
             frames.clear()
         return self
@@ -194,146 +200,158 @@ class TestStream:
         if problem is None:
             self.expect_nothing()
 
-    # What is known.
+    # Results.
 
     @property
     def panes(self) -> pl.DataFrame:
-        """All panes so far, retractions too."""
-        if not self._came:
-            raise errors.no_rows_yet()
-        return pl.concat([came.panes for came in self._came])
+        """All panes so far, including retractions."""
+        if not self._results:
+            raise _no_rows_yet()
+        return pl.concat([result.panes for result in self._results])
 
     @property
-    def watermark(self) -> int:
-        """Where event time stands, in µs."""
-        return self._came[-1].watermark if self._came else MIN
+    def watermark(self) -> datetime | None:
+        """The watermark; None before the first watermark and at the end of the stream."""
+        return known_datetime(self.watermark_us)
+
+    @property
+    def watermark_us(self) -> int:
+        """The watermark in microseconds: ``eventide.time.MIN`` before the first, ``MAX`` at the end."""
+        return self._results[-1].watermark if self._results else MIN
 
     @property
     def counts(self) -> Counts:
-        """What became of the rows."""
-        return sum((came.counts for came in self._came), Counts())
+        """The counts of rows by their fate."""
+        return sum((result.counts for result in self._results), Counts())
 
     def timeline(self) -> Timeline:
-        """All that happened, as the data of a picture."""
-        if getattr(self._pipelines[-1].plan, "window", global_window()).axis == "rows":
-            raise errors.nothing_to_show()
+        """Return everything that happened, as the data of a chart."""
+        if getattr(self._last, "window", global_window()).axis == "rows":
+            raise PlanError("A picture shows event time, but these windows count rows.")
         events, watermarks, panes = self._timeline
         return Timeline(tuple(events), tuple(watermarks), tuple(panes))
 
     def picture(self, path: str | Path, *, title: str = "Event time and processing time", text: str = "") -> Self:
-        """Write the picture of all that happened, an HTML page."""
+        """Write a chart of everything that happened as an HTML page."""
         Path(path).write_text(picture(self.timeline(), title=title, text=text), encoding="utf-8")
         return self
 
-    # How it is done.
-
     def _begin(self, action: str) -> None:
         if self._ended:
-            raise errors.ended(action)
+            raise PlanError(f".{action}(): the stream has ended. Only expectations may follow .end().")
         if self._strict:
             self.expect_nothing()
 
-    def _wait(self, by: str | timedelta | None, to: Moment | None, *, polled: bool, word: str) -> Self:
+    def _wait(self, by: str | timedelta | None, to: TimeInput | None, *, polled: bool, label: str) -> Self:
         if (by is None) == (to is None):
-            raise errors.one_clock()
-        until = self._now + duration(by, what=word) if by is not None else self._day.read(to, "to")
+            raise PlanError(
+                ".advance_processing_time(): say how long ('10 seconds'), or until when (to='12:05'), not both."
+            )
+        until = self._now + duration(by, what=label) if by is not None else self._day.read(to, "to")
         self._move_clock(until)
-        return self._act((), [f"{word} until {self._text(until)}"], None, polled=polled)
+        return self._act((), [f"{label} until {self._text(until)}"], None, polled=polled)
 
     def _move_clock(self, to: int) -> None:
         if to < self._now:
-            raise errors.clock_back(self._text(self._now), self._text(to))
+            raise PlanError(f"The clock is at {self._text(self._now)} and cannot go back to {self._text(to)}.")
         self._now = to
 
     def _act(
         self,
         rows: Sequence[pl.DataFrame | None],
-        said: list[str],
-        watermark: Moment | None,
+        descriptions: list[str],
+        watermark: TimeInput | None,
         *,
         polled: bool = True,
         key: int | str | None = None,
     ) -> Self:
-        told = None if watermark is None else self._day.read(watermark, "watermark")
-        if rows and told is not None and said == []:
-            said = [f"watermark {self._text(told)}"]
-        self._waiting.append(_Bundle(rows, said, self._now, told, polled, key))
+        advanced_to = None if watermark is None else self._day.read(watermark, "watermark")
+        if rows and advanced_to is not None and descriptions == []:
+            descriptions = [f"watermark {self._text(advanced_to)}"]
+        self._waiting.append(_Bundle(rows, descriptions, self._now, advanced_to, polled, key))
         if (schemas := self._inputs.schemas) is not None:
             if self._host is None:
-                self._host = self._start_host(self._pipelines, schemas if self._inputs.names else schemas[0])
+                self._host = self._start_host(self._pipeline, schemas if self._inputs.names else schemas[0])
             waiting, self._waiting = self._waiting, []
             for bundle in waiting:
                 self._process(self._host, bundle, schemas)
         return self
 
     def _process(self, host: Host, bundle: _Bundle, schemas: Sequence[Mapping[str, pl.DataType]]) -> None:
-        given = bundle.rows or [None] * len(schemas)
+        rows_by_input = bundle.rows or [None] * len(schemas)
         frames = [
             pl.DataFrame(schema=schema) if frame is None else frame
-            for frame, schema in zip(given, schemas, strict=True)
+            for frame, schema in zip(rows_by_input, schemas, strict=True)
         ]
         key: dict[str, Any] = {} if bundle.key is None else {"key": bundle.key}
         rows = frames if self._inputs.names else frames[0]
-        came = host.bundle(rows, now=bundle.now, watermark=bundle.watermark, polled=bundle.polled, **key)
-        came = replace(came, late=self._plain(came.late), dead=self._plain(came.dead))
-        self._came.append(came)
-        self._open["pane"].append(came.panes)
-        self._open["late row"] += came.late
-        self._open["dead letter"] += came.dead
-        self._remember(bundle, frames, came)
+        result = host.bundle(rows, now=bundle.now, watermark=bundle.watermark, polled=bundle.polled, **key)
+        result = replace(result, late=self._plain(result.late), dead=self._plain(result.dead))
+        self._results.append(result)
+        self._open["pane"].append(result.panes)
+        self._open["late row"] += result.late
+        self._open["dead letter"] += result.dead
+        self._remember(bundle, frames, result)
 
     def _plain(self, outputs: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-        """Rows of the first pipeline with the columns of their input."""
+        """Return rows of the first pipeline with the columns of their input."""
         return [*self._inputs.plain(outputs[0]), *outputs[1:]]
 
-    def _remember(self, bundle: _Bundle, frames: Sequence[pl.DataFrame], came: Came) -> None:
-        pane_shape, panes = self._shaped("pane", [came.panes])
-        gone: dict[Fate, list[Row]] = {}
-        out = [" ".join(word for _, word in pane_shape.say(row)) for row in panes]
+    def _remember(self, bundle: _Bundle, frames: Sequence[pl.DataFrame], result: BundleResult) -> None:
+        pane_shape, panes = self._shaped("pane", [result.panes])
+        removed: dict[Fate, list[Row]] = {}
+        out = [" ".join(label for _, label in pane_shape.describe(row)) for row in panes]
         fates: tuple[tuple[Fate, str, Sequence[pl.DataFrame]], ...] = (
-            ("late", "late row", came.late),
-            ("dead", "dead letter", came.dead),
+            ("late", "late row", result.late),
+            ("dead", "dead letter", result.dead),
         )
-        for word, what, came_out in fates:
-            shape, gone[word] = self._shaped(what, came_out)
-            shown = [name for name in shape.values if name != "reason"]
-            first = ["reason"] if word == "dead" else []
-            texts = ([shape.text(n, row[n]) for n in (*first, *shown) if n in row] for row in gone[word])
-            out += [" ".join([word, *text]) for text in texts]
-        said: list[str] = []
+        for label, what, frames_out in fates:
+            shape, removed[label] = self._shaped(what, frames_out)
+            first = [REASON] if label == "dead" else []
+            texts = ([shape.text(n, row[n]) for n in (*first, *shape.values) if n in row] for row in removed[label])
+            out += [" ".join([label, *text]) for text in texts]
+        descriptions: list[str] = []
         events, watermarks, drawn = self._timeline
-        for name, (plan, frame, shape, rows) in zip(self._inputs.names or [""], self._inputs.told(frames), strict=True):
-            said += [" ".join(filter(None, (name, *(shape.text(n, row[n]) for n in frame.columns)))) for row in rows]
-            events += timelines.events(plan, frame, shape, rows, bundle.now, gone)
-        self._history.append(Happening(self._text(bundle.now), [*said, *bundle.said], self._text(came.watermark), out))
-        if came.watermark != watermarks[-1][1]:
-            watermarks.append((bundle.now, came.watermark))
-        if "window" in came.panes.columns and self._pipelines[-1].plan.window.axis == "time":
+        for name, (plan, frame, shape, rows) in zip(
+            self._inputs.names or [""], self._inputs.shaped(frames), strict=True
+        ):
+            descriptions += [
+                " ".join(filter(None, (name, *(shape.text(n, row[n]) for n in frame.columns)))) for row in rows
+            ]
+            events += timelines.events(plan, frame, shape, rows, bundle.now, removed)
+        self._history.append(
+            HistoryEntry(
+                self._text(bundle.now), [*descriptions, *bundle.descriptions], self._text(result.watermark), out
+            )
+        )
+        if result.watermark != watermarks[-1][1]:
+            watermarks.append((bundle.now, result.watermark))
+        if WINDOW_START in result.panes.columns and self._last.window.axis == "time":
             drawn += timelines.panes(pane_shape, panes, bundle.now)
 
     def _shaped(self, what: str, frames: Sequence[pl.DataFrame]) -> tuple[Shape, list[Row]]:
-        both = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+        rows = pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
         if what == "pane":
-            return Shape.of_panes(both, key=self._pipelines[-1].plan.key, day=self._day)
-        own = _LATE_FIELDS if what == "late row" else _DEAD_FIELDS
-        values = [name for name in both.columns if name not in own]
-        return Shape.of_rows(both, what=what, day=self._day, values=values)
+            return Shape.of_panes(rows, key=self._last.key, day=self._day)
+        added_columns = LATE_COLUMNS if what == "late row" else DEAD_COLUMNS
+        values = [name for name in rows.columns if name not in added_columns]
+        return Shape.of_rows(rows, what=what, day=self._day, values=values)
 
-    def _expect(self, what: str, wanted: Sequence[Mapping[str, Any]], words: Sequence[str]) -> Self:
+    def _expect(self, what: str, wanted: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Self:
         frames = self._open[what]
-        if not frames and not self._came:
+        if not frames and not self._results:
             if wanted:
-                raise errors.no_rows_yet()
+                raise _no_rows_yet()
             return self
-        last = self._came[-1]
+        last = self._results[-1]
         nothing = {"pane": [last.panes], "late row": last.late, "dead letter": last.dead}[what]
         shape, rows = self._shaped(what, frames or [frame.clear() for frame in nothing])
-        if what == "pane" and "diff" not in shape.kinds:  # a processor emits rows without one
-            wanted = [{name: value for name, value in fields.items() if name != "diff"} for fields in wanted]
-        read = [shape.read(fields, word) for fields, word in zip(wanted, words, strict=True)]
+        if what == "pane" and DIFF not in shape.kinds:  # a processor emits rows without one
+            wanted = [{name: value for name, value in fields.items() if name != DIFF} for fields in wanted]
+        read = [shape.read(fields, label) for fields, label in zip(wanted, labels, strict=True)]
         pairing = pair(read, rows, shape.fits)
         if not pairing.complete:
-            title = f"{_many(len(read), what)} expected, {len(rows)} came"
+            title = f"{_counted(len(read), what)} expected, {len(rows)} came"
             hint = _HINT if pairing.unexpected else ""
             raise AssertionError(report(title, shape, pairing, self._history, hint))
         frames.clear()
@@ -343,5 +361,16 @@ class TestStream:
         return self._day.write(us)
 
 
-def _many(count: int, what: str) -> str:
+def _counted(count: int, what: str) -> str:
     return f"{count or 'No'} {what}{'s' * (count != 1)}"
+
+
+def _not_a_pipeline(value: object) -> PlanError:
+    """The value is no pipeline."""
+    hint = " Complete it with .agg(…) first." if type(value).__name__ in ("Stream", "WindowedStream") else ""
+    return PlanError(f"TestStream() needs a pipeline, which is what .agg(…) returns, not {shown(value)}.{hint}")
+
+
+def _no_rows_yet() -> PlanError:
+    """Panes were requested before their columns are known."""
+    return PlanError("No rows have been added yet, so it is not known which columns panes have. Add rows first.")

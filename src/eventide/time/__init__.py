@@ -1,14 +1,24 @@
-"""Time as Eventide counts it: an instant is an int64 of microseconds since the epoch, UTC; so is a duration.
+"""Time in Eventide: an instant is an int64 of microseconds since the epoch, UTC; a duration is one of microseconds.
 
-``durations`` and ``instants`` read what users write, ``columns`` reads what their data holds, ``calendar``
-cuts the axis at local midnights, and ``zones`` knows when the clocks of a time zone are set.
+``durations`` and ``instants`` parse what users write and the event-time columns of their data. ``calendar`` has
+calendar periods in time zones.
 """
 
-from eventide.time.calendar import CALENDAR_UNITS, CalendarUnit, calendar_next, calendar_start
-from eventide.time.columns import time_column
+from eventide.time.calendar import CALENDAR_UNITS, CalendarUnit, calendar_next, calendar_start, zone
 from eventide.time.durations import duration, format_duration
-from eventide.time.instants import FIRST, LAST, MAX, MIN, earliest, format_instant, instant
-from eventide.time.zones import zone
+from eventide.time.instants import (
+    FIRST,
+    LAST,
+    MAX,
+    MIN,
+    as_datetime,
+    earliest,
+    format_instant,
+    instant,
+    known_datetime,
+    time_column,
+    unit_meant,
+)
 
 __all__ = [
     "CALENDAR_UNITS",
@@ -17,6 +27,7 @@ __all__ = [
     "MAX",
     "MIN",
     "CalendarUnit",
+    "as_datetime",
     "calendar_next",
     "calendar_start",
     "duration",
@@ -24,6 +35,8 @@ __all__ = [
     "format_duration",
     "format_instant",
     "instant",
+    "known_datetime",
     "time_column",
+    "unit_meant",
     "zone",
 ]

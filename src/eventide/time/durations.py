@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from fractions import Fraction
 
-from eventide.errors import time as errors
+from eventide.errors import PlanError, did_you_mean, shown
 
 _LONGEST = 2**63 - 1
 
@@ -57,15 +57,15 @@ def duration(value: object, *, what: str = "duration", zero: bool = False, negat
     >>> duration("1 mintue", what="gap")
     Traceback (most recent call last):
     ...
-    eventide.errors.kinds.PlanError: gap='1 mintue': there is no unit of time 'mintue'. Did you mean 'minute'?
+    eventide.errors.PlanError: gap='1 mintue': there is no unit of time 'mintue'. Did you mean 'minute'?
     """
     micros = _micros(value, what)
     if abs(micros) > _LONGEST:
-        raise errors.duration_too_long(what, value)
+        raise PlanError(f"{what}={shown(value)} is too long: a duration is at most 292 thousand years.")
     if micros == 0 and not zero:
-        raise errors.zero_duration(what, value)
+        raise PlanError(f"{what}={shown(value)} must be longer than zero.")
     if micros < 0 and not negative:
-        raise errors.negative_duration(what, value)
+        raise PlanError(f"{what}={shown(value)} must not be negative.")
     return micros
 
 
@@ -73,12 +73,12 @@ def _micros(value: object, what: str) -> int:
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
     if isinstance(value, int | float):
-        raise errors.duration_without_unit(what, value)
+        raise PlanError(f"{what}={shown(value)} has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.")
     if not isinstance(value, str):
-        raise errors.duration_of_wrong_type(what, value)
+        raise _duration_of_wrong_type(what, value)
     exact = _parse(value, what)
     if exact.denominator != 1:
-        raise errors.finer_than_microsecond(what, value)
+        raise PlanError(f"{what}={value!r} is not a whole number of microseconds, the finest step of event time.")
     return exact.numerator
 
 
@@ -96,11 +96,11 @@ def _parse_words(text: str, body: str, what: str) -> Fraction:
     while at < len(body):
         term = _TERM.match(body, at)
         if term is None:
-            raise errors.unreadable_duration(what, text)
+            raise _unreadable_duration(what, text)
         total += Fraction(term[1]) * _unit(text, term[2], what)
         at = term.end()
     if at == 0:
-        raise errors.unreadable_duration(what, text)
+        raise _unreadable_duration(what, text)
     return total
 
 
@@ -108,23 +108,23 @@ def _unit(text: str, word: str, what: str) -> Fraction:
     # A lone capital M means months elsewhere; reading it as minutes would be a silent surprise.
     name = "month" if word == "M" else word.lower()
     if name in _CALENDAR:
-        raise errors.no_fixed_length(what, text, _CALENDAR[name])
+        raise _no_fixed_length(what, text, _CALENDAR[name])
     if name not in _UNITS:
         known = [spelling for spellings in _SPELLINGS.values() for spelling in spellings[-2:]]
-        raise errors.unknown_unit(what, text, word, known)
+        raise PlanError(f"{what}={text!r}: there is no unit of time {shown(word)}. {did_you_mean(word.lower(), known)}")
     return _MICROS[_UNITS[name]]
 
 
 def _parse_iso(text: str, body: str, what: str) -> Fraction:
     match = _ISO.fullmatch(body)
     if match is None or not any(match.groups()) or body.endswith("T"):
-        raise errors.unreadable_duration(what, text)
+        raise _unreadable_duration(what, text)
     total = Fraction(0)
     for number, unit in zip(match.groups(), _ISO_UNITS, strict=True):
         if number is None:
             continue
         if unit in _CALENDAR:
-            raise errors.no_fixed_length(what, text, unit)
+            raise _no_fixed_length(what, text, unit)
         total += Fraction(number.replace(",", ".")) * _MICROS[unit]
     return total
 
@@ -141,3 +141,24 @@ def format_duration(us: int) -> str:
         if count:
             parts.append(f"{count}{unit.replace('us', 'µs')}")
     return ("-" if us < 0 else "") + " ".join(parts) if parts else "0s"
+
+
+_WRITE_DURATION = "Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M', or a timedelta."
+
+
+def _duration_of_wrong_type(what: str, value: object) -> PlanError:
+    """Neither text nor a timedelta."""
+    return PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not a duration. {_WRITE_DURATION}")
+
+
+def _unreadable_duration(what: str, text: str) -> PlanError:
+    """Text of no known form."""
+    return PlanError(f"{what}={text!r} is not a duration. {_WRITE_DURATION}")
+
+
+def _no_fixed_length(what: str, text: str, unit: str) -> PlanError:
+    """Months and years have no fixed length."""
+    return PlanError(
+        f"{what}={text!r}: a {unit} has no fixed length, so it cannot be a duration. "
+        f"For windows of whole {unit}s use calendar({shown(unit)}); otherwise write days, such as '30 days'."
+    )

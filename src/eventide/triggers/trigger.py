@@ -3,6 +3,8 @@
 A trigger is a frozen description. It compiles to columns of the pane table and to expressions over them, so a step
 evaluates the triggers of a million panes in a few vector operations. Each trigger implements the same verbs;
 combinators only combine.
+
+Triggers that count rows.
 """
 
 from __future__ import annotations
@@ -13,8 +15,13 @@ from typing import Literal, Protocol
 
 import polars as pl
 
+from eventide._arguments import is_integer
+from eventide._columns import ADDED as ADDED_ROWS
+from eventide._display import described
+from eventide.errors import PlanError, shown
+
 # What the operator provides beside a trigger's own columns while it evaluates.
-ADDED = pl.col("__added")  # rows that joined the pane in this bundle
+ADDED = pl.col(ADDED_ROWS)  # rows that joined the pane in this bundle
 COMPLETE = pl.col("__complete")  # end <= W, after the bundle's watermark
 WAS_COMPLETE = pl.col("__was_complete")  # end <= W, before it
 NOW = pl.col("__now")  # the batch's own clock
@@ -105,3 +112,58 @@ class Trigger(Protocol):
     def describe(self) -> str:
         """One line for ``explain()``."""
         ...
+
+
+@described
+@dataclass(frozen=True)
+class AfterCount:
+    """Fires once, when at least ``n`` rows have joined since it began."""
+
+    n: int
+
+    def finish(self) -> Finish:
+        """As soon as the rows are there."""
+        return Finish.ANY_TIME
+
+    def compile(self, path: str) -> Compiled:
+        """One counter a pane."""
+        return _Counter(self.n, f"{path}.rows")
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        return f"after {self.n} row{'s' * (self.n != 1)}"
+
+
+@dataclass(frozen=True)
+class _Counter:
+    n: int
+    name: str
+
+    def columns(self) -> list[Column]:
+        return [Column(self.name, pl.Int64(), pl.lit(0, pl.Int64), "sum")]
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        changes.set(self.name, when, pl.col(self.name) + ADDED)
+
+    def fires(self) -> pl.Expr:
+        return pl.col(self.name) >= self.n
+
+    def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
+        return when
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        """Counts of merged sessions have been added up already."""
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        changes.set(self.name, when, pl.lit(0, pl.Int64))
+
+
+def after_count(n: int) -> AfterCount:
+    """Once ``n`` rows have joined the window. Counted per bundle: three rows at once give one pane of three.
+
+    >>> after_count(100).describe()
+    'after 100 rows'
+    """
+    if not is_integer(n, at_least=1):
+        raise PlanError(f"after_count({shown(n)}): the number of rows must be an integer of at least 1.")
+    return AfterCount(n)

@@ -1,14 +1,16 @@
-"""How far event time has come.
+"""Watermarks: how far event time has advanced.
 
-A strategy reads times off the rows of each origin (``strategies``, ``rules``, ``options``), a task sums them up
-(``summaries``), the operator's side puts sequences in order (``progress``), takes the least over origins
-(``coalescer``) and says where the stream stands (``tracker``).
+A strategy derives watermarks from the rows of each origin (``strategies``, ``generators``, ``options``), and a task
+summarises them (``origin_summary``). In the operator, a ``tracker`` puts sequences in order (``sequences``), detects
+idle origins (``idleness``) and takes the least watermark over the active origins (``coalescer``).
 """
 
-from eventide.watermarks.coalescer import Coalescer, Marks
+from eventide.watermarks.coalescer import Coalescer, InputWatermarks
+from eventide.watermarks.operator_tracker import AnyTracker, OperatorTracker
 from eventide.watermarks.options import Options
-from eventide.watermarks.progress import Gap, Progress
-from eventide.watermarks.standing import Metrics, OriginGap, Standing
+from eventide.watermarks.origin_summary import SUMMARY, empty_summary
+from eventide.watermarks.sequences import SequenceGap, SequenceProgress
+from eventide.watermarks.status import OriginGap, WatermarkMetrics, WatermarkStatus
 from eventide.watermarks.strategies import (
     Strategy,
     ascending,
@@ -18,9 +20,7 @@ from eventide.watermarks.strategies import (
     processing_time,
     punctuated,
 )
-from eventide.watermarks.summaries import SUMMARY, empty_summary
-from eventide.watermarks.tracker import Tracker
-from eventide.watermarks.trackers import AnyTracker, Trackers
+from eventide.watermarks.tracker import InputTracker
 from eventide.watermarks.watermark import Cut, Done, Idle, InputEnd, InputIdle, InputWatermark, Message, Note, Watermark
 
 __all__ = [
@@ -29,23 +29,23 @@ __all__ = [
     "Coalescer",
     "Cut",
     "Done",
-    "Gap",
     "Idle",
     "InputEnd",
     "InputIdle",
+    "InputTracker",
     "InputWatermark",
-    "Marks",
+    "InputWatermarks",
     "Message",
-    "Metrics",
     "Note",
+    "OperatorTracker",
     "Options",
     "OriginGap",
-    "Progress",
-    "Standing",
+    "SequenceGap",
+    "SequenceProgress",
     "Strategy",
-    "Tracker",
-    "Trackers",
     "Watermark",
+    "WatermarkMetrics",
+    "WatermarkStatus",
     "ascending",
     "bounded_delay",
     "empty_summary",

@@ -1,49 +1,27 @@
-"""The options that watermark strategies share, read and checked when a strategy is written down."""
+"""The options that watermark strategies share, and their checks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from eventide.columns import named
-from eventide.errors import watermarks as errors
+from eventide._arguments import is_integer
+from eventide._column_refs import named
+from eventide.errors import PlanError, did_you_mean, shown
 from eventide.time import duration, format_duration
+from eventide.watermarks.errors import not_a_column
 from eventide.watermarks.watermark import check_key
 
 OnReturn = Literal["hold", "catch_up"]
+Gaps = Literal["wait", "allowed"]
+Length: TypeAlias = str | timedelta
 
 MAX_FUTURE_SKEW = 86_400_000_000
 """The default of ``max_future_skew``, one day: longer than clocks and time zones differ, shorter than a wrong year."""
-
-CLOCK_OPTIONS = ("max_future_skew", "watermark_key")
-"""What a strategy can use that does not look at origins."""
-
-
-class ClockOptions(TypedDict, total=False):
-    """Options of strategies that follow no origin."""
-
-    max_future_skew: str | timedelta | None
-    watermark_key: int
-
-
-class OriginOptions(ClockOptions, total=False):
-    """Options of strategies that follow the rows of each origin. ``Options`` says what each means."""
-
-    origin: str | None
-    sequence: str | None
-    chunk: str | None
-    last_chunk: str | None
-    first_chunk: int
-    idle_timeout: str | timedelta | None
-    forget_after: str | timedelta | None
-    on_return: OnReturn
-    expect_origins: int | Collection[str | int] | None
-    origins_timeout: str | timedelta | None
-    gap_timeout: str | timedelta | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +29,23 @@ class Options:
     """Checked options; durations are microseconds.
 
     ``origin`` names the column that says where a row comes from; without it all rows have one origin.
-    ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show.
-    ``idle_timeout`` is how long an origin may be silent before the watermark stops waiting for it, and
+    ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show. ``first_sequence`` is the
+    number that an origin begins with, and ``gaps`` says whether missing numbers are waited for.
+    ``idle_timeout`` is how long an origin may send nothing before the watermark stops waiting for it, and
     ``on_return`` what happens when it returns behind the watermark. ``forget_after`` is how far the watermark is past
-    an idle origin when the origin is forgotten (see ``eventide.watermarks.forget``). ``max_future_skew`` is how far
+    an idle origin when the origin is forgotten (see ``eventide.watermarks.expiry``). ``max_future_skew`` is how far
     ahead of the batch's time a row may be (None: any distance). ``expect_origins`` (and ``origins_timeout``) hold the
     watermark until all have been seen. ``gap_timeout`` is how long to wait for a missing sequence number.
 
-    What a pipeline adds is not written here by users, and is no part of how options are shown: ``deduplicate``, whether
-    rows whose number has been seen are set aside; ``offset``, the column by whose values rows are windowed.
+    A pipeline sets the last four, which ``repr`` leaves out: ``deduplicate``, whether rows whose number was seen are
+    rejected; ``ids``, columns whose values occur once ``ids_within`` a span of event time; ``offset``, the column by
+    whose values rows are windowed.
     """
 
     origin: str | None = None
     sequence: str | None = None
+    first_sequence: int = 1
+    gaps: Gaps = "wait"
     chunk: str | None = None
     last_chunk: str | None = None
     first_chunk: int = 1
@@ -76,43 +58,55 @@ class Options:
     gap_timeout: int | None = None
     watermark_key: int = 0
     deduplicate: bool = field(default=False, repr=False)
+    ids: tuple[str, ...] = field(default=(), repr=False)
+    ids_within: int = field(default=0, repr=False)
     offset: str | None = field(default=None, repr=False)
 
     def columns(self) -> tuple[str, ...]:
         """The columns that the options name."""
-        chosen = (self.origin, self.sequence, self.chunk, self.last_chunk, self.offset)
+        chosen = (self.origin, self.sequence, self.chunk, self.last_chunk, *self.ids, self.offset)
         return tuple(column for column in chosen if column is not None)
 
+    @property
+    def shift(self) -> int:
+        """The number to add to sequences, so that the first one is 1."""
+        return 1 - self.first_sequence
+
     def describe(self) -> list[str]:
-        """What was chosen, in a few words each."""
-        said = [f"per {self.origin!r}"] if self.origin is not None else []
+        """The options that differ from their defaults, a few words each."""
+        parts = [f"per {self.origin!r}"] if self.origin is not None else []
         if self.sequence is not None:
             chunks = f" in chunks {self.chunk!r}" if self.chunk is not None else ""
-            said.append(f"gap-free by {self.sequence!r}{chunks}")
+            how = "gap-free by" if self.gaps == "wait" else "numbered by"
+            first = "" if self.first_sequence == 1 else f" from {self.first_sequence}"
+            parts.append(f"{how} {self.sequence!r}{chunks}{first}")
         if self.deduplicate:
-            said.append("repeated numbers are dead letters")
+            parts.append("repeated numbers are dead letters")
+        if self.ids:
+            names = " and ".join(map(repr, self.ids))
+            parts.append(f"repeats of {names} within {format_duration(self.ids_within)} are dead letters")
         if self.gap_timeout is not None:
-            said.append(f"gaps skipped after {format_duration(self.gap_timeout)}")
+            parts.append(f"gaps skipped after {format_duration(self.gap_timeout)}")
         if self.idle_timeout is not None:
-            said.append(f"idle after {format_duration(self.idle_timeout)}")
+            parts.append(f"idle after {format_duration(self.idle_timeout)}")
         if self.forget_after is not None:
-            said.append(f"idle origins forgotten after {format_duration(self.forget_after)}")
+            parts.append(f"idle origins forgotten after {format_duration(self.forget_after)}")
         if self.on_return == "catch_up":
-            said.append("origins that return are left out until they catch up")
+            parts.append("origins that return are left out until they catch up")
         if self.expect_origins is not None:
             expected = self.expect_origins
             count = expected if isinstance(expected, int) else len(expected)
             origins_timeout = (
                 f" for at most {format_duration(self.origins_timeout)}" if self.origins_timeout is not None else ""
             )
-            said.append(f"waits for {count} origins{origins_timeout}")
+            parts.append(f"waits for {count} origins{origins_timeout}")
         if self.watermark_key:
-            said.append(f"watermark key {self.watermark_key}")
-        return said
+            parts.append(f"watermark key {self.watermark_key}")
+        return parts
 
 
-ORIGIN_OPTIONS = tuple(name for name, own in Options.__dataclass_fields__.items() if own.repr)
-"""Every option that users write."""
+ORIGIN_OPTIONS = tuple(name for name, option in Options.__dataclass_fields__.items() if option.repr)
+"""Every option that users set."""
 COLUMN_OPTIONS = ("origin", "sequence", "chunk", "last_chunk")
 """The options that name a column."""
 
@@ -127,58 +121,74 @@ _NEEDS = (
     ("forget_after", "idle_timeout", "an origin that the watermark waits for is never forgotten"),
     ("origins_timeout", "expect_origins", "it limits how long they are waited for"),
     ("gap_timeout", "sequence", "only numbered rows can have gaps"),
+    ("gaps", "sequence", "only numbered rows can have gaps"),
+    ("first_sequence", "sequence", "it is the number that an origin begins with"),
 )
 
 
-def read_options(
-    strategy: str,
-    given: Mapping[str, Any],
-    *,
-    allowed: Collection[str],
-    max_future_skew: int | None = MAX_FUTURE_SKEW,
-) -> Options:
-    """Read and check the options of ``strategy``. ``max_future_skew`` is the value where the user gives none.
+def read_options(strategy: str, arguments: Mapping[str, Any]) -> Options:
+    """Read and check the options of ``strategy``.
 
-    >>> read_options("lag", {"origin": "device", "idle_timeout": "2m"}, allowed=ORIGIN_OPTIONS).idle_timeout
+    >>> read_options("bounded_delay", {"origin": "device", "idle_timeout": "2m"}).idle_timeout
     120000000
     """
-    for name in given:
-        if name not in allowed:
-            raise errors.unknown_option(strategy, name, allowed)
-    read = {name: named(value) for name, value in given.items() if value is not None}
-    first = read.pop("first_chunk", 1)
-    if isinstance(first, bool) or not isinstance(first, int) or first < 0:
-        raise errors.bad_first_chunk(strategy, first)
-    if first != 1:
-        read["first_chunk"] = first
+    read = {name: named(value) for name, value in arguments.items() if value is not None}
+    for name in ("first_chunk", "first_sequence"):
+        first = read.pop(name, 1)
+        if not is_integer(first, at_least=0):
+            raise _bad_first(strategy, name, first)
+        if first != 1:
+            read[name] = first
+    gaps = read.pop("gaps", "wait")
+    if gaps not in ("wait", "allowed"):
+        raise _unknown_gaps(strategy, gaps)
+    if gaps != "wait":
+        read["gaps"] = gaps
+        for name in ("gap_timeout", "chunk"):
+            if name in read:
+                raise PlanError(
+                    f"{strategy}(): with gaps='allowed' no number is waited for, so {name}= has no effect. Remove it."
+                )
     _check_columns(strategy, read)
     for option, needed, why in _NEEDS:
         if option in read and needed not in read:
-            raise errors.option_needs(strategy, option, needed, why)
+            raise PlanError(f"{strategy}(): {option} needs {needed}: {why}. Add {needed}=, or leave {option} out.")
     for name in _DURATIONS:
         if name in read:
             read[name] = duration(read[name], what=f"{name} of {strategy}()", zero=name == "max_future_skew")
     if read.get("on_return", "hold") not in ("hold", "catch_up"):
-        raise errors.unknown_return(strategy, read["on_return"])
+        raise PlanError(
+            f"{strategy}(): on_return={shown(read['on_return'])} is not known. "
+            f"{did_you_mean(str(read['on_return']), ['hold', 'catch_up'])} "
+            "'hold': the watermark waits for an origin that returns behind it; "
+            "'catch_up': that origin is left out until it has caught up, and its rows may be late."
+        )
     if "expect_origins" in read:
         read["expect_origins"] = _expected(strategy, read["expect_origins"])
     check_key(read.get("watermark_key", 0))
-    if "max_future_skew" not in given:
-        read["max_future_skew"] = max_future_skew
     return Options(**{"max_future_skew": None} | read)
 
 
 def check_type(strategy: str, option: str, column: str, dtype: pl.DataType) -> None:
-    """Refuse a column whose type does not serve the option.
+    """Raise an error if a column has the wrong type for an option.
 
     >>> check_type("lag", "sequence", "offset", pl.Int64())
     """
     if option == "origin" and (dtype.is_nested() or dtype in (pl.Binary, pl.Object)):
-        raise errors.not_an_origin(strategy, column, dtype)
+        raise PlanError(
+            f"{strategy}(): origin column {column!r} is {dtype}, which has no text form to name an origin by. "
+            "Cast it to a string first."
+        )
     if option in ("sequence", "chunk") and not dtype.is_integer():
-        raise errors.not_whole_numbers(strategy, option, column, dtype)
+        raise PlanError(
+            f"{strategy}(): {option} column {column!r} is {dtype}; it must hold whole numbers. Cast it to "
+            "an integer first."
+        )
     if option == "last_chunk" and dtype != pl.Boolean:
-        raise errors.not_flags(strategy, column, dtype)
+        raise PlanError(
+            f"{strategy}(): last_chunk column {column!r} is {dtype}; it must be a boolean that is true in the rows "
+            "of a sequence's last chunk."
+        )
 
 
 def _check_columns(strategy: str, read: Mapping[str, Any]) -> None:
@@ -188,18 +198,42 @@ def _check_columns(strategy: str, read: Mapping[str, Any]) -> None:
             continue
         column = read[option]
         if not isinstance(column, str) or not column:
-            raise errors.not_a_column(strategy, option, column)
+            raise not_a_column(strategy, option, column)
         used.setdefault(column, []).append(option)
     for column, options in used.items():
         if len(options) > 1:
-            raise errors.column_used_twice(strategy, column, options)
+            raise PlanError(
+                f"{strategy}(): column {column!r} is given as {' and as '.join(options)}. "
+                "Each of them is a different number; name a column for each."
+            )
 
 
 def _expected(strategy: str, value: object) -> int | tuple[str, ...]:
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+    if is_integer(value, at_least=1):
         return value
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         names = list(value)
         if names and all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
             return tuple(dict.fromkeys(map(str, names)))
-    raise errors.bad_expected_origins(strategy, value)
+    raise PlanError(
+        f"{strategy}(): expect_origins={shown(value)} is neither a number of origins nor their names. "
+        "Write expect_origins=8, or expect_origins=['berlin', 'paris']."
+    )
+
+
+def _bad_first(strategy: str, option: str, value: object) -> PlanError:
+    """The error about a first number that is negative or not an integer."""
+    what = option.removeprefix("first_")
+    return PlanError(
+        f"{strategy}(): {option}={shown(value)} is not a {what} number: it must be an integer of at least 0. "
+        f"Write {option}=0 if {what}s are counted from zero, and leave it out if they are counted from one."
+    )
+
+
+def _unknown_gaps(strategy: str, value: object) -> PlanError:
+    """The error about a misspelt ``gaps``."""
+    hint = did_you_mean(str(value), ["wait", "allowed"])
+    return PlanError(
+        f"{strategy}(): gaps={shown(value)} is not known. {hint} 'wait': the watermark "
+        "waits for missing numbers; 'allowed': numbers have holes, as offsets of Kafka."
+    )

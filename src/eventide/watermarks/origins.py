@@ -1,25 +1,27 @@
-"""Names of origins as small numbers, so that what is known of them can be columns."""
+"""Names of origins as small numbers, so that state can be kept in columns; their offsets; which are expected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from eventide.watermarks.intervals import Ints
+from eventide.kernels.intervals import Ints
+from eventide.time import MIN
 
 SOURCE = 0
-"""Stands for the source itself: its only origin, or a source that has not shown any origin yet."""
+"""The number of the source itself: its only origin, or a placeholder until the first origin is known."""
 
 _BULK = 2_000
 """From this many names on, one join costs less than looking up each name."""
 
 
 class Origins:
-    """A number for each name of an origin, kept until it is forgotten. A missing name (null) is a name of its own.
+    """A number for each name of an origin, until the origin is forgotten. Null is a name like any other.
 
-    Copies of a tracker share its tables until one of them meets a new name; then that one makes its own.
+    Copies share their tables; a copy that adds a name makes its own tables first.
 
     >>> origins = Origins()
     >>> origins.numbers(pl.Series(["berlin", None, "berlin"])).tolist(), origins.label(2)
@@ -29,15 +31,15 @@ class Origins:
     def __init__(self) -> None:
         self._number: dict[str | None, int] = {}
         self._names: list[str | None] = [None]
-        self._free: list[int] = []  # numbers of names that were forgotten; the last one is given to the next name
+        self._free: list[int] = []  # numbers of forgotten names; the last one is reused first
         self._table: pl.DataFrame | None = None
-        self._own = True
+        self._owns_tables = True
 
     def copy(self) -> Origins:
-        """A twin that numbers new names apart."""
+        """A copy that numbers new names independently."""
         twin = Origins.__new__(Origins)
         twin.__dict__.update(self.__dict__)
-        self._own = twin._own = False
+        self._owns_tables = twin._owns_tables = False
         return twin
 
     def __len__(self) -> int:
@@ -58,7 +60,7 @@ class Origins:
         return number
 
     def forget(self, numbers: Ints) -> None:
-        """Free the numbers of some names for others, so that tables by number follow the names that are known.
+        """Free the numbers of some names for others, so that tables by number do not grow.
 
         >>> origins = Origins()
         >>> origins.numbers(pl.Series(["berlin", "kiel"])).tolist()
@@ -74,12 +76,12 @@ class Origins:
         self._free += numbers.tolist()
 
     def free(self) -> list[int]:
-        """The numbers that stand for no name, in the order in which they became free."""
+        """The numbers without a name, in the order in which they became free."""
         return self._free
 
     @classmethod
     def restore(cls, names: pl.Series, free: Sequence[int]) -> Origins:
-        """Names by number, of which some numbers are free."""
+        """The numbers as in a snapshot: names by number, of which some numbers are free."""
         origins = cls()
         origins._names, origins._free = names.to_list(), list(free)
         unused = {SOURCE, *free}
@@ -87,7 +89,7 @@ class Origins:
         return origins
 
     def find(self, name: str | None) -> int | None:
-        """The number of a name, or None if it was never given one."""
+        """The number of a name, or None if it has none."""
         return self._number.get(name)
 
     def name(self, number: int) -> str | None:
@@ -99,56 +101,133 @@ class Origins:
         return pl.Series("origin", self._names, dtype=pl.String).gather(numbers)
 
     def numbers(self, names: pl.Series) -> Ints:
-        """The number of each name. New names are numbered in their own order: a replay numbers them alike."""
+        """The number of each name. New names are numbered in sorted order, so that a replay gives the same."""
         if len(names) < _BULK:
-            asked = names.to_list()
-            if not self._number.keys() >= set(asked):
-                self._add(set(asked) - self._number.keys())
-            return np.fromiter(map(self._number.__getitem__, asked), np.int64, len(asked))
-        found = pl.DataFrame({"origin": names}).join(
-            self._bulk(), on="origin", how="left", nulls_equal=True, maintain_order="left"
-        )
-        if found["number"].null_count():
-            self._add(set(found.filter(pl.col("number").is_null())["origin"].to_list()))
+            wanted = names.to_list()
+            if not self._number.keys() >= set(wanted):
+                self._add(set(wanted) - self._number.keys())
+            return np.fromiter(map(self._number.__getitem__, wanted), np.int64, len(wanted))
+        matches = self._matches(names)
+        if matches["number"].null_count():
+            self._add(set(matches.filter(pl.col("number").is_null())["origin"].to_list()))
             return self.numbers(names)
-        return found["number"].to_numpy()
+        return matches["number"].to_numpy()
 
-    def known(self, names: pl.Series) -> Ints:
+    def find_all(self, names: pl.Series) -> Ints:
         """The number of each name, -1 where it has none.
 
-        >>> Origins().known(pl.Series(["berlin", None])).tolist()
+        >>> Origins().find_all(pl.Series(["berlin", None])).tolist()
         [-1, -1]
         """
         if len(names) < _BULK:
             return np.fromiter((self._number.get(name, -1) for name in names.to_list()), np.int64, len(names))
-        asked = pl.DataFrame({"origin": names})
-        found = asked.join(self._bulk(), on="origin", how="left", nulls_equal=True, maintain_order="left")
-        return found["number"].fill_null(-1).to_numpy()
+        return self._matches(names)["number"].fill_null(-1).to_numpy()
 
     def _add(self, names: Iterable[str | None]) -> None:
         for name in sorted(names, key=lambda name: (name is not None, name)):
             self.number(name)
 
     def label(self, number: int) -> str:
-        """The origin as messages call it."""
+        """The origin with this number, for messages."""
         return "the source" if number == SOURCE else label(self.name(number))
 
     def _detach(self) -> None:
         """Stop sharing tables with copies, before they change."""
         self._table = None
-        if not self._own:
+        if not self._owns_tables:
             self._number, self._names, self._free = dict(self._number), list(self._names), list(self._free)
-            self._own = True
+            self._owns_tables = True
 
-    def _bulk(self) -> pl.DataFrame:
+    def _matches(self, names: pl.Series) -> pl.DataFrame:
         if self._table is None:
             columns = {"origin": list(self._number), "number": list(self._number.values())}
             self._table = pl.DataFrame(columns, schema={"origin": pl.String, "number": pl.Int64})
-        return self._table
+        rows = pl.DataFrame({"origin": names})
+        return rows.join(self._table, on="origin", how="left", nulls_equal=True, maintain_order="left")
+
+
+class OriginOffsets:
+    """The next offset of each origin, for windows by offset.
+
+    >>> offsets = OriginOffsets()
+    >>> offsets.observe(np.array([1, 1]), np.array([4, 3]), origins=2)
+    >>> offsets.next_offset.tolist() == [MIN, 5]
+    True
+    """
+
+    def __init__(self) -> None:
+        self.next_offset: Ints = np.array([MIN])
+
+    def observe(self, numbers: Ints, highest: Ints, origins: int) -> None:
+        """Raise the offsets of some origins to what follows the highest one. There are ``origins`` in all."""
+        missing = origins - len(self.next_offset)
+        if missing > 0:
+            self.next_offset = np.append(self.next_offset, np.full(missing, MIN))
+        np.maximum.at(self.next_offset, numbers, highest + 1)
+
+    def forget(self, numbers: Ints) -> None:
+        """Drop the offsets of some origins."""
+        self.next_offset[numbers[numbers < len(self.next_offset)]] = MIN
+
+    def frame(self, origins: Origins) -> pl.DataFrame:
+        """``origin`` and ``reached``, its next offset, of each origin that has sent offsets."""
+        numbers = np.flatnonzero(self.next_offset > MIN)
+        return pl.DataFrame({"origin": origins.names(numbers), "reached": self.next_offset[numbers]})
+
+    def copy(self) -> OriginOffsets:
+        """An independent copy."""
+        twin = OriginOffsets()
+        twin.next_offset = self.next_offset.copy()
+        return twin
+
+
+class ExpectedOrigins:
+    """The origins that must be seen before the watermark advances (``expect_origins=``): their number, or their names.
+
+    An origin that was retired counts as seen. After ``timeout`` no origin is waited for.
+    """
+
+    def __init__(self, expected: int | tuple[str, ...] | None, timeout: int | None) -> None:
+        self._expected = expected
+        self._timeout = timeout
+        self.started = 0
+        self.waiting = expected is not None
+        self.retired: frozenset[str | None] = frozenset()
+
+    def observe(self, names: set[str | None], clock: int) -> None:
+        """Stop waiting if all expected origins were seen, or the timeout has passed."""
+        seen = names | self.retired
+        expected = self._expected
+        missing = len(seen) < expected if isinstance(expected, int) else not seen.issuperset(expected or ())
+        self.waiting = missing and (self._timeout is None or clock - self.started < self._timeout)
+
+    def deadline(self) -> int | None:
+        """The polled time at which the wait ends; None if nothing is waited for, or without a timeout."""
+        return self.started + self._timeout if self.waiting and self._timeout is not None else None
+
+    def may_include(self, name: str | None) -> bool:
+        """Whether an origin that was not seen yet may be an expected one."""
+        expected = self._expected
+        return self.waiting if isinstance(expected, int) else name in (expected or ())
+
+    def copy(self) -> ExpectedOrigins:
+        """An independent copy."""
+        twin = ExpectedOrigins(self._expected, self._timeout)
+        twin.started, twin.waiting, twin.retired = self.started, self.waiting, self.retired
+        return twin
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data."""
+        return {"started": self.started, "waiting": self.waiting, "retired": sorted(self.retired, key=str)}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Continue from a snapshot."""
+        self.started, self.waiting = snapshot["started"], snapshot["waiting"]
+        self.retired = frozenset(snapshot["retired"])
 
 
 def label(name: str | None) -> str:
-    """An origin as messages call it.
+    """An origin, for messages.
 
     >>> label("berlin")
     "origin 'berlin'"

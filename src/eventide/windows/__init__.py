@@ -1,23 +1,18 @@
-"""Kinds of windows. Each file is one kind: a frozen description and its columnar assignment."""
+"""Kinds of windows, each a frozen description with its columnar assignment, and the rules of lateness."""
 
 from eventide.windows.calendar import Calendar, calendar
-from eventide.windows.cumulate import Cumulate, cumulate
-from eventide.windows.everything import Everything, global_window
-from eventide.windows.inherit import Inherit, inherit
+from eventide.windows.global_window import GlobalWindow, Inherit, global_window, inherit
 from eventide.windows.kind import Axis, WindowKind
-from eventide.windows.preceding import Preceding, range
 from eventide.windows.rows import row_sessions, rows
 from eventide.windows.sessions import Sessions, sessions
-from eventide.windows.sliding import Sliding, sliding
-from eventide.windows.tumbling import Tumbling, tumbling
+from eventide.windows.tumbling_sliding import Cumulate, Sliding, Tumbling, cumulate, sliding, tumbling
 
 __all__ = [
     "Axis",
     "Calendar",
     "Cumulate",
-    "Everything",
+    "GlobalWindow",
     "Inherit",
-    "Preceding",
     "Sessions",
     "Sliding",
     "Tumbling",
@@ -26,7 +21,6 @@ __all__ = [
     "cumulate",
     "global_window",
     "inherit",
-    "range",
     "row_sessions",
     "rows",
     "sessions",

@@ -7,13 +7,15 @@ from typing import Literal, get_args
 
 import polars as pl
 
-from eventide.errors import windows as errors
+from eventide._display import described
+from eventide.errors import PlanError, did_you_mean, shown
 from eventide.time import calendar_next, calendar_start
 from eventide.windows.kind import Axis
 
 Unit = Literal["hour", "day", "week", "month", "quarter", "year"]
 
 
+@described
 @dataclass(frozen=True)
 class Calendar:
     """The calendar period that holds a row's time; days of 23 and 25 hours are what they are."""
@@ -46,8 +48,8 @@ def calendar(unit: Unit, *, tz: str = "UTC") -> Calendar:
     'calendar month, Europe/Berlin'
     """
     if not isinstance(tz, str):
-        raise errors.no_zone(tz)
+        raise PlanError(f"calendar(tz={shown(tz)}): name a time zone, such as 'UTC' or 'Europe/Berlin'.")
     if unit not in get_args(Unit):
-        raise errors.unknown_unit(unit, get_args(Unit))
+        raise PlanError(f"calendar(): there is no unit {shown(unit)}. {did_you_mean(str(unit), get_args(Unit))}")
     pl.select(calendar_start(pl.lit(0, pl.Int64), unit, tz))  # an unknown zone fails here, not on the first row
     return Calendar(unit, tz)

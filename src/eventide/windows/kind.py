@@ -1,4 +1,4 @@
-"""What every kind of window promises.
+"""The contract of a kind of window.
 
 A kind is a frozen description. Windows are cut on an **axis** (event time in microseconds, or row numbers) and
 share **slices**: a slice is a piece of the axis whose rows all belong to the same windows, so each row is
@@ -44,7 +44,7 @@ class WindowKind(Protocol):
     True
     >>> p = ev.stream(time="t", watermark=ev.bounded_delay("1m")).window(kind).agg(n=ev.count())
     >>> rows = pl.DataFrame({"t": ["2026-01-01T05:59:59Z", "2026-01-01T06:00:00Z", "2026-01-01T13:59:59Z"]})
-    >>> p.local(rows).panes.select(pl.col("window").struct.field("start").dt.hour(), "n").rows()
+    >>> p.local(rows).panes.select(pl.col("window_start").dt.hour(), "n").rows()
     [(22, 1), (6, 2)]
     """
 
@@ -89,6 +89,15 @@ def forgets(forget_after: int | None) -> str:
     ('', ', keys forgotten after 1h')
     """
     return "" if forget_after is None else f", keys forgotten after {format_duration(forget_after)}"
+
+
+def ends_by_time(timeout: int | None, forget_after: int | None = None) -> str:
+    """What ``describe`` adds where windows that are counted in rows end by time too.
+
+    >>> ends_by_time(3_600_000_000), ends_by_time(None, 3_600_000_000)
+    (', closed after 1h', ', keys forgotten after 1h')
+    """
+    return ("" if timeout is None else f", closed after {format_duration(timeout)}") + forgets(forget_after)
 
 
 def by_offset(column: str | None, first: int = 1) -> str:

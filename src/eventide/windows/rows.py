@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from eventide.columns import named
-from eventide.errors import windows as errors
+import polars as pl
+
+from eventide._arguments import is_integer
+from eventide._column_refs import named
+from eventide.errors import PlanError, shown
 from eventide.time import duration
+from eventide.windows.errors import not_a_row_count
 from eventide.windows.sessions import Sessions
-from eventide.windows.sliding import Sliding
-from eventide.windows.tumbling import Tumbling
+from eventide.windows.tumbling_sliding import Sliding, Tumbling
 
 
 def rows(
@@ -19,6 +23,7 @@ def rows(
     every: int | None = None,
     by: str | None = None,
     first: int = 1,
+    timeout: str | timedelta | None = None,
     forget_after: str | timedelta | None = None,
 ) -> Tumbling | Sliding:
     """Windows of ``size`` rows of a key, a new one ``every`` so many rows (default: ``size``).
@@ -28,12 +33,17 @@ def rows(
     watermark's ``origin=`` says whose offsets they are, and is part of the panes' key. ``first`` is the first offset
     that an origin has.
 
+    With ``timeout`` a window that is not full is closed when the watermark is so far past the latest of its rows: what
+    it holds is emitted as its last pane, and rows that arrive for it afterwards are dead letters, ``out_of_retention``.
+
     How many rows a key has sent is known for as long as the query runs. With ``forget_after`` a key is forgotten when
     the watermark is so far past its last row: its open windows emit what they hold and close, and the key's next row
     is number 1. Windows ``by`` offset are forgotten with their origin (``forget_after=`` of the watermark).
 
     >>> rows(100, forget_after="30 days").describe()
     'every 100 rows, keys forgotten after 30d'
+    >>> rows(100, timeout="1 hour").describe()
+    'every 100 rows, closed after 1h'
     >>> rows(100).describe()
     'every 100 rows'
     >>> rows(100, every=10).describe()
@@ -44,24 +54,29 @@ def rows(
     step = size if every is None else every
     for name, value in (("size", size), ("every", step)):
         _check_count(name, value)
-    if isinstance(first, bool) or not isinstance(first, int):
-        raise errors.not_an_offset(first)
+    if not is_integer(first):
+        raise PlanError(f"rows(first={shown(first)}): the first offset of an origin is an integer, mostly 0 or 1.")
     column = _column("rows()", by)
     if column is None and first != 1:
-        raise errors.first_of_nothing(first)
+        raise PlanError(f"rows(first={first}) needs offset=: rows that are numbered as they arrive begin at 1.")
     length = None if forget_after is None else duration(forget_after, what="forget_after of rows()")
     if length is not None and column is not None:
-        raise errors.offsets_forget_by_origin()
+        raise PlanError(
+            "rows(by=…, forget_after=…): windows by offset belong to an origin and are forgotten with it. Write "
+            "forget_after= in the watermark, as in ev.bounded_delay('1 minute', origin='partition', "
+            "idle_timeout='1 hour', "
+            "forget_after='30 days')."
+        )
     if step == size:
-        return Tumbling(size, first % size, "rows", column, first, length)
-    return Sliding(size, step, first % step, "rows", column, first, length)
+        return Tumbling(size, first % size, "rows", column, first, length, _timeout("rows()", timeout))
+    return Sliding(size, step, first % step, "rows", column, first, length, _timeout("rows()", timeout))
 
 
-def row_sessions(*, absent: int, by: str | None = None) -> Sessions:
+def row_sessions(*, absent: int, by: str | None = None, timeout: str | timedelta | None = None) -> Sessions:
     """A key's session ends when ``absent`` rows of the stream have passed without the key.
 
     Rows are counted over all keys: in the order in which they arrive or, with ``by``, by the offsets of the key's
-    origin.
+    origin. With ``timeout`` a session is closed, too, when the watermark is so far past the latest of its rows.
 
     >>> row_sessions(absent=5).describe()
     'sessions that end after 5 rows without the key'
@@ -69,16 +84,33 @@ def row_sessions(*, absent: int, by: str | None = None) -> Sessions:
     "sessions that end after 5 rows without the key by 'offset'"
     """
     _check_count("absent", absent)
-    return Sessions(absent + 1, touching="split", axis="rows", by=_column("row_sessions()", by))
+    column, length = _column("row_sessions()", by), _timeout("row_sessions()", timeout)
+    return Sessions(absent + 1, touching="split", axis="rows", by=column, timeout=length)
+
+
+def row_numbers(previous: int | pl.Expr, by: Sequence[str] = ()) -> pl.Expr:
+    """Return the numbers of rows that follow ``previous`` rows: over all rows, or for each ``by``.
+
+    >>> pl.DataFrame({"k": ["a", "b", "a"]}).select(row_numbers(10, by=["k"])).to_series().to_list()
+    [11, 11, 12]
+    """
+    number = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
+    return (number.over(by) if by else number) + previous
+
+
+def _timeout(where: str, given: str | timedelta | None) -> int | None:
+    return None if given is None else duration(given, what=f"timeout of {where}", zero=True)
 
 
 def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise errors.not_a_row_count(name, value)
+    if not is_integer(value, at_least=1):
+        raise not_a_row_count(name, value)
 
 
 def _column(where: str, offset: Any) -> str | None:
     column = named(offset)
     if column is not None and (not isinstance(column, str) or not column):
-        raise errors.not_an_offset_column(where, offset)
+        raise PlanError(
+            f"{where}: offset={shown(offset)} is no name of a column. Name the one that holds an origin's offsets."
+        )
     return column

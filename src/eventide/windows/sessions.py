@@ -1,16 +1,27 @@
-"""Sessions: bursts of one key's rows, held together by gaps that are short enough."""
+"""Sessions: bursts of one key's rows, held together by gaps that are short enough.
+
+Unions of intervals: which of a key's intervals hang together. The answer does not depend on their order.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from eventide.columns import SparkColumn, named
-from eventide.errors import windows as errors
+import numpy as np
+import polars as pl
+
+from eventide._column_refs import SparkColumn, named
+from eventide._columns import AT, END, ROW, START
+from eventide._display import described
+from eventide.errors import PlanError, did_you_mean, shown
+from eventide.kernels.grouping import GROUP, number
 from eventide.time import duration, format_duration
-from eventide.windows.kind import Axis, by_offset
+from eventide.windows.kind import Axis, by_offset, ends_by_time
+from eventide.windows.lateness import Lateness
 
 Touching = Literal["merge", "split"]
 
@@ -18,6 +29,7 @@ Touching = Literal["merge", "split"]
 _ISO = re.compile(r"P(\d|T\d)", re.IGNORECASE)
 
 
+@described
 @dataclass(frozen=True)
 class Sessions:
     """A row opens ``[at, at + gap)``; windows of one key that overlap (or touch, as ``touching`` says) are one.
@@ -32,12 +44,14 @@ class Sessions:
     max_duration: int | None = None
     axis: Axis = "time"
     by: str | None = field(default=None, repr=False)  # the column of an origin's own offsets
+    timeout: int | None = field(default=None, repr=False)  # on the axis of rows
 
     def describe(self) -> str:
         """One line for ``explain()``."""
         if self.axis == "rows":
             assert isinstance(self.gap, int)
-            return f"sessions that end after {self.gap - 1} rows without the key{by_offset(self.by)}"
+            rest = by_offset(self.by) + ends_by_time(self.timeout)
+            return f"sessions that end after {self.gap - 1} rows without the key{rest}"
         gap = f"column {self.gap!r}" if isinstance(self.gap, str) else format_duration(self.gap)
         most = f", at most {format_duration(self.max_duration)}" if self.max_duration else ""
         apart = ", split when exactly that far apart" if self.touching == "split" else ""
@@ -62,7 +76,10 @@ def sessions(
     "sessions with gap column 'patience'"
     """
     if touching not in ("merge", "split"):
-        raise errors.unknown_touching(touching)
+        raise PlanError(
+            f"sessions(): touching={shown(touching)} is not known. {did_you_mean(str(touching), ['merge', 'split'])} "
+            "'merge': rows exactly gap apart are one session; 'split': they are two."
+        )
     most = None if max_duration is None else duration(max_duration, what="max_duration of sessions()")
     gap = named(gap)
     column = isinstance(gap, SparkColumn) or (isinstance(gap, str) and gap.isidentifier() and not _ISO.match(gap))
@@ -70,5 +87,58 @@ def sessions(
         return Sessions(gap, touching, most)
     length = duration(gap, what="gap of sessions()")
     if most is not None and most < length:
-        raise errors.sessions_too_short(most, length)
+        raise PlanError(
+            f"sessions(): max_duration ({format_duration(most)}) is shorter than gap ({format_duration(length)}), so "
+            "that even a single row's session would be cut. Make max_duration at least as long as gap."
+        )
     return Sessions(length, touching, most)
+
+
+RUN = "__run"
+_FITS = 2**62  # of 64 bits with a sign
+
+
+def may_prove_late(
+    rows: pl.DataFrame, gap: int | str, expiry: Lateness, earliest: int | None, was: int
+) -> pl.DataFrame:
+    """The rows whose own interval has expired: unless they join a session that is still live, they are late."""
+    if earliest is None or earliest >= expiry.live_from(was):
+        return rows.clear()
+    until = pl.col(AT) + (pl.col("__gap") if isinstance(gap, str) else gap)
+    return rows.filter(expiry.is_expired(until, was))
+
+
+def merge_intervals(intervals: pl.DataFrame, key: Sequence[str], touching: Touching) -> pl.DataFrame:
+    """Return the intervals ``[start, end)`` in their order, each with the number of the run that it merges into."""
+    groups = number(intervals, key).rows[GROUP] if key else pl.zeros(intervals.height, pl.UInt32, eager=True)
+    start, end, group = intervals[START], intervals[END], groups.cast(pl.Int64)
+    low, high, last = start.min(), end.max(), group.max()
+    if low is None or high is None or last is None or (last + 1) * (high - low + 1) > _FITS:  # type: ignore[operator]
+        order, begins = _wide_runs(start, end, group, touching)
+    else:
+        # Each group has a band of its own on one axis, so that one sort and one running maximum serve all of them.
+        band = group * (high - low + 1) - low  # type: ignore[operator]
+        order, begins = _runs(start + band, end + band, touching)
+    runs = np.empty(intervals.height, np.uint32)
+    runs[order] = begins
+    return intervals.with_columns(pl.Series(RUN, runs))
+
+
+def _runs(start: pl.Series, end: pl.Series, touching: Touching) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of the starts, and the number of the run of each in that order."""
+    order = start.arg_sort()
+    starts, reach = start.gather(order).to_numpy(), end.gather(order).cum_max().to_numpy()
+    begins = np.ones(len(starts), np.uint32)
+    begins[1:] = starts[1:] > reach[:-1] if touching == "merge" else starts[1:] >= reach[:-1]
+    return order.to_numpy(), np.cumsum(begins, dtype=np.uint32)
+
+
+def _wide_runs(start: pl.Series, end: pl.Series, group: pl.Series, touching: Touching) -> tuple[np.ndarray, np.ndarray]:
+    """The same for groups that do not fit on one axis of 64 bits side by side."""
+    rows = pl.DataFrame({START: start, END: end, GROUP: group}).with_row_index(ROW)
+    rows = rows.sort(GROUP, START, maintain_order=True)
+    reach = pl.col(END).cum_max().over(GROUP).shift(1)
+    apart = pl.col(START) > reach if touching == "merge" else pl.col(START) >= reach
+    first = pl.col(GROUP) != pl.col(GROUP).shift(1)
+    begins = rows.select((first | apart).fill_null(True).cum_sum()).to_series()
+    return rows[ROW].to_numpy(), begins.to_numpy()

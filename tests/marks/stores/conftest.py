@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from eventide.marks import packing
+from eventide.marks import compaction
 from eventide.marks.stores.memory import MemoryStore
-from eventide.marks.stores.postgres import postgres_store
-from eventide.marks.stores.sqlite import sqlite_store
+from eventide.marks.stores.sql_dialects import postgres_store, sqlite_store
 from eventide.marks.stores.store import Store
-from tests.marks.serving import remote
-from tests.marks.stores.parts import OFTEN, Clock
+from tests.marks.server_harness import remote
+from tests.marks.stores.cases import OFTEN, Clock
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blobs are packed every few rows."""
-    monkeypatch.setattr(packing, "PACKING", OFTEN)
+    monkeypatch.setattr(compaction, "POLICY", OFTEN)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -12,12 +12,12 @@ from eventide.errors import EventideError
 from eventide.marks.segments import Segment
 from eventide.marks.stores import connect
 from eventide.marks.stores.store import Store
-from tests.marks.stores.at_once import at_once
-from tests.marks.stores.parts import addition, config, part
+from tests.marks.stores.cases import addition, config, part
+from tests.marks.stores.harness import run_concurrently
 
 
 @pytest.mark.usefixtures("often")
-def test_steps_of_all_kindsat_once_never_fail_for_each_other(url: str) -> None:
+def test_steps_of_all_kinds_at_once_never_fail_for_each_other(url: str) -> None:
     """Each may be refused, but none waits for another that waits for it."""
     store = connect(url)
     for stream in ("a", "b"):
@@ -27,7 +27,7 @@ def test_steps_of_all_kindsat_once_never_fail_for_each_other(url: str) -> None:
         chance = random.Random(number)
         return sum(done(partial(some_steps, store, chance, number)) for _ in range(30))
 
-    assert sum(at_once(6, anything)) > 6 * 30 / 3  # most, but on a slow machine
+    assert sum(run_concurrently(6, anything)) > 6 * 30 / 3  # most, but on a slow machine
 
 
 def done(step: Callable[[], object]) -> bool:
@@ -46,26 +46,26 @@ def some_steps(store: Store, chance: random.Random, number: int) -> None:
         store.delete_stream(stream)
         store.create_stream(stream, config(4))
     writer = number if chance.random() < 0.9 else number + 1  # which is another's
-    seat = store.open_writer(stream, f"writer {writer}", take_over=True)
+    handle = store.open_writer(stream, f"writer {writer}", take_over=True)
     lease = store.acquire(stream, f"c{number % 2}", store.now() + 1_000)
-    begun = store.begin(seat, timeout=20_000 if chance.random() < 0.1 else 60_000_000)
-    store.add(seat, begun.id, 1, *addition((1, 0.1), (2, 0.6), (3, 0.9)))
+    begun = store.begin(handle, timeout=20_000 if chance.random() < 0.1 else 60_000_000)
+    store.add(handle, begun.id, 1, *addition((1, 0.1), (2, 0.6), (3, 0.9)))
     segments = store.stream(stream).segments.open
     parts = [part(one.number, 1) for one in segments]
     chance.shuffle(parts)
     for step in chance.sample(
         [
-            lambda: store.append(seat, seat.sequence + 1, parts, note=store.now()),
-            lambda: store.append(seat, seat.sequence + 1, parts[:2]),
-            lambda: store.commit(seat, begun.id, note=store.now()),
-            lambda: store.abort(seat, begun.id),
+            lambda: store.append(handle, handle.sequence + 1, parts, note=store.now()),
+            lambda: store.append(handle, handle.sequence + 1, parts[:2]),
+            lambda: store.commit(handle, begun.id, note=store.now()),
+            lambda: store.abort(handle, begun.id),
             lambda: store.scale(stream, [segments[0].number], [(segments[0].low, segments[0].high)]),
             lambda: store.truncate(stream, {one.number: 0 for one in segments}),
             lambda: store.truncate(stream, all_of(store, stream, segments)),
-            lambda: [store.pack(stream, one.number, 0) for one in segments],
-            lambda: lease and store.forget(lease, [(f"writer {other}", store.now()) for other in range(6)]),
+            lambda: [store.compact(stream, one.number, 0) for one in segments],
+            lambda: lease and store.delete_notes(lease, [(f"writer {other}", store.now()) for other in range(6)]),
             lambda: store.leave(f"c{number % 2}"),
-            lambda: store.close_writer(seat),
+            lambda: store.close_writer(handle),
             store.expire_transactions,
         ],
         4,

@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from eventide.errors import DataError
 from eventide.marks.mark import Note
 from eventide.marks.segments import Segments
-from eventide.marks.stores.store import Part, Seat, Store
+from eventide.marks.stores.store import Part, Store, WriterHandle
 from tests.effort import examples
-from tests.marks.stores.parts import SECOND, Clock, addition, config, numbers_in, part
+from tests.marks.stores.cases import SECOND, Clock, addition, config, numbers_in, part
 
 _names = count()
 WRITERS = st.sampled_from(["till", "web"])
@@ -26,7 +26,7 @@ POINTS = st.lists(st.floats(0, 1, exclude_max=True), max_size=5)
 
 @dataclass
 class Writer:
-    seat: Seat
+    handle: WriterHandle
     sequence: int = 0
     parts: list[Part] = field(default_factory=list)
     ends: dict[int, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class History(RuleBasedStateMachine):
         writer.parts = [part(segment, *numbers) for segment, numbers in routed.items()]
         writer.ends = self.written(writer, routed)
         time = self.clock.time if noting else None
-        assert self.store.append(writer.seat, writer.sequence, writer.parts, note=time) == writer.ends
+        assert self.store.append(writer.handle, writer.sequence, writer.parts, note=time) == writer.ends
         if noting:
             self.noted(name)
 
@@ -95,13 +95,13 @@ class History(RuleBasedStateMachine):
     def append_again(self, name: str) -> None:
         writer = self.writers[name]
         if writer.sequence:
-            assert self.store.append(writer.seat, writer.sequence, writer.parts) == writer.ends
+            assert self.store.append(writer.handle, writer.sequence, writer.parts) == writer.ends
 
     @rule(name=WRITERS)
     def take_over(self, name: str) -> None:
         writer = self.writers[name]
-        writer.seat = self.store.open_writer(self.name, name, take_over=True)
-        assert (writer.seat.sequence, dict(writer.seat.position)) == (writer.sequence, writer.position)
+        writer.handle = self.store.open_writer(self.name, name, take_over=True)
+        assert (writer.handle.sequence, dict(writer.handle.position)) == (writer.sequence, writer.position)
         if name in self.notes:
             self.notes[name] = replace(self.notes[name], at=self.clock.time)
 
@@ -121,7 +121,7 @@ class History(RuleBasedStateMachine):
 
     @rule(name=WRITERS, seconds=st.integers(1, 5))
     def begin(self, name: str, seconds: int) -> None:
-        begun = self.store.begin(self.writers[name].seat, timeout=seconds * SECOND)
+        begun = self.store.begin(self.writers[name].handle, timeout=seconds * SECOND)
         self.pending[begun.id] = Pending(name, begun.deadline)
 
     @precondition(lambda self: self.pending)
@@ -131,7 +131,7 @@ class History(RuleBasedStateMachine):
         new = [(self.number + place, point) for place, point in enumerate(points, start=1)]
         self.number += len(points)
         for _ in range(1 + twice):
-            self.tried(id_, one, lambda seat: self.store.add(seat, id_, one.added, *addition(*new)))
+            self.tried(id_, one, lambda handle: self.store.add(handle, id_, one.added, *addition(*new)))
         one.events += new
         one.added += 1
 
@@ -140,7 +140,7 @@ class History(RuleBasedStateMachine):
     def commit(self, data: st.DataObject, noting: bool, twice: bool) -> None:
         id_, one = self.drawn(data)
         time = self.clock.time if noting else None
-        ends = self.tried(id_, one, lambda seat: self.store.commit(seat, id_, note=time))
+        ends = self.tried(id_, one, lambda handle: self.store.commit(handle, id_, note=time))
         if ends is not None:
             routed: dict[int, list[int]] = {}
             targets = self.segments.route(np.array([point for _, point in one.events], dtype=np.float64)).tolist()
@@ -150,14 +150,14 @@ class History(RuleBasedStateMachine):
             if noting:
                 self.noted(one.writer)
             if twice:
-                assert self.store.commit(self.writers[one.writer].seat, id_, note=time) == ends
+                assert self.store.commit(self.writers[one.writer].handle, id_, note=time) == ends
         self.pending.pop(id_, None)
 
     @precondition(lambda self: self.pending)
     @rule(data=st.data())
     def abort(self, data: st.DataObject) -> None:
         id_, one = self.drawn(data)
-        self.store.abort(self.writers[one.writer].seat, id_)
+        self.store.abort(self.writers[one.writer].handle, id_)
         del self.pending[id_]
 
     def drawn(self, data: st.DataObject) -> tuple[str, Pending]:
@@ -165,13 +165,15 @@ class History(RuleBasedStateMachine):
         id_ = ids[data.draw(st.integers(0, len(ids) - 1))]
         return id_, self.pending[id_]
 
-    def tried(self, id_: str, one: Pending, step: Callable[[Seat], dict[int, int] | None]) -> dict[int, int] | None:
+    def tried(
+        self, id_: str, one: Pending, step: Callable[[WriterHandle], dict[int, int] | None]
+    ) -> dict[int, int] | None:
         """Done, or refused if it is too late."""
-        seat = self.writers[one.writer].seat
+        handle = self.writers[one.writer].handle
         if self.clock.time < one.deadline:
-            return step(seat)
+            return step(handle)
         try:
-            step(seat)
+            step(handle)
         except DataError:
             return None
         raise AssertionError("It was too late.")
@@ -197,7 +199,7 @@ class History(RuleBasedStateMachine):
     def pack(self, data: st.DataObject) -> None:
         one = data.draw(st.sampled_from(self.segments.all)).number
         offset = data.draw(st.integers(0, len(self.log[one])))
-        assert offset <= self.store.pack(self.name, one, offset) <= len(self.log[one])
+        assert offset <= self.store.compact(self.name, one, offset) <= len(self.log[one])
 
     @invariant()
     def the_store_is_as_the_model(self) -> None:

@@ -1,6 +1,5 @@
-"""Controllers: they merge what writers say into marks, and share the streams of a store out among themselves."""
+"""Controllers: they merge the notes of writers into marks, and serve a store over HTTP."""
 
-from eventide.marks.controller.controller import Controller
-from eventide.marks.controller.status import Status, StreamStatus
+from eventide.marks.controller.controller import Controller, Status, StreamStatus
 
 __all__ = ["Controller", "Status", "StreamStatus"]

@@ -1,50 +1,73 @@
-"""What marks need of a store. One protocol for the log of events, one for what is known of time, one for both.
+"""The contract of a store: the log of events, the notes and marks of writers, and both together.
 
-A stream's log may lie elsewhere than its marks: topics and partitions can take the place of streams and segments, if
-they can do what ``Log`` asks. Whatever is written is durable when the call returns. Calls may come from several
-threads and processes; where two contradict each other, one of them is refused.
+The log may be in another system than the marks: topics and partitions can replace streams and segments if they
+implement ``EventLog``. Every write is durable when its call returns. Calls may arrive from several threads and
+processes; of two conflicting calls, one is rejected.
 
-Clocks: ``now()`` is the store's own, so that leases mean the same to all who share it. Times are microseconds.
+``now()`` is the store's clock, so that a lease has the same meaning for all clients. Times are microseconds.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
 
+STORAGE_FORMAT = 1
+"""The format of tables and of reader groups in a store. The other stored formats are in `state/format.py`."""
+
+TransactionStatus: TypeAlias = Literal["open", "committed", "aborted"]
+
+
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
+def is_lease_active(until: int, length: int, now: int) -> bool:
+    """Whether a lease of ``length`` that ends at ``until`` is active.
+
+    A lease that ends further ahead than twice its length was granted before the clock was set back. It has expired:
+    otherwise a dead owner would hold it until the clock has caught up. The factor tolerates small corrections.
+
+    >>> [is_lease_active(until, 10, now=100) for until in (100, 101, 120, 121)]
+    [False, True, True, False]
+    """
+    return now < until <= now + 2 * length
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """How a stream behaves. Durations are microseconds."""
+    """The configuration of a stream. Durations are microseconds."""
 
     schema: pa.Schema
     """The columns of its events."""
     segments: int = 1
-    """How many it begins with."""
+    """The initial number of segments."""
     writer_timeout: int = 60_000_000
-    """After this long without a note a writer is forgotten: time goes on without it."""
+    """A writer that notes nothing for this long no longer holds back the marks."""
     mark_every: int = 5_000_000
-    """How often notes are merged into a mark. Also how long a new stream waits before its first mark."""
+    """The interval between marks. The first mark of a new stream waits this long, too."""
     writer_lease: int = 30_000_000
-    """How long a writer that says nothing keeps others from taking its id."""
+    """How long the id of a silent writer stays reserved."""
 
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """What a stream is."""
+    """The state of a stream."""
 
     name: str
     created: int
     config: Config
     segments: Segments
     starts: Position = field(default_factory=dict)
-    """The first offset that was not truncated, of each segment that was truncated."""
+    """The first remaining offset of each truncated segment."""
 
 
 class Part(NamedTuple):
@@ -56,7 +79,7 @@ class Part(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """Events as they lie in a segment: from ``offset`` on, by ``writer`` (empty if several wrote them)."""
+    """Stored events from ``offset`` on. ``writer`` is empty if several writers wrote them."""
 
     offset: int
     rows: int
@@ -64,23 +87,20 @@ class Blob(NamedTuple):
     writer: str
 
 
-class Seat(NamedTuple):
-    """A writer's place at a stream: the right to append under its id. A later seat of the same id ends it."""
+class WriterHandle(NamedTuple):
+    """The right to append to a stream under a writer id. A handle with a higher epoch fences it off."""
 
     stream: str
     writer: str
-    incarnation: int
+    epoch: int
     sequence: int
-    """The highest sequence that was appended under this id; 0 if none was."""
+    """The highest sequence appended under this id; 0 if none."""
     position: Position
-    """Where its last append to each segment ended."""
+    """The end of its last append to each segment."""
 
 
-TransactionStatus = Literal["open", "committed", "aborted"]
-
-
-class Transaction(NamedTuple):
-    """Events that are not visible yet."""
+class TransactionInfo(NamedTuple):
+    """The state of a transaction."""
 
     stream: str
     id: str
@@ -90,7 +110,7 @@ class Transaction(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """The right to make marks for a stream. ``fence`` grows with each new owner."""
+    """The right to create the marks of a stream. ``fence`` grows with each new owner."""
 
     stream: str
     owner: str
@@ -98,17 +118,18 @@ class Lease(NamedTuple):
     until: int
 
 
-class Log(Protocol):
-    """Streams, their segments, and the events in them."""
+class EventLog(Protocol):
+    """Streams, their segments, and their events."""
 
     def create_stream(self, name: str, config: Config) -> StreamInfo:
-        """A new stream. Refused (``errors.stream_exists``) if there is one of that name, or if its schema names a
-        column twice or ``events.POINT``.
+        """Create a stream.
+
+        Raise ``ConflictError`` if the name is in use. Reject a schema with duplicate columns or ``events.POINT``.
         """
         ...
 
     def stream(self, name: str) -> StreamInfo:
-        """A stream as it is now. Refused (``errors.unknown_stream``) if there is none."""
+        """The current state of a stream. Raise ``UnknownStreamError`` if there is none."""
         ...
 
     def streams(self) -> list[str]:
@@ -116,186 +137,195 @@ class Log(Protocol):
         ...
 
     def delete_stream(self, name: str) -> None:
-        """Forget a stream and all that belongs to it."""
+        """Delete a stream with everything that belongs to it."""
         ...
 
     def scale(self, name: str, seal: Sequence[int], ranges: Ranges) -> Segments:
-        """``Segments.scaled``, at once for all: an append to a sealed segment that comes later is refused."""
+        """Apply ``Segments.scaled`` atomically. Later appends to the sealed segments are rejected."""
         ...
 
     def seal(self, name: str) -> Segments:
-        """End a stream: ``Segments.ended``. Again is harmless. Open transactions are aborted."""
+        """End a stream with ``Segments.ended`` and abort its open transactions. Idempotent."""
         ...
 
     def truncate(self, name: str, cut: Position) -> None:
-        """Drop all events before a cut (refused if it is none, or beyond the end). Blobs that reach beyond it stay.
-        Of the marks that the cut has passed, all but the last one go, too.
+        """Delete all blobs that end before a cut, and all marks before the last one that the cut has passed.
+
+        Reject a position that is not a cut or is beyond the end.
         """
         ...
 
     def lengths(self, name: str) -> dict[int, int]:
-        """The offset of the next event in every segment that the stream ever had."""
+        """The next offset of every segment, open or sealed."""
         ...
 
-    def open_writer(self, stream: str, writer: str, *, take_over: bool = False) -> Seat:
-        """A seat for a writer. Refused (``errors.writer_in_use``) while another one of that id holds its lease
-        (``Config.writer_lease`` since its last open, append, note, or transaction step), unless ``take_over``.
-        The id is free at once when its writer was closed.
+    def open_writer(self, stream: str, writer: str, *, take_over: bool = False) -> WriterHandle:
+        """Open a writer and fence off earlier handles of its id.
+
+        Without ``take_over``, raise ``ConflictError`` while another writer holds the id. Its lease
+        (``Config.writer_lease``) is renewed by every open, append, note and transaction call, and ends with
+        ``close_writer``.
         """
         ...
 
-    def append(self, seat: Seat, sequence: int, parts: Sequence[Part], *, note: int | None = None) -> dict[int, int]:
-        """Append all parts or none; where each part ends in its segment. ``note`` also notes a time at the position
-        that results, in the same step.
+    def append(
+        self, handle: WriterHandle, sequence: int, parts: Sequence[Part], *, note: int | None = None
+    ) -> dict[int, int]:
+        """Append all parts or none. Return the end of each part in its segment.
 
-        A sequence that was appended before changes nothing, and gives the same answer if it is the last one (else
-        ``{}``); the note, if given, is still taken. Sequences grow, and may have gaps. Refused with
-        ``errors.segment_sealed`` (``SegmentSealedError``) if a segment is sealed, with ``errors.seat_taken``
-        (``SeatTakenError``) if the seat is not the last one of its id.
+        ``note`` atomically notes a time at the resulting position. A sequence that was already appended has no effect;
+        it returns the same ends if it is the last one, else ``{}``, and its note is still stored. Sequences grow and
+        may have gaps. Raise ``SegmentSealedError`` if a segment is sealed, ``WriterFencedError`` if the handle is not
+        the latest of its id.
         """
         ...
 
     def read(self, stream: str, segment: int, offset: int, *, rows: int, until: int | None = None) -> list[Blob]:
-        """Blobs in order, from the one that holds ``offset``: so many that they have ``rows`` rows from there on, or
-        all there are, but none that begins at ``until`` or beyond. Refused (``errors.truncated``) if the offset was
-        truncated.
+        """Blobs in order, from the one that contains ``offset``, until they have ``rows`` rows from there on.
+
+        No blob begins at ``until`` or later. Raise ``DataError`` if the offset was truncated.
         """
         ...
 
-    def pack(self, stream: str, segment: int, offset: int) -> int:
-        """Make larger blobs of small neighbours (``packing``) that appends have left so, from an offset on, as far as
-        one step should go; where to go on. Events and their offsets stay the same.
+    def compact(self, stream: str, segment: int, offset: int) -> int:
+        """Execute one step of ``compaction`` from an offset on. Return the offset of the next step."""
+        ...
+
+    def begin(self, handle: WriterHandle, *, timeout: int) -> TransactionInfo:
+        """Begin a transaction that is aborted unless it is committed within ``timeout``."""
+        ...
+
+    def add(self, handle: WriterHandle, transaction: str, number: int, rows: int, body: bytes) -> None:
+        """Add events to a transaction. Adding the same ``number`` again has no effect.
+
+        ``body`` has the column ``events.POINT``, because the commit chooses the segments.
         """
         ...
 
-    def begin(self, seat: Seat, *, timeout: int) -> Transaction:
-        """A new transaction, which is aborted unless it is committed within ``timeout``."""
-        ...
+    def commit(self, handle: WriterHandle, transaction: str, *, note: int | None = None) -> dict[int, int]:
+        """Append the events of a transaction atomically. Return where they end in each segment. Idempotent.
 
-    def add(self, seat: Seat, transaction: str, number: int, rows: int, body: bytes) -> None:
-        """Put events into a transaction. ``body`` has the point of each row beside it (``events.POINT``): segments
-        are chosen at the commit. A ``number`` that was added before changes nothing.
+        The current segments route the events. ``note`` atomically notes a time at the resulting position. Raise
+        ``TransactionEndedError`` after an abort or the deadline.
         """
         ...
 
-    def commit(self, seat: Seat, transaction: str, *, note: int | None = None) -> dict[int, int]:
-        """Make a transaction's events visible, all at once, after what is there; where they end in each segment. Its
-        events are routed by the segments of that moment. ``note`` notes a time at that position, in the same step.
-        Committing again is harmless; after an abort or the deadline it is refused (``errors.transaction_over``).
+    def commit_batch(
+        self, handle: WriterHandle, sequence: int, ids: Sequence[str], *, note: int | None = None
+    ) -> dict[int, int]:
+        """Commit several transactions atomically under a sequence. Return where they end in each segment.
+
+        If the sequence was already appended, the transactions are aborted and the result is ``{}``. In that case an
+        earlier note is ignored; with a new sequence it is rejected, and nothing is committed. Duplicate ids count once.
         """
         ...
 
-    def commit_batch(self, seat: Seat, sequence: int, ids: Sequence[str], *, note: int | None = None) -> dict[int, int]:
-        """Commit several transactions in one step, under a sequence: where they end in each segment.
-
-        If that sequence was appended before, nothing of them becomes visible: they are aborted, and the answer is
-        ``{}``; a note that goes back is then ignored, while with a new sequence it is refused, and nothing becomes
-        visible. An id that is there twice counts once.
-        """
+    def abort(self, handle: WriterHandle, transaction: str) -> None:
+        """Discard the events of a transaction. Idempotent. Raise ``TransactionEndedError`` after the commit."""
         ...
 
-    def abort(self, seat: Seat, transaction: str) -> None:
-        """Forget a transaction's events. Again is harmless; after the commit it is refused."""
-        ...
-
-    def transactions(self, stream: str) -> list[Transaction]:
-        """All that are open, and those that ended lately."""
+    def transactions(self, stream: str) -> list[TransactionInfo]:
+        """All open transactions, and those that ended recently."""
         ...
 
     def expire_transactions(self) -> int:
-        """Abort all transactions beyond their deadline; how many."""
+        """Abort all transactions beyond their deadline. Return their number."""
         ...
 
-    def close_writer(self, seat: Seat) -> None:
-        """The writer is done: its id is free, its note (if any) is marked ``closed``, its open transactions abort. What
-        is known of one that has no id of its own (``ids.is_generated``) and no note is forgotten. Again is harmless.
+    def close_writer(self, handle: WriterHandle) -> None:
+        """Close a writer: release its id, mark its note as closed, and abort its open transactions. Idempotent.
+
+        A writer with a generated id (``events.is_generated``) and without a note is deleted.
         """
         ...
 
 
-class TimeKeeping(Protocol):
-    """Notes, marks, and who makes them."""
+class MarkStore(Protocol):
+    """Notes and marks, the leases of controllers, and the state of reader groups."""
 
     def now(self) -> int:
         """The time on the store's clock."""
         ...
 
-    def note(self, seat: Seat, time: int, position: Position) -> None:
-        """What a writer says of time, kept if ``notes.advanced`` takes it: neither may go back. In one step."""
+    def note(self, handle: WriterHandle, time: int, position: Position) -> None:
+        """Note a time for a writer, subject to ``mark.advance_note``."""
         ...
 
     def notes(self, stream: str) -> list[Note]:
-        """The last note of each writer that is not forgotten."""
+        """The last note of each writer."""
         ...
 
     def note_columns(self, stream: str) -> NoteColumns:
-        """The same as ``notes``, as columns. ``NoteColumns.of(notes)`` will do where few writers are expected."""
+        """The same as ``notes``, in columns."""
         ...
 
-    def put_mark(self, lease: Lease, mark: Mark, *, forget: Collection[tuple[str, int]] = ()) -> None:
-        """Keep a mark, and forget notes (writer and ``Note.at``; a note that is newer stays), in one step. Refused
-        with ``errors.lease_lost`` (``LeaseLostError``) if another has the stream now, or the mark's number is not the
-        next one.
+    def put_mark(self, lease: Lease, mark: Mark, *, obsolete: Collection[tuple[str, int]] = ()) -> None:
+        """Store a mark and delete the ``obsolete`` notes, as ``delete_notes`` does, atomically.
+
+        Raise ``LeaseLostError`` if another controller owns the stream, or the mark's number is not the next one.
         """
         ...
 
-    def forget(self, lease: Lease, writers: Collection[tuple[str, int]]) -> None:
-        """Forget notes without a mark. The same refusals."""
+    def delete_notes(self, lease: Lease, notes: Collection[tuple[str, int]]) -> None:
+        """Delete notes by writer and ``Note.at``; newer notes of the writer stay. Raise ``LeaseLostError``."""
         ...
 
     def marks(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Mark]:
-        """The marks with numbers above ``after``, in order. The first ones may be gone (``truncate``)."""
+        """The marks with numbers above ``after``, in order, without those that were truncated."""
         ...
 
     def last_mark(self, stream: str) -> Mark | None:
         """The newest mark."""
         ...
 
-    def beat(self, controller: str, until: int) -> None:
-        """A controller is alive until then."""
+    def heartbeat(self, controller: str, until: int) -> None:
+        """Register a controller as alive until a time."""
         ...
 
     def controllers(self) -> list[str]:
-        """Those that are alive, sorted."""
+        """The controllers that are alive, sorted."""
         ...
 
     def leave(self, controller: str) -> None:
-        """A controller goes: it is alive no more, and its leases end."""
+        """Unregister a controller and release its leases."""
         ...
 
     def acquire(self, stream: str, controller: str, until: int) -> Lease | None:
-        """The lease of a stream, new or prolonged; None while another one has it."""
+        """Acquire or renew the lease of a stream. Return None while another controller holds it."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; harmless if it is lost already."""
+        """Release a lease. No effect if it is already lost."""
         ...
 
     def leases(self) -> list[Lease]:
-        """All leases that have not ended."""
+        """All active leases."""
         ...
 
     def group(self, stream: str, name: str) -> tuple[int, bytes] | None:
-        """What a group of readers knows together, and its version."""
+        """The version and the state of a reader group."""
         ...
 
     def put_group(self, stream: str, name: str, version: int, state: bytes) -> bool:
-        """Replace it if its version is still ``version`` (0: there is none yet), which grows by one. False if not."""
+        """Replace the state of a group if its version is still ``version`` (0: it does not exist).
+
+        Return whether it was replaced. The version grows by one.
+        """
         ...
 
     def delete_group(self, stream: str, name: str) -> None:
-        """Forget a group."""
+        """Delete a group."""
         ...
 
 
-class Store(Log, TimeKeeping, Protocol):
-    """Log and time in one place."""
+class Store(EventLog, MarkStore, Protocol):
+    """Events and marks in one place."""
 
     @property
     def url(self) -> str:
-        """Its address, without a password."""
+        """Its URL, without a password."""
         ...
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close its connections."""
         ...

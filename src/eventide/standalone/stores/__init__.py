@@ -2,6 +2,6 @@
 
 from eventide.standalone.stores.memory import MemoryStore
 from eventide.standalone.stores.sqlite import SqliteStore
-from eventide.standalone.stores.store import Messages, Range, Store, Windows
+from eventide.standalone.stores.store import MessageStore, Range, Store, Windows
 
-__all__ = ["MemoryStore", "Messages", "Range", "SqliteStore", "Store", "Windows"]
+__all__ = ["MemoryStore", "MessageStore", "Range", "SqliteStore", "Store", "Windows"]

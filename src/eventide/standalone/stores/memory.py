@@ -1,4 +1,4 @@
-"""A store in memory: sorted runs of columns, searched by halving."""
+"""A store in memory: windows as one frame, messages as sorted runs with binary search."""
 
 from __future__ import annotations
 
@@ -9,21 +9,52 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from eventide.operators import columns as c
-from eventide.standalone import columns as s
+from eventide import _columns as c
 from eventide.standalone.stores.store import EVERYWHERE, Range
-from eventide.standalone.stores.windows import MemoryWindows
-from eventide.state.layouts import Layout
+from eventide.state.message_layout import Layout
 from eventide.time import MIN
 
-MANY_RANGES = 8  # from so many on, one pass over all messages costs less than a search for each range
-_NAME = [s.ORIGIN, s.OFFSET]
-_ROW = "__row"
+WINDOW_NAME = [c.SESSION, c.START, c.END]
+MANY_RANGES = 8  # from this number on, one pass over all messages costs less than a search for each range
+
+_MESSAGE_NAME = [c.ORIGIN, c.OFFSET]
+
+
+class MemoryWindows:
+    """Windows as one frame, in the order in which they expire. There are few of them, compared with messages."""
+
+    def __init__(self, *, by_session: bool) -> None:
+        self._order = [c.SESSION, c.START, c.END] if by_session else [c.START, c.END, c.SESSION]
+        self._frame: pl.DataFrame | None = None
+
+    def put(self, windows: pl.DataFrame) -> None:
+        """Add windows, or replace them."""
+        frame = windows.lazy()
+        if self._frame is not None:
+            others = self._frame.lazy().join(frame, on=WINDOW_NAME, how="anti")
+            frame = pl.concat([others, frame.select(self._frame.columns)])
+        self._frame = frame.sort(self._order).collect(engine="in-memory")
+
+    def delete(self, windows: pl.DataFrame) -> None:
+        """Delete these windows."""
+        if self._frame is not None:
+            self._frame = self._frame.join(windows, on=WINDOW_NAME, how="anti", maintain_order="left")
+
+    def all(self) -> pl.DataFrame | None:
+        """Return every window."""
+        return self._frame
+
+    def overlapping(self, start: int, end: int, *, session: str | None = None) -> pl.DataFrame | None:
+        """Return the windows that overlap a range."""
+        if self._frame is None:
+            return None
+        overlaps = (pl.col(c.START) < end) & (pl.col(c.END) > start)
+        return self._frame.filter(overlaps if session is None else overlaps & (pl.col(c.SESSION) == session))
 
 
 @dataclass
 class MemoryStore:
-    """Everything in this process. What is not committed is there just as well; a restart begins anew."""
+    """Everything in this process. Nothing survives a restart."""
 
     layout: Layout
     messages: MemoryMessages = field(init=False)
@@ -35,64 +66,64 @@ class MemoryStore:
         self.windows = MemoryWindows(by_session=self.layout.session)
 
     def state(self) -> bytes | None:
-        """A new store knows nothing."""
+        """Return None: nothing was committed."""
         return None
 
     def keep(self, number: int, output: pl.DataFrame) -> None:
-        """Keep an output until it is taken."""
+        """Store an output until it is accepted."""
         self._outputs[number] = output
 
     def drop(self, up_to: int) -> None:
-        """Outputs up to this number were taken."""
+        """Delete the outputs up to this number."""
         self._outputs = {number: output for number, output in self._outputs.items() if number > up_to}
 
     def outputs(self) -> list[tuple[int, pl.DataFrame]]:
-        """The outputs that were not taken yet, by number."""
+        """Return the pending outputs, by number."""
         return sorted(self._outputs.items(), key=lambda item: item[0])
 
     def commit(self, state: Callable[[], bytes]) -> None:
-        """Nothing outlives the process."""
+        """Do nothing: nothing survives the process."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Messages in key order, with the parts of their key as arrays: sessions and join keys by hash, then positions."""
+    """Messages in key order, with the levels of their key as arrays: sessions and join keys by hash, then positions."""
 
     frame: pl.DataFrame
     levels: dict[str, NDArray[np.uint64] | NDArray[np.int64]]
 
     @staticmethod
     def of(frame: pl.DataFrame, layout: Layout) -> _Run:
-        order = [*([s.SESSION] if layout.session else []), *([s.EQUAL] if layout.equal_first else [])]
+        order = [*([c.SESSION] if layout.session else []), *([c.EQUAL] if layout.equal_first else [])]
         hashed = frame.with_columns(pl.col(name).hash().alias(f"{name}.hash") for name in order)
-        by = [*(f"{name}.hash" for name in order), c.AT, *([s.EQUAL] if layout.has_equal else []), s.OFFSET]
+        by = [*(f"{name}.hash" for name in order), c.AT, *([c.EQUAL] if layout.has_equal else []), c.OFFSET]
         hashed = hashed.sort(by, maintain_order=True).rechunk()
         levels = {name: hashed[f"{name}.hash"].to_numpy() for name in order} | {c.AT: hashed[c.AT].to_numpy()}
         return _Run(hashed.select(frame.columns), levels)
 
     def slice(self, start: int, end: int) -> _Run:
-        """A part of it; nothing is copied."""
+        """Return a part of the run, without a copy."""
         return _Run(self.frame[start:end], {name: level[start:end] for name, level in self.levels.items()})
 
-    def without(self, gone: pl.Series) -> _Run:
-        """What is left."""
-        keep = (~gone).to_numpy()
-        return _Run(self.frame.filter(~gone), {name: level[keep] for name, level in self.levels.items()})
+    def without(self, deleted: pl.Series) -> _Run:
+        """Return the messages that are not deleted."""
+        keep = (~deleted).to_numpy()
+        return _Run(self.frame.filter(~deleted), {name: level[keep] for name, level in self.levels.items()})
 
     def inside(self, ranges: pl.DataFrame) -> pl.Series:
-        """Whether each message lies in one of these ranges of sessions."""
-        rows = self.frame.lazy().select(s.SESSION, c.AT).with_row_index(_ROW)
+        """Return whether each message is in one of these ranges of sessions."""
+        rows = self.frame.lazy().select(c.SESSION, c.AT).with_row_index(c.ROW)
         within = pl.col(c.AT).is_between(c.START, c.END, closed="left")
-        found = rows.join(ranges.lazy(), on=s.SESSION).filter(within).select(_ROW).collect()[_ROW]
+        matches = rows.join(ranges.lazy(), on=c.SESSION).filter(within).select(c.ROW).collect()[c.ROW]
         mask = np.zeros(self.frame.height, np.bool_)
-        mask[found.to_numpy()] = True
+        mask[matches.to_numpy()] = True
         return pl.Series(mask)
 
     def bounds(self, within: Range, exact: dict[str, str]) -> tuple[int, int]:
-        """Where in the run what is asked for lies: all of it, and perhaps some more."""
+        """Return bounds in the run around all matching messages, and perhaps others."""
         low, high = 0, self.frame.height
         for name, level in self.levels.items():
             part = level[low:high]
@@ -101,13 +132,13 @@ class _Run:
                 return low + int(np.searchsorted(part, within.start)), low + int(last)
             if name not in exact:
                 return low, high
-            wanted = np.uint64(pl.Series([exact[name]]).hash().item())
-            low, high = low + int(np.searchsorted(part, wanted)), low + int(np.searchsorted(part, wanted, "right"))
+            value = np.uint64(pl.Series([exact[name]]).hash().item())
+            low, high = low + int(np.searchsorted(part, value)), low + int(np.searchsorted(part, value, "right"))
         return low, high
 
 
 class MemoryMessages:
-    """Messages as a few sorted runs. A small run is merged into its neighbour as soon as that is not much larger."""
+    """Messages as a few sorted runs. A run is merged with the previous one unless that is much larger."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -117,13 +148,13 @@ class MemoryMessages:
         self._floor = MIN
 
     def put(self, messages: pl.DataFrame) -> int:
-        """Add those that are not there yet."""
+        """Add messages that are not stored yet, and return their number."""
         self._empty = messages.clear() if self._empty is None else self._empty
         messages = messages.filter(pl.col(c.AT) >= self._floor)
-        new = self._unknown(messages.unique(_NAME, keep="first", maintain_order=True))
+        new = self._not_stored(messages.unique(_MESSAGE_NAME, keep="first", maintain_order=True))
         if new.is_empty():
             return 0
-        for origin, offset in new.group_by(s.ORIGIN).agg(pl.col(s.OFFSET).max()).iter_rows():
+        for origin, offset in new.group_by(c.ORIGIN).agg(pl.col(c.OFFSET).max()).iter_rows():
             self._last[origin] = max(offset, self._last.get(origin, offset))
         self._runs.append(_Run.of(new, self.layout))
         while len(self._runs) > 1 and self._runs[-2].frame.height < 2 * self._runs[-1].frame.height:
@@ -134,86 +165,86 @@ class MemoryMessages:
     def read(
         self, within: Range = EVERYWHERE, *, session: str | None = None, equal: str | None = None
     ) -> pl.DataFrame | None:
-        """The messages in a range."""
+        """Return the messages in a range."""
         if self._empty is None:
             return None
-        exact = {name: value for name, value in ((s.SESSION, session), (s.EQUAL, equal)) if value is not None}
+        exact = {name: value for name, value in ((c.SESSION, session), (c.EQUAL, equal)) if value is not None}
         if self.layout.equal_first and equal is not None and self._floor > MIN:
             self._delete(Range(end=self._floor), exact)
-        found = list(self._parts(within, exact))
-        if len(found) == 1 and self._by_position:
-            return found[0]
-        return pl.concat([self._empty, *found]).sort(c.AT, s.OFFSET)
+        parts = list(self._parts(within, exact))
+        if len(parts) == 1 and self._by_position:
+            return parts[0]
+        return pl.concat([self._empty, *parts]).sort(c.AT, c.OFFSET)
 
     def named(self, offsets: pl.Series, origin: str = "") -> pl.DataFrame | None:
-        """The messages with these offsets."""
+        """Return the messages with these offsets."""
         if self._empty is None:
             return None
-        these = (pl.col(s.ORIGIN) == origin) & pl.col(s.OFFSET).is_in(offsets.implode())
-        return pl.concat([self._empty, *(run.frame.filter(these) for run in self._runs)]).sort(s.OFFSET)
+        matches = (pl.col(c.ORIGIN) == origin) & pl.col(c.OFFSET).is_in(offsets.implode())
+        return pl.concat([self._empty, *(run.frame.filter(matches) for run in self._runs)]).sort(c.OFFSET)
 
     def expire(self, before: int) -> int:
-        """Drop messages before a position; later, where the join key stands first."""
+        """Delete messages before a position; lazily, if the join key is the first level."""
         self._floor = max(self._floor, before)
         return 0 if self.layout.equal_first else self._delete(Range(end=before), {})
 
     def retire(self, ranges: pl.DataFrame) -> int:
-        """Drop ranges of sessions."""
-        asked = ranges.select(s.SESSION, c.START, c.END)
-        if asked.height < MANY_RANGES:
-            return sum(self._delete(Range(start, end), {s.SESSION: key}) for key, start, end in asked.iter_rows())
+        """Delete ranges of sessions."""
+        sessions = ranges.select(c.SESSION, c.START, c.END)
+        if sessions.height < MANY_RANGES:
+            return sum(self._delete(Range(start, end), {c.SESSION: key}) for key, start, end in sessions.iter_rows())
         before = self.count()
-        left = (run.without(run.inside(asked)) for run in self._runs)
+        left = (run.without(run.inside(sessions)) for run in self._runs)
         self._runs = [run for run in left if run.frame.height]
         return before - self.count()
 
     def count(self) -> int:
-        """How many are there."""
+        """Return the number of messages."""
         return sum(run.frame.height for run in self._runs)
 
     def bytes(self) -> int:
-        """How much room they take."""
+        """Return the size of their content."""
         return int(sum(run.frame.estimated_size() for run in self._runs))
 
     @property
     def _by_position(self) -> bool:
         return not self.layout.session and not self.layout.has_equal
 
-    def _unknown(self, messages: pl.DataFrame) -> pl.DataFrame:
-        """Messages beyond an origin's greatest offset are new; the others are looked for."""
-        last = pl.col(s.ORIGIN).replace_strict(self._last, default=None, return_dtype=pl.Int64)
-        known = (pl.col(s.OFFSET) <= last).fill_null(False)
-        if not messages.select(known.any()).item():
+    def _not_stored(self, messages: pl.DataFrame) -> pl.DataFrame:
+        """Return the messages that are not stored. Only offsets up to the greatest of their origin are searched for."""
+        last = pl.col(c.ORIGIN).replace_strict(self._last, default=None, return_dtype=pl.Int64)
+        may_be_stored = (pl.col(c.OFFSET) <= last).fill_null(False)
+        if not messages.select(may_be_stored.any()).item():
             return messages
         for run in self._runs:
-            messages = messages.join(run.frame, on=_NAME, how="anti", maintain_order="left")
+            messages = messages.join(run.frame, on=_MESSAGE_NAME, how="anti", maintain_order="left")
         return messages
 
     def _parts(self, within: Range, exact: dict[str, str]) -> Iterator[pl.DataFrame]:
-        sure = self._by_position and not exact and within.start_offset is None and within.end_offset is None
+        exact_bounds = self._by_position and not exact and within.start_offset is None and within.end_offset is None
         for run in self._runs:
             low, high = run.bounds(within, exact)
             if high > low:
                 part = run.frame.slice(low, high - low)
-                yield part if sure else part.filter(*self._wanted(within, exact))
+                yield part if exact_bounds else part.filter(*self._conditions(within, exact))
 
-    def _wanted(self, within: Range, exact: dict[str, str]) -> list[pl.Expr]:
+    def _conditions(self, within: Range, exact: dict[str, str]) -> list[pl.Expr]:
         live = [pl.col(c.AT) >= self._floor] if self._floor > MIN else []
         return [within.holds(), *(pl.col(name) == value for name, value in exact.items()), *live]
 
     def _delete(self, within: Range, exact: dict[str, str]) -> int:
         before = self.count()
-        wanted = pl.all_horizontal(within.holds(), *(pl.col(name) == value for name, value in exact.items()))
-        kept = []
+        matches = pl.all_horizontal(within.holds(), *(pl.col(name) == value for name, value in exact.items()))
+        runs = []
         for run in self._runs:
             low, high = run.bounds(within, exact)
             if low == 0 and not exact and next(iter(run.levels)) == c.AT:
                 run = run.slice(high, run.frame.height)
             elif high > low:
-                inside = run.frame[low:high].select(wanted).to_series()
+                inside = run.frame[low:high].select(matches).to_series()
                 around = [pl.repeat(False, n, eager=True) for n in (low, run.frame.height - high)]
                 run = run.without(pl.concat([around[0], inside, around[1]]))
             if run.frame.height:
-                kept.append(run)
-        self._runs = kept
+                runs.append(run)
+        self._runs = runs
         return before - self.count()

@@ -1,4 +1,4 @@
-"""What every store promises."""
+"""The contract of stores for messages, windows and outputs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Protocol
 
 import polars as pl
 
-from eventide.operators import columns as c
-from eventide.standalone import columns as s
-from eventide.state.layouts import Layout
+from eventide import _columns as c
+from eventide.state.message_layout import Layout
 from eventide.time import MAX, MIN
 
 
 @dataclass(frozen=True)
 class Range:
-    """Positions in ``[start, end)``. Offsets sharpen both ends.
+    """Positions in ``[start, end)``. Offsets refine both ends.
 
     With ``start_offset``, messages at ``start`` itself count from that offset on; with ``end_offset``, those at ``end``
     count up to that offset, which is included.
@@ -28,8 +27,8 @@ class Range:
     end_offset: int | None = None
 
     def holds(self) -> pl.Expr:
-        """Whether a message lies in it."""
-        at, offset = pl.col(c.AT), pl.col(s.OFFSET)
+        """Return whether a message is in the range."""
+        at, offset = pl.col(c.AT), pl.col(c.OFFSET)
         after = at >= self.start
         if self.start_offset is not None:
             after = (at > self.start) | ((at == self.start) & (offset >= self.start_offset))
@@ -42,11 +41,11 @@ class Range:
 EVERYWHERE = Range()
 
 
-class Messages(Protocol):
-    """Rows as they came, each exactly once, in the order of the layout's key.
+class MessageStore(Protocol):
+    """Original rows, each exactly once, in the order of the layout's key.
 
-    A message has the columns ``__origin``, ``__offset``, ``__at`` (its time, or its number among the rows),
-    ``__session`` and ``__equal`` beside the user's. Its origin and offset name it.
+    In addition to the user's columns, a message has ``__origin``, ``__offset``, ``__at`` (its time or row number),
+    ``__session`` and ``__equal``. Origin and offset identify it.
     """
 
     @property
@@ -55,68 +54,68 @@ class Messages(Protocol):
         ...
 
     def put(self, messages: pl.DataFrame) -> int:
-        """Add those that are not there yet and have not expired, and say how many that were."""
+        """Add messages that are neither stored nor expired, and return their number."""
         ...
 
     def read(
         self, within: Range = EVERYWHERE, *, session: str | None = None, equal: str | None = None
     ) -> pl.DataFrame | None:
-        """The messages in a range, by position and offset; None before the first was put.
+        """Return the messages in a range, by position and offset; None before the first was put.
 
-        Where the join key stands first, a read of one join key also deletes what has expired of it.
+        If the join key is the first level, a read of one join key also deletes its expired messages.
         """
         ...
 
     def named(self, offsets: pl.Series, origin: str = "") -> pl.DataFrame | None:
-        """The messages with these offsets."""
+        """Return the messages with these offsets."""
         ...
 
     def expire(self, before: int) -> int:
-        """Drop messages before a position, and say how many went now. They are never read again, gone or not."""
+        """Delete messages before a position, and return how many. Those deleted lazily are not read any more."""
         ...
 
     def retire(self, ranges: pl.DataFrame) -> int:
-        """Drop what lies in ``[__start, __end)`` of a ``__session``, for each row, and say how many went."""
+        """Delete the messages in ``[__start, __end)`` of ``__session`` for each row, and return how many."""
         ...
 
     def count(self) -> int:
-        """How many messages are there, with those that have expired but are not gone yet."""
+        """Return the number of messages, including expired ones that are not deleted yet."""
         ...
 
     def bytes(self) -> int:
-        """How much room their content takes."""
+        """Return the size of their content."""
         ...
 
 
 class Windows(Protocol):
-    """What is known of each window, in the order in which windows expire.
+    """Windows, in the order in which they expire.
 
-    A window is named by ``__session``, ``__start`` and ``__end``; it has the first and the last offset, times, and what
-    its operator keeps: partial results, policies. Sessions lie together, by their start; all other windows by start.
+    ``__session``, ``__start`` and ``__end`` identify a window. It has its first and last offset, times, contents and
+    the state of its policies. Sessions of a key are adjacent; all other windows are ordered by start.
     """
 
     def put(self, windows: pl.DataFrame) -> None:
-        """Add windows, or replace what is known of them."""
+        """Add windows, or replace them."""
         ...
 
     def delete(self, windows: pl.DataFrame) -> None:
-        """Forget these windows."""
+        """Delete these windows."""
         ...
 
     def all(self) -> pl.DataFrame | None:
-        """Every window; None before the first was put."""
+        """Return every window; None before the first was put."""
         ...
 
     def overlapping(self, start: int, end: int, *, session: str | None = None) -> pl.DataFrame | None:
-        """The windows that share a position with ``[start, end)``."""
+        """Return the windows that overlap ``[start, end)``."""
         ...
 
 
 class Store(Protocol):
-    """Messages, windows, outputs that were not taken yet, and the operator's own facts: all of it, or nothing."""
+    """Messages, windows, pending outputs, and the state of the operator. A commit covers all of them."""
 
     @property
-    def messages(self) -> Messages:
+    def messages(self) -> MessageStore:
         """The messages."""
         ...
 
@@ -126,25 +125,25 @@ class Store(Protocol):
         ...
 
     def state(self) -> bytes | None:
-        """What was given to the last commit."""
+        """Return the state of the last commit."""
         ...
 
     def keep(self, number: int, output: pl.DataFrame) -> None:
-        """Keep an output until it is taken."""
+        """Store an output until it is accepted."""
         ...
 
     def drop(self, up_to: int) -> None:
-        """Outputs up to this number were taken."""
+        """Delete the outputs up to this number."""
         ...
 
     def outputs(self) -> list[tuple[int, pl.DataFrame]]:
-        """The outputs that were not taken yet, by number."""
+        """Return the pending outputs, by number."""
         ...
 
     def commit(self, state: Callable[[], bytes]) -> None:
-        """Make everything since the last commit durable, in one piece. ``state`` is asked only if it is kept."""
+        """Make all changes since the last commit durable atomically. ``state`` is called only if it is stored."""
         ...
 
     def close(self) -> None:
-        """Let go. What was not committed is forgotten."""
+        """Close the store. Uncommitted changes are lost."""
         ...

@@ -1,7 +1,6 @@
 """Transcripts: stories about event time as files that people can read and any host can run."""
 
-from eventide.testing.transcripts.checking import schema
-from eventide.testing.transcripts.running import run
-from eventide.testing.transcripts.transcript import Step, Transcript, load, loads
+from eventide.testing.transcripts.runner import run
+from eventide.testing.transcripts.transcript import Transcript, TranscriptStep, load, loads, schema
 
-__all__ = ["Step", "Transcript", "load", "loads", "run", "schema"]
+__all__ = ["Transcript", "TranscriptStep", "load", "loads", "run", "schema"]

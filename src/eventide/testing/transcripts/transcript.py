@@ -1,30 +1,86 @@
-"""A transcript as data, read from a file. Nothing here runs anything, so any host can be given one."""
+"""The form of a transcript file, checked against the schema that is shipped beside this module.
+
+A transcript as data, read from a file. Nothing here runs anything, so any host can be given one.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial, reduce
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eventide.errors import EventideError
-from eventide.errors import testing as errors
+from eventide.errors import EventideError, did_you_mean
+from eventide.panes import INPUT, REASON
 from eventide.plan.join_plan import JoinPlan
 from eventide.plan.pipeline import Pipeline
+from eventide.testing.errors import bad_transcript, missing_package
 from eventide.testing.expectations import ExpectedPane
-from eventide.testing.transcripts import document as documents
-from eventide.testing.transcripts.checking import check
-from eventide.testing.transcripts.document import Document
-from eventide.testing.transcripts.lines import read_joined, read_pane, read_row, words
-from eventide.testing.transcripts.pipelines import build
+from eventide.testing.transcripts import text_format as documents
+from eventide.testing.transcripts.text_format import Document, build, read_joined, read_pane, read_row, words
+
+try:
+    import jsonschema
+except ImportError:  # pragma: no cover - the extra is installed wherever tests run
+    raise missing_package("Transcripts", "jsonschema", "testing") from None
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON schema of transcript files; point an editor to it for completion."""
+    text = files("eventide.testing.transcripts").joinpath("schema.json").read_text(encoding="utf-8")
+    read: dict[str, Any] = json.loads(text)
+    return read
+
+
+def check(document: Document) -> None:
+    """Refuse a file whose form is wrong, with the place, the problem and how to mend it."""
+    validator = jsonschema.Draft202012Validator(schema())
+    problem = jsonschema.exceptions.best_match(validator.iter_errors(document.content))
+    if problem is None:
+        return
+    path = tuple(problem.absolute_path)
+    what, mend = _said(problem)
+    where = f"at {'.'.join(map(str, path))}: " if path else ""
+    raise bad_transcript(document.place(path), f"{where}{what}", mend)
+
+
+def _said(problem: Any) -> tuple[str, str]:
+    if problem.validator == "additionalProperties" and isinstance(problem.instance, dict):
+        known = list(problem.schema.get("properties", ()))
+        name = next(name for name in problem.instance if name not in known)
+        return f"there is no {name!r} here.", did_you_mean(name, known)
+    if problem.validator == "required":
+        return f"{problem.message}.", _mend(problem)
+    if problem.validator == "enum":
+        known = [value for value in problem.validator_value if isinstance(value, str)]
+        return f"{problem.instance!r} is not known.", did_you_mean(str(problem.instance), known)
+    return f"{_short(problem.instance)} does not fit.", _mend(problem)
+
+
+def _mend(problem: Any) -> str:
+    """The nearest advice on the way up from the problem."""
+    while problem is not None:
+        if isinstance(problem.schema, dict) and "mend" in problem.schema:
+            return str(problem.schema["mend"])
+        problem = problem.parent
+    return str(schema()["mend"])
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
 
 T = TypeVar("T")
 Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Step:
+class TranscriptStep:
     """A bundle, and all that must come of it."""
 
     place: str
@@ -53,8 +109,8 @@ class Transcript:
 
     name: str
     place: str
-    pipelines: Sequence[Pipeline]
-    steps: Sequence[Step]
+    pipeline: Pipeline | None  # None: it is rejected
+    steps: Sequence[TranscriptStep]
     day: str = "1970-01-01"
     clock: str | int | None = None
     about: str = ""
@@ -100,25 +156,25 @@ def _transcript(
 ) -> Transcript:
     place = document.place(path)
     descriptions = _merged(document.content.get("pipeline", {}), own.get("pipeline", {}))
-    pipelines: list[Pipeline] = []
+    pipeline: Pipeline | None = None
     refusal = None
     try:
-        pipelines = [build(description) for description in descriptions]
+        pipeline = reduce(Pipeline.then, map(build, descriptions))
     except (EventideError, ValueError, TypeError) as problem:
         refusal = str(problem)
         if "refused" not in own:
             where = document.place((*path, "pipeline"))
-            raise errors.bad_transcript(where, f"the pipeline of {said['name']!r} is refused: {refusal}") from None
+            raise bad_transcript(where, f"the pipeline of {said['name']!r} is refused: {refusal}") from None
     columns = said.get("columns", [])
     names = columns.split() if isinstance(columns, str) else columns
     if isinstance(columns, dict):
         names = {name: text.split() for name, text in columns.items()}
-    told = [] if refusal is not None else own.get("steps", [])
-    steps = [_step(document, (*path, "steps", i), step, names, pipelines) for i, step in enumerate(told)]
+    told = [] if pipeline is None else own.get("steps", [])
+    steps = [_step(document, (*path, "steps", i), step, names, pipeline) for i, step in enumerate(told)]
     return Transcript(
         name=said["name"],
         place=place,
-        pipelines=pipelines,
+        pipeline=pipeline,
         steps=steps,
         day=said.get("day", "1970-01-01"),
         clock=said.get("clock"),
@@ -142,8 +198,8 @@ def _step(
     path: documents.Path,
     said: Mapping[str, Any],
     columns: Sequence[str] | Mapping[str, Sequence[str]],
-    pipelines: Sequence[Pipeline],
-) -> Step:
+    pipeline: Pipeline | None,
+) -> TranscriptStep:
     def each(name: str, read: Callable[[str], T], content: Any = None) -> list[T]:
         content = said.get(name, "") if content is None else content
         lines = content if isinstance(content, list) else str(content).splitlines()
@@ -155,7 +211,7 @@ def _step(
                 found.append(read(line))
             except ValueError as problem:
                 number = document.lines[(*path, name)] + i
-                raise errors.bad_transcript(f"{document.name}:{number}", str(problem)) from None
+                raise bad_transcript(f"{document.name}:{number}", str(problem)) from None
         return found
 
     rows: Rows | Mapping[str, Rows] | None = None
@@ -164,7 +220,7 @@ def _step(
         given = added if isinstance(added, dict) else {}
         if added is not None and (not given or not set(given) <= set(columns)):
             problem = f"the rows of several inputs are written by name: {', '.join(columns)}."
-            raise errors.bad_transcript(document.place((*path, "add")), problem)
+            raise bad_transcript(document.place((*path, "add")), problem)
         if added is not None:
             rows = {
                 name: each("add", partial(read_row, columns=columns[name]), content) for name, content in given.items()
@@ -173,12 +229,13 @@ def _step(
         rows = [_listed(document, (*path, "add", i), row, columns) for i, row in enumerate(added)]
     elif added is not None:
         rows = each("add", lambda line: read_row(line, columns))
-    plan = pipelines[-1].plan
+    assert pipeline is not None
+    plan = pipeline.plans[-1]
     pane = read_joined if isinstance(plan, JoinPlan) else partial(read_pane, key=plan.key)
     named = ("at", "watermark", "key", "wait", "idle", "reaches", "counts", "fails")
     plain = {name: said.get(name) for name in named}
-    sided = getattr(pipelines[0].plan, "sides", True) is not None  # a join of near rows has nothing else
-    return Step(
+    sided = getattr(pipeline.plan, "sides", True) is not None  # a join of near rows has nothing else
+    return TranscriptStep(
         place=document.place(path),
         add=rows,
         expect=each("expect", pane),
@@ -193,7 +250,7 @@ def _listed(document: Document, path: documents.Path, row: Any, columns: Sequenc
         return row
     if len(row) != len(columns):
         problem = f"{len(row)} values, but there are {len(columns)} columns: {' '.join(columns)}."
-        raise errors.bad_transcript(document.place(path), problem)
+        raise bad_transcript(document.place(path), problem)
     return dict(zip(columns, row, strict=True))
 
 
@@ -205,9 +262,9 @@ def _aside(line: str, columns: Sequence[str] | Mapping[str, Sequence[str]], side
     if name not in columns:
         raise ValueError(f"{line.strip()!r}: begin with the input that the row came on: {', '.join(columns)}.")
     row = read_row(line.strip().removeprefix(name), columns[name], more=True)
-    return row | {"input": name} if sided else row  # rows of a union do not say where they came from
+    return row | {INPUT: name} if sided else row  # rows of a union do not say where they came from
 
 
 def _dead(line: str, columns: Sequence[str] | Mapping[str, Sequence[str]], sided: bool) -> dict[str, Any]:
     reason, *_ = words(line)
-    return _aside(line.strip().removeprefix(reason), columns, sided) | {"reason": reason}
+    return _aside(line.strip().removeprefix(reason), columns, sided) | {REASON: reason}

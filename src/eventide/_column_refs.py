@@ -1,0 +1,235 @@
+"""Columns by name, or as an expression: of Polars, computed for each row, or of Spark, computed by the host before."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+import polars as pl
+
+from eventide.errors import PlanError, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkExpression
+
+
+T = TypeVar("T")
+
+Column: TypeAlias = "str | pl.Expr | SparkExpression"
+"""A column as users give it."""
+
+TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
+
+_ALIAS = re.compile(r" AS `?([^`]+?)`?$")
+_SHOWN = re.compile(r"^Column<'(.*)'>$", re.DOTALL)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+# Expressions whose text says all of them. Others are cut short or rounded in it.
+_PLAIN = re.compile(
+    r'(?:[\[\]() +*/%<>=!&|.-]|col\("[^"]*"\)|dyn int: -?\d+|"[^"]{0,20}"|true|false|not|is_null|is_not_null)+'
+)
+
+
+class SparkColumn(str):
+    """The name of a column that a Spark expression gives. It is a name like any other wherever no Spark is."""
+
+    expression: Any
+
+    def __new__(cls, name: str, expression: Any) -> SparkColumn:
+        """A name that knows its expression."""
+        named_ = super().__new__(cls, name)
+        named_.expression = expression
+        return named_
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # On its way to a task the expression has been evaluated.
+        return (str, (str(self),))
+
+
+class Computed(str):
+    """The name of a column that a Polars expression gives, row by row. Equal expressions have equal names.
+
+    ``condition`` is the part of it that must be a boolean. ``inputs`` are the columns that it was made of.
+    """
+
+    expression: pl.Expr
+    condition: pl.Expr | None
+    inputs: tuple[str, ...]
+
+    def __new__(
+        cls, name: str, expression: pl.Expr, condition: pl.Expr | None = None, inputs: tuple[str, ...] = ()
+    ) -> Computed:
+        """A name that knows its expression."""
+        column = super().__new__(cls, name)
+        column.expression, column.condition, column.inputs = expression, condition, inputs
+        return column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Computed, (str(self), self.expression, self.condition, self.inputs))
+
+
+class TimeColumn(str):
+    """The name of a column of event times that are numbers in a ``unit``."""
+
+    unit: TimeUnit
+
+    def __new__(cls, name: str, unit: TimeUnit) -> TimeColumn:
+        """A name that knows its unit."""
+        column = super().__new__(cls, name)
+        column.unit = unit
+        return column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TimeColumn, (str(self), self.unit))
+
+
+def in_unit(name: str) -> str:
+    """What follows the name of a column of times in words."""
+    return f" in {name.unit}" if isinstance(name, TimeColumn) else ""
+
+
+def named(value: Any) -> Any:
+    """A plain column of Polars, or a ``Column`` of Spark, as the name of what it gives; anything else as it is."""
+    if isinstance(value, pl.Expr):
+        return value.meta.output_name() if value.meta.is_column() else value
+    kind = type(value)
+    if kind.__name__ != "Column" or not kind.__module__.startswith("pyspark.sql"):
+        return value
+    shown = _SHOWN.match(str(value))
+    text = shown.group(1) if shown else str(value)
+    if text.isidentifier():
+        return text
+    alias = _ALIAS.search(text)
+    return SparkColumn(alias.group(1) if alias else text, value)
+
+
+def column(what: str, value: Any) -> Any:
+    """The name of a column that an aggregate reads; ``what`` is the aggregate in messages.
+
+    >>> column("sum", pl.col("price")), column("sum", pl.col("price") * 2)
+    ('price', '[(col("price")) * (dyn int: 2)]')
+    """
+    expression = named(value.meta.undo_aliases() if isinstance(value, pl.Expr) else value)
+    if not isinstance(expression, pl.Expr):
+        if expression is not None and not isinstance(expression, str):
+            raise not_a_column_name(what, value)
+        return expression
+    if expression.meta.has_multiple_outputs():
+        raise PlanError(f"{what}: {value} gives several columns. Name one of them, such as pl.col('price').")
+    if not is_row_wise(expression) or not (expression.meta.is_length_preserving() or expression.meta.is_scalar()):
+        raise PlanError(
+            f"{what}: {value} looks at several rows at once, so its result would depend on the bundles that rows "
+            "arrive in. Use an expression of one row, such as pl.col('price') * 2, or compute the column before."
+        )
+    return Computed(_text(expression), expression)
+
+
+def masked(what: str, value: Any, where: Any) -> Any:
+    """The name of a column that is null where a condition does not hold. Null is not true.
+
+    >>> masked("sum", "price", "paid"), masked("sum", "price", None)
+    ('price where paid', 'price')
+    """
+    name = column(what, value)
+    if where is None or not isinstance(name, str | None):
+        return name
+    test, content = condition(what, where), 1 if name is None else expression_of(name)
+    masked_ = pl.when(expression_of(test)).then(content)
+    inputs = (test,) if name is None else (name, test)
+    return Computed(f"{'*' if name is None else name} where {test}", masked_, expression_of(test), inputs)
+
+
+def condition(what: str, where: Any) -> str:
+    """The name of the column of a condition."""
+    if not isinstance(named(where), str | pl.Expr) or not str(where):
+        raise _not_a_condition(what, where)
+    name = column(f"{what}(where=…)", where)
+    return Computed(str(name), expression_of(name), expression_of(name), (name,))
+
+
+def expression_of(name: str) -> pl.Expr:
+    """The expression of a column."""
+    return name.expression if isinstance(name, Computed) else pl.col(name)
+
+
+def is_row_wise(expression: pl.Expr) -> bool:
+    """Whether an expression looks at one row at a time. What a function of the user's looks at cannot be known.
+
+    >>> is_row_wise(pl.col("x") * 2), is_row_wise(pl.col("x") / pl.col("x").sum())
+    (True, False)
+    """
+    try:
+        return expression.meta.is_row_separable() and all(map(is_row_wise, expression.meta.pop()))
+    except pl.exceptions.PolarsError:
+        return True
+
+
+def with_names(part: T) -> T:
+    """A frozen description in which Spark columns have become names, at any depth."""
+    if is_dataclass(part) and not isinstance(part, type):
+        own = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+        changed = {name: new for name, value in own.items() if (new := with_names(value)) is not value}
+        return replace(part, **changed) if changed else part
+    if isinstance(part, dict):
+        found = {name: with_names(value) for name, value in part.items()}
+        return found if any(found[name] is not part[name] for name in part) else part  # type: ignore[return-value]
+    if isinstance(part, (list, tuple)) and type(part) in (list, tuple):
+        parts = [with_names(value) for value in part]
+        same = all(new is old for new, old in zip(parts, part, strict=True))
+        return part if same else type(part)(parts)
+    return named(part)  # type: ignore[no-any-return]
+
+
+def expressions(part: Any) -> dict[str, Any]:
+    """The Spark expressions of a description, by the name of what they give."""
+    return {str(name): name.expression for name in _names(part) if isinstance(name, SparkColumn)}
+
+
+def computed(part: Any) -> dict[str, Computed]:
+    """The columns of a description that Polars computes, by name."""
+    return {str(name): name for name in _names(part, inputs=False) if isinstance(name, Computed)}
+
+
+def _names(part: Any, *, inputs: bool = True) -> Iterator[str]:
+    """The names of columns in a description, at any depth; with ``inputs``, those that they are made of."""
+    inner: list[Any] = []
+    if isinstance(part, (SparkColumn, Computed)):
+        yield part
+        inner = list(part.inputs) if inputs and isinstance(part, Computed) else []
+    elif is_dataclass(part) and not isinstance(part, type):
+        inner = [getattr(part, field.name) for field in fields(part)]
+    elif isinstance(part, dict):
+        inner = list(part.values())
+    elif isinstance(part, (list, tuple)):
+        inner = list(part)
+    for value in inner:
+        yield from _names(value, inputs=inputs)
+
+
+def _text(expression: pl.Expr) -> str:
+    """An expression as a name. Where its text leaves something out, a digest of the whole follows."""
+    text = _ADDRESS.sub("", str(expression))
+    if _PLAIN.fullmatch(text):
+        return text
+    try:
+        whole = expression.meta.serialize(format="json")
+    except pl.exceptions.PolarsError:  # it calls a function of the user's
+        whole = text
+    return f"{text} #{hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()}"
+
+
+def not_a_column_name(aggregate: str, value: object) -> PlanError:
+    """A column is given by its name."""
+    return PlanError(
+        f'{aggregate} takes the name of a column, not {shown(value)}. Write for example ev.{aggregate}("price").'
+    )
+
+
+def _not_a_condition(what: str, where: object) -> PlanError:
+    """``where`` is neither a column nor an expression."""
+    return PlanError(
+        f"{what}: where={shown(where)} is no condition. Give the name of a boolean column, or a Polars expression such "
+        "as where=pl.col('price') > 5."
+    )

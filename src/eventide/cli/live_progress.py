@@ -1,0 +1,274 @@
+"""The progress of a query: a live view on a terminal, a line for each batch elsewhere, and a trace of its panes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from eventide.cli.history import History, WindowPanes
+from eventide.demo.live import COLOURS
+from eventide.metrics import balance_text, idle_text, instant_text, lag_text
+from eventide.panes import DIFF, EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
+from eventide.sinks.sink import OutputInfo, Sink, WatermarkSink
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from eventide.sinks.batch import SinkBatch
+    from eventide.spark.metrics import BatchMetrics
+
+
+_MOST_WINDOWS = 500  # of one batch in a trace
+_READ = (*WINDOW, PANE_TIMING, EMITTED_AT, DIFF)
+
+
+@dataclass
+class TracingSink:
+    """A sink of panes that also writes the windows of the panes to a history."""
+
+    sink: Sink
+    history: History
+
+    def open(self, schema: StructType, info: OutputInfo) -> None:
+        """Delegate to the sink."""
+        self.sink.open(schema, info)
+
+    def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
+        """Write the batch, and add its windows to the history."""
+        self.sink.write(batch, batch_id, info)
+        if set(_READ) <= set(batch.schema.names):
+            panes = pl.DataFrame(batch.select(*_READ).arrow)
+            self.history.add([WindowPanes(batch_id, *row) for row in _counted(panes)])
+
+    def advance(self, watermark: int, info: OutputInfo) -> None:
+        """Pass the output watermark on, if the sink follows it."""
+        if isinstance(self.sink, WatermarkSink):
+            self.sink.advance(watermark, info)
+
+    def close(self) -> None:
+        """Delegate to the sink."""
+        self.sink.close()
+
+
+def _counted(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
+    """Count the panes of each window by timing and diff: start, end, timing, diff, keys, emission time."""
+    if not panes.schema[WINDOW_START].is_temporal():
+        return []
+    timed = panes.drop_nulls(WINDOW).with_columns(pl.col(*WINDOW, EMITTED_AT).dt.timestamp("us"))
+    by_window = timed.group_by(*WINDOW, PANE_TIMING, DIFF)
+    counted = by_window.agg(pl.len().alias("keys"), pl.col(EMITTED_AT).max()).sort(*WINDOW, DIFF)
+    return counted.head(_MOST_WINDOWS).rows()
+
+
+class ProgressLines:
+    """Prints a line for each batch that had rows or an effect."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._last: dict[int, BatchMetrics] = {}  # by operator
+
+    def __call__(self, metrics: BatchMetrics) -> None:
+        """Print the line of a batch."""
+        if had_effect(metrics, self._last.get(metrics.depth)):
+            self._write(f"{metrics}{commands_text(metrics)}")
+        self._last[metrics.depth] = metrics
+
+
+def had_effect(metrics: BatchMetrics, before: BatchMetrics | None) -> bool:
+    """Return whether a batch is worth a line; ``before`` is the last one of the same operator.
+
+    A watermark that follows the clock moves with every tick. That alone is not worth a line.
+    """
+    if metrics.rows or metrics.panes or metrics.retractions or metrics.late or metrics.dead or metrics.commands:
+        return True
+    if before is None:
+        return metrics.drained and metrics.depth == 0
+    return (metrics.drained, metrics.idle_origins) != (before.drained, before.idle_origins)
+
+
+def commands_text(metrics: BatchMetrics) -> str:
+    """Return the commands that a batch applied, as the end of its line."""
+    names = [" ".join(filter(None, (effect.action, effect.origin))) for effect in metrics.commands]
+    return f" | applied {', '.join(names)}" if names else ""
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 24  # of the chart of an origin
+_NARROW = 70  # columns of a terminal below which there is no chart
+_RECENT = 10.0  # seconds over which the rate is taken
+_LAGS = 40  # batches whose lag is shown
+
+
+class Progress:
+    """The live view of a running query. It is called with each batch, and rich draws it. ``clock`` returns seconds.
+
+    Rows, watermark and origins are those of the first operator of a chain, panes those of the last.
+    """
+
+    def __init__(self, operators: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last = operators - 1  # the operator whose panes are the output
+        self._start = clock()
+        self._arrived: deque[tuple[float, int]] = deque()
+        self.last: dict[int, BatchMetrics] = {}  # by operator
+        self.rows = self.kept = 0
+        self._drained_at_start = False
+        self.drained = False
+        self.late = 0
+        self.dead: Counter[str] = Counter()  # by reason
+        self.panes: Counter[str] = Counter()
+        self.lags: deque[float] = deque(maxlen=_LAGS)
+
+    def __call__(self, batch: BatchMetrics) -> None:
+        """Add a batch."""
+        self.drained = self.drained or batch.drained
+        if not self.last:
+            self._drained_at_start = batch.drained
+        self.last[batch.depth] = batch
+        if batch.depth == 0:
+            self._count_rows(batch)
+        self.late += batch.late
+        self.dead.update(batch.dead)
+        if batch.depth == self._last:
+            self.panes.update(batch.panes)
+            self.panes.update({"retracted": batch.retractions} if batch.retractions else {})
+
+    @property
+    def rate(self) -> float:
+        """Rows per second, over the last seconds."""
+        if not self._arrived:
+            return 0.0
+        since = max(self._start, self._clock() - _RECENT)
+        return sum(rows for at, rows in self._arrived if at >= since) / max(self._clock() - since, 1.0)
+
+    @property
+    def ended(self) -> bool:
+        """Whether rows arrived on a stream that had been drained before."""
+        return self._drained_at_start and self.late > 0 and not self.kept
+
+    @property
+    def balance(self) -> str:
+        """A summary of all rows so far."""
+        operation = self._first.operation if self.last else "window"
+        return balance_text(operation, self.rows, self.kept, self.late, self.dead)
+
+    @property
+    def batch(self) -> int | None:
+        """The number of the last batch."""
+        return max((batch.batch for batch in self.last.values()), default=None)
+
+    @property
+    def _first(self) -> BatchMetrics:
+        return self.last[min(self.last)]
+
+    def _count_rows(self, batch: BatchMetrics) -> None:
+        self.rows += batch.rows
+        self.kept += batch.kept
+        self._arrived.append((self._clock(), batch.rows))
+        while self._arrived and self._arrived[0][0] < self._clock() - 2 * _RECENT:
+            self._arrived.popleft()
+        if batch.lag is not None:
+            self.lags.append(batch.lag.total_seconds())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw the view; without bars on a narrow terminal."""
+        if not self.last:
+            yield Text("Waiting for the first batch …", style="dim")
+            return
+        facts = Table.grid(padding=(0, 2))
+        for name, text in self._facts():
+            facts.add_row(Text(name, style="dim"), text)
+        yield facts
+        yield from origin_lines(self._first, width=_WIDTH if options.max_width >= _NARROW else 0)
+
+    def _facts(self) -> list[tuple[str, Text]]:
+        first = self._first
+        shown = [
+            ("rows", Text(f"{self.rows:,}   {self.rate:,.0f}/s   batch {self.batch}")),
+            ("watermark", Text(watermark_text(first), style="cyan")),
+            ("lag", Text(f"{'unknown' if first.lag is None else lag_text(first.lag)}   {sparkline(self.lags)}")),
+            self._output(),
+        ]
+        if self.late or self.dead:
+            dead = {f"dead ({reason})": count for reason, count in self.dead.items()}
+            shown.append(("not used", _counts(({"late": self.late} if self.late else {}) | dead)))
+        if first.idle_origins:
+            shown.append(("idle", Text(idle_text(first), style="yellow")))
+        if first.gaps:
+            shown.append(("gaps", Text(f"{first.gaps} runs of sequence numbers are missing", style="yellow")))
+        return shown
+
+    def _output(self) -> tuple[str, Text]:
+        """Panes by timing, or the rows that a join or a processor has emitted."""
+        last = self.last[max(self.last)]
+        if last.operation != "window":
+            name = "rows joined" if last.operation == "join" else "rows emitted"
+            return name, Text(f"{sum(self.panes.values()):,}")
+        return "panes", _counts({timing.replace("_", " ").lower(): n for timing, n in self.panes.items()})
+
+
+def watermark_text(batch: BatchMetrics) -> str:
+    """Return the watermark with its date."""
+    if batch.drained:
+        return "drained"
+    return instant_text(batch.watermark)
+
+
+def origin_lines(batch: BatchMetrics, width: int = _WIDTH) -> list[Text]:
+    """Return a bar for each of the slowest origins: empty for the slowest, full for the fastest of them.
+
+    >>> from eventide.spark.metrics import BatchMetrics
+    >>> from eventide.time import as_datetime
+    >>> slowest = ("a", as_datetime(1_000_000)), ("b", as_datetime(3_000_000))
+    >>> batch = BatchMetrics(batch=0, depth=0, at=as_datetime(9_000_000), slowest=slowest, origins=2)
+    >>> for line in origin_lines(batch, width=4):
+    ...     print(line)
+    a  ────  1970-01-01T00:00:01Z
+    b  ████  1970-01-01T00:00:03Z
+    """
+    names = [str(name) for name, _ in batch.slowest]
+    known = [time for _, time in batch.slowest if time is not None]
+    least, most = min(known, default=batch.at), max(known, default=batch.at)
+    wide = max(map(len, names), default=0)
+    lines = []
+    for name, (origin, time_) in zip(names, batch.slowest, strict=True):
+        idle = origin in batch.idle_origins
+        place = "idle" if idle else "" if time_ is None else instant_text(time_)
+        share = 0.0 if most == least or time_ is None else (time_ - least) / (most - least)
+        full = round(share * width) if most > least else width
+        bar = "█" * full + "─" * (width - full)
+        style = "dim" if idle else "yellow" if origin == batch.least_origin else "green"
+        chart: list[str | tuple[str, str]] = [(bar, style), "  "] if width else []
+        lines.append(Text.assemble((name.ljust(wide), "" if width else style), "  ", *chart, (place, "dim")))
+    if batch.origins > len(batch.slowest) > 0:
+        lines.append(Text(f"and {batch.origins - len(batch.slowest):,} that are ahead", style="dim"))
+    return lines
+
+
+def sparkline(values: Sequence[float] | deque[float]) -> str:
+    """Return values as small bars.
+
+    >>> sparkline([1, 2, 8])
+    '▁▂█'
+    """
+    if not values:
+        return ""
+    least, most = min(values), max(values)
+    span = most - least or 1.0
+    return "".join(_BARS[round((value - least) / span * (len(_BARS) - 1))] for value in values)
+
+
+def _counts(counts: Mapping[str, int]) -> Text:
+    text = Text()
+    for place, (name, count) in enumerate(counts.items()):
+        style = COLOURS.get(name.replace(" ", "_").upper(), "")
+        text.append("   " if place else "").append(f"{count:,} {name}", style=style)
+    return text if counts else Text("none yet", style="dim")

@@ -1,0 +1,1 @@
+"""Columnar primitives without rules of event time."""

@@ -1,1 +1,0 @@
-"""Streams as a source and a sink of Spark: ``format("eventide")``."""

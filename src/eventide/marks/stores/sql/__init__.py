@@ -1,1 +1,0 @@
-"""A store of marks in a relational database: one set of statements, for SQLite and for PostgreSQL."""

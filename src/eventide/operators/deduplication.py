@@ -1,0 +1,210 @@
+"""Deduplication: repeated rows become dead letters, known by their sequence number or by an id.
+
+By number: a number counts as seen once a row with it has arrived, even a late row or a dead letter. In a bundle the
+first row wins. Equal rows have the same key, so the result does not depend on how a bundle is divided into buckets.
+
+By id: the first row of a key with an id counts. Another row whose event time is at most ``within`` away from it is a
+repeat; a row further away is a first row again. A first row is stored until the watermark is more than ``within`` past
+its time. A row without an id is never a repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+import polars as pl
+
+from eventide import _columns as c
+from eventide.kernels.keys import join_on_key
+from eventide.operators.admission import dead_letters, repeated
+from eventide.operators.inputs import Inputs
+from eventide.operators.operator import Stamp
+from eventide.plan.plan import Plan
+from eventide.state.pane_log import PaneCodec
+from eventide.state.pane_table import CLOCK, DUE, EMPTY_TABLE, HASH, PaneTable, row_hashes
+from eventide.time import MIN
+from eventide.watermarks import AnyTracker, InputTracker
+
+Column: TypeAlias = Callable[[int, str], pl.Expr]
+AsOne: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
+
+
+def without_repeats(
+    plan: Plan,
+    stamps: Sequence[Stamp],
+    tracker: AnyTracker,
+    inputs: Inputs,
+    *,
+    column: Column | None = None,
+    as_one: AsOne | None = None,
+) -> list[Stamp]:
+    """The stamps without rows whose number was seen before; those become dead letters.
+
+    ``tracker`` is the one before the bundle. Repeats within a stamp are already set aside. Where rows have other
+    columns than ``inputs``, ``column`` reads a column of them, and ``as_one`` converts them for dead letters.
+    """
+    result = list(stamps)
+    for edge, source in enumerate(plan.edges):
+        at = [i for i, stamp in enumerate(stamps) if stamp.edge == edge]
+        if not source.watermark.options.deduplicate or not at:
+            continue
+        among_rows = source.watermark.identity(partial(column or inputs.column, edge))
+        among_dead = source.watermark.identity(partial(inputs.column, edge))
+        frames = [
+            frame
+            for i in at
+            for frame in (
+                stamps[i].stamped.rows.select(among_rows),
+                *(letters.select(among_dead) for letters in stamps[i].dead),
+            )
+        ]
+        fresh = _fresh(pl.concat(frames), tracker.input(edge))
+        start = 0
+        for i in at:
+            rows = stamps[i].stamped.rows
+            mask = fresh.slice(start, rows.height)
+            start += rows.height + sum(letters.height for letters in stamps[i].dead)
+            if not mask.all():
+                again = rows.filter(~mask)
+                letters = repeated(source.watermark, again if as_one is None else as_one(edge, again))
+                stamped = replace(stamps[i].stamped, rows=rows.filter(mask))
+                result[i] = replace(stamps[i], dead=[*stamps[i].dead, letters], stamped=stamped)
+    return result
+
+
+def _fresh(numbers: pl.DataFrame, tracker: InputTracker) -> pl.Series:
+    first = numbers.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    return first & ~tracker.has_seen(numbers)
+
+
+Ids: TypeAlias = Mapping[str, PaneTable]
+
+_ID = "__id{}"
+_POSITION = "__position"  # the position of a row in its bundle
+_FIRST = "__first"  # the event time of the first row
+_NO_CLOCK = (MIN, MIN)
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """One input whose repeats are set aside."""
+
+    name: str  # of its table
+    key: Mapping[str, str]  # what state and the input call the columns of the key
+    ids: Mapping[str, str]  # the same for those of the id
+    within: int
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns in which repeats are equal."""
+        return (*self.key, *self.ids)
+
+
+class KnownIds:
+    """The ids of all inputs of a plan. ``column`` and ``as_one`` are those of ``without_repeats``."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Inputs,
+        *,
+        column: Callable[[int, str], pl.Expr] | None = None,
+        as_one: Callable[[int, pl.DataFrame], pl.DataFrame] | None = None,
+    ) -> None:
+        self._column = column or inputs.column
+        self._as_one = as_one
+        self._edges: dict[int, _Edge] = {}
+        for edge, source in enumerate(plan.edges):
+            options = source.watermark.options
+            if options.ids:
+                key = dict(zip(plan.key, source.key, strict=True))
+                ids = {_ID.format(number): name for number, name in enumerate(options.ids)}
+                self._edges[edge] = _Edge(f"ids {edge}", key, ids, options.ids_within)
+        self.codecs = {edge.name: PaneCodec(edge.by) for edge in self._edges.values()}
+
+    def initial(self) -> dict[str, PaneTable]:
+        """Nothing seen yet."""
+        return dict.fromkeys(self.codecs, EMPTY_TABLE)
+
+    def without_repeats(
+        self, stamps: Sequence[Stamp], known: Ids, previous: Sequence[int], reached: Sequence[int]
+    ) -> tuple[Sequence[Stamp], Ids]:
+        """The stamps without repeats, which are dead letters, and what is remembered.
+
+        ``previous`` and ``reached`` are the watermarks of each input before and after the bundle.
+        """
+        for number, edge in self._edges.items():
+            at = [i for i, stamp in enumerate(stamps) if stamp.edge == number]
+            rows = pl.concat([self._read(number, edge, stamps[i].stamped.rows) for i in at]) if at else None
+            table, repeats = _divided(edge, known[edge.name], rows, previous[number], reached[number])
+            known = {**known, edge.name: table}
+            if repeats is not None and repeats.any():
+                stamps = self._set_aside(number, edge, stamps, at, repeats)
+        return stamps, known
+
+    def _read(self, number: int, edge: _Edge, rows: pl.DataFrame) -> pl.DataFrame:
+        column = partial(self._column, number)
+        names = {**edge.key, **edge.ids}
+        return rows.select(*(column(theirs).alias(ours) for ours, theirs in names.items()), c.TIME)
+
+    def _set_aside(
+        self, number: int, edge: _Edge, stamps: Sequence[Stamp], at: Sequence[int], repeats: pl.Series
+    ) -> list[Stamp]:
+        result, start = list(stamps), 0
+        detail = f"a row with the same {' and '.join(map(repr, edge.ids.values()))} arrived before"
+        for i in at:
+            rows = stamps[i].stamped.rows
+            mask = repeats.slice(start, rows.height)
+            start += rows.height
+            if mask.any():
+                again = rows.filter(mask)
+                letters = dead_letters(
+                    again if self._as_one is None else self._as_one(number, again), "duplicate", detail
+                )
+                stamped = replace(stamps[i].stamped, rows=rows.filter(~mask))
+                result[i] = replace(stamps[i], dead=[*stamps[i].dead, letters], stamped=stamped)
+        return result
+
+
+def _divided(
+    edge: _Edge, table: PaneTable, rows: pl.DataFrame | None, previous: int, reached: int
+) -> tuple[PaneTable, pl.Series | None]:
+    """The table after a bundle, and which of the rows (in order of arrival) are repeats."""
+    if rows is None or rows.is_empty():
+        return table.take(pl.Series([], dtype=pl.UInt64), due=(previous, reached), clock=_NO_CLOCK)[0], None
+    with_id = pl.all_horizontal(pl.col(name).is_not_null() for name in edge.ids)
+    rest = rows.with_row_index(_POSITION).filter(with_id)
+    table, taken = table.take(row_hashes(rest, edge.by), due=(previous, reached), clock=_NO_CLOCK)
+    known = [frame.select(*edge.by, _FIRST) for frame in taken]
+    stored = list(known)
+    if known:
+        rest = rest.filter(~pl.col(_POSITION).is_in(_near(edge, rest, pl.concat(known))[_POSITION].implode()))
+    firsts: list[pl.DataFrame] = []
+    while rest.height:  # once for each span of time in which ids of the bundle begin again
+        first = rest.unique(list(edge.by), keep="first", maintain_order=True)
+        firsts.append(first)
+        if first.height == rest.height:
+            break
+        spans = first.select(*edge.by, pl.col(c.TIME).alias(_FIRST))
+        rest = rest.filter(~pl.col(_POSITION).is_in(_near(edge, rest, spans)[_POSITION].implode()))
+    if firsts:
+        stored.append(pl.concat(firsts).select(*edge.by, pl.col(c.TIME).alias(_FIRST)))
+    counted = pl.concat([first[_POSITION] for first in firsts]) if firsts else pl.Series([], dtype=pl.UInt32)
+    repeats = rows.with_row_index(_POSITION).select(with_id & ~pl.col(_POSITION).is_in(counted.implode())).to_series()
+    return table.put(_with_due(edge, stored, reached)) if stored else table, repeats
+
+
+def _near(edge: _Edge, rows: pl.DataFrame, firsts: pl.DataFrame) -> pl.DataFrame:
+    """The rows that are near in time to a first row with the same id."""
+    pairs = join_on_key(rows, firsts, edge.by, how="inner")
+    return pairs.filter((pl.col(c.TIME) - pl.col(_FIRST)).abs() <= edge.within)
+
+
+def _with_due(edge: _Edge, firsts: Sequence[pl.DataFrame], reached: int) -> pl.DataFrame:
+    """First rows that are still to be remembered."""
+    due = (pl.col(_FIRST) + (edge.within + 1)).alias(DUE)
+    rows = pl.concat(firsts).with_columns(due, pl.lit(None, pl.Int64).alias(CLOCK)).filter(pl.col(DUE) > reached)
+    return rows.with_columns(row_hashes(rows, edge.by).alias(HASH))

@@ -1,0 +1,186 @@
+"""State limits: which rows still have room, and which windows are closed to make room.
+
+Limits are applied once per bundle. First, rows of closed windows and rows beyond the limit of a single window are set
+aside. Then the other rows enter, expired windows are dropped, and the oldest windows are closed until all limits hold.
+The newest window of a key stays open, and a window is never closed in part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from eventide import _columns as c
+from eventide.aggregates import Bound
+from eventide.kernels.frames import sizes
+from eventide.kernels.keys import join_on_key
+from eventide.operators.emission import EVICTED, PaneEmitter, StepTime
+from eventide.plan.window_plan import WindowPlan
+from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, Positions, row_hashes
+from eventide.time import MIN
+
+SIZE = "__size"
+FLOOR = "__floor"  # the end of the last window of a key that was closed
+_ALL = "__all"  # stands for the key, where there is none
+_AT = "__pane"
+
+
+class Retention:
+    """The state limits of a plan."""
+
+    def __init__(self, plan: WindowPlan, bound: Bound, emitter: PaneEmitter) -> None:
+        self._plan = plan
+        self._bound = bound
+        self._emitter = emitter
+        self._rows = None if plan.limits is None else plan.limits.rows
+        self._bytes = None if plan.limits is None else plan.limits.bytes
+        self._key = list(plan.key) or [_ALL]
+        # Where each key numbers its rows, no watermark says that a position has passed.
+        by_row = plan.window.axis == "rows"
+        self._numbers_by_key = by_row and plan.offset is None and bool(plan.key) and not plan.counts_all_keys
+        # Windows that end at a row are as old as the latest of their rows.
+        self._longest = plan.timeout
+
+    def due(self, step: StepTime) -> tuple[int, int] | Callable[[pl.DataFrame], Positions]:
+        """What finds the panes that the bundle makes due."""
+        due = step.due
+        if self._longest is None:
+            return due
+
+        def due_positions(run: pl.DataFrame) -> Positions:
+            outlived = np.flatnonzero(run.select(self._outlived(step)).to_series().to_numpy())
+            if callable(due):
+                return np.union1d(outlived, due(run))
+            fallen = (pl.col(DUE) > due[0]) & (pl.col(DUE) <= due[1])
+            return np.union1d(outlived, np.flatnonzero(run.select(fallen.fill_null(False)).to_series().to_numpy()))
+
+        return due_positions
+
+    def _outlived(self, step: StepTime) -> pl.Expr:
+        if self._longest is None or step.time == MIN:
+            return pl.lit(False)
+        return pl.col(c.HELD) <= step.time - self._longest
+
+    def with_sizes(self, panes: pl.DataFrame) -> pl.DataFrame:
+        """Panes with their size, where it counts."""
+        if self._bytes is None:
+            return panes
+        schema = panes.schema
+        return panes.with_columns(
+            sizes({name: schema[name] for name in (*self._plan.key, *self._bound.columns)}).alias(SIZE)
+        )
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The column that a pane has besides others'."""
+        return {} if self._bytes is None else {SIZE: pl.Int64()}
+
+    def above_floors(self, places: pl.DataFrame, closed: PaneTable, last: pl.Expr) -> pl.DataFrame:
+        """Places whose ``last`` position is not in what was closed before."""
+        _, known = closed.take(row_hashes(places, self._plan.key), due=(MIN, MIN), clock=(MIN, MIN))
+        if not known:
+            return places
+        floors = pl.concat(known).select(*self._key, FLOOR)
+        joined = join_on_key(self._keyed(places), floors, self._key, maintain_order="left")
+        return joined.filter((last >= pl.col(FLOOR)).fill_null(True)).select(places.columns)
+
+    def without_keys(self, closed: PaneTable, keys: pl.DataFrame) -> PaneTable:
+        """What is closed, without what is known of some keys."""
+        if keys.is_empty():
+            return closed
+        closed, known = closed.take(row_hashes(keys, self._plan.key), due=(MIN, MIN), clock=(MIN, MIN))
+        others = [frame.join(keys, on=keys.columns, how="anti", nulls_equal=True) for frame in known]
+        return closed.put(pl.concat(others)) if others else closed
+
+    def with_room(self, places: pl.DataFrame, window: list[str]) -> pl.DataFrame:
+        """Places (one a row and window, in order of arrival) in windows that hold less than a window may.
+
+        Beside each place stands what its window holds already, in ``ROWS`` and ``SIZE``.
+        """
+        if self._rows is not None:
+            held = pl.col(c.ROWS).fill_null(0)
+            taken = pl.int_range(1, pl.len() + 1).over(window) if window else pl.int_range(1, pl.len() + 1)
+            places = places.filter(held + taken <= self._rows)
+        if self._bytes is not None:
+            places = places.filter(pl.col(SIZE).fill_null(0) < self._bytes)
+        return places
+
+    def close(
+        self, panes: pl.DataFrame, table: PaneTable, closed: PaneTable, step: StepTime
+    ) -> tuple[pl.DataFrame, PaneTable, PaneTable]:
+        """Mark the panes that must go; some may have to come out of the table for it."""
+        panes = self.with_sizes(panes).with_columns(self._outlived(step).alias(EVICTED))
+        if self._rows is not None:
+            panes = self._oldest_of_key(panes, step, self._rows)
+        if self._bytes is not None:
+            panes, table = self._oldest_of_all(panes, table, step, self._bytes)
+        return panes, table, self._with_floors(closed, panes.filter(EVICTED), step)
+
+    def _oldest_of_key(self, panes: pl.DataFrame, step: StepTime, most: int) -> pl.DataFrame:
+        live = self._keyed(self._live(panes, step).filter(~pl.col(EVICTED)))
+        newest_first = live.sort(c.END, c.START, descending=True, maintain_order=True)
+        held = pl.col(c.ROWS).cum_sum().over(self._key)
+        first = pl.int_range(pl.len()).over(self._key) == 0
+        return self._marked(panes, newest_first.filter((held > most) & ~first))
+
+    def _oldest_of_all(
+        self, panes: pl.DataFrame, table: PaneTable, step: StepTime, most: int
+    ) -> tuple[pl.DataFrame, PaneTable]:
+        live = self._live(panes, step).filter(~pl.col(EVICTED))
+        resting = table.scan()
+        total = int(live[SIZE].sum()) + (0 if resting is None else int(resting[SIZE].sum()))
+        if total <= most:
+            return panes, table
+        window = [*self._plan.key, c.START, c.END]
+        everything = live.select(*window, SIZE)
+        if resting is not None:
+            everything = pl.concat([everything, resting.select(*window, SIZE)])
+        order = [c.END, c.START, *self._plan.key]
+        newest_first = everything.sort(order, descending=True, nulls_last=True, maintain_order=True)
+        gone = newest_first.filter((pl.col(SIZE).cum_sum() > most) & (pl.int_range(pl.len()) > 0)).select(window)
+
+        def among(run: pl.DataFrame) -> Positions:
+            where = run.select(window).with_row_index(_AT).join(gone, on=window, how="semi", nulls_equal=True)
+            return where[_AT].to_numpy()
+
+        table, more = table.take(pl.Series([], dtype=pl.UInt64), due=among, clock=(MIN, MIN))
+        panes = self._marked(panes, live.join(gone, on=window, how="semi", nulls_equal=True))
+        if more:
+            out = pl.concat(more).drop(HASH, DUE, CLOCK)
+            out = out.with_columns(pl.lit(True).alias(EVICTED), pl.lit(0, pl.Int64).alias(c.ADDED))
+            panes = pl.concat([panes, out], how="diagonal")
+        return panes, table
+
+    def _live(self, panes: pl.DataFrame, step: StepTime) -> pl.DataFrame:
+        return panes.with_row_index(_AT).filter(~self._emitter.expired(panes, step))
+
+    def _marked(self, panes: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
+        if gone.is_empty():
+            return panes
+        return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(gone[_AT].implode()))
+
+    def _with_floors(self, closed: PaneTable, gone: pl.DataFrame, step: StepTime) -> PaneTable:
+        """Up to where the windows of each key are closed. A floor that has expired is not needed: rows are late."""
+        due = (MIN, MIN) if self._numbers_by_key else step.due
+        closed, known = closed.take(row_hashes(gone, self._plan.key), due=due, clock=(MIN, MIN))
+        floors = [frame.select(*self._key, FLOOR) for frame in known]
+        floors += [self._keyed(gone).select(*self._key, pl.col(c.END).alias(FLOOR))] if gone.height else []
+        if not floors:
+            return closed
+        highest = pl.concat(floors).group_by(self._key, maintain_order=True).agg(pl.col(FLOOR).max())
+        expires = pl.lit(None, pl.Int64) if self._numbers_by_key else self._plan.expiry.expires_at(pl.col(FLOOR))
+        if not self._numbers_by_key:
+            joined = highest if step.offsets is None else step.offsets.beside(highest)
+            watermark = step.watermark if step.offsets is None else pl.col(c.REACHED)
+            expired = self._plan.expiry.is_expired(pl.col(FLOOR), watermark)
+            highest = joined.filter(~expired).select(highest.columns)
+        return closed.put(
+            highest.with_columns(
+                row_hashes(highest, self._plan.key).alias(HASH), expires.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
+            )
+        )
+
+    def _keyed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame if self._plan.key else frame.with_columns(pl.lit(0, pl.Int8).alias(_ALL))

@@ -1,0 +1,294 @@
+"""Streams: rows with an event time, a key and a watermark. Every step returns a new, immutable value."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, get_args
+
+from eventide._arguments import MAX_SPAN
+from eventide._column_refs import Column, SparkColumn, TimeColumn, TimeUnit, named
+from eventide._hints import no_attribute
+from eventide.errors import PlanError, did_you_mean, shown
+from eventide.plan.async_call import AsyncMap, async_map, followed_by
+from eventide.plan.errors import check_key, set_twice, too_long
+from eventide.plan.pipeline import Pipeline
+from eventide.plan.plan import IngestionTime, Input, OutputTime, Window
+from eventide.plan.process_plan import Late, OnError, process_plan
+from eventide.plan.windowed_streams import WindowedStream
+from eventide.processors import Processor
+from eventide.time import duration
+from eventide.watermarks import Strategy, ascending, bounded_delay
+from eventide.watermarks.strategies import unstated
+from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows with an event time, a key and a watermark; the start of every pipeline."""
+
+    _time: str | IngestionTime
+    _key: tuple[str, ...]
+    _watermark: Strategy
+    _inputs: tuple[Input, ...] = ()
+    _calls: tuple[AsyncMap, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Stream: {self._describe()}>"
+
+    def _describe(self) -> str:
+        if self._inputs:
+            return f"union of {', '.join(source.name for source in self._inputs)}"
+        return Input("rows", self._time, self._key, self._watermark).describe().removeprefix("rows: ")
+
+    def window(self, kind: Window, *, output_time: OutputTime = "end") -> WindowedStream:
+        """Cut the stream into windows. A pane's event time is the window's end, or that of a row (``output_time``)."""
+        if isinstance(kind, type) or not isinstance(kind, (WindowKind, Sessions, Inherit)):
+            raise _not_a_window(kind)
+        if output_time not in ("end", "earliest", "latest"):
+            raise PlanError(
+                f".window(output_time={shown(output_time)}): "
+                f"{did_you_mean(str(output_time), ['end', 'earliest', 'latest'])}"
+            )
+        if isinstance(kind, (Tumbling, Sliding, Cumulate, Sessions)):
+            _check_lengths(kind)
+        return WindowedStream(self, kind, output_time)
+
+    def deduplicate(self, *ids: Column, within: str | timedelta | None = None) -> Stream:
+        """Set aside rows that arrive again: they are dead letters with the reason ``duplicate``.
+
+        With ``ids``, rows of a key are the same if these columns are equal. The first one counts; others whose event
+        time is at most ``within`` away from its time are repeats. Ids are remembered until the watermark is ``within``
+        past their first row. A row without an id is never a repeat.
+
+        >>> import eventide as ev
+        >>> orders = ev.stream(time="ts", key="shop", watermark="30 seconds").deduplicate("order_id", within="1 hour")
+
+        Without ids, a row is known by its origin and its sequence number (and chunk), as the watermark's ``origin=``,
+        ``sequence=`` and ``chunk=`` name them, so each row must have a number. A number counts as seen once a row with
+        it has arrived, even if that row was late or a dead letter; one that was only skipped (``gap_timeout=``,
+        ``skip_gap``) does not. What is remembered grows with the gaps in the numbers, not with the rows. Offsets of
+        Kafka begin with 0 and have holes:
+
+        >>> kafka = {"origin": "partition", "sequence": "offset", "first_sequence": 0, "gaps": "allowed"}
+        >>> clicks = ev.stream(time="ts", key="user", watermark=ev.bounded_delay("30 seconds", **kafka)).deduplicate()
+        """
+        if self._inputs:
+            raise PlanError(
+                ".deduplicate() comes before ev.union(): numbers are those of one stream. "
+                "Say it of each stream: ev.union(web=web.deduplicate(), tills=tills.deduplicate())."
+            )
+        if self._watermark.options.deduplicate or self._watermark.options.ids:
+            raise set_twice("deduplicate")
+        if ids:
+            return replace(self, _watermark=self._watermark.deduplicating_ids(*_ids_within(ids, within)))
+        if within is not None:
+            raise PlanError(".deduplicate(within=…) needs the columns of an id: .deduplicate('id', within='1 hour').")
+        if self._watermark.options.sequence is None:
+            raise PlanError(
+                f".deduplicate() knows rows by their numbers, but the watermark ({self._watermark.describe()}) names "
+                "none. Name the columns of an id: .deduplicate('id', within='1 hour'). Or number rows, for Kafka as in "
+                "ev.bounded_delay('30 seconds', origin='partition', sequence='offset', first_sequence=0, "
+                "gaps='allowed')."
+            )
+        return replace(self, _watermark=self._watermark.deduplicating())
+
+    def process(
+        self,
+        processor: Processor,
+        *,
+        output: Mapping[str, Any],
+        name: str | None = None,
+        late: Late = "process",
+        on_error: OnError = "raise",
+    ) -> Pipeline:
+        """Complete the pipeline with a processor, which emits rows with the columns ``output``.
+
+        ``late="divert"`` sends rows behind the watermark to the late output; by default the processor gets them too,
+        marked. ``on_error="dead"`` makes dead letters of rows on which a ``RowProcessor`` raises. ``name`` stands for
+        the processor in messages and in its state (by default its class's name).
+        """
+        plan = process_plan(
+            processor,
+            output=output,
+            name=name,
+            on_error=on_error,
+            late=late,
+            time=self._time,
+            key=self._key,
+            watermark=self._watermark,
+            inputs=self._inputs,
+            calls=self._calls,
+        )
+        return Pipeline(plan)
+
+    def map_async(
+        self,
+        fn: Callable[[dict[str, Any]], Awaitable[Any]],
+        *,
+        output: Mapping[str, Any],
+        ordered: bool = True,
+        capacity: int = 100,
+        timeout: str | timedelta | None = None,
+        retries: int = 2,
+        backoff: str | timedelta | Sequence[str | timedelta] = ("100 ms", "1 s"),
+        across_bundles: bool = False,
+    ) -> Stream:
+        """Call an async function for each row, many at a time: ``fn`` takes a row as a dict, and adds columns to it.
+
+        It returns a dict with columns of ``output``, which are added to the row or replace its own; a list of dicts,
+        each of which makes a row; or None, and the row is dropped. Time, key and watermark may be columns of
+        the row or of ``output``.
+
+        At most ``capacity`` calls of a task run at a time. One that raises, or gives no answer within ``timeout``, is
+        tried again after ``backoff`` (the waits before each further attempt), ``retries`` times; then the row becomes
+        a dead letter ``failed``. With ``ordered=False`` rows go on as the answers come.
+
+        A bundle goes on when all of its calls are answered. With ``across_bundles=True`` it does not wait: a row goes
+        on in the bundle in which its call is answered. Until then it is in state, and the watermarks behind it wait.
+        A bundle waits only while more than ``capacity`` rows are in flight, or if it ends the stream. This needs a
+        query in process, or state in the driver. Time and watermark must be columns of the row itself.
+
+        A bundle that is replayed calls again, so a call may be made more than once for a row. Its result is emitted
+        once, and is the same if ``fn`` returns the same.
+
+        >>> import eventide as ev, polars as pl
+        >>> async def look_up(row):
+        ...     return {"country": {"kiel": "de", "oslo": "no"}[row["city"]]}
+        >>> sales = ev.stream(time="t", key="country").map_async(look_up, output={"country": pl.String}, retries=0)
+        >>> counted = sales.window(ev.tumbling("1 minute")).agg(n=ev.count())
+        >>> result = counted.local(pl.DataFrame({"t": [1, 2, 3], "city": ["kiel", "oslo", "rome"]}))
+        >>> result.panes.select("country", "n").rows(), result.dead["ev_detail"].to_list()
+        ([('de', 1), ('no', 1)], ["KeyError: 'rome' (in look_up, attempt 1)"])
+        """
+        call = async_map(
+            fn,
+            output=output,
+            ordered=ordered,
+            capacity=capacity,
+            timeout=timeout,
+            retries=retries,
+            backoff=backoff,
+            across_bundles=across_bundles,
+        )
+        if self._inputs:
+            inputs = (replace(stream, calls=followed_by(stream.calls, call)) for stream in self._inputs)
+            return replace(self, _inputs=tuple(inputs))
+        return replace(self, _calls=followed_by(self._calls, call))
+
+    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is probably meant by an attribute that does not exist."""
+            if name.startswith("_"):  # those that Python asks for
+                raise AttributeError(name)
+            raise AttributeError(no_attribute("Stream", name, dir(type(self))))
+
+
+def stream(
+    time: Column | IngestionTime,
+    *,
+    key: Column | Sequence[Column] | None = None,
+    watermark: Strategy | str | timedelta | None = None,
+    time_unit: TimeUnit | None = None,
+) -> Stream:
+    """Begin a pipeline: which column is the event time, which columns are the key, how the watermark is found.
+
+    A duration is short for ``ev.bounded_delay``: rows are expected to be at most so much out of order. ``time_unit`` is
+    that of times that are numbers: ``"s"``, ``"ms"``, ``"us"`` (the default) or ``"ns"`` since 1970.
+
+    >>> import eventide as ev
+    >>> clicks = ev.stream(time="ts", key="user", watermark="30 seconds")
+    >>> per_minute = clicks.window(ev.tumbling("1 minute")).agg(n=ev.count())
+    """
+    time = named(time)
+    if not isinstance(time, (str, IngestionTime)) or not time:
+        raise PlanError(
+            f"time={shown(time)}: name the column of the event time, or say time=ev.ingestion_time() where there is "
+            "none."
+        )
+    if time_unit is not None:
+        time = _with_unit(time, time_unit)
+    names = _key_names(key)
+    check_key(names)
+    if watermark is None:
+        watermark = ascending() if isinstance(time, IngestionTime) else unstated()
+    if isinstance(watermark, (str, timedelta)):
+        watermark = bounded_delay(watermark)
+    if not hasattr(watermark, "summarise"):
+        raise _not_a_watermark(watermark)
+    return Stream(time, names, watermark)
+
+
+def _with_unit(time: str | IngestionTime, unit: TimeUnit) -> TimeColumn:
+    if unit not in get_args(TimeUnit):
+        raise PlanError(f"time_unit={shown(unit)} is not known: use 's', 'ms', 'us' or 'ns'.")
+    if isinstance(time, IngestionTime | SparkColumn):
+        raise PlanError("time_unit= is for a column of numbers: name the column, or let Spark compute a timestamp.")
+    return TimeColumn(time, unit)
+
+
+def _ids_within(ids: Sequence[object], within: str | timedelta | None) -> tuple[tuple[str, ...], int]:
+    """The columns of an id, and how long a row with it is remembered."""
+    names = tuple(map(named, ids))
+    for name in names:
+        if not isinstance(name, str) or not name or names.count(name) > 1:
+            raise PlanError(
+                f".deduplicate({', '.join(map(shown, ids))}): give the names of the columns of an id, each once."
+            )
+    if within is None:
+        raise PlanError(
+            f".deduplicate({', '.join(map(repr, names))}) needs within='1 hour': how far apart in event time repeats "
+            "are. Ids are remembered for so long."
+        )
+    length = duration(within, what="within of deduplicate()")
+    if length > MAX_SPAN:
+        raise too_long("within of deduplicate()", length)
+    return names, length
+
+
+def _check_lengths(kind: Tumbling | Sliding | Cumulate | Sessions) -> None:
+    for name in ("size", "every", "gap", "max_duration", "forget_after", "timeout"):
+        length = getattr(kind, name, None)
+        if isinstance(length, int) and length > MAX_SPAN:
+            raise too_long(f"{name} of the window", length)
+
+
+def _key_names(key: object) -> tuple[str, ...]:
+    if key is None:
+        return ()
+    key = named(key)
+    names = (key,) if isinstance(key, str) else tuple(map(named, key)) if isinstance(key, Sequence) else (None,)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise PlanError(f"key={shown(key)}: a key is a column name, or a list of column names.")
+    return names
+
+
+def ingestion_time() -> IngestionTime:
+    """The time of rows without an event time: that of the batch in which a row arrives.
+
+    >>> import eventide as ev
+    >>> visits = ev.stream(time=ev.ingestion_time(), key="page")
+    """
+    return IngestionTime()
+
+
+def _not_a_watermark(value: object) -> PlanError:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return PlanError(f"watermark={value} has no unit. Write it with one: watermark='{value} seconds'.")
+    if callable(value) and hasattr(value, "__name__"):
+        return PlanError(f"watermark={shown(value)} is not a watermark. Call it: ev.{value.__name__}(…).")
+    return PlanError(f"watermark={shown(value)}: use a watermark such as watermark=ev.bounded_delay('30 seconds').")
+
+
+def _not_a_window(value: object) -> PlanError:
+    if isinstance(value, str):
+        return PlanError(f"{value!r} is not a window. Name its kind, such as ev.tumbling({value!r}).")
+    if callable(value) and hasattr(value, "__name__") and not isinstance(value, type):
+        return PlanError(f".window() needs a window, not {shown(value)}. Call it: ev.{value.__name__}(…).")
+    return PlanError(
+        f".window() needs a window such as ev.tumbling('1 minute'), not {shown(value)} ({type(value).__name__}). "
+        "A kind of your own implements ev.WindowKind: axis, shared, slice_of, windows_of, describe."
+    )

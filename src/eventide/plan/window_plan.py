@@ -1,0 +1,161 @@
+"""The plan of a windowed aggregate, and the limits of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from eventide._arguments import is_integer
+from eventide.aggregates import Aggregate
+from eventide.errors import PlanError, shown
+from eventide.plan.async_call import AsyncMap
+from eventide.plan.plan import IngestionTime, Input, Mode, Operation, OutputTime, Sides, Window
+from eventide.triggers import AfterWatermark, Repeatedly, Trigger
+from eventide.watermarks import Strategy
+from eventide.windows import Sessions, WindowKind
+from eventide.windows.lateness import Lateness
+
+Layout = Literal["cells", "panes"]
+
+
+@dataclass(frozen=True)
+class StateLimits:
+    """Limits of what is stored in state; with both, both apply.
+
+    ``rows``: how many rows the open windows of a key may hold. ``bytes``: how large the accumulated values of a state
+    (a bucket, where there are several) may be.
+    """
+
+    rows: int | None = None
+    bytes: int | None = None
+
+    def describe(self) -> str:
+        """One line for ``explain()``.
+
+        >>> StateLimits(rows=100, bytes=1_000).describe()
+        '100 rows a key, 1000 bytes in all'
+        """
+        parts = [] if self.rows is None else [f"{self.rows} rows a key"]
+        parts += [] if self.bytes is None else [f"{self.bytes} bytes in all"]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """A windowed aggregate over one stream, over a union, or over ``sides`` that are grouped or joined."""
+
+    time: str | IngestionTime
+    key: tuple[str, ...]
+    watermark: Strategy
+    window: Window
+    trigger: Trigger
+    allowed_lateness: int
+    mode: Mode
+    aggregates: Mapping[str, Aggregate]
+    skip_unchanged: bool = False
+    output_time: OutputTime = "end"
+    inputs: tuple[Input, ...] = ()
+    sides: Sides | None = None
+    calls: tuple[AsyncMap, ...] = ()
+    limits: StateLimits | None = None
+    applies_diff: bool = False
+
+    operation: ClassVar[Operation] = "window"
+
+    @property
+    def edges(self) -> tuple[Input, ...]:
+        """The inputs; a plan of one stream has one."""
+        return self.inputs or (Input("rows", self.time, self.key, self.watermark, self.calls),)
+
+    def at(self, edge: int) -> WindowPlan:
+        """The plan as the rows of one input see it."""
+        if not self.inputs:
+            return self
+        source = self.inputs[edge]
+        return replace(self, time=source.time, key=source.key, watermark=source.watermark, inputs=())
+
+    def with_inputs(self, inputs: tuple[Input, ...]) -> WindowPlan:
+        """The plan over other inputs."""
+        if self.inputs:
+            return replace(self, inputs=inputs, watermark=inputs[0].watermark)
+        return replace(self, watermark=inputs[0].watermark, calls=inputs[0].calls)
+
+    @property
+    def offset(self) -> str | None:
+        """The column of an origin's offsets, for windows by offset."""
+        return getattr(self.window, "by", None)
+
+    @property
+    def forget_after(self) -> int | None:
+        """How far the watermark is past the last row of a key when the key is forgotten; None: never."""
+        return getattr(self.window, "forget_after", None)
+
+    @property
+    def timeout(self) -> int | None:
+        """How far the watermark is past the latest row of a window on the axis of rows when the window is closed."""
+        return getattr(self.window, "timeout", None)
+
+    @property
+    def expiry(self) -> Lateness:
+        """When the windows of this plan are complete and expired."""
+        joins_at_end = isinstance(self.window, Sessions) and self.window.touching == "merge"
+        return Lateness(self.allowed_lateness, joins_at_end)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether windows are closed before they expire, to limit state."""
+        return self.limits is not None or self.timeout is not None
+
+    @property
+    def ships_rows(self) -> bool:
+        """Whether state needs the rows themselves, because it numbers them or decides on each of them."""
+        options = [source.watermark.options for source in self.edges]
+        deduplicates = any(each.deduplicate or each.ids for each in options)
+        return self.window.axis == "rows" or self.bounded or deduplicates
+
+    @property
+    def row_grain(self) -> Literal["windows", "pairs"]:
+        """Whether an emitted row is a window of a key, or a pair of rows in it."""
+        return "windows" if self.sides is None or self.sides.how is None else "pairs"
+
+    @property
+    def counts_all_keys(self) -> bool:
+        """Whether rows of all keys bear on each key."""
+        return isinstance(self.window, Sessions) and self.window.axis == "rows" and self.offset is None
+
+    @property
+    def layout(self) -> Layout:
+        """What is stored in state.
+
+        ``cells``: partial aggregates per key and slice, shared by all windows; enough where each window fires exactly
+        once, at its end. ``panes``: a row per key and window with its trigger's state.
+        """
+        once = fires_once(self.trigger, self.allowed_lateness) and self.window.axis == "time" and not self.bounded
+        return "cells" if once and isinstance(self.window, WindowKind) else "panes"
+
+    @property
+    def stores_last_pane(self) -> bool:
+        """Whether the values of the last pane are stored, to retract it or to compare with it."""
+        return self.mode == "retracting" or self.skip_unchanged
+
+
+def state_limits(rows: Any, bytes_: Any) -> StateLimits:
+    """Return checked limits."""
+    if rows is None and bytes_ is None:
+        raise PlanError(
+            ".limit_state() needs a limit: rows=10_000, bytes=64_000_000, or both. How long windows are kept is "
+            "allowed_lateness= of .emit(…)."
+        )
+    for name, value in (("rows", rows), ("bytes", bytes_)):
+        if value is not None and not is_integer(value, at_least=1):
+            raise PlanError(f".limit_state({name}={shown(value)}): give an integer of at least 1.")
+    return StateLimits(rows, bytes_)
+
+
+def fires_once(trigger: Trigger, allowed_lateness: int) -> bool:
+    """Whether each window emits one pane, when it is complete."""
+    if allowed_lateness:
+        return False
+    repeated = trigger.inner if isinstance(trigger, Repeatedly) else trigger
+    return isinstance(repeated, AfterWatermark) and repeated.early is None

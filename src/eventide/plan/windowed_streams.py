@@ -1,0 +1,235 @@
+"""Windowed streams: when their panes are emitted, how much state they keep, what they compute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Never
+
+from eventide._column_refs import with_names
+from eventide._hints import no_attribute
+from eventide.aggregates import Aggregate
+from eventide.aggregates.errors import no_aggregates, not_an_aggregate
+from eventide.errors import PlanError, shown
+from eventide.panes import RESERVED
+from eventide.plan.emission import Emission, When, emission
+from eventide.plan.errors import set_twice
+from eventide.plan.pipeline import Pipeline
+from eventide.plan.plan import Mode, OutputTime, Window
+from eventide.plan.window_plan import StateLimits, WindowPlan, state_limits
+from eventide.triggers import Trigger
+from eventide.windows import Sessions
+
+if TYPE_CHECKING:
+    from eventide.plan.streams import Stream
+
+
+@dataclass(frozen=True)
+class WindowedStream:
+    """A stream that is cut into windows, which ``.window(…)`` returns. ``.agg(…)`` completes the pipeline.
+
+    >>> import eventide as ev
+    >>> hours: ev.WindowedStream = ev.stream("ts", key="shop", watermark="5 minutes").window(ev.tumbling("1 hour"))
+    >>> counts: ev.Pipeline = hours.agg(n=ev.count())
+    """
+
+    _stream: Stream
+    _window: Window
+    _output_time: OutputTime = "end"
+    _emission: Emission | None = None
+    _limits: StateLimits | None = None
+
+    def __repr__(self) -> str:
+        return f"<WindowedStream: {self._stream._describe()}, {self._window.describe()}>"
+
+    def emit(
+        self,
+        *unnamed: Never,
+        early: When | None = None,
+        late: When | None = None,
+        allowed_lateness: str | timedelta | int | None = None,
+        mode: Mode | None = None,
+        skip_unchanged: bool = False,
+    ) -> WindowedStream:
+        """Choose when panes are emitted besides the pane of the complete window, and how late rows may be.
+
+        ``early``: before the window is complete, so often (``"10 seconds"`` of processing time while rows arrive), or
+        by a trigger. ``allowed_lateness``: late rows refine the window for so long after its end; what arrives later
+        goes to the late output. For windows by offset it is a number of rows. ``late``: how often they do, by default
+        with every bundle that has some. ``mode``: how the panes of a window relate. ``"retracting"``, the default,
+        retracts the previous pane (``diff = -1``), so that the diffs sum to the table; ``"accumulating"`` emits only
+        the new content of the window, ``"discarding"`` only what is new. ``skip_unchanged``: no pane that equals the
+        one before.
+
+        >>> import eventide as ev
+        >>> sales = ev.stream(time="ts", key="shop", watermark="30 seconds").window(ev.tumbling("1 minute"))
+        >>> revenue = sales.emit(early="10 seconds", allowed_lateness="1 hour").agg(total=ev.sum("price"))
+        >>> revenue.plan.mode
+        'retracting'
+        """
+        if unnamed:
+            raise PlanError(
+                f".emit({shown(unnamed[0])}): say what it is, such as .emit(early={shown(unnamed[0])}) or "
+                f".emit(allowed_lateness={shown(unnamed[0])})."
+            )
+        return self._with_emission(
+            "emit",
+            early=early,
+            late=late,
+            allowed_lateness=allowed_lateness,
+            mode=mode,
+            skip_unchanged=skip_unchanged,
+        )
+
+    def trigger(
+        self,
+        trigger: Trigger,
+        *,
+        mode: Mode | None = None,
+        allowed_lateness: str | timedelta | int | None = None,
+        skip_unchanged: bool = False,
+        may_lose_data: bool = False,
+    ) -> WindowedStream:
+        """Choose when panes are emitted, by any trigger. The short form for most cases is ``.emit``.
+
+        The other words mean what they mean there. A trigger that may stop before the window is complete is rejected,
+        unless ``may_lose_data=True`` accepts it.
+
+        >>> import eventide as ev
+        >>> sales = ev.stream(time="ts", key="shop", watermark="30 seconds").window(ev.tumbling("1 minute"))
+        >>> hundreds = sales.trigger(ev.repeatedly(ev.after_count(100)), mode="discarding").agg(n=ev.count())
+        """
+        if trigger is None:
+            raise PlanError(
+                ".trigger() needs a trigger such as ev.after_watermark() or ev.every('10 seconds'), not None."
+            )
+        return self._with_emission(
+            "trigger",
+            trigger=trigger,
+            allowed_lateness=allowed_lateness,
+            mode=mode,
+            skip_unchanged=skip_unchanged,
+            may_lose_data=may_lose_data,
+        )
+
+    def limit_state(self, *, rows: int | None = None, bytes: int | None = None) -> WindowedStream:
+        """Limit what is stored in state. Rows for a window that was closed are dead letters, ``out_of_retention``.
+
+        ``rows``: the open windows of a key (of all rows, without a key) hold at most so many; a row counts in each
+        window that it is in. Where there are more, the oldest windows are closed: what they have not emitted is emitted
+        as their last pane. A window that holds so many by itself takes no more.
+
+        ``bytes``: the same for the estimated size of all windows, of whatever key. On Spark it is that of a bucket.
+
+        >>> import eventide as ev
+        >>> clicks = ev.stream(time="ts", key="user", watermark="1 minute").window(ev.tumbling("1 hour"))
+        >>> bounded = clicks.limit_state(rows=10_000).agg(pages=ev.collect_list("page"))
+        """
+        if self._limits is not None:
+            raise set_twice("limit_state")
+        return replace(self, _limits=state_limits(rows, bytes))
+
+    def agg(self, *unnamed: Never, **aggregates: Aggregate) -> Pipeline:
+        """Complete the pipeline: what is computed for each key and window.
+
+        >>> import eventide as ev
+        >>> clicks = ev.stream(time="ts", key="user", watermark="1 minute").window(ev.tumbling("1 hour"))
+        >>> per_user = clicks.agg(clicks=ev.count(), longest=ev.max("seconds"))
+        """
+        if unnamed:
+            raise PlanError(f".agg({shown(unnamed[0])}): each result has a name, such as .agg(n=ev.count()).")
+        return Pipeline(self._plan(with_names(aggregates)))
+
+    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is probably meant by an attribute that does not exist."""
+            if name.startswith("_"):  # those that Python asks for
+                raise AttributeError(name)
+            raise AttributeError(no_attribute("WindowedStream", name, dir(type(self))))
+
+    def _with_emission(self, method: str, **options: Any) -> WindowedStream:
+        if self._emission is not None:
+            raise PlanError(
+                f".{method}(): this stream already says when its panes are emitted. Use one .emit(…) or one "
+                ".trigger(…), which take the allowed lateness and the mode, too."
+            )
+        chosen = emission(f".{method}()", **options)
+        chosen.check(self._window)
+        return replace(self, _emission=chosen)
+
+    def _plan(self, aggregates: dict[str, Aggregate]) -> WindowPlan:
+        stream, window, chosen = _keyed_by_origin(self._stream, self._window), self._window, self._emission
+        chosen = chosen or Emission()
+        _check_names(aggregates, stream._key)
+        if getattr(window, "forget_after", None) is not None and not stream._key:
+            raise PlanError(
+                "rows(forget_after=…) forgets keys, and this stream has no key: all rows are one group. Leave "
+                "forget_after out, or name a key in ev.stream(key=…)."
+            )
+        if isinstance(window, Sessions) and window.max_duration:
+            if self._limits is not None:
+                raise PlanError(
+                    "sessions(max_duration=…) cannot have .limit_state(…): a piece that was closed would be cut anew "
+                    "when its session's start moves. Leave one of them out."
+                )
+            if chosen.mode == "discarding":
+                raise PlanError(
+                    "sessions(max_duration=…) cannot be combined with mode='discarding': when a late row moves a "
+                    "session's start, its pieces are cut anew, which needs the whole content. Use mode='accumulating' "
+                    "or mode='retracting'."
+                )
+        return WindowPlan(
+            time=stream._time,
+            key=stream._key,
+            watermark=stream._watermark,
+            window=window,
+            trigger=chosen.trigger,
+            allowed_lateness=chosen.allowed_lateness,
+            mode=chosen.mode_or_default(),
+            aggregates=aggregates,
+            skip_unchanged=chosen.skip_unchanged,
+            output_time=self._output_time,
+            inputs=stream._inputs,
+            calls=stream._calls,
+            limits=self._limits,
+        )
+
+
+def _keyed_by_origin(stream: Stream, window: Window) -> Stream:
+    """For windows by offset: offsets belong to an origin, so it is part of the key, and the tracker follows them."""
+    column: str | None = getattr(window, "by", None)
+    if column is None:
+        return stream
+    if stream._inputs:
+        raise PlanError(
+            "Windows by offset are those of one stream: the offsets of several inputs have nothing to do with each "
+            "other. Make one pipeline for each stream."
+        )
+    origin = stream._watermark.options.origin
+    key = stream._key if origin is None or origin in stream._key else (*stream._key, origin)
+    return replace(stream, _key=key, _watermark=stream._watermark.by_offset(column))
+
+
+def _check_names(aggregates: dict[str, Aggregate], key: tuple[str, ...]) -> None:
+    if not aggregates:
+        raise no_aggregates()
+    for name in key:
+        if name in RESERVED:
+            raise PlanError(
+                f"key: {name!r} is a column that every pane has. Rename the column before it becomes a key."
+            )
+    for name, aggregate in aggregates.items():
+        if not isinstance(aggregate, Aggregate):
+            raise not_an_aggregate(name, aggregate)
+        if not name:
+            raise PlanError(".agg(): a result needs a name, as in n=ev.count().")
+        if name in RESERVED:
+            taken = "a column that every pane has"
+        elif name in key:
+            taken = "a key column"
+        elif name.startswith("__"):
+            taken = "a name that begins with two underscores; those are Eventide's own"
+        else:
+            continue
+        raise PlanError(f".agg({name}=…): {name!r} is {taken}. Choose another name for this result.")

@@ -1,0 +1,256 @@
+"""A table of rows by key, and what a bundle changes in it. The table itself changes once, when the bundle ends.
+
+What a processor remembers of each key.
+
+Timers: a processor asks to be called when event time, or the clock of the batches, has come this far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from eventide.errors import DataError
+from eventide.kernels.keys import as_grouped, join_on_key
+from eventide.processors.declared_columns import fitted
+from eventide.processors.errors import columns_missing
+from eventide.state.pane_log import PaneCodec
+from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, row_hashes
+from eventide.time import FIRST, LAST, MIN, time_column
+
+ALONE = "__alone"  # where rows have no key: all of them have this one
+_GONE = "__gone"
+_NEVER = (MIN, MIN)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The key columns, as a processor names rows by them."""
+
+    schema: Mapping[str, pl.DataType]
+    who: str
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns of tables that hold the key."""
+        return tuple(self.schema) or (ALONE,)
+
+    @property
+    def columns(self) -> dict[str, pl.DataType]:
+        """The same, with their types."""
+        return dict(self.schema) or {ALONE: pl.Int8()}
+
+    def of(self, rows: pl.DataFrame, call: str) -> pl.DataFrame:
+        """The keys of some rows."""
+        found = fitted(rows, self.schema, who=self.who, call=call)
+        if not self.schema:
+            return pl.repeat(0, rows.height, dtype=pl.Int8, eager=True).alias(ALONE).to_frame()
+        return as_grouped(found, self.schema)
+
+
+class Changes:
+    """Rows that were put or removed, the last word on each key."""
+
+    def __init__(self, by: Sequence[str], schema: Mapping[str, pl.DataType]) -> None:
+        self.by = list(by)
+        self._names = list(schema)
+        self.rows = pl.DataFrame(schema={**schema, _GONE: pl.Boolean()})
+
+    def put(self, rows: pl.DataFrame) -> None:
+        """Rows take the place of those with the same key; of several the last one counts."""
+        self._note(rows.select(*self._names, pl.lit(False).alias(_GONE)))
+
+    def remove(self, keys: pl.DataFrame) -> None:
+        """The rows of these keys are gone."""
+        others = [
+            pl.lit(None, dtype).alias(name) for name, dtype in self.rows.schema.items() if name not in (*self.by, _GONE)
+        ]
+        self._note(keys.select(*self.by, *others, pl.lit(True).alias(_GONE)).select(self.rows.columns))
+
+    def living(self) -> pl.DataFrame:
+        """The rows that were put and not removed since."""
+        return self.rows.filter(~pl.col(_GONE)).select(self._names)
+
+    def without(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Those of ``rows`` on whose key nothing was said."""
+        if self.rows.is_empty():
+            return rows
+        return rows.join(self.rows, on=self.by, how="anti", nulls_equal=True, maintain_order="left")
+
+    def made_in(self, table: PaneTable, *, due: pl.Expr, clock: pl.Expr) -> PaneTable:
+        """The table with these changes. ``due`` and ``clock`` are the times at which a row falls due, or null."""
+        if self.rows.is_empty():
+            return table
+        table, taken = table.take(row_hashes(self.rows, self.by), due=_NEVER, clock=_NEVER)
+        kept = [self.without(rows) for rows in taken]  # others with the same hash
+        living = self.living()
+        living = living.with_columns(
+            row_hashes(living, self.by).alias(HASH), due.cast(pl.Int64).alias(DUE), clock.cast(pl.Int64).alias(CLOCK)
+        )
+        return table.put(pl.concat([*kept, living]))
+
+    def _note(self, rows: pl.DataFrame) -> None:
+        if rows.is_empty():
+            return
+        rows = rows.unique(subset=self.by, keep="last", maintain_order=True)
+        self.rows = pl.concat([self.rows.join(rows, on=self.by, how="anti", nulls_equal=True), rows])
+
+
+def found_in(table: PaneTable, keys: pl.DataFrame, by: Sequence[str]) -> list[pl.DataFrame]:
+    """The rows of some keys (and of others with the same hash), which stay where they are."""
+    wanted = np.unique(row_hashes(keys, by).to_numpy())
+    found = [(run, run.find(wanted)) for run in table.runs]
+    return [run.panes[rows[run.live[rows]]] for run, rows in found if len(rows)]
+
+
+_NEVER_DUE = pl.lit(None, pl.Int64)
+
+
+class KeyedState:
+    """One row for each key, read and written by columns: ``state_schema`` of the processor names them.
+
+    What is read follows the keys that are asked for, and what is saved follows the keys that are written.
+    """
+
+    def __init__(self, table: PaneTable, keys: Keys, columns: Mapping[str, pl.DataType]) -> None:
+        self._table = table
+        self._keys = keys
+        self.columns = dict(columns)
+        self._changes = Changes(keys.by, keys.columns | self.columns)
+
+    @staticmethod
+    def form(keys: Keys) -> PaneCodec:
+        """How the table is written."""
+        return PaneCodec(keys.by)
+
+    def get(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The state of each row's key, row by row: the key columns and those of the state, null where there is none."""
+        keys = self._keys.of(rows, "state.get()")
+        by = list(self._keys.by)
+        stored = [self._changes.without(part.select(*by, *self.columns)) for part in self._stored(keys)]
+        known = pl.concat([*stored, self._changes.living()])
+        found = join_on_key(keys, known, by, maintain_order="left")
+        return found.select(*self._keys.schema, *self.columns)
+
+    def put(self, rows: pl.DataFrame) -> None:
+        """Remember these values, one row for each key (of several the last one); other columns are left aside."""
+        values = fitted(rows, self.columns, who=self._keys.who, call="state.put()")
+        self._changes.put(pl.concat([self._keys.of(rows, "state.put()"), values], how="horizontal"))
+
+    def remove(self, rows: pl.DataFrame) -> None:
+        """Forget the keys of these rows."""
+        self._changes.remove(self._keys.of(rows, "state.remove()"))
+
+    def kept(self) -> PaneTable:
+        """The table as the bundle leaves it."""
+        return self._changes.made_in(self._table, due=_NEVER_DUE, clock=_NEVER_DUE)
+
+    def _stored(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
+        return found_in(self._table, keys, self._keys.by)
+
+
+TIMER, AT, ON_CLOCK = "timer", "at", "clock"
+COLUMNS = (TIMER, AT, ON_CLOCK)
+_INSTANT = pl.Datetime("us", "UTC")
+_EVENT, _BATCH = ~pl.col(ON_CLOCK), pl.col(ON_CLOCK)
+
+
+@dataclass(frozen=True)
+class DueRange:
+    """How far time had come when the bundle began, and how far it has come now: event time, and the batch clock."""
+
+    was: int
+    watermark: int
+    before: int
+    now: int
+
+
+class Timers:
+    """A key has one timer of each name on each clock; to set it again moves it.
+
+    A timer is due when the watermark has reached it; with ``clock=True``, when the time of a batch has.
+    """
+
+    def __init__(self, table: PaneTable, keys: Keys, reach: DueRange, *, clock: bool) -> None:
+        self._table = table
+        self._keys = keys
+        self._reach = reach
+        self._clock = clock
+        self._by = [*keys.by, TIMER, ON_CLOCK]
+        self._schema = {**keys.columns, TIMER: pl.String(), ON_CLOCK: pl.Boolean(), AT: pl.Int64()}
+        self._changes = Changes(self._by, self._schema)
+        self._none = pl.DataFrame(schema={**keys.schema, TIMER: pl.String(), AT: _INSTANT, ON_CLOCK: pl.Boolean()})
+
+    @staticmethod
+    def form(keys: Keys) -> PaneCodec:
+        """How the table is written."""
+        return PaneCodec((*keys.by, TIMER, ON_CLOCK))
+
+    def set(self, rows: pl.DataFrame, *, name: str = "", clock: bool = False) -> None:
+        """Set the timers of the keys of these rows to the column ``at``, a time of any kind that Eventide reads."""
+        named = self._named(rows, name, clock, "timers.set()")
+        if AT not in rows.columns:
+            raise columns_missing(self._keys.who, "timers.set()", [AT], rows.columns)
+        at, _ = time_column(rows, AT)
+        self.put(named.with_columns(at.alias(AT)))
+
+    def remove(self, rows: pl.DataFrame, *, name: str = "", clock: bool = False) -> None:
+        """Take back the timers of the keys of these rows, where there are any."""
+        self.drop(self._named(rows, name, clock, "timers.remove()"))
+
+    def put(self, timers: pl.DataFrame) -> None:
+        """Set timers: their keys, names and clocks, and the time in microseconds."""
+        unusable = timers.filter(~pl.col(AT).is_between(FIRST, LAST).fill_null(False))
+        if unusable.height:
+            raise _no_time(self._keys.who, unusable[TIMER][0])
+        if not self._clock and timers[ON_CLOCK].any():
+            raise DataError(
+                f"{self._keys.who} sets a timer on the batch clock. Say `clock = True` in the class, so "
+                "that the host lets time "
+                "pass when no rows come."
+            )
+        self._changes.put(timers)
+
+    def drop(self, timers: pl.DataFrame) -> None:
+        """Take timers back: their keys, names and clocks."""
+        self._changes.remove(timers)
+
+    def due(self) -> pl.DataFrame:
+        """Take out the timers that are due, in the order of their times."""
+        reach = self._reach
+        # Beside what the table holds, only timers of this bundle can lie behind what has been looked at before.
+        nothing = pl.Series([], dtype=pl.UInt64)
+        self._table, taken = self._table.take(
+            nothing, due=(reach.was, reach.watermark), clock=(reach.before, reach.now)
+        )
+        if not taken and self._changes.rows.is_empty():
+            return self._none
+        stored = [self._changes.without(rows.select(list(self._schema))) for rows in taken]
+        ready = (_EVENT & (pl.col(AT) <= reach.watermark)) | (_BATCH & (pl.col(AT) <= reach.now))
+        fresh = self._changes.living().filter(ready)
+        self._changes.remove(fresh)
+        due = pl.concat([*stored, fresh]).sort(AT, TIMER, ON_CLOCK, *self._keys.schema, maintain_order=True)
+        return due.select(*self._keys.schema, TIMER, pl.col(AT).cast(_INSTANT), ON_CLOCK)
+
+    def kept(self) -> PaneTable:
+        """The table as the bundle leaves it."""
+        return self._changes.made_in(
+            self._table, due=pl.when(_EVENT).then(pl.col(AT)), clock=pl.when(_BATCH).then(pl.col(AT))
+        )
+
+    def _named(self, rows: pl.DataFrame, name: str, clock: bool, call: str) -> pl.DataFrame:
+        return self._keys.of(rows, call).with_columns(
+            pl.lit(name, pl.String).alias(TIMER), pl.lit(clock, pl.Boolean).alias(ON_CLOCK)
+        )
+
+
+def _no_time(processor: str, name: str) -> DataError:
+    """A timer without a time."""
+    timer = f"timer {name!r}" if name else "a timer"
+    return DataError(
+        f"{processor}: {timer} was set to a time that is null or cannot be read. Filter such rows out, or use "
+        "timers.remove(…) to take a timer back."
+    )

@@ -1,0 +1,130 @@
+"""``table``: an output as a table in PostgreSQL or SQLite.
+
+Exactly once: see ``table_merge``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from eventide._addresses import split_table
+from eventide._databases import sqlite_path, without_password
+from eventide.errors import DataError, PlanError
+from eventide.sinks.batch import read_flat
+from eventide.sinks.errors import bad_table_name, not_columns, not_opened
+from eventide.sinks.sink import Output, OutputInfo, Sink
+from eventide.sinks.table_databases import Database, Postgres, Sqlite
+from eventide.sinks.table_merge import TableStore
+from eventide.sinks.table_sql import TableLayout, table_layout
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from eventide.sinks.batch import SinkBatch
+
+
+def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = None, create: bool = True) -> Sink:
+    """A table in PostgreSQL or SQLite that always equals the sum of the diffs, exactly once.
+
+    The address names the table after ``#``: ``"postgresql://db/shop#revenue"``, ``"sqlite:///shop.db#revenue"``.
+    Without it (and without ``name``) the table has the name of the output: ``panes``, ``late`` or ``dead``.
+
+    Panes have one row for each key and window: the last pane, or none if it was retracted. In discarding mode each pane
+    has its row. A window join has a row for each current pair. Joined rows without a window, late rows and dead letters
+    are appended. A batch changes the table and its number (in ``eventide_batches``) in one transaction, so a batch that
+    Spark repeats after a failure changes nothing.
+
+    ``name`` is the name of the table, if the address cannot hold it. It may have a schema: ``sales.revenue``.
+    ``columns`` are stored in addition to key and window. Tables of late rows and dead letters get new columns of the
+    source. With ``create=False`` nothing is created.
+
+    >>> table("postgresql://me:secret@db.example:5432/shop#revenue")
+    table('postgresql://me:…@db.example:5432/shop', name='revenue')
+    >>> table("mysql://db/shop")
+    Traceback (most recent call last):
+    eventide.errors.PlanError: sinks.table('mysql://db/shop'): tables are in PostgreSQL (...
+    """
+    if name is not None and (not isinstance(name, str) or not name or "\0" in name):
+        raise bad_table_name(name, "some text")
+    if columns is not None and (isinstance(columns, str) or not all(isinstance(column, str) for column in columns)):
+        raise not_columns(columns)
+    if isinstance(url, str):
+        url, address_name = split_table(url)
+        if address_name is not None and name is not None:
+            raise PlanError(
+                f"sinks.table({without_password(url)!r}, name={name!r}): the address names the table "
+                f"{address_name!r}. Use one of the two names."
+            )
+        name = name or address_name
+    return TableSink(_database(url), name, None if columns is None else tuple(columns), create)
+
+
+def _database(url: str) -> Database:
+    if isinstance(url, PurePath):
+        raise PlanError(f"sinks.table({str(url)!r}) is a path. Write it as a URL: 'sqlite:///{url.as_posix()}'.")
+    if not isinstance(url, str):
+        raise _unknown_database(repr(url))
+    if url.startswith(("postgresql://", "postgres://")):
+        return Postgres(url)
+    if url.startswith("sqlite:"):
+        return Sqlite(sqlite_path(url))
+    raise _unknown_database(url)
+
+
+@dataclass
+class TableSink:
+    """The tables of one or more outputs, each with its own connection."""
+
+    database: Database
+    name: str | None
+    columns: tuple[str, ...] | None
+    create: bool
+    _opened: dict[Output, tuple[TableLayout, TableStore]] = field(default_factory=dict, repr=False)
+
+    flattens_windows = True
+
+    def __repr__(self) -> str:
+        values = {"name": self.name, "columns": self.columns and list(self.columns)}
+        options = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+        return f"table({', '.join([repr(self.database.url), *options, *([] if self.create else ['create=False'])])})"
+
+    def open(self, schema: StructType, info: OutputInfo) -> None:
+        """Create the table, or compare it with the output."""
+        layout = table_layout(schema, info, self.columns)
+        store = TableStore(self.database, self.name or info.output, layout)
+        # Late rows and dead letters are appended, with the current columns of the source.
+        store.prepare(create=self.create, extend=info.output != "panes")
+        self._opened[info.output] = (layout, store)
+
+    def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
+        """Change the table, unless the batch has changed it before."""
+        if info.output not in self._opened:
+            raise not_opened(repr(self), info.output)
+        if not info.query:
+            raise DataError(
+                "sinks.table(): OutputInfo.query is empty. Set it to Spark's query id, which identifies a replay."
+            )
+        layout, store = self._opened[info.output]
+        claim = info.query if info.output == "panes" else f"{info.query} {info.output}"  # two outputs may share a table
+        if not store.has(claim, batch_id):  # before the rows are computed, which may take long
+            store.put(read_flat(batch, layout.read), claim, batch_id)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for _, store in self._opened.values():
+            store.close()
+
+
+def _unknown_database(url: str) -> PlanError:
+    scheme = url.partition("://")[0]
+    if scheme.startswith("jdbc:") or scheme in {"mysql", "mssql", "oracle", "mariadb", "duckdb", "snowflake"}:
+        hint = ' For other databases use sinks.spark_format("jdbc", url=…, dbtable=…), which appends.'
+    else:
+        hint = f" Write 'sqlite:///{url}'." if url.endswith((".db", ".sqlite", ".sqlite3")) else ""
+    return PlanError(
+        f"sinks.table({without_password(url)!r}): tables are in PostgreSQL (postgresql://user:password@host:5432/"
+        f"database) or SQLite (sqlite:///path.db).{hint}"
+    )

@@ -1,0 +1,403 @@
+"""The state of a query as its checkpoint stores it, by operator: in commit records or in the state store of Spark.
+
+The state and the timers of a processor, as a user named their columns.
+
+``eventide.inspect``: what a query holds, read from its checkpoint with Spark's own state readers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from eventide import _columns as c
+from eventide.metrics import instant_text
+from eventide.operators.call_queue import CallQueue
+from eventide.operators.factory import operator_of
+from eventide.panes import WINDOW, WINDOW_END, WINDOW_START, window_bound
+from eventide.plan.pipeline import Pipeline
+from eventide.plan.plan import Plan
+from eventide.plan.process_plan import ProcessPlan
+from eventide.processors.keyed_state import AT, ON_CLOCK, TIMER
+from eventide.spark.checkpoint_storage import record_storage, storage_of
+from eventide.spark.commit_log import CommitLog, RecordPages
+from eventide.spark.errors import no_session, no_state
+from eventide.spark.query_record import placement_of
+from eventide.spark.state_processor import HEADER, PAGES
+from eventide.state import format as snapshot
+from eventide.state.block_codec import read_blocks
+from eventide.state.commit_record import Record, Span
+from eventide.state.format import FORMATS, StateHeader
+from eventide.state.operator_state import CALLS, schemas_in
+from eventide.state.pages import PageReader
+from eventide.state.pane_table import DUE
+from eventide.time import MAX, MIN, as_datetime, known_datetime
+from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class StoredOperator:
+    """One operator: what it wrote, by bucket. In the driver there is one bucket."""
+
+    depth: int
+    format: int
+    buckets: int
+    heads: Mapping[int, bytes]
+    pages: Mapping[int, Mapping[int, bytes]]
+
+
+def read_driver_state(log: CommitLog, record: Record) -> list[StoredOperator]:
+    """Return the operators of a query whose state is in the driver."""
+    operators = []
+    for depth, stage in enumerate(record.footer["stages"]):
+        pages = RecordPages(log, record.part(Span(*stage["manifest"]))).bodies()
+        head = record.part(Span(*stage["head"]))
+        operators.append(StoredOperator(depth, FORMATS["commit record"], 1, {0: head}, {0: pages}))
+    return operators
+
+
+def read_executor_state(spark: SparkSession, checkpoint: str, batch: int | None = None) -> list[StoredOperator]:
+    """Return the operators of a query whose state is on the executors, after ``batch`` (default: the last one)."""
+    metadata = spark.read.format("state-metadata").load(checkpoint).where("operatorName LIKE 'transformWithState%'")
+    rows = metadata.selectExpr("operatorId", "maxBatchId").distinct().orderBy("operatorId").collect()
+    if not rows:
+        return []
+    if batch is None:
+        batch = min(row["maxBatchId"] for row in rows)  # all of the same, while the query goes on
+    operators = [_executor_operator(spark, checkpoint, batch, row["operatorId"]) for row in rows]
+    return sorted((operator for operator in operators if operator is not None), key=lambda operator: operator.depth)
+
+
+def _executor_operator(spark: SparkSession, checkpoint: str, batch: int, number: int) -> StoredOperator | None:
+    rows = _variable(spark, checkpoint, batch, number, HEADER)
+    if not rows:
+        return None
+    heads = {row["key"]["bucket"]: StateHeader.from_bytes(bytes(row["value"]["body"])) for row in rows}
+    pages = {bucket: dict(head.inline_pages) for bucket, head in heads.items()}
+    if any(head.stored_pages for head in heads.values()):
+        for bucket, page, body in _pages(spark, checkpoint, batch, number):
+            pages[bucket][page] = body
+    about = json.loads(rows[0]["value"]["facts"])
+    bodies = {bucket: head.body for bucket, head in heads.items()}
+    return StoredOperator(about["depth"], FORMATS["state"], about["buckets"], bodies, pages)
+
+
+def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> list[Any]:
+    reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+    reader = reader.option("batchId", batch)
+    if name == PAGES:
+        reader = reader.option("flattenCollectionTypes", "true")
+    return reader.load(checkpoint).collect()
+
+
+def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> Iterator[tuple[int, int, bytes]]:
+    """The pages in the map: bucket, number and body."""
+    for row in _variable(spark, checkpoint, batch, operator, PAGES):
+        yield row["key"]["bucket"], row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
+
+
+_INSTANT = pl.Datetime("us", "UTC")
+
+
+def processor_tables(plan: ProcessPlan, frames: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the state by key, and the timers by time: key columns, ``timer``, ``at`` and ``clock``.
+
+    ``frames`` are what ``ProcessOperator.scan`` gives for each bucket.
+    """
+    tables = list(frames)
+    state = [frame.select(*plan.key, *plan.state) for frame in tables if TIMER not in frame.columns]
+    timers = [frame.select(*plan.key, TIMER, AT, ON_CLOCK) for frame in tables if TIMER in frame.columns]
+    return _sorted_state(plan, state), _sorted_timers(plan, timers)
+
+
+def _sorted_state(plan: ProcessPlan, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    if not frames:
+        return pl.DataFrame(schema=[*plan.key, *plan.state])
+    state = pl.concat(frames)
+    return state.sort(*plan.key, nulls_last=True) if plan.key else state
+
+
+def _sorted_timers(plan: ProcessPlan, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    if not frames:
+        return pl.DataFrame(schema=[*plan.key, TIMER, AT, ON_CLOCK])
+    return pl.concat(frames).with_columns(pl.col(AT).cast(_INSTANT)).sort(AT, TIMER, *plan.key, nulls_last=True)
+
+
+_STANDING = {ACTIVE: "active", IDLE: "idle", DONE: "done", ABSENT: "absent"}
+_OPEN = pl.Schema({WINDOW_START: pl.Int64, WINDOW_END: pl.Int64, "keys": pl.Int64, "rows": pl.Int64})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """An origin: its status and its watermark, for each watermark key."""
+
+    name: str | None  # with several inputs: the input, a colon, and the origin
+    standing: str  # active, idle, done or absent
+    watermarks: Mapping[int, datetime | None]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Sequence numbers of an origin that are missing although later ones were seen."""
+
+    origin: str | None
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, repr=False)
+class OperatorState:
+    """One operator of a query, after its last batch that was committed."""
+
+    depth: int
+    format: int
+    plan: Mapping[str, str]  # what state depends on, in words
+    buckets: int
+    watermark_us: int  # MIN: nothing is known yet, MAX: drained
+    watermarks: Mapping[int, datetime | None]  # by watermark key
+    at: datetime  # the time of the last batch
+    origins: Sequence[Origin]
+    gaps: Sequence[Gap]
+    pages: int
+    bytes: int
+    windows: pl.DataFrame | None  # open windows with keys and rows; None: give the pipeline to see them
+    state: pl.DataFrame | None = None  # of a processor, by key
+    timers: pl.DataFrame | None = None  # of a processor, by time
+    forgotten_origins: int = 0  # since the query began
+    in_flight: int = 0  # rows whose calls span batches
+
+    @property
+    def watermark(self) -> datetime | None:
+        """Where event time stands; None: nothing is known yet, or the stream is drained."""
+        return known_datetime(self.watermark_us)
+
+    @property
+    def drained(self) -> bool:
+        """Whether the stream has ended."""
+        return self.watermark_us == MAX
+
+    @property
+    def idle_origins(self) -> list[str | None]:
+        """Those that are not waited for."""
+        return [origin.name for origin in self.origins if origin.standing == "idle"]
+
+    @property
+    def _what(self) -> str:
+        inputs = [name.removeprefix("input ") for name in self.plan if name.startswith("input ")]
+        if "processor" in self.plan:
+            return f"processor {self.plan['processor']}, key {self.plan.get('key') or 'none'}"
+        if "window" not in self.plan:
+            return f"{self.plan.get('join', '')} join of {' and '.join(inputs)}, {self.plan.get('within', '')}"
+        of = f", of {' and '.join(inputs)}" if inputs else ""
+        return f"{self.plan['window']}, key {self.plan.get('key') or 'none'}{of}"
+
+    def __repr__(self) -> str:
+        return f"<OperatorState: {self._what}, watermark {self._instant(self.watermark)}, {self.bytes:,} bytes>"
+
+    def __str__(self) -> str:
+        lines = [
+            f"operator {self.depth}: {self._what}",
+            f"  watermark  {self._instant(self.watermark)}",
+            f"  state      format {self.format}, {self.buckets} buckets, {self.pages} pages, {self.bytes:,} bytes",
+        ]
+        if not self.origins:
+            lines.append("  origins    none: there is one watermark for all rows")
+        for origin in self.origins:
+            times = ", ".join(self._instant(time) for time in origin.watermarks.values())
+            lines.append(f"  origin     {origin.name!r} {origin.standing}, at {times}")
+        if self.forgotten_origins:
+            lines.append(f"  forgotten  {self.forgotten_origins:,} origins")
+        lines += [f"  gap        {gap.origin!r} {gap.first} to {gap.last}" for gap in self.gaps]
+        if self.windows is not None:
+            lines.append(f"  windows    {self.windows.height} open")
+        if self.state is not None and self.timers is not None:
+            lines.append(f"  processor  {self.state.height:,} keys with state, {self.timers.height:,} timers")
+        if self.in_flight:
+            lines.append(f"  in flight  {self.in_flight:,} rows wait for calls")
+        return "\n".join(lines)
+
+    def _instant(self, time: datetime | None) -> str:
+        return instant_text(time) if time is not None else "drained" if self.drained else "nothing known"
+
+
+def inspect(
+    checkpoint: str | Path,
+    *,
+    pipeline: Pipeline | None = None,
+    spark: SparkSession | None = None,
+    storage: Any = None,
+) -> list[OperatorState]:
+    """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
+
+    With the ``pipeline`` that it runs, open windows and the state of processors are shown, too.
+    State in the driver is read without Spark if the checkpoint is on this machine. ``storage`` is the store that was
+    given to ``run``, if any.
+
+    >>> import eventide as ev
+    >>> for operator in ev.inspect("checkpoints/revenue", pipeline=revenue):  # doctest: +SKIP
+    ...     print(operator)
+    """
+    chain = () if pipeline is None else pipeline.plans
+    checkpoint = os.fspath(checkpoint)
+    files = storage_of(checkpoint, spark)
+    log = CommitLog(files, record_storage(files, storage))
+    if placement_of(files) != "executors" and (record := log.newest()) is not None:
+        return [_operator_state(operator, chain) for operator in read_driver_state(log, record)]
+    from pyspark.sql import SparkSession
+
+    active = spark or SparkSession.getActiveSession()
+    if active is None:
+        raise no_session("inspect()")
+    operators = read_executor_state(active, checkpoint)
+    if not operators:
+        raise no_state(checkpoint)
+    return [_operator_state(operator, chain) for operator in operators]
+
+
+def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorState:
+    """What an operator holds, from the heads and the pages of its buckets."""
+    depth, bodies, pages = stored.depth, stored.heads, stored.pages
+    bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
+    calls = _blocks_of(first.get(CALLS, {}), pages[bucket])  # with them, the watermark of the source is in their part
+    tracker = calls["tracker"] if calls else _blocks_of(first["tracker"], pages[bucket])
+    keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
+    plan = _plan_of(first, pages[bucket])
+    own = chain[depth] if depth < len(chain) else None
+    frames = [] if own is None else _scanned(own, schemas_in(plan), bodies, pages)
+    processor = own if isinstance(own, ProcessPlan) else None
+    state, timers = (None, None) if processor is None else processor_tables(processor, frames)
+    return OperatorState(
+        depth=depth,
+        format=stored.format,
+        plan=plan["plan"] | calls.get("facts", {}),
+        buckets=stored.buckets,
+        watermark_us=first["watermark"],
+        watermarks={key: known_datetime(output) for key, output, _ in keys},
+        at=as_datetime(first["now"]),
+        origins=_origins(tracker, [name.removeprefix("input ") for name in plan["plan"] if name.startswith("input ")]),
+        gaps=_gaps(tracker),
+        pages=sum(map(len, pages.values())),
+        bytes=sum(len(body) for own in (bodies, *pages.values()) for body in own.values()),
+        windows=None if own is None or processor is not None else _windows(frames, by_row=_counts_rows(own)),
+        state=state,
+        timers=timers,
+        forgotten_origins=sum(known.get("forgotten", 0) for known in tracker.get("inputs", [tracker])),
+        in_flight=sum(CallQueue.restore(queue).in_flight for queue in calls.get("queues", ())),
+    )
+
+
+def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
+    number = head["plan"][1]
+    return snapshot.load(pages[number]) if number in pages else {"plan": {}, "rows": pl.DataFrame()}
+
+
+def _blocks_of(part: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
+    shelf = PageReader()
+    with shelf.attach(_Read(pages)):
+        content: dict[str, Any] = read_blocks(part, shelf)[0]
+    return content
+
+
+def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:
+    """The origins; the one watermark of a stream without origins is the operator's, and not repeated here."""
+    if "inputs" not in tracker:
+        return [origin for number, origin in _sources(tracker) if number]
+    inputs = zip(names or map(str, count()), tracker["inputs"], strict=False)
+    found = [(name, number, origin) for name, known in inputs for number, origin in _sources(known)]
+    return [replace(origin, name=f"{name}: {origin.name}" if number else name) for name, number, origin in found]
+
+
+def _sources(tracker: Mapping[str, Any]) -> list[tuple[int, Origin]]:
+    """The sources of one input by their numbers: 0 is the stream as a whole, others are origins."""
+    inputs = tracker["coalescer"]["inputs"]
+    names = tracker["origins"].to_list()
+    keys = [key for key, _, _ in tracker["coalescer"]["keys"]]
+    found = []
+    for number, standing in enumerate(inputs["status"].to_list()):
+        if _STANDING[standing] != "absent":
+            times = {key: known_datetime(inputs[f"time_{key}"][number]) for key in keys}
+            found.append((number, Origin(None if number == 0 else names[number], _STANDING[standing], times)))
+    return found
+
+
+def _gaps(tracker: Mapping[str, Any]) -> list[Gap]:
+    if "inputs" in tracker:
+        return [gap for known in tracker["inputs"] for gap in _gaps(known)]
+    runs, names = tracker["runs"].sort("origin", "start"), tracker["origins"].to_list()
+    origin, start, end = (runs[name].to_numpy() for name in ("origin", "start", "end"))
+    if not len(origin):
+        return []
+    new = np.append(True, origin[1:] != origin[:-1])
+    before = np.where(new, 0, np.append(0, end[:-1]))
+    return [
+        Gap(names[origin[i]] if origin[i] else None, int(before[i] + 1), int(start[i] - 1))
+        for i in np.flatnonzero(start > before + 1)
+    ]
+
+
+def _scanned(
+    plan: Plan,
+    schemas: Sequence[pl.Schema],
+    heads: Mapping[int, bytes],
+    pages: Mapping[int, Mapping[int, bytes]],
+) -> list[pl.DataFrame]:
+    """All that the buckets hold, as the operator shows it."""
+    operator = operator_of(plan, *schemas)
+    frames: list[pl.DataFrame] = []
+    for bucket, head in heads.items():
+        store = _Read(pages.get(bucket, {}))
+        state, ledger = operator.read(head, store)
+        with ledger.open(store):
+            frames += operator.scan(state)
+    return frames
+
+
+def _counts_rows(plan: Plan) -> bool:
+    return getattr(getattr(plan, "window", None), "axis", "time") == "rows"
+
+
+def _windows(frames: Sequence[pl.DataFrame], *, by_row: bool) -> pl.DataFrame:
+    """The open windows of all buckets. Cells are shown by slice: the stretch that windows share."""
+    counted = pl.concat([_OPEN.to_frame(), *(_counted(frame) for frame in frames)])
+    total = counted.group_by(WINDOW).agg(pl.col("keys", "rows").sum()).sort(WINDOW, nulls_last=True)
+    return total.with_columns(
+        window_bound(pl.col(WINDOW_START), MIN, by_row=by_row), window_bound(pl.col(WINDOW_END), MAX, by_row=by_row)
+    )
+
+
+def _counted(frame: pl.DataFrame) -> pl.DataFrame:
+    if c.ROWS not in frame.columns:  # rows that wait for others: they are shown by the time at which they go
+        gone = frame.group_by(pl.lit(None, pl.Int64).alias(WINDOW_START), pl.col(DUE).alias(WINDOW_END))
+        return gone.agg(pl.lit(0, pl.Int64).alias("keys"), pl.len().cast(pl.Int64).alias("rows"))
+    start = pl.col(c.START if c.START in frame.columns else c.SLICE).alias(WINDOW_START)
+    end = (pl.col(c.END) if c.END in frame.columns else pl.lit(None, pl.Int64)).alias(WINDOW_END)
+    counts = pl.len().cast(pl.Int64).alias("keys"), pl.col(c.ROWS).sum().cast(pl.Int64).alias("rows")
+    return frame.group_by(start, end).agg(*counts)
+
+
+class _Read:
+    """Pages that are only read."""
+
+    def __init__(self, pages: Mapping[int, bytes]) -> None:
+        self._pages = pages
+
+    def get(self, page: int) -> bytes:
+        return self._pages[page]
+
+    def put(self, page: int, body: bytes) -> None:
+        raise AssertionError("inspection writes nothing")
+
+    def drop(self, page: int) -> None:
+        raise AssertionError("inspection writes nothing")

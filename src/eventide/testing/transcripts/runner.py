@@ -1,0 +1,99 @@
+"""Transcripts on a host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from eventide.errors import EventideError
+from eventide.plan.plan import Plan
+from eventide.testing.hosts import LocalHost, StartHost
+from eventide.testing.rows import Day, RowReader
+from eventide.testing.stream import TestStream
+from eventide.testing.transcripts.transcript import Transcript, TranscriptStep
+
+
+def run(transcript: Transcript, *, host: StartHost = LocalHost) -> TestStream | None:
+    """Run a transcript; an ``AssertionError`` says where it fails, what came, and what happened until then.
+
+    Gives the stream, for a look at its panes or its picture; None where the pipeline was to be refused.
+    """
+    if transcript.refused is not None:
+        _check_refusal(transcript, transcript.refused)
+        return None
+    assert transcript.pipeline is not None
+    schema = _schema(transcript, transcript.pipeline.plan)
+    stream = TestStream(
+        transcript.pipeline, schema=schema, day=transcript.day, clock=transcript.clock, strict=True, host=host
+    )
+    for step in transcript.steps:
+        try:
+            _take(stream, step)
+        except AssertionError as failure:
+            raise AssertionError(f"{step.place}: {transcript.name!r}\n{failure}") from None
+    assert stream.counts.balanced, f"{transcript.place}: rows were lost: {stream.counts}"
+    return stream
+
+
+def _schema(transcript: Transcript, plan: Plan) -> Mapping[str, Any]:
+    """The columns of all rows of a transcript; of several inputs, those of each."""
+    day = Day.of(transcript.day)
+    if not plan.inputs:
+        rows = [row for step in transcript.steps if not isinstance(step.add, Mapping) for row in step.add or ()]
+        return RowReader(plan, day).frame(rows).schema
+    added = [step.add for step in transcript.steps if isinstance(step.add, Mapping)]
+    return {
+        one.name: RowReader(plan.at(edge), day).frame([row for rows in added for row in rows.get(one.name, ())]).schema
+        for edge, one in enumerate(plan.inputs)
+    }
+
+
+def _check_refusal(transcript: Transcript, wanted: str) -> None:
+    where = f"{transcript.place}: {transcript.name!r}"
+    if transcript.refusal is None:
+        raise AssertionError(f"{where}: the pipeline was to be refused, but was accepted.")
+    if wanted not in transcript.refusal:
+        raise AssertionError(f"{where}: the message was to contain {wanted!r}, but is:\n{transcript.refusal}")
+
+
+def _take(stream: TestStream, step: TranscriptStep) -> None:
+    if step.fails is not None:
+        _fail(stream, step, step.fails)
+        return
+    _act(stream, step)
+    if step.reaches is not None:
+        stream.expect_watermark(step.reaches)
+    if step.expect or step.acts:
+        stream.expect(*step.expect)
+    stream.expect_late(*step.late).expect_dead(*step.dead)
+    for name, wanted in (step.counts or {}).items():
+        came = getattr(stream.counts, name)
+        assert came == wanted, f"{name} is {came}, not {wanted}: {stream.counts}"
+
+
+def _fail(stream: TestStream, step: TranscriptStep, wanted: str) -> None:
+    try:
+        _act(stream, step)
+    except EventideError as problem:
+        assert wanted in str(problem), f"the message was to contain {wanted!r}, but is:\n{problem}"
+        return
+    raise AssertionError(f"the job was to stop with a message that contains {wanted!r}, but went on.")
+
+
+def _act(stream: TestStream, step: TranscriptStep) -> None:
+    if step.wait is not None:
+        stream.advance_processing_time(**_pause(step.wait))
+    if step.idle is not None:
+        stream.idle(**_pause(step.idle))
+    if isinstance(step.add, Mapping):
+        stream.add(watermark=step.watermark, at=step.at, key=step.key, **step.add)
+    elif step.add is not None:
+        stream.add(*step.add, watermark=step.watermark, at=step.at, key=step.key)
+    elif step.watermark == "end":
+        stream.end(None if step.key is None else str(step.key))
+    elif step.watermark is not None:
+        stream.advance_watermark(step.watermark, key=step.key)
+
+
+def _pause(said: str) -> dict[str, str]:
+    return {"to": said.removeprefix("until ").strip()} if said.startswith("until ") else {"by": said}

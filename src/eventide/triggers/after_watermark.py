@@ -1,0 +1,128 @@
+"""The trigger of the watermark: once when the window is complete, with early and late panes around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from eventide._display import described
+from eventide.triggers.combinators import repeat
+from eventide.triggers.errors import not_a_trigger
+from eventide.triggers.trigger import COMPLETE, WAS_COMPLETE, Changes, Column, Compiled, Finish, Trigger
+
+
+@described
+@dataclass(frozen=True)
+class AfterWatermark:
+    """Fires when the watermark passes the window's end; ``early`` repeats before that, ``late`` after it."""
+
+    early: Trigger | None = None
+    late: Trigger | None = None
+
+    def finish(self) -> Finish:
+        """With ``late`` never, else at the end."""
+        return Finish.AT_END if self.late is None else Finish.NEVER
+
+    def compile(self, path: str) -> Compiled:
+        """A plain end-of-window test, or a machine of two phases."""
+        if self.early is None and self.late is None:
+            return _AtEnd()
+        early = None if self.early is None else repeat(self.early).compile(f"{path}.early")
+        late = None if self.late is None else repeat(self.late).compile(f"{path}.late")
+        return _Phases(early, late, f"{path}.late_phase")
+
+    def describe(self) -> str:
+        """One line for ``explain()``."""
+        parts = ["when the watermark passes the end"]
+        if self.early is not None:
+            parts.append(f"early: {self.early.describe()}")
+        if self.late is not None:
+            parts.append(f"late: {self.late.describe()}")
+        return "; ".join(parts)
+
+
+class _AtEnd:
+    def columns(self) -> list[Column]:
+        return []
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        """Nothing to remember."""
+
+    def fires(self) -> pl.Expr:
+        return COMPLETE
+
+    def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
+        return when
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        """Nothing to remember."""
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        """Nothing to remember."""
+
+
+@dataclass(frozen=True)
+class _Phases:
+    early: Compiled | None
+    late: Compiled | None
+    name: str
+
+    @property
+    def _born_late(self) -> pl.Expr:
+        # Without a late trigger, a window that is complete from the start has its one pane nevertheless.
+        return WAS_COMPLETE if self.late else pl.lit(False)
+
+    def columns(self) -> list[Column]:
+        phase = Column(self.name, pl.Boolean(), self._born_late, "max")
+        inner = [c for part in (self.early, self.late) if part for c in part.columns()]
+        return [phase, *inner]
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        late = pl.col(self.name)
+        if self.early:
+            self.early.add(when & ~late, changes)
+        if self.late:
+            self.late.add(when & late, changes)
+
+    def fires(self) -> pl.Expr:
+        before = COMPLETE | self.early.fires() if self.early else COMPLETE
+        after = self.late.fires() if self.late else pl.lit(True)  # finished: asked only as a part of all_of
+        return pl.when(pl.col(self.name)).then(after).otherwise(before)
+
+    def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
+        late = pl.col(self.name)
+        on_time = when & ~late & COMPLETE
+        if self.early:
+            self.early.fired(when & ~late & ~COMPLETE, changes)
+            self.early.reset(on_time, changes)
+        if self.late:
+            self.late.fired(when & late, changes)
+        changes.set(self.name, on_time, pl.lit(True))
+        return pl.lit(False) if self.late else on_time
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        # A session that grew beyond the watermark is early again; one made of late rows only begins late.
+        changes.set(self.name, when, self._born_late)
+        for part in (self.early, self.late):
+            if part:
+                part.moved(when, changes)
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        changes.set(self.name, when, pl.lit(False))
+        for part in (self.early, self.late):
+            if part:
+                part.reset(when, changes)
+
+
+def after_watermark(*, early: Trigger | None = None, late: Trigger | None = None) -> AfterWatermark:
+    """When the watermark passes the end of the window: the on-time pane. ``early`` and ``late`` repeat.
+
+    >>> from eventide.triggers import every, on_update
+    >>> after_watermark(early=every("10 seconds"), late=on_update()).describe()
+    'when the watermark passes the end; early: repeatedly (10s of ...); late: each time rows join'
+    """
+    for name, part in (("early", early), ("late", late)):
+        if part is not None and not hasattr(part, "compile"):
+            raise not_a_trigger(f"after_watermark({name}=…)", part)
+    return AfterWatermark(early, late)

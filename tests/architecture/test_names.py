@@ -1,0 +1,99 @@
+"""Names: modules are nouns of the field, and each name has one meaning."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+
+import pytest
+
+from tests.architecture.test_layers import ALL_FILES, LAYER_OF, SOURCE, name_of, parsed, part_of
+
+LONGEST = 430
+NOUNS = {"binding", "grouping", "tumbling_sliding"}  # words of the field that end like gerunds
+EVERYDAY = re.compile(
+    r"(^|_)(desk|held|hidden|later|told|said|own|one|found|made|given|kept|saved|stood|reach|utils?|helpers?|common|base)(_|$)"
+)
+# One concept in several layers: its rule, its operator, its clause of SQL.
+SHARED_NAMES = {
+    "__init__",
+    "__main__",
+    "errors",
+    "calendar",
+    "control",
+    "deadlines",
+    "emission",
+    "interval_join",
+    "marks",
+    "memory",
+    "metrics",
+    "operators",
+    "sessions",
+    "store",
+    "windows",
+    "aggregates",
+    "expectations",
+    "query",
+    "rows",
+    "run",
+    "sql",
+    "streams",
+    "transaction",
+    "window_join",
+}
+INTERNAL = re.compile(r"__[a-z][a-z_]*[a-z]$")
+
+
+@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
+def test_a_module_is_named_by_a_noun(path: pytest.Item) -> None:
+    stem = path.stem  # type: ignore[attr-defined]
+    assert stem in NOUNS or not stem.endswith("ing"), "no gerunds"
+    assert not EVERYDAY.search(stem), "no participles and no everyday words"
+
+
+@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
+def test_a_module_has_one_idea_and_fits_in_a_reader_s_head(path: pytest.Item) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())  # type: ignore[attr-defined]
+    assert lines <= LONGEST
+
+
+def test_a_file_name_has_one_meaning() -> None:
+    places = defaultdict(set)
+    for path in ALL_FILES:
+        places[path.stem].add(name_of(path))
+    repeated = {stem: sorted(paths) for stem, paths in places.items() if len(paths) > 1 and stem not in SHARED_NAMES}
+    assert not repeated
+
+
+def test_a_class_name_has_one_meaning_in_a_layer() -> None:
+    places = defaultdict(set)
+    for path in ALL_FILES:
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[LAYER_OF[part_of(path)], node.name].add(name_of(path))
+    assert not {name: sorted(paths) for (_, name), paths in places.items() if len(paths) > 1}
+
+
+def test_a_shared_internal_column_is_named_in_one_module() -> None:
+    places = defaultdict(list)
+    for path in ALL_FILES:
+        for node in parsed(path).body:
+            if isinstance(node, ast.Assign):
+                for part in ast.walk(node.value):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str) and INTERNAL.match(part.value):
+                        places[part.value].append(name_of(path))
+    shared = {name: paths for name, paths in places.items() if "_columns.py" in paths}
+    assert shared and not {name: paths for name, paths in shared.items() if len(paths) > 1}
+
+
+def test_exception_types_are_in_one_module_per_package() -> None:
+    for path in ALL_FILES:
+        for node in parsed(path).body:
+            bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
+            if any(base in ("EventideError", "PlanError", "DataError") for base in bases):
+                assert path.name == "errors.py", f"{name_of(path)}: {node.name}"  # type: ignore[attr-defined]
+
+
+def test_there_are_modules_to_check() -> None:
+    assert len(ALL_FILES) > 150 and SOURCE.name == "eventide"

@@ -1,0 +1,126 @@
+"""The callback of a query with state in the driver, without Spark: what it does with the files of commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.errors import DataError
+from eventide.spark.commit_log import CommitLog
+from eventide.spark.driver_input import Collected
+from eventide.spark.driver_query import DriverQuery
+from eventide.spark.shuffle_pages import Stage
+from eventide.spark.storage import LocalStorage
+from tests.driver.harness import Checkpoint
+
+SCHEMA: dict[str, pl.DataType] = {"t": pl.Int64()}
+PLAN = (
+    ev.stream(time="t", watermark=ev.bounded_delay("1 second")).window(ev.tumbling("1 second")).agg(n=ev.count()).plan
+)
+
+
+class Session:
+    """As much of a SparkSession as the callback uses."""
+
+    conf = SimpleNamespace(get=lambda name, default: default)
+    sparkContext = SimpleNamespace(setLocalProperty=lambda name, value: None, defaultParallelism=1)  # noqa: N815
+
+
+class Outputs:
+    """Sinks that call a function when they are written."""
+
+    skipped_batches: frozenset[int] = frozenset()
+
+    def __init__(self, write: Callable[[], None] = lambda: None) -> None:
+        self._write = write
+
+    def write(self, batch_id: int, rows: Any) -> None:
+        self._write()
+
+    def advance(self, output_watermark: int) -> None: ...
+
+    def report(self, metrics: Any) -> None: ...
+
+    def when_closed(self, function: Callable[[], None]) -> None: ...
+
+
+class Sources:
+    """Inputs without rows."""
+
+    def collect(self, *arguments: Any) -> Collected:
+        return Collected(())
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.log_offsets(0, 0)
+    return checkpoint
+
+
+def query(checkpoint: Checkpoint, write: Callable[[], None] = lambda: None) -> DriverQuery:
+    stage = Stage("stage", PLAN, (SCHEMA,), 1)
+    storage, outputs = LocalStorage(checkpoint.directory), Outputs(write)
+    return DriverQuery([stage], Sources(), Sources(), storage, outputs, memory=1 << 30)  # type: ignore[arg-type]
+
+
+def run(query: DriverQuery, batch: int) -> None:
+    query(SimpleNamespace(sparkSession=Session()), batch)  # type: ignore[arg-type]
+
+
+def send(checkpoint: Checkpoint, name: str, watermark: int) -> Path:
+    command = {"sent": 0, "id": name, "do": "advance_watermark", "watermark": watermark, "to": None}
+    path = checkpoint.directory / "eventide" / "control" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(command))
+    return path
+
+
+def take_over(checkpoint: Checkpoint) -> None:
+    CommitLog(LocalStorage(checkpoint.directory)).take_epoch()
+
+
+def fail() -> None:
+    raise OSError("the sink is down")
+
+
+def test_a_command_is_deleted_once_its_batch_is_delivered(checkpoint: Checkpoint) -> None:
+    command = send(checkpoint, "one", 5)
+    run(query(checkpoint), 0)
+    assert not command.exists()
+
+
+def test_a_driver_that_was_replaced_while_its_sinks_wrote_deletes_no_command(checkpoint: Checkpoint) -> None:
+    command = send(checkpoint, "one", 5)
+    paused = query(checkpoint, write=lambda: take_over(checkpoint))
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
+        run(paused, 0)
+    assert command.exists()
+
+
+def test_a_driver_that_was_replaced_before_its_sinks_writes_nothing(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = send(checkpoint, "one", 5)
+    commit = CommitLog.commit
+    monkeypatch.setattr(CommitLog, "commit", lambda *arguments: (commit(*arguments), take_over(checkpoint)))
+    written: list[str] = []
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
+        run(query(checkpoint, write=lambda: written.append("batch")), 0)
+    assert command.exists() and not written
+
+
+def test_a_repeated_batch_deletes_the_commands_of_its_record_and_keeps_newer_ones(checkpoint: Checkpoint) -> None:
+    applied = send(checkpoint, "one", 5)
+    with pytest.raises(OSError, match="the sink is down"):
+        run(query(checkpoint, write=fail), 0)
+    newer = send(checkpoint, "two", 9)
+    run(query(checkpoint), 0)
+    assert not applied.exists() and newer.exists()

@@ -1,0 +1,428 @@
+"""Mistakes that people make, and what they are told. It reads as documentation: the code, and the message below it.
+
+``python -m tests.plan.test_mistakes`` writes the real messages into this file.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide import sinks
+from eventide.testing import TestStream
+from tests.cli.typed import typed
+
+MISTAKES = """
+## Columns
+
+>>> counts.local(rows.rename({"ts": "time"}))
+time: there is no column 'ts' in the rows. There are: 'time', 'shop', 'price'.
+
+>>> counts.local(rows.rename({"shop": "store"}))
+key: there is no column 'shop' in the rows. There are: 'ts', 'store', 'price'.
+
+>>> minutes.agg(total=ev.sum("prise")).local(rows)
+sum(prise): there is no column 'prise'. Did you mean 'price'?
+
+>>> minutes.agg(total=ev.sum("shop")).local(rows)
+sum(shop): column 'shop' is String, but sum needs numbers. Cast it to a number first, or use ev.collect_list('shop')
+to gather texts.
+
+>>> minutes.agg(shop=ev.count())
+.agg(shop=…): 'shop' is a key column. Choose another name for this result.
+
+>>> minutes.agg(diff=ev.count())
+.agg(diff=…): 'diff' is a column that every pane has. Choose another name for this result.
+
+>>> ev.stream(rows)
+time=a value of type DataFrame: name the column of the event time, or say time=ev.ingestion_time() where there is
+none.
+
+>>> ev.stream("ts", key=rows["shop"])
+key=a value of type Series: a key is a column name, or a list of column names.
+
+## Durations
+
+>>> ev.tumbling("1")
+size of tumbling()='1' is not a duration. Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M', or a
+timedelta.
+
+>>> ev.tumbling(60)
+size of tumbling()=60 has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.
+
+>>> ev.tumbling("1 mintue")
+size of tumbling()='1 mintue': there is no unit of time 'mintue'. Did you mean 'minute'?
+
+>>> ev.tumbling("1 month")
+size of tumbling()='1 month': a month has no fixed length, so it cannot be a duration. For windows of whole months
+use calendar('month'); otherwise write days, such as '30 days'.
+
+>>> ev.tumbling("-1 minute")
+size of tumbling()='-1 minute' must not be negative.
+
+## Windows
+
+>>> stream.agg(n=ev.count())
+There is no Stream.agg: use .window(ev.tumbling('1 minute')).agg(…), or .window(ev.global_window()).agg(…) for a
+window over all
+
+>>> stream.window("1 minute")
+'1 minute' is not a window. Name its kind, such as ev.tumbling('1 minute').
+
+>>> stream.window(ev.tumbling)
+.window() needs a window, not the function tumbling. Call it: ev.tumbling(…).
+
+>>> ev.cumulate("1 day", "6 hours")
+cumulate(step, size): the step is longer than the window. Swap them: ev.cumulate('6h', '1d').
+
+>>> ev.calendar("day", tz="Berlin")
+There is no time zone 'Berlin'. Did you mean 'Europe/Berlin'?
+
+>>> ev.calendar("fortnight")
+calendar(): there is no unit 'fortnight'. There are: 'hour', 'day', 'week', 'month', 'quarter', 'year'.
+
+>>> ev.rows("100")
+size='100' is not a number of rows: it must be an integer of at least 1. For windows in time use tumbling() or
+sliding().
+
+>>> ev.sessions("30 minutes", max_duration="10 minutes")
+sessions(): max_duration (10m) is shorter than gap (30m), so that even a single row's session would be cut. Make
+max_duration at least as long as gap.
+
+## Watermarks
+
+>>> ev.stream("ts", watermark=30)
+watermark=30 has no unit. Write it with one: watermark='30 seconds'.
+
+>>> ev.stream("ts", watermark="soon")
+delay of bounded_delay()='soon' is not a duration. Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M',
+or a timedelta.
+
+>>> ev.stream("ts", watermark=ev.bounded_delay)
+watermark=the function bounded_delay is not a watermark. Call it: ev.bounded_delay(…).
+
+>>> ev.stream("ts", watermark=ev.tumbling("1 minute"))
+watermark=tumbling 1m: use a watermark such as watermark=ev.bounded_delay('30 seconds').
+
+## Triggers
+
+>>> minutes.emit(early=10)
+early of .emit()=10 has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.
+
+>>> minutes.emit("10 seconds")
+.emit('10 seconds'): say what it is, such as .emit(early='10 seconds') or .emit(allowed_lateness='10 seconds').
+
+>>> minutes.emit(early="10")
+early of .emit()='10' is not a duration. Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M', or a
+timedelta.
+
+>>> minutes.emit(allowed_lateness="soon")
+allowed_lateness of .emit()='soon' is not a duration. Write a duration such as '30 seconds', '5m', '1h 30m',
+'PT1H30M', or a timedelta.
+
+>>> minutes.emit(mode="update")
+.emit(): mode='update' is not known. There are: 'accumulating', 'discarding', 'retracting'.
+
+>>> minutes.emit(late=ev.on_update())
+.emit(): late=… emits panes for late rows, but no row may be late. Add allowed_lateness='1 hour', or remove late=.
+
+>>> minutes.trigger("10 seconds")
+.trigger() needs a trigger such as ev.after_watermark() or ev.every('10 seconds'), not '10 seconds'.
+
+>>> minutes.trigger(ev.every)
+.trigger() needs a trigger such as ev.after_watermark() or ev.every('10 seconds'), not the function every. Call it:
+every(…).
+
+>>> minutes.trigger(ev.after_count(5)).agg(n=ev.count())
+The trigger 'after 5 rows' may lose data: it can stop before the window is complete: rows that come afterwards would
+never be emitted. Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark(). To accept it, say
+.trigger(…, may_lose_data=True).
+
+## Aggregates
+
+>>> minutes.agg()
+There is no aggregate. Write for example n=ev.count(), total=ev.sum("price").
+
+>>> minutes.agg(ev.count())
+.agg(count()): each result has a name, such as .agg(n=ev.count()).
+
+>>> minutes.agg(n=ev.count("*"))
+ev.count('*'): to count rows, write ev.count(). To count the values of a column, name it.
+
+>>> minutes.agg(n=ev.sum(5))
+sum takes the name of a column, not 5. Write for example ev.sum("price").
+
+>>> minutes.agg(n=ev.count)
+n=the function count is not an aggregate. Call it: n=ev.count().
+
+>>> minutes.agg(n=ev.sum)
+n=the function sum is not an aggregate. Call it: n=ev.sum(column).
+
+>>> minutes.agg(n="count")
+n='count' is not an aggregate. Write n=ev.count().
+
+>>> minutes.agg(n="price")
+n='price' is not an aggregate. Name what to do with the column: n=ev.sum('price').
+
+>>> minutes.agg(n=len)
+n=the function len is not an aggregate. Write for example n=ev.sum("price").
+
+>>> ev.quantile("price", 95)
+quantile: q=95 is not between 0 and 1. For percent, divide by 100: 0.95.
+
+>>> ev.top_n("price", 0)
+top_n: n=0 is not a whole number of at least 1.
+
+## Rows
+
+>>> counts.local(pd.DataFrame({"ts": []}))
+rows must be a Polars or Arrow frame (or a list of them, one a bundle), not a pandas DataFrame. Convert it with
+polars.from_pandas(rows).
+
+>>> counts.local(rows.lazy())
+rows must be a Polars or Arrow frame (or a list of them, one a bundle), not LazyFrame. Collect a LazyFrame first:
+rows.collect().
+
+>>> counts.local({"ts": ["2026-03-01"]})
+rows must be a Polars or Arrow frame (or a list of them, one a bundle), not dict. For a list or a dict use
+polars.DataFrame(rows).
+
+>>> counts.local([{"ts": "2026-03-01"}])
+rows must be a Polars or Arrow frame (or a list of them, one a bundle), not dict. For a list or a dict use
+polars.DataFrame(rows).
+
+>>> counts.local("orders")
+The source 'orders': there is no kind 'orders'. Kinds are: parquet, json, csv, orc, kafka, eventide, rate. For a
+directory write orders/.
+
+>>> counts.local(rows, clock="12:00")
+clock='12:00': give a list with the batch time of each bundle.
+
+>>> counts.local(rows, bundle_by="arrived")
+bundle_by='arrived': there is no column 'arrived'. There are: 'ts', 'shop', 'price'.
+
+## Joins
+
+>>> ev.join(counts, stream, within="1 minute")
+join: the input 'left' is a value of type Pipeline, and not a stream. Give it what ev.stream(time=…, key=…,
+watermark=…) returns, before .window(…) is called.
+
+>>> ev.join(stream, stream)
+join: say how near two rows must be, in one way: within=('-1 minute', '1 hour') for times, or last=3 for the right
+rows of the key that arrived last. For rows of the same window use ev.window_join.
+
+>>> ev.join(stream, ev.stream("ts", watermark="1 minute"), within="1 minute")
+join: one input has the key ['shop'], another []. Give all streams keys of the same length, column by column what is
+to be equal, or name the columns with on=.
+
+>>> ev.join(stream, stream, within="1 minute", how="outer")
+join: how='outer' is not known. There are: 'inner', 'left', 'right', 'full'.
+
+>>> ev.join(stream, stream, within="1 minute").local(rows)
+this pipeline has several inputs. Give the rows of each: {'left': …, 'right': …}.
+
+## Sinks
+
+>>> sinks.as_sink("consol")
+The sink 'consol': there is no kind 'consol'. Did you mean 'console'? Kinds are: console, noop, parquet, json, csv,
+orc, sqlite, postgresql, delta, iceberg, kafka, eventide. For a directory write consol/.
+
+>>> sinks.as_sink("revenue")
+The sink 'revenue': there is no kind 'revenue'. Kinds are: console, noop, parquet, json, csv, orc, sqlite,
+postgresql, delta, iceberg, kafka, eventide. For a directory write revenue/.
+
+>>> sinks.as_sink("revenue.db")
+The sink 'revenue.db': write sqlite:///FILE#TABLE, such as sqlite:///panes.db#revenue.
+
+>>> sinks.as_sink("mysql://db/shop")
+The sink 'mysql://db/shop': there is no kind 'mysql'. Kinds are: console, noop, parquet, json, csv, orc, sqlite,
+postgresql, delta, iceberg, kafka, eventide. For other databases there is sinks.spark_format("jdbc", url=…,
+dbtable=…), which appends.
+
+>>> sinks.as_sink("kafka:orders")
+The sink 'kafka:orders': write kafka:TOPIC@HOST:PORT, such as kafka:orders@broker:9092.
+
+>>> sinks.as_sink(sinks.console)
+sinks.console makes a sink, but is none itself. Call it: sinks.console(…).
+
+>>> sinks.as_sink(lambda batch: None)
+<lambda> is called as <lambda>(batch, batch_id), which it does not allow. Let it take two arguments.
+
+>>> sinks.table("shop.db")
+sinks.table('shop.db'): tables are in PostgreSQL (postgresql://user:password@host:5432/database) or SQLite
+(sqlite:///path.db). Write 'sqlite:///shop.db'.
+
+## Names that other systems have
+
+>>> ev.avg
+There is no eventide.avg: use ev.mean(column)
+
+>>> ev.hopping
+There is no eventide.hopping: use ev.sliding(size, every)
+
+>>> ev.tumble
+There is no eventide.tumble: use ev.tumbling(size)
+
+>>> ev.sliding_window
+There is no eventide.sliding_window: use ev.sliding(size, every)
+
+>>> ev.FixedWindows
+There is no eventide.FixedWindows: use ev.tumbling(size)
+
+>>> ev.allowed_lateness
+There is no eventide.allowed_lateness: use .emit(allowed_lateness='1 hour') of a stream
+
+>>> ev.range
+There is no eventide.range: use ev.join(…, within=('-2 minutes', '0 seconds'))
+
+>>> ev.lag
+There is no eventide.lag: use ev.bounded_delay('30 seconds')
+
+>>> ev.session
+There is no eventide.session: use ev.sessions(gap) for windows, ev.spark_session() for Spark
+
+>>> ev.tumblng
+There is no eventide.tumblng. Did you mean: 'tumbling'?
+
+>>> stream.local
+There is no Stream.local: use .agg(…) first: .window(ev.tumbling('1 minute')).agg(n=ev.count()).local(rows)
+
+>>> stream.groupBy
+There is no Stream.groupBy: use key= of ev.stream(…)
+
+>>> stream.lateness
+There is no Stream.lateness: use .window(…).emit(allowed_lateness='1 hour')
+
+>>> stream.withWatermark
+There is no Stream.withWatermark: use watermark= of ev.stream(…)
+
+>>> stream.windw
+There is no Stream.windw. Did you mean: 'window'?
+
+>>> counts.transform
+There is no Pipeline.transform: use events.transform(pipeline) of a Spark DataFrame
+
+>>> counts.show
+There is no Pipeline.show: use .local(rows).panes
+
+>>> counts.writeStream
+There is no Pipeline.writeStream: use pipeline.run(rows, sink=…, checkpoint=…)
+
+>>> counts.agg
+There is no Pipeline.agg: use a second pipeline over the panes: first.then(second)
+
+>>> counts.explian
+There is no Pipeline.explian. Did you mean: 'explain'?
+
+## Tests
+
+>>> TestStream(stream)
+TestStream() needs a pipeline, which is what .agg(…) returns, not a value of type Stream. Complete it with .agg(…)
+first.
+
+>>> TestStream(counts).add("12:00")
+.add('12:00'): add rows as dicts, such as .add({'ts': '12:00', 'user': 'a'}), or one frame.
+
+## SQL
+
+>>> ev.sql("SELECT shop, count(*) FROM orders GROUP BY shop")
+The event time of 'orders' is not known. Declare it before the query: CREATE STREAM orders WATERMARK FOR ts AS ts -
+INTERVAL '30' SECOND; line 1, column 28: SELECT shop, count(*) FROM orders GROUP BY shop ^^^^^^
+
+>>> ev.sql("SELEC shop FROM orders")
+The query cannot be read: 'FROM' has no place here. line 1, column 12: SELEC shop FROM orders ^^^^
+
+## The command line
+
+>>> eventide("run job.py")
+There is no file 'job.py'. Name a Python file and its pipeline (job.py:revenue), or a SQL file.
+
+>>> eventide("run job:revenue")
+There is no module 'job'. It must be in the current directory or installed. For a file write its path: job.py:NAME.
+
+>>> eventide("run job.py --trigger availableNow")
+There is no --trigger: write --available-now.
+
+>>> eventide("explain nowhere.py:revenue")
+There is no file 'nowhere.py'. Name a Python file and its pipeline (job.py:revenue), or a SQL file.
+
+>>> eventide("drain checkpoints/revenu")
+'checkpoints/revenu' is not the checkpoint of an Eventide query: it has no directory eventide/control. Name the
+directory that was passed as checkpoint= or --checkpoint.
+"""
+
+stream = ev.stream("ts", key="shop", watermark="30 seconds")
+minutes = stream.window(ev.tumbling("1 minute"))
+counts = minutes.agg(n=ev.count())
+rows = pl.DataFrame({"ts": ["2026-03-01T12:00:00Z"], "shop": ["kiel"], "price": [3]})
+
+
+def eventide(words: str) -> None:
+    """Raise what a command says on stderr."""
+    told = typed(*words.split())
+    raise SystemExit(told.stderr.removeprefix("Error: "))
+
+
+NAMES: dict[str, Any] = {
+    "ev": ev, "pd": pd, "sinks": sinks, "TestStream": TestStream, "eventide": eventide,
+    "stream": stream, "minutes": minutes, "counts": counts, "rows": rows,
+}  # fmt: skip
+
+
+def told(code: str) -> str:
+    """What somebody is told who writes this."""
+    try:
+        value = eval(code, dict(NAMES))
+    except (ev.PlanError, AttributeError, SystemExit) as error:
+        return str(error)
+    raise AssertionError(f"{code} gives {value!r}")
+
+
+def mistakes(text: str) -> Iterator[tuple[str, str]]:
+    """The code of each mistake and the message below it, in one line."""
+    for entry in re.split(r"^>>> ", re.sub(r"^##.*$", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]:
+        code, _, message = entry.partition("\n")
+        yield code, " ".join(message.split())
+
+
+def test_there_are_many() -> None:
+    assert len(dict(mistakes(MISTAKES))) >= 60
+
+
+@pytest.mark.parametrize(("code", "message"), list(mistakes(MISTAKES)), ids=[code for code, _ in mistakes(MISTAKES)])
+def test_a_mistake_gets_an_answer(code: str, message: str) -> None:
+    assert " ".join(told(code).split()) == message
+
+
+@pytest.mark.parametrize("code", [code for code, _ in mistakes(MISTAKES)])
+def test_an_answer_says_what_to_do_and_is_short(code: str) -> None:
+    message = told(code)
+    assert len(message) < 400 and "object at 0x" not in message and "Traceback" not in message
+
+
+def rewritten(text: str) -> str:
+    """The text with the real messages."""
+    lines = []
+    for line in text.splitlines():
+        if line.startswith((">>> ", "##")) or not line:
+            lines.append(line)
+        if line.startswith(">>> "):
+            lines += textwrap.wrap(
+                " ".join(told(line[4:]).split()), 116, break_long_words=False, break_on_hyphens=False
+            )
+            lines.append("")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    source = Path(__file__)
+    whole = source.read_text(encoding="utf-8")
+    source.write_text(whole.replace(MISTAKES, rewritten(MISTAKES).replace("\\", "\\\\")), encoding="utf-8")

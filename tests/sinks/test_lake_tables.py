@@ -1,0 +1,165 @@
+"""Tables of a lakehouse, in every format alike: equal to the sum of the diffs, exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyspark.sql import types as t
+
+import eventide as ev
+from eventide.sinks.batch import SinkBatch
+from eventide.sinks.lake_table import LakeTable
+from eventide.sinks.sink import OutputInfo, Sink
+from tests.effort import examples
+from tests.sinks.panes import Row, frame, output_info, row, schema, summed
+from tests.sinks.places import plain
+from tests.sinks.test_tables import SEEN, WIDE, histories
+
+NO_SESSION: Any = None  # a batch of Arrow needs no session
+
+
+class Lake:
+    """A table in one of the formats, its sink, and a reader of another engine."""
+
+    def __init__(self, make: Callable[..., Sink], folder: Path) -> None:
+        self.make, self.folder = make, folder
+
+    def sink(self, what: OutputInfo, of: t.StructType, **options: Any) -> Sink:
+        sink = self.make(**options)
+        sink.open(of, what)
+        return sink
+
+    def read(self) -> pl.DataFrame:
+        """Return the rows as Polars reads them."""
+        if (self.folder / "_delta_log").exists():
+            return pl.read_delta(str(self.folder))
+        (metadata, *_) = sorted(self.folder.rglob("*.metadata.json"), reverse=True)
+        return pl.scan_iceberg(str(metadata)).collect()
+
+    def counted(self, columns: list[str]) -> Counter[Any]:
+        return Counter(tuple(map(plain, row)) for row in self.read().select(columns).rows())
+
+
+def delta_lake(folder: Path) -> Lake:
+    return Lake(lambda **options: ev.sinks.delta(str(folder), **options), folder)
+
+
+def iceberg_lake(folder: Path) -> Lake:
+    folder.mkdir()
+    catalog = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
+    return Lake(lambda **options: ev.sinks.iceberg("shop.revenue", catalog=catalog, **options), folder)
+
+
+@pytest.fixture(params=[delta_lake, iceberg_lake], ids=["delta", "iceberg"])
+def lakes(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Lake]:
+    """Make a new, empty table each time."""
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    numbers = iter(range(10_000))
+    return lambda: request.param(tmp_path / f"lake{next(numbers)}")
+
+
+@pytest.fixture
+def lake(lakes: Callable[[], Lake]) -> Lake:
+    return lakes()
+
+
+def put(sink: Sink, rows: pl.DataFrame, batch_id: int, what: OutputInfo) -> None:
+    sink.write(SinkBatch(rows.to_arrow(compat_level=pl.CompatLevel.oldest()), NO_SESSION), batch_id, what)
+
+
+@given(history=histories())
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_the_table_equals_the_sum_of_the_diffs(lakes: Callable[[], Lake], history: list[list[Row]]) -> None:
+    lake, what = lakes(), output_info(key=["shop", "size"])
+    sink = lake.sink(what, WIDE)
+    everything = frame([row(shop="", size=0.0, n=0, x=0.0)]).clear()
+    for batch_id, batch in enumerate(history):
+        if not batch:
+            continue
+        rows = frame(batch)
+        everything = pl.concat([everything, rows.select(everything.columns)])
+        for _ in range(2):  # a repeated batch has no effect
+            put(sink, rows, batch_id, what)
+        assert lake.counted(SEEN) == summed(everything, SEEN)
+
+
+def test_a_restarted_query_skips_the_batches_that_are_in_the_table(lake: Lake) -> None:
+    first = lake.sink(output_info(), schema())
+    put(first, frame([row(shop="kiel", n=1)]), 0, output_info())
+    put(first, frame([row(shop="kiel", n=1, diff=-1), row(shop="kiel", n=2, index=1)]), 1, output_info())
+    second = lake.sink(output_info(), schema())
+    put(second, frame([row(shop="kiel", n=1)]), 0, output_info())
+    put(second, frame([row(shop="kiel", n=1, diff=-1), row(shop="kiel", n=2, index=1)]), 1, output_info())
+    assert lake.read()["n"].to_list() == [2]
+
+
+def test_other_windows_are_not_touched(lake: Lake) -> None:
+    sink = lake.sink(output_info(), schema())
+    put(sink, frame([row(0, shop="kiel", n=1), row(60_000_000, shop="kiel", n=7)]), 0, output_info())
+    put(sink, frame([row(0, shop="kiel", n=1, diff=-1), row(0, shop="kiel", n=2, index=1)]), 1, output_info())
+    assert sorted(lake.read()["n"].to_list()) == [2, 7]
+
+
+def test_a_log_has_every_pane_with_its_diff(lake: Lake) -> None:
+    sink = lake.sink(output_info(), schema(), log=True)
+    put(sink, frame([row(shop="kiel", n=1)]), 0, output_info())
+    put(sink, frame([row(shop="kiel", n=1, diff=-1), row(shop="kiel", n=2, index=1)]), 1, output_info())
+    assert sorted(lake.read().select("n", "diff").rows()) == [(1, -1), (1, 1), (2, 1)]
+
+
+def test_late_rows_are_appended_and_new_columns_of_the_source_are_added(lake: Lake) -> None:
+    late = output_info(output="late")
+    narrow = t.StructType([t.StructField("shop", t.StringType())])
+    wide = t.StructType([*narrow.fields, t.StructField("price", t.LongType())])
+    put(lake.sink(late, narrow), pl.DataFrame({"shop": ["kiel"]}), 0, late)
+    put(lake.sink(late, wide), pl.DataFrame({"shop": ["oslo"], "price": [3]}), 1, late)
+    assert sorted(lake.read().select("shop", "price").rows(), key=str) == [("kiel", None), ("oslo", 3)]
+
+
+def test_a_table_of_other_columns_is_rejected(lake: Lake) -> None:
+    lake.sink(output_info(), schema())
+    with pytest.raises(ev.PlanError, match="other columns than this output: missing m; not written n;"):
+        lake.sink(output_info(), schema(results={"m": t.LongType()}))
+
+
+def test_a_type_that_the_table_cannot_store_is_rejected(lake: Lake) -> None:
+    of = schema(results={"words": t.MapType(t.StringType(), t.LongType())})
+    with pytest.raises(ev.PlanError, match="'words' is map<string,bigint>, which the table cannot store"):
+        lake.sink(output_info(), of)
+
+
+def test_another_writer_that_commits_first_is_read_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, other = lake.sink(output_info(), schema()), lake.sink(output_info(query="other"), schema())
+    put(sink, frame([row(shop="kiel", n=1)]), 0, output_info())
+    table: LakeTable = sink.table  # type: ignore[attr-defined]
+    read, interrupted = table.rows_in, []
+
+    def interrupt(windows: Any) -> Any:
+        rows = read(windows)
+        if not interrupted:
+            interrupted.append(True)
+            put(other, frame([row(shop="oslo", n=5)]), 0, output_info(query="other"))
+        return rows
+
+    monkeypatch.setattr(table, "rows_in", interrupt)
+    put(sink, frame([row(shop="kiel", n=1, diff=-1), row(shop="kiel", n=2, index=1)]), 1, output_info())
+    assert sorted(lake.read().select("shop", "n").rows()) == [("kiel", 2), ("oslo", 5)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ev.sinks.delta(""), "name the table by its path"),
+        (lambda: ev.sinks.iceberg("revenue"), "name the table with its namespace"),
+        (lambda: ev.sinks.delta("lake", columns="n"), "columns"),
+    ],
+)
+def test_a_mistake_is_rejected_at_once(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ev.PlanError, match=message):
+        make()

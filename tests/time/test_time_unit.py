@@ -1,0 +1,87 @@
+"""Times that are numbers: in which unit, and what happens where nobody says so."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventide as ev
+
+AT = datetime(2026, 3, 1, 12, 1, 20, tzinfo=UTC)
+SECONDS = 1_772_366_480
+NOW = (SECONDS + 5) * 1_000_000
+
+
+def minutes(**options: Any) -> ev.Pipeline:
+    return ev.stream("ts", watermark="30 seconds", **options).window(ev.tumbling("1 minute")).agg(last=ev.max("ts"))
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])
+@pytest.mark.parametrize("dtype", [pl.Int64, pl.UInt64, pl.Float64])
+def test_numbers_are_instants_of_their_unit(unit: Any, factor: int, dtype: Any) -> None:
+    rows = pl.DataFrame({"ts": pl.Series([SECONDS * factor, None], dtype=dtype)})
+    result = minutes(time_unit=unit).local(rows, clock=[NOW])
+    assert result.panes["window_start"].to_list() == [AT.replace(second=0)]
+    assert result.metrics.dead == {"null_time": 1}
+
+
+def test_fractions_of_seconds_are_kept() -> None:
+    counts = ev.stream("ts", watermark="0 seconds", time_unit="s").window(ev.tumbling("100 ms")).agg(n=ev.count())
+    result = counts.local(pl.DataFrame({"ts": [SECONDS + 0.25]}), clock=[NOW])
+    assert result.panes["window_start"][0].microsecond == 200_000
+
+
+@pytest.mark.parametrize(("factor", "unit"), [(1, "s"), (1_000, "ms")])
+def test_seconds_without_a_unit_are_rejected_with_the_fix(factor: int, unit: str) -> None:
+    rows = pl.DataFrame({"ts": [SECONDS * factor, SECONDS * factor + 7]})
+    with pytest.raises(ev.DataError, match=rf"1970-01.*2026-03-01T12:01:20Z.*time_unit='{unit}'"):
+        minutes().local(rows, clock=[NOW])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [1, 2, 3],
+        [0, 70_000_000],
+        [20 * 60_000_000, 25 * 60_000_000],
+        [3_600_000_000],
+        [SECONDS * 1_000_000],
+        [12 * 86_400_000_000],
+        [None],
+    ],
+)
+def test_honest_microseconds_are_accepted(times: list[Any]) -> None:
+    rows = pl.DataFrame({"ts": pl.Series(times, dtype=pl.Int64)})
+    assert minutes().local(rows, clock=[NOW]).metrics.rows == len(times)
+
+
+def test_a_query_that_has_a_watermark_is_not_asked_again() -> None:
+    query = minutes().start_local()
+    query.push(pl.DataFrame({"ts": [5]}), now=NOW)
+    assert query.push(pl.DataFrame({"ts": [SECONDS + 1]}), now=NOW).counts.rows == 1
+
+
+def test_the_unit_is_part_of_the_plan() -> None:
+    pipeline = minutes(time_unit="s")
+    assert pickle.loads(pickle.dumps(pipeline)).explain() == pipeline.explain() != minutes().explain()
+    assert "column 'ts' in s" in pipeline.explain()
+    query = pipeline.start_local({"ts": pl.Int64})
+    with pytest.raises(ev.EventideError, match="time"):
+        minutes().start_local(saved=query.save())
+
+
+@pytest.mark.parametrize(
+    ("make", "answer"),
+    [
+        (lambda: ev.stream("ts", time_unit="seconds"), "use 's', 'ms', 'us' or 'ns'"),
+        (lambda: ev.stream(ev.ingestion_time(), time_unit="s"), "column of numbers"),
+        (lambda: minutes(time_unit="s").local(pl.DataFrame({"ts": ["2026-03-01"]})), "is String. Remove it"),
+    ],
+)
+def test_a_unit_that_does_not_fit_is_rejected(make: Any, answer: str) -> None:
+    with pytest.raises(ev.PlanError, match=answer):
+        make()
