@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, TypeAlias
+from typing import ClassVar, Literal, Protocol, Self, TypeAlias
 
 from eventide._column_refs import in_unit
 from eventide.plan.async_call import AsyncMap
@@ -67,6 +67,8 @@ class Plan(Protocol):
     time, the key and the watermark are those of the first. ``at(edge)`` is the plan of one input, with its own.
     """
 
+    operation: ClassVar[Operation]  # the kind of operator, as metrics name it
+
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The named inputs; none for a single stream."""
@@ -120,11 +122,6 @@ class Plan(Protocol):
     @property
     def counts_all_keys(self) -> bool:
         """Whether rows of all keys bear on each key, so that state cannot be divided by key."""
-        ...
-
-    @property
-    def operation(self) -> Operation:
-        """The kind of operator, as metrics name it."""
         ...
 
     @property
