@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from eventide.processors import Processor, RowProcessor
     from eventide.spark.inspection import inspect
     from eventide.spark.metrics import BatchMetrics
-    from eventide.spark.metrics_listener import PrometheusMetrics, listen
+    from eventide.spark.metrics_export import OpenTelemetryMetrics, PrometheusMetrics
+    from eventide.spark.metrics_listener import listen
     from eventide.spark.move import move
     from eventide.spark.query import Query
     from eventide.spark.query_outputs import QueryOutputs, outputs
@@ -116,6 +117,7 @@ __all__ = [
     "EventideError",
     "LateRowsWarning",
     "MergeAggregate",
+    "OpenTelemetryMetrics",
     "Parts",
     "Pipeline",
     "PlanError",
@@ -217,7 +219,8 @@ _PACKAGES = (
 )
 _ON_SPARK = {
     "BatchMetrics": "metrics",
-    "PrometheusMetrics": "metrics_listener",
+    "OpenTelemetryMetrics": "metrics_export",
+    "PrometheusMetrics": "metrics_export",
     "Query": "query",
     "configure": "session",
     "inspect": "inspection",

@@ -17,7 +17,7 @@ PACKAGES = ("eventide", "pyspark_eventide")
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 NAME = f"pyspark_eventide-{VERSION}"
 IN_ARCHIVE = {
-    *("src", "tests", "docs", "bench", "examples"),
+    *("src", "tests", "docs", "bench", "examples", "ops"),
     *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md"),
     *("mkdocs.yml", "requirements.lock", "pyproject.toml"),
     *(".gitignore", "PKG-INFO"),  # hatchling adds these two

@@ -32,6 +32,7 @@ _PACKAGES = {
     "protobuf": ("spark", True),
     "psycopg": ("postgres", False),
     "prometheus-client": ("prometheus", False),
+    "opentelemetry-sdk": ("otel", False),
     "datasketches": ("sketches", False),
     "sqlglot": ("sql", False),
 }

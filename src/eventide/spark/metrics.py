@@ -172,6 +172,7 @@ class BatchMetrics(Metrics):
     buckets: int = 0
     missing_files: int = 0  # source files that were deleted before an interrupted batch was repeated
     seconds: float = field(default=0.0, compare=False)  # duration of the batch; 0: unknown
+    phases: Mapping[str, float] = field(default_factory=dict, compare=False)  # seconds by phase, as Spark reports them
     previous_watermark: datetime | None = None  # at the start of the batch
     commands: tuple[CommandEffect, ...] = ()  # of the control stream, applied by the batch
 
@@ -227,7 +228,7 @@ def batch_metrics(
     batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0, *, seconds: float = 0.0
 ) -> BatchMetrics:
     """Return the metrics of one operator from its counts."""
-    counts = {name: int(observed.get(name) or 0) for name in SUMS}
+    counts: dict[str, Any] = {name: int(observed.get(name) or 0) for name in SUMS}
     detail = json.loads(observed.get("detail") or "{}")
     watermark = observed.get("watermark")
     dead = {reason: number for reason in REASONS if (number := counts.pop(f"dead_{reason}"))}

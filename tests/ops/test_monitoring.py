@@ -1,0 +1,168 @@
+"""The dashboard and the alerts in ops/ use metrics that exist; promtool accepts the rules and their tests."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+import eventide as ev
+from eventide.spark.metrics_export import INSTRUMENTS, samples
+from eventide.time import as_datetime
+
+OPS = Path(__file__).parents[2] / "ops"
+ALERTS = OPS / "prometheus" / "alerts.yml"
+DASHBOARD = OPS / "grafana" / "eventide.json"
+BATCH = ev.BatchMetrics(
+    batch=0,
+    depth=0,
+    at=as_datetime(5_000_000),
+    watermark=as_datetime(2_000_000),
+    rows=6,
+    kept=4,
+    late=1,
+    dead={"null_time": 1},
+    panes={"ON_TIME": 2},
+    seconds=0.5,
+    phases={"latestOffset": 0.1, "addBatch": 0.3, "commitOffsets": 0.05},
+)
+
+
+def exported_names() -> set[str]:
+    registry = CollectorRegistry()
+    ev.PrometheusMetrics(registry)("orders", BATCH)
+    return {sample.name for family in registry.collect() for sample in family.samples}
+
+
+def used_names(expressions: list[str]) -> set[str]:
+    return {name for expression in expressions for name in re.findall(r"\beventide_\w+", expression)}
+
+
+def test_every_alert_uses_metrics_that_exist() -> None:
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    assert used_names([rule["expr"] for rule in rules]) <= exported_names()
+    assert all(rule["annotations"].keys() == {"summary", "action"} for rule in rules)
+
+
+def test_every_panel_of_the_dashboard_uses_metrics_that_exist() -> None:
+    dashboard = json.loads(DASHBOARD.read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries = [variable["query"] for variable in dashboard["templating"]["list"]]
+    assert len(expressions) > 10
+    assert used_names(expressions + queries) <= exported_names()
+
+
+def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
+    cells: set[tuple[int, int]] = set()
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        place = panel["gridPos"]
+        columns, rows = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        area = {(x, y) for x in columns for y in rows}
+        assert not area & cells and max(columns) < 24
+        cells |= area
+
+
+def test_every_alert_is_documented() -> None:
+    page = (OPS.parent / "docs" / "howto" / "monitoring.md").read_text()
+    for group in yaml.safe_load(ALERTS.read_text())["groups"]:
+        assert all(f"`{rule['alert']}`" in page for rule in group["rules"])
+
+
+@pytest.mark.parametrize("command", [("check", "alerts.yml"), ("test", "alerts.test.yml")], ids=lambda words: words[0])
+def test_promtool_accepts_the_alerts(command: tuple[str, str]) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    verb, file = command
+    result = subprocess.run(
+        [promtool, verb, "rules", file], cwd=ALERTS.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_instrument_has_a_sample() -> None:
+    assert {sample.name for sample in samples(BATCH)} == INSTRUMENTS.keys()
+
+
+def test_every_sample_has_the_label_of_its_instrument() -> None:
+    for sample in samples(BATCH):
+        assert (sample.label is None) == (INSTRUMENTS[sample.name].label is None)
+
+
+def test_opentelemetry_exports_the_same_metrics_as_prometheus() -> None:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    reader = InMemoryMetricReader()
+    record = ev.OpenTelemetryMetrics(MeterProvider([reader]))
+    registry = CollectorRegistry()
+    gather = ev.PrometheusMetrics(registry)
+    for query in ("orders", "orders", "returns"):
+        record(query, BATCH)
+        gather(query, BATCH)
+    expected = {
+        (sample.name.removesuffix("_total"), *sorted(sample.labels.items())): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    data: Any = reader.get_metrics_data()
+    exported = {
+        (metric.name, *sorted(point.attributes.items())): float(point.value)
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.data.data_points
+    }
+    assert exported == expected
+
+
+def test_a_batch_is_a_span_with_its_phases_in_the_order_of_spark() -> None:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with provider.get_tracer("job").start_as_current_span("unrelated"):
+        ev.OpenTelemetryMetrics(tracer_provider=provider)("orders", BATCH)
+    *phases, batch = exporter.get_finished_spans()[:4]
+    assert [span.name for span in phases] == [
+        "eventide.batch.latestOffset",
+        "eventide.batch.addBatch",
+        "eventide.batch.commitOffsets",
+    ]
+    assert batch.parent is None
+    assert all(span.parent and batch.context and span.parent.span_id == batch.context.span_id for span in phases)
+    assert dict(batch.attributes or {}) == {
+        "query": "orders",
+        "operator": "0",
+        "batch": 0,
+        "rows": 6,
+        "late": 1,
+        "dead": 1,
+    }
+    seconds = [((span.end_time or 0) - (span.start_time or 0)) / 1e9 for span in (*phases, batch)]
+    assert seconds == pytest.approx([0.1, 0.3, 0.05, 0.5])
+    assert phases[0].start_time == batch.start_time and phases[1].start_time == phases[0].end_time
+
+
+def test_counters_of_several_batches_add_up_to_all_rows() -> None:
+    registry = CollectorRegistry()
+    gather = ev.PrometheusMetrics(registry)
+    for _ in range(3):
+        gather("orders", BATCH)
+    totals = pl.DataFrame(
+        [(sample.name, sample.value) for family in registry.collect() for sample in family.samples],
+        schema=["name", "value"],
+        orient="row",
+    )
+    total = {row["name"]: row["value"] for row in totals.group_by("name").agg(pl.col("value").sum()).to_dicts()}
+    parts = [total[f"eventide_{name}_total"] for name in ("kept", "late", "dead")]
+    assert total["eventide_rows_total"] == sum(parts) == 18
