@@ -25,12 +25,12 @@ PER_HOUR = (
     .window(ev.tumbling("1 hour"))
     .agg(windows=ev.count(), total=ev.sum("total"))
 )
-CHAIN = [
+CHAIN = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
-    .agg(total=ev.sum("price")),
-    PER_HOUR,
-]
+    .agg(total=ev.sum("price"))
+    .then(PER_HOUR)
+)
 MOVES = [("executors", 2), ("driver", None), ("executors", 3)]
 
 

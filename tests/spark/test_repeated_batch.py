@@ -117,7 +117,7 @@ def test_a_batch_whose_second_sink_failed_is_in_the_first_sink_once(
             raise OSError("no space left")
 
     stream = Stream(spark, tmp_path).put(*BUNDLES[:2])
-    stream.options = {"panes": written.sink, "late": fails_once, "dead": None}
+    stream.options = {"sink": written.sink, "late": fails_once, "dead": None}
     with pytest.raises(Exception, match="no space left"):
         stream.run(PIPELINE).await_termination()
     assert failures == [1]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventide.testing.chart_svg import picture, pictures
+from eventide.testing.chart_marks import Box
+from eventide.testing.chart_page import picture, pictures
 from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
 from eventide.time import MAX, MIN
 
@@ -202,6 +203,74 @@ def test_the_legend_names_only_what_is_shown() -> None:
         "retraction",
     ]
     assert legend(Timeline(events=[Event(0, 0, "x", "late")])) == ["late row", "ideal: no delay"]
+
+
+def boxes(root: ET.Element, name: str) -> list[Box]:
+    rects = [node.find(f"{SVG}rect") for node in of_class(root, name)]
+    return [
+        Box(*(float(rect.attrib[side]) for side in ("x", "y", "width", "height"))) for rect in rects if rect is not None
+    ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(0, 20), st.integers(0, 10**6), st.sampled_from([1, -1])), max_size=60
+    )
+)
+def test_labels_of_panes_never_cover_each_other(emitted: list[tuple[int, int, int, int]]) -> None:
+    panes = [pane(start, start + 1, at, str(value), "EARLY", diff) for start, at, value, diff in emitted]
+    labels = boxes(drawing(Timeline(panes=panes)), "tag")
+    assert not any(one.overlap(other) for number, one in enumerate(labels) for other in labels[:number])
+
+
+def test_where_labels_do_not_fit_the_on_time_pane_keeps_its_label() -> None:
+    early = [pane(0, 1, 5 + number / 1000, "1000", "EARLY") for number in range(50)]
+    wide = [pane(0, 100, 0, "9"), pane(0, 100, 10, "9")]  # gives the drawing its axes
+    root = drawing(Timeline(panes=[*early, pane(0, 1, 5.01, "2000"), *wide]))
+    assert "2000" in [words(node) for node in of_class(root, "tag")]
+    assert len(of_class(root, "tag")) < len(early)
+    assert len(of_class(root, "pane")) == len(early) + 3
+
+
+def test_a_retraction_is_next_to_the_pane_that_replaces_it() -> None:
+    root = drawing(Timeline(panes=[pane(0, 9, 3, "5", "EARLY"), pane(0, 9, 6, "5", "ON_TIME", -1), pane(0, 9, 6, "8")]))
+    by_label = dict(zip([words(node) for node in of_class(root, "tag")], boxes(root, "tag"), strict=True))
+    retracted, replaced = by_label["−5"], by_label["8"]
+    assert retracted.y == replaced.y
+    assert 0 < replaced.x - (retracted.x + retracted.width) < 4
+
+
+def test_crowded_rows_are_small_dots_without_labels() -> None:
+    rows = [Event(m(number / 10), m(1), "7") for number in range(100)]
+    root = drawing(Timeline(events=rows))
+    assert len(of_class(root, "small")) == 100
+    assert [words(node) for node in of_class(root, "small")] == [""] * 100
+
+
+def test_thousands_of_rows_are_cells_whose_numbers_add_up() -> None:
+    rows = [Event(m(number % 97), m(number % 89), "") for number in range(5000)]
+    aside = [Event(m(1), m(80), "old", "late"), Event(m(2), m(80), "bad", "dead")]
+    root = drawing(Timeline(events=[*rows, *aside]))
+    (cells,), (area,) = of_class(root, "density"), of_class(root, "area")
+    numbers = [int(said(cell).split()[0].replace(",", "")) for cell in cells]
+    assert sum(numbers) == 5000
+    left, top = float(area.attrib["x"]), float(area.attrib["y"])
+    right, bottom = left + float(area.attrib["width"]), top + float(area.attrib["height"])
+    for cell in cells:
+        x, y, wide, high = (float(cell.attrib[side]) for side in ("x", "y", "width", "height"))
+        assert left <= x and x + wide <= right + 0.1 and top <= y and y + high <= bottom + 0.1
+    assert [words(node) for node in of_class(root, "event")] == ["old", "bad"]
+
+
+def test_the_legend_explains_how_rows_are_drawn() -> None:
+    def first(number: int) -> str:
+        (legend,) = of_class(
+            parse(picture(Timeline(events=[Event(m(n), m(n % 2), "") for n in range(number)]))), "legend"
+        )
+        return legend[0][0].tail or ""
+
+    assert [first(number) for number in (2, 200, 2000)] == ["row, with its value", "row", "rows: the darker, the more"]
 
 
 def test_facets_carry_their_title_and_sentence_and_share_axes() -> None:

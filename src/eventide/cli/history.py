@@ -12,7 +12,7 @@ from typing import Any, cast
 from eventide.errors import EventideError, PlanError
 from eventide.metrics import instant_text
 from eventide.spark.metrics import BatchMetrics, from_json, to_json
-from eventide.testing.chart_svg import pictures
+from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Facet, Pane, Timeline, Timing
 from eventide.time import MAX, format_instant, instant
 
@@ -172,7 +172,7 @@ def _caption(history: QueryHistory, batches: Sequence[BatchMetrics], panes: int)
     late, dead = sum(batch.late for batch in batches), sum(sum(batch.dead.values()) for batch in batches)
     aside = f"{late:,} late rows, {dead:,} dead letters. {_end(batches)}"
     if panes:
-        return f"{aside}A number is that of the keys for which the window was history."
+        return f"{aside}A number is that of the keys for which the window was emitted."
     hint = "" if history.windows else "Panes are drawn for a query that runs with --trace."
     return aside + hint
 

@@ -19,7 +19,7 @@ except ImportError:  # pragma: no cover - the extra is installed wherever tests 
 from eventide.demo import live
 from eventide.demo.story import STORY, TRUTH, Chapter, add_step, chapters, emitted, final, play
 from eventide.testing import TestStream
-from eventide.testing.chart_svg import pictures
+from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Facet
 
 _SECONDS = 4.5  # for the whole demo, where somebody is watching

@@ -1,8 +1,6 @@
-"""A shop that is open for half a minute: four tills write sales as files, and one loses its connection.
+"""The demo on Spark: a live stream of sales, and every pane as it is emitted.
 
-Panes and batches of the live demo, a line each.
-
-The demo on Spark: a live stream, and every pane as it happens.
+A shop is open for half a minute. Four tills write sales as files, and one of them loses its connection.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ import eventide as ev
 from eventide.metrics import idle_text, instant_text, lag_text
 from eventide.panes import EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
 from eventide.spark.metrics import BatchMetrics
-from eventide.testing.chart_svg import pictures
+from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
 from eventide.time import instant
 

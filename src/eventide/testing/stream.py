@@ -17,7 +17,7 @@ from eventide.panes import DEAD_COLUMNS, DIFF, LATE_COLUMNS, REASON, WINDOW_STAR
 from eventide.plan.explain import summary
 from eventide.plan.pipeline import Pipeline
 from eventide.testing import chart_timeline as timelines
-from eventide.testing.chart_svg import picture
+from eventide.testing.chart_page import picture
 from eventide.testing.chart_timeline import Event, Fate, Pane, Timeline
 from eventide.testing.expectations import ExpectedPane, HistoryEntry, Row, Shape, history_text, pair, report
 from eventide.testing.hosts import BundleResult, Host, LocalHost, Rows, StartHost, TestInputs
