@@ -32,7 +32,7 @@ BATCH = ev.BatchMetrics(
     dead={"null_time": 1},
     panes={"ON_TIME": 2},
     seconds=0.5,
-    phases={"latestOffset": 0.1, "addBatch": 0.3, "commitOffsets": 0.05},
+    phases={"compute": 0.1, "read": 0.15, "latestOffset": 0.1, "addBatch": 0.3, "commitOffsets": 0.05},
 )
 
 
@@ -132,25 +132,28 @@ def test_a_batch_is_a_span_with_its_phases_in_the_order_of_spark() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with provider.get_tracer("job").start_as_current_span("unrelated"):
         ev.OpenTelemetryMetrics(tracer_provider=provider)("orders", BATCH)
-    *phases, batch = exporter.get_finished_spans()[:4]
-    assert [span.name for span in phases] == [
-        "eventide.batch.latestOffset",
-        "eventide.batch.addBatch",
-        "eventide.batch.commitOffsets",
-    ]
+    spans = {span.name.removeprefix("eventide."): span for span in exporter.get_finished_spans()}
+    batch = spans["batch"]
     assert batch.parent is None
-    assert all(span.parent and batch.context and span.parent.span_id == batch.context.span_id for span in phases)
-    assert dict(batch.attributes or {}) == {
-        "query": "orders",
-        "operator": "0",
-        "batch": 0,
-        "rows": 6,
-        "late": 1,
-        "dead": 1,
-    }
-    seconds = [((span.end_time or 0) - (span.start_time or 0)) / 1e9 for span in (*phases, batch)]
-    assert seconds == pytest.approx([0.1, 0.3, 0.05, 0.5])
-    assert phases[0].start_time == batch.start_time and phases[1].start_time == phases[0].end_time
+    counts = {"batch": 0, "rows": 6, "late": 1, "dead": 1}
+    assert dict(batch.attributes or {}) == {"query": "orders", "operator": "0", **counts}
+    add = spans["batch.addBatch"]
+    parents = {name: span.parent.span_id for name, span in spans.items() if span.parent}
+    assert batch.context and add.context
+    assert [name for name, parent in parents.items() if parent == batch.context.span_id] == [
+        "batch.latestOffset",
+        "batch.addBatch",
+        "batch.commitOffsets",
+    ]
+    assert [name for name, parent in parents.items() if parent == add.context.span_id] == [
+        "batch.read",
+        "batch.compute",
+    ]
+    seconds = {name: ((span.end_time or 0) - (span.start_time or 0)) / 1e9 for name, span in spans.items()}
+    assert seconds["batch"] == pytest.approx(0.5) and seconds["batch.compute"] == pytest.approx(0.1)
+    assert spans["batch.latestOffset"].start_time == batch.start_time
+    assert add.start_time == spans["batch.latestOffset"].end_time == spans["batch.read"].start_time
+    assert spans["batch.compute"].start_time == spans["batch.read"].end_time
 
 
 def test_counters_of_several_batches_add_up_to_all_rows() -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,14 +15,16 @@ from eventide.spark.metrics import BatchMetrics
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import Span, TracerProvider
     from prometheus_client import CollectorRegistry
 
 LABELS = ("query", "operator")
 """The labels of every metric. ``operator`` is the position of the pipeline in a chain."""
 
-# The order in which Spark runs the phases of a batch. Its progress reports only their durations.
+# The order of the phases of a batch: those of Spark, and within addBatch those of state in the driver. Only their
+# durations are reported.
 _PHASES = ("latestOffset", "walCommit", "getBatch", "queryPlanning", "addBatch", "commitBatch", "commitOffsets")
+_STEPS = ("read", "compute", "deliver")
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,9 @@ class OpenTelemetryMetrics:
 
     ``listen(spark, OpenTelemetryMetrics())`` fills them. Without arguments, the global providers are used.
 
-    A batch is a span with a child for each phase that Spark reports. The span ends when Spark reports the batch.
-    Durations are Spark's; the start of a phase is the end of the one before it.
+    A batch is a span with a child for each phase that Spark reports, and ``addBatch`` has the steps of state in the
+    driver. The span ends when Spark reports the batch. Durations are measured; the start of a phase is the end of the
+    one before it.
 
     >>> from opentelemetry.sdk.metrics import MeterProvider
     >>> from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -199,11 +202,19 @@ class OpenTelemetryMetrics:
         }
         root = self._trace.set_span_in_context(self._trace.INVALID_SPAN)  # a batch has no parent
         span = self._tracer.start_span("eventide.batch", root, attributes={**attributes, **counts}, start_time=start)
-        parent = self._trace.set_span_in_context(span)
-        order = [*_PHASES, *(phase for phase in metrics.phases if phase not in _PHASES)]
-        for phase in (phase for phase in order if phase in metrics.phases):
-            duration = int(metrics.phases[phase] * 1e9)
-            child = self._tracer.start_span(f"eventide.batch.{phase}", parent, start_time=start)
-            start += duration
-            child.end(start)
+        for phase, child, begin in self._add_phases(span, _PHASES, metrics.phases, start):
+            if phase == "addBatch":
+                list(self._add_phases(child, _STEPS, metrics.phases, begin))
         span.end(end)
+
+    def _add_phases(
+        self, parent: Span, names: Sequence[str], seconds: Mapping[str, float], start: int
+    ) -> Iterator[tuple[str, Span, int]]:
+        """Add a child for each phase, one after the other. Yield its name, the child and its start."""
+        context = self._trace.set_span_in_context(parent)
+        for name in names:
+            if name in seconds:
+                child = self._tracer.start_span(f"eventide.batch.{name}", context, start_time=start)
+                begin, start = start, start + int(seconds[name] * 1e9)
+                child.end(start)
+                yield name, child, begin

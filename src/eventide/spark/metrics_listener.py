@@ -46,7 +46,7 @@ def batches_in(progress: Mapping[str, Any]) -> Iterator[BatchMetrics]:
     seconds = milliseconds.pop("triggerExecution", 0) / 1000
     phases = {phase: duration / 1000 for phase, duration in milliseconds.items()}
     for operator in metrics_in_progress(progress) or published_in(progress):
-        yield replace(operator, seconds=seconds or operator.seconds, phases=phases)
+        yield replace(operator, seconds=seconds or operator.seconds, phases={**operator.phases, **phases})
 
 
 def listen(spark: SparkSession, on_metrics: OnMetrics) -> StreamingQueryListener:
