@@ -15,7 +15,7 @@ from eventide.dashboards import series
 from eventide.dashboards.history_tables import HistoryLog, HistoryTables
 from eventide.dashboards.query_view import charts, summary
 from eventide.dashboards.watched_queries import QueryDirectory
-from eventide.spark.metrics import to_json
+from eventide.spark.metrics import EventTimes, from_json, to_json
 from eventide.time import format_instant
 from tests.dashboards.histories import NOON, SECOND, at, batch, pane, write
 
@@ -111,6 +111,17 @@ def test_a_range_of_time_includes_its_neighbours_so_that_lines_continue() -> Non
 def density(number: int, low: int, high: int, rows: list[int]) -> dict[str, object]:
     times = {"low": f"2026-03-01T12:00:{low:02}Z", "high": f"2026-03-01T12:00:{high:02}Z", "rows": rows}
     return to_json(batch(number)) | {"event_times": times}
+
+
+def test_event_times_and_phases_survive_in_a_history() -> None:
+    times = EventTimes(at(0), at(24), (3, 0, 4))
+    line = json.loads(json.dumps(to_json(batch(0, event_times=times, phases={"read": 0.5, "compute": 0.25}))))
+    assert (from_json(line).event_times, from_json(line).phases) == (times, {"read": 0.5, "compute": 0.25})
+    tables = HistoryTables()
+    tables.add([line])
+    row = tables.batches.row(0, named=True)
+    assert (row["event_low"], row["event_high"], row["density"]) == (NOON, NOON + 24 * SECOND, [3, 0, 4])
+    assert (row["read"], row["compute"], row["deliver"]) == (0.5, 0.25, None)
 
 
 def test_the_rows_of_histograms_add_up() -> None:
