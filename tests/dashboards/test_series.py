@@ -130,6 +130,7 @@ def test_the_rows_of_histograms_add_up() -> None:
     for points in (1, 2, 3):
         found = series.densities(tables.batches, points)
         assert sum(map(sum, found["rows"])) == 19 and len(found["at"]) == points
+    assert series.densities(tables.batches, 3)["rows"] == [[3, 1], [2, 0, 4], [9]]
     single = series.densities(tables.batches, 1)
     assert single["low"] == [NOON] and single["high"] == [NOON + 30 * SECOND]
 

@@ -51,7 +51,7 @@ def health_of(
     if newest.get("drained"):
         return Health("drained", "the stream has ended, and every window was emitted")
     if running is False:
-        return Health("stopped", "the same command continues from the checkpoint")
+        return Health("stopped", "it continues from its checkpoint when it is started")
     if (reason := _stuck(batches, newest)) is not None:
         return Health("stuck", reason)
     lag = _last_lag(batches)

@@ -85,31 +85,33 @@ def downsample(batches: pl.DataFrame, points: int = POINTS) -> pl.DataFrame:
 def densities(batches: pl.DataFrame, points: int = 240) -> dict[str, list[Any]]:
     """Return the histogram of event times of consecutive batches: low, high, and rows of each bin.
 
-    The bins of a batch are spread over the bins of its group by their middle, so that the rows add up.
+    The bins of a group are as wide as the narrowest of its batches, if that gives few enough. The bins of a batch are
+    spread over them by their middle, so that the rows add up.
     """
     known = batches.filter(pl.col("density").is_not_null() & (pl.col("event_high") >= pl.col("event_low")))
     if known.is_empty():
         return {"at": [], "since": [], "low": [], "high": [], "rows": []}
     group = (pl.int_range(pl.len()) * points // pl.len().clip(points)).alias("group")
-    known = known.with_columns(group).with_columns(
+    width = ((pl.col("event_high") - pl.col("event_low")) / pl.col("density").list.len()).alias("width")
+    known = known.with_columns(group, width).with_columns(
         pl.col("event_low").min().over("group").alias("low"), pl.col("event_high").max().over("group").alias("high")
     )
-    bins = known.select("group", "at", "low", "high", "event_low", "event_high", "density").with_columns(
-        pl.int_ranges(pl.col("density").list.len()).alias("bin"), pl.col("density").list.len().alias("bins")
-    )
-    bins = bins.explode("density", "bin")
-    width = (pl.col("event_high") - pl.col("event_low")) / pl.col("bins")
-    middle = pl.col("event_low") + (pl.col("bin") + 0.5) * width
     span = (pl.col("high") - pl.col("low")).clip(1)
-    place = ((middle - pl.col("low")) * BINS / span).cast(pl.Int64).clip(0, BINS - 1).alias("place")
-    summed = bins.with_columns(place).group_by("group", "place").agg(pl.col("density").sum())
+    bins = (span / pl.col("width").min().over("group").clip(1)).round().cast(pl.Int64).clip(1, BINS).alias("bins")
+    known = known.with_columns(bins)
+    each = known.with_columns(pl.int_ranges(pl.col("density").list.len()).alias("bin")).explode("density", "bin")
+    middle = pl.col("event_low") + (pl.col("bin") + 0.5) * pl.col("width")
+    place = ((middle - pl.col("low")) * pl.col("bins") / span).cast(pl.Int64).clip(0, pl.col("bins") - 1)
+    summed = each.group_by("group", place.alias("place")).agg(pl.col("density").sum())
     rows = {(group, place): number for group, place, number in summed.iter_rows()}
-    bounds = known.group_by("group", maintain_order=True).agg(
-        pl.col("at").last(), pl.col("at").first().alias("since"), pl.col("low", "high").first()
+    groups = known.group_by("group", maintain_order=True).agg(
+        pl.col("at").last(), pl.col("at").first().alias("since"), pl.col("low", "high", "bins").first()
     )
     return {
-        **{name: bounds[name].to_list() for name in ("at", "since", "low", "high")},
-        "rows": [[rows.get((group, bin_), 0) for bin_ in range(BINS)] for group in bounds["group"]],
+        **{name: groups[name].to_list() for name in ("at", "since", "low", "high")},
+        "rows": [
+            [rows.get((group, bin_), 0) for bin_ in range(bins)] for group, bins in groups["group", "bins"].rows()
+        ],
     }
 
 

@@ -43,7 +43,7 @@ def create_app(
     """Return the application. Everything except its static files needs the ``token``."""
     endpoints = _Endpoints(queries, Access(token, hosts), allow_control, behind_after, poll)
     api = "/api/queries/{id:path}"
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", endpoints.page),
             Route("/static/{name}", endpoints.static),
@@ -54,6 +54,8 @@ def create_app(
             Route(f"{api}/summary", endpoints.summary),
         ]
     )
+    app.state.stopping = endpoints.stopping
+    return app
 
 
 class DashboardServer(uvicorn.Server):
@@ -69,7 +71,7 @@ class DashboardServer(uvicorn.Server):
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=1,  # streams of events do not end by themselves
+                timeout_graceful_shutdown=2,
             )
         )
         self._socket = _bind(host, port)
@@ -77,6 +79,7 @@ class DashboardServer(uvicorn.Server):
         self.address = f"http://{f'[{bound}]' if ':' in bound else bound}:{number}"
         self.url = f"{self.address}/?token={token}"
         self._thread: threading.Thread | None = None
+        self._stopping: threading.Event = app.state.stopping
 
     def __repr__(self) -> str:
         return f"<Dashboard at {self.url}>"
@@ -95,6 +98,11 @@ class DashboardServer(uvicorn.Server):
         """Serve in a thread until ``stop()`` or the end of the program."""
         self._thread = threading.Thread(target=self.serve_until_stopped, name="eventide-dashboard", daemon=True)
         self._thread.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams of events, which do not end by themselves, then stop."""
+        self._stopping.set()
+        await super().shutdown(sockets)
 
     def stop(self) -> None:
         """Stop serving."""
@@ -140,6 +148,7 @@ class _Endpoints:
         self._allow_control = allow_control
         self._behind_after = behind_after
         self._poll = poll
+        self.stopping = threading.Event()
 
     async def page(self, request: Request) -> Response:
         """Return the page. The token of its URL becomes a cookie."""
@@ -233,7 +242,7 @@ class _Endpoints:
 
     async def _follow(self, query: WatchedQuery, request: Request) -> AsyncIterator[bytes]:
         shown, silent = "", 0.0
-        while not await request.is_disconnected():
+        while not (self.stopping.is_set() or await request.is_disconnected()):
             text = json.dumps(await run_in_threadpool(self._summary, query), ensure_ascii=False)
             if text != shown:
                 shown, silent = text, 0.0

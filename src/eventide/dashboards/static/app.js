@@ -48,11 +48,11 @@ function problem(text) {
 function setFollow(follow) {
   state.follow = follow;
   byId("follow").setAttribute("aria-pressed", String(follow));
-  if (follow && plane.view) { plane.view.y1 = Math.max(plane.view.y1, plane.view.y0 + 1); reload(0); }
+  if (follow) reload(0);
 }
 
 function fit() {
-  plane.view = null;
+  if (plane.view) plane.view.fitted = true; // the next data are shown as a whole
   setFollow(true);
 }
 
@@ -203,11 +203,11 @@ async function showList() {
   fill(byId("queries"), ...queries.map((query) => {
     const letters = Object.values(query.fate.dead).reduce((sum, number) => sum + number, 0);
     const ago = query.at === null ? "none yet" : `${duration(Math.max(0, Date.now() * 1000 - query.at))} ago`;
-    const number = (value) => el("td", { class: "number" }, count(value));
+    const number = (value) => el("td", { class: "number wide" }, count(value));
     return el("tr", {}, el("td", { class: "name" }, el("a", { href: `#/${encodeURIComponent(query.id)}` }, query.id)),
       el("td", {}, el("span", { class: panels.healthClass(query.health.word) }, query.health.word)),
       el("td", { class: "why" }, query.health.why), number(query.fate.rows), number(query.fate.late), number(letters),
-      el("td", {}, ago));
+      el("td", { class: "wide" }, ago));
   }));
   return queries;
 }

@@ -64,7 +64,7 @@ function originRow(origin, most, query, control, send) {
     el("span", { class: "track", "aria-hidden": "true" }, bar));
   const status = query.drained ? "drained" : origin.idle ? "idle" : origin.holds ? "holds the watermark" : "active";
   const row = el("tr", { class: origin.holds ? "holds" : origin.idle ? "idle" : "" },
-    el("td", { class: "name" }, origin.name), el("td", {}, lag), el("td", {}, instant(origin.watermark)),
+    el("td", { class: "name" }, origin.name), el("td", {}, lag), el("td", { class: "wide" }, instant(origin.watermark)),
     el("td", {}, status));
   if (control) {
     const cell = el("td", {}, el("button", { type: "button", "data-key": `retire ${origin.name}`,

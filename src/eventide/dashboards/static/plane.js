@@ -40,6 +40,7 @@ export class Plane {
     let x0 = events.length ? Infinity : y0, x1 = events.length ? -Infinity : y1;
     for (const time of events) { x0 = Math.min(x0, time); x1 = Math.max(x1, time); }
     for (const end of panes.end) if (end < y1 + 6 * 3600e6) x1 = Math.max(x1, end);
+    if (y1 - x1 < 4 * Math.max(y1 - y0, 1e6)) x1 = Math.max(x1, y1); // the ideal is in sight, if it is not far away
     return { x0, x1, y0, y1 };
   }
 
@@ -124,7 +125,7 @@ export class Plane {
       bins.forEach((number, bin) => {
         if (!number) return;
         const from = x(low[i] + bin * wide), to = x(low[i] + (bin + 1) * wide);
-        ctx.fillStyle = `rgba(${colour}, ${(0.12 + 0.5 * Math.sqrt(number / most)).toFixed(3)})`;
+        ctx.fillStyle = `rgba(${colour}, ${(0.08 + 0.4 * Math.sqrt(number / most)).toFixed(3)})`;
         ctx.fillRect(from, top, Math.max(to - from, 2), tall);
       });
     });
