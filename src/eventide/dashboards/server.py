@@ -317,6 +317,7 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
+        bound.listen(128)  # a browser that opens the URL at once waits until the server is up
     except (OSError, OverflowError) as cause:
         bound.close()
         raise PlanError(
