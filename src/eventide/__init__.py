@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         top_n_by_key,
         var,
     )
+    from eventide.dashboards import dashboard
     from eventide.errors import DataError, DriverLimitWarning, EventideError, LateRowsWarning, PlanError
     from eventide.plan import (
         Pipeline,
@@ -151,6 +152,7 @@ __all__ = [
     "count",
     "count_distinct",
     "cumulate",
+    "dashboard",
     "every",
     "first",
     "fold",
@@ -209,6 +211,7 @@ __all__ = [
 # them need little of this package.
 _PACKAGES = (
     "aggregates",
+    "dashboards",
     "errors",
     "plan",
     "processors",

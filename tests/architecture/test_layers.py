@@ -28,7 +28,7 @@ LAYERS = (
     ("local", "sinks"),
     ("standalone", "spark"),
     ("streamsql", "testing"),
-    ("demo",),
+    ("demo", "dashboards"),
     ("cli", "__init__"),
     ("__main__",),
 )

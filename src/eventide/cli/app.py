@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from eventide import __version__
-from eventide.cli import control, doctor, inspect, marks, replay, run, state_commands
+from eventide.cli import control, dashboard, doctor, inspect, marks, replay, run, state_commands
 from eventide.cli.run import ADDRESSES, Job, Limit, Source, read_outputs
 from eventide.cli.shutdown import managed_java
 from eventide.cli.spark_options import Conf, Cores, Master, Memory
@@ -194,6 +194,7 @@ for name, command, epilog in (
     ("move", state_commands.move, state_commands.MOVE_EXAMPLES),
     ("outputs", inspect.outputs, inspect.OUTPUTS_EXAMPLES),
     ("replay", replay.replay, replay.EXAMPLES),
+    ("dashboard", dashboard.dashboard, dashboard.EXAMPLES),
     ("plot", plot, PLOT_EXAMPLES),
     ("doctor", doctor.doctor, doctor.EXAMPLES),
     ("demo", demo, DEMO_EXAMPLES),

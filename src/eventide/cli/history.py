@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
+from eventide.dashboards.history_tables import FILE, older_file
 from eventide.errors import EventideError, PlanError
 from eventide.metrics import instant_text
 from eventide.spark.metrics import BatchMetrics, from_json, to_json
@@ -17,7 +18,6 @@ from eventide.testing.chart_timeline import Facet, Pane, Timeline, Timing
 from eventide.time import MAX, format_instant, instant
 
 _MOST = 8 << 20  # bytes of a file; then it replaces the older file
-_FILE = Path("eventide") / "history.jsonl"
 _ORIGINS = 6  # charts of origins
 _PANES = 300  # panes that remain distinguishable in a chart
 
@@ -61,9 +61,13 @@ class History:
             times = {name: format_instant(getattr(panes, name)) for name in ("start", "end", "at")}
             self._write({"window": asdict(panes) | times})
 
+    def fail(self, reason: str) -> None:
+        """Write why the query has ended. A later batch shows that it runs again."""
+        self._write({"failed": reason})
+
     def _write(self, line: Mapping[str, Any]) -> None:
         if self.path.is_file() and self.path.stat().st_size > self._most:
-            self.path.replace(_older(self.path))
+            self.path.replace(older_file(self.path))
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
@@ -73,12 +77,12 @@ def history_file(checkpoint: str) -> Path | None:
     from eventide._paths import on_disk
 
     local = on_disk(checkpoint)
-    return None if local is None else Path(local) / _FILE
+    return None if local is None else Path(local) / FILE
 
 
 def read_history(path: str | Path) -> QueryHistory:
     """Read the history in a file, or of a checkpoint."""
-    file = Path(path) / _FILE if Path(path).is_dir() else Path(path)
+    file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     if not file.is_file():
         raise PlanError(
             f"There is no history in {str(path)!r}. eventide run keeps one in the checkpoint, and --trace FILE writes "
@@ -91,7 +95,7 @@ def read_history(path: str | Path) -> QueryHistory:
             entry = json.loads(line)
             if "window" in entry:
                 windows[_window_panes(entry["window"])] = None
-            else:
+            elif "failed" not in entry:
                 metrics = from_json(entry)
                 batches[metrics.batch, metrics.depth, metrics.at] = metrics
         except (ValueError, KeyError, TypeError, AttributeError, EventideError) as cause:
@@ -100,16 +104,12 @@ def read_history(path: str | Path) -> QueryHistory:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    older = _older(file)
+    older = older_file(file)
     for path in (older, file) if older.is_file() else (file,):
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if line.endswith("\n"):  # a crash may have truncated the last line
                     yield number, line
-
-
-def _older(file: Path) -> Path:
-    return file.with_name(f"{file.stem}.older{file.suffix}")
 
 
 def _window_panes(entry: Mapping[str, Any]) -> WindowPanes:

@@ -36,6 +36,7 @@ class TracingSink:
 
     sink: Sink
     history: History
+    most: int = _MOST_WINDOWS  # windows of a batch
 
     def open(self, schema: StructType, info: OutputInfo) -> None:
         """Delegate to the sink."""
@@ -46,7 +47,7 @@ class TracingSink:
         self.sink.write(batch, batch_id, info)
         if set(_READ) <= set(batch.schema.names):
             panes = pl.DataFrame(batch.select(*_READ).arrow)
-            self.history.add([WindowPanes(batch_id, *row) for row in _counted(panes)])
+            self.history.add([WindowPanes(batch_id, *row) for row in _counted(panes, self.most)])
 
     def advance(self, watermark: int, info: OutputInfo) -> None:
         """Pass the output watermark on, if the sink follows it."""
@@ -58,14 +59,14 @@ class TracingSink:
         self.sink.close()
 
 
-def _counted(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
+def _counted(panes: pl.DataFrame, most: int) -> list[tuple[Any, ...]]:
     """Count the panes of each window by timing and diff: start, end, timing, diff, keys, emission time."""
     if not panes.schema[WINDOW_START].is_temporal():
         return []
     timed = panes.drop_nulls(WINDOW).with_columns(pl.col(*WINDOW, EMITTED_AT).dt.timestamp("us"))
     by_window = timed.group_by(*WINDOW, PANE_TIMING, DIFF)
     counted = by_window.agg(pl.len().alias("keys"), pl.col(EMITTED_AT).max()).sort(*WINDOW, DIFF)
-    return counted.head(_MOST_WINDOWS).rows()
+    return counted.head(most).rows()
 
 
 class ProgressLines:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
+    from eventide.cli.history import History
     from eventide.cli.live_progress import Progress
     from eventide.sinks import Sink
     from eventide.spark.metrics import BatchMetrics
@@ -32,6 +33,7 @@ _DRAINED = "Finished: the stream is drained, and every open window was emitted a
 _DRAINED_ROWS = "Finished: the stream is drained, and all pending rows were emitted."
 _STOPPING = "Stopping after this batch. Press Ctrl-C again to abort it."
 _UNLIMITED = 1 << 40  # bytes of a trace
+_SHOWN_WINDOWS = 40  # windows of a batch in the history of a query with a dashboard: its size is limited
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class RunRequest:
     state: str = "driver"  # the placement of state
     storage: Any = None  # of commit records
     on_missing_file: str = "fail"
+    dashboard: bool = False
 
 
 def check_request(request: RunRequest) -> None:
@@ -90,15 +93,18 @@ def run_request(request: RunRequest, spark: SparkSession) -> None:
 
     progress = Progress(len(request.job.pipeline.plans))
     rows = _rows(request, spark)
+    writers = _writers(request)
     console = screen.stderr_console()
     with _warnings_on(console), stop_on_signal(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as stop:
         try:
             with _progress_view(progress, console, stop, json=request.json) as show:
-                _run(request, rows, [progress, *_writers(request), show], stop)
+                _run(request, rows, [progress, *writers, show], stop)
         except DataError as cause:
+            _note_failure(writers, cause)
             raise exit_with_error(cause, FAILED) from None
-        except Exception:
+        except Exception as cause:
             if not (stop.is_set() and is_stopped(spark)):
+                _note_failure(writers, cause)
                 raise
     if stop.pipe_closed:
         raise typer.Exit(CLOSED_PIPE)
@@ -158,7 +164,7 @@ def _rows(request: RunRequest, spark: SparkSession) -> Any:
 
 
 def _sinks(request: RunRequest, stop: StopRequest) -> dict[str, Any]:
-    from eventide.cli.history import History
+    from eventide.cli.history import History, history_file
     from eventide.cli.live_progress import TracingSink
 
     sinks: dict[str, Any] = {name: sink_of(address, request.limit) for name, address in request.outputs.items()}
@@ -167,6 +173,8 @@ def _sinks(request: RunRequest, stop: StopRequest) -> dict[str, Any]:
             sinks[name] = PrintingSink(sinks[name], stop.on_closed_pipe)
     if request.trace is not None:
         sinks["sink"] = TracingSink(sinks["sink"], History(request.trace, most=_UNLIMITED))
+    if request.dashboard and (file := history_file(request.checkpoint)) is not None:
+        sinks["sink"] = TracingSink(sinks["sink"], History(file), _SHOWN_WINDOWS)
     return sinks
 
 
@@ -178,10 +186,15 @@ def sink_of(address: Address, limit: int | None = None) -> Sink:
     return console(limit) if limit is not None and address.kind == "console" else sink_at(address)
 
 
-def _writers(request: RunRequest) -> list[Callable[[BatchMetrics], None]]:
+def _note_failure(writers: list[History], cause: Exception) -> None:
+    for writer in writers:
+        writer.fail(str(cause) or type(cause).__name__)
+
+
+def _writers(request: RunRequest) -> list[History]:
     from eventide.cli.history import History, history_file
 
-    writers: list[Callable[[BatchMetrics], None]] = []
+    writers: list[History] = []
     if (file := history_file(request.checkpoint)) is not None:
         writers.append(History(file))
     if request.trace is not None:

@@ -138,6 +138,9 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(help="A file for batches and the windows of panes, for eventide plot.")
     ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Serve a live page about the query, and print its URL.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each batch on stdout.")] = False,
     master: Master = None,
     cores: Cores = None,
@@ -162,6 +165,7 @@ def run(
             storage=storage,
             on_missing_file=on_missing_file,
             trace=trace,
+            dashboard=dashboard or None,
             json=json or None,
             master=master,
             cores=cores,
@@ -189,8 +193,13 @@ def run(
         state=(state or State.driver).value,
         storage=None if storage is None else open_storage(storage),
         on_missing_file=(on_missing_file or OnMissingFile.fail).value,
+        dashboard=dashboard,
     )
     check_request(request)
+    if dashboard:
+        from eventide.cli.dashboard import open_for_run
+
+        typer.echo(f"Dashboard: {open_for_run(request.checkpoint).url}", err=True)
     options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
     with open_session(loaded.name, folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
         run_request(request, spark)

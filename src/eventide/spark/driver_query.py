@@ -75,6 +75,7 @@ class DriverQuery:
         self._memory = memory
         self._growth: Growth | None = None
         self._compute_seconds = 0.0
+        self._phases: dict[str, float] = {}
         self._wake_up = WakeUp(storage, CONTROL)
         self._timed = False
         self._calls = [
@@ -103,13 +104,16 @@ class DriverQuery:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Process one micro-batch: compute and commit it, or read its record; then deliver."""
         start = perf_counter()
+        self._phases = {}
         self._wake_up.set(None)
         self._log.retain = int(batch.sparkSession.conf.get(_RETAIN, "100") or 100)
         control_files = self._storage.list(CONTROL)
         try:
             delivery = self._state.begin(batch_id) or self._compute(batch, batch_id, control_files)
             self._log.check_epoch()
+            computed = perf_counter()
             self._deliver(delivery, batch.sparkSession)
+            self._phases["deliver"] = perf_counter() - computed
             self._state.finish(batch_id)
             self._delete_control_files(control_files)
         except BaseException:
@@ -123,12 +127,14 @@ class DriverQuery:
         """Read, stamp and process the rows of a batch, and commit its record."""
         offsets = self._log.offsets(batch_id)
         commands = self._apply_commands(control_files)
+        begin = perf_counter()
         stamps = self._read(batch, offsets, commands)
         start = perf_counter()
         if stamps and not self._chain.operators[0].judges_when_stamping:
             stamps = in_row_order(stamps)  # as on the executors
         delivery = self._state.process(offsets, stamps, commands)
         self._compute_seconds = perf_counter() - start
+        self._phases |= {"read": start - begin, "compute": self._compute_seconds}
         return delivery
 
     def _read(self, batch: DataFrame, offsets: BatchOffsets, commands: Commands) -> Sequence[Stamp]:
@@ -193,6 +199,7 @@ class DriverQuery:
                     sum_buckets([(operator["now"], operator["counts"])], operator["detail"]),
                     self._stages[depth].plan.watermark.options.watermark_key,
                     seconds=seconds,
+                    phases=self._phases,
                 )
                 for depth, operator in enumerate(delivery.operators)
             ]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.operators.chain import Chain, ChainStep
+from eventide.operators.event_times import event_histogram
 from eventide.operators.operator import Output, Stamp
 from eventide.spark.commit_log import BatchOffsets, CommitLog, RecordPages
 from eventide.spark.metrics import CommandEffect, bucket_counts, progress_detail
@@ -119,7 +120,8 @@ class DriverState:
             tables = _delivered(step.outputs)
             outputs = self._write_outputs(offsets.batch, builder, tables)
             manifests, stages, sizes = self._write_state(offsets.batch, builder, step.states)
-        operators = self._reports(step, sizes, commands)
+        times = event_histogram(self._chain.operators[0].plan, stamps)
+        operators = self._reports(step, sizes, commands, times)
         applied = [*before.commands, *commands.names][-_REMEMBERED:]
         output_watermark = min(step.outputs[-1].promises.values(), default=step.outputs[-1].promise)
         deadline = self._chain.next_deadline(step.states)
@@ -174,7 +176,13 @@ class DriverState:
         operators = zip(self._chain.operators, current.states, current.manifests, strict=True)
         return [operator.sizes(state, manifest)["raw"] for operator, state, manifest in operators]
 
-    def _reports(self, step: ChainStep, sizes: Sequence[Mapping[str, int]], commands: Commands) -> list[dict[str, Any]]:
+    def _reports(
+        self,
+        step: ChainStep,
+        sizes: Sequence[Mapping[str, int]],
+        commands: Commands,
+        event_times: Mapping[str, Any] | None,
+    ) -> list[dict[str, Any]]:
         return [
             {
                 "counts": {**sizes[depth], **bucket_counts(step.outputs[depth], state, {})},
@@ -183,6 +191,7 @@ class DriverState:
                     operation=self._chain.operators[depth].plan.operation,
                     before=self._current.states[depth].watermark,
                     commands=commands.effects if depth == 0 else (),
+                    event_times=event_times if depth == 0 else None,
                 ),
                 "now": state.now,
             }

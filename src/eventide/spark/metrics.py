@@ -6,7 +6,7 @@ The metrics are read from the progress pages of a batch, or from what Spark obse
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,15 @@ class CommandEffect:
     action: str  # drain, end, skip_gap, retire or advance_watermark
     origin: str | None = None  # the target: an origin, an input or a watermark key
     known: bool = True  # whether the target exists; otherwise the command changed nothing
+
+
+@dataclass(frozen=True)
+class EventTimes:
+    """How the rows of a batch are spread over event time: rows in equal bins between two instants."""
+
+    low: datetime
+    high: datetime
+    rows: tuple[int, ...]
 
 
 def command_effects(pages: Iterable[Any], before: State) -> list[CommandEffect]:
@@ -126,7 +135,14 @@ def bucket_counts(output: Output, state: State, sizes: dict[str, int]) -> dict[s
     return {name: number for name, number in numbers.items() if number} | {"watermark": state.watermark}
 
 
-def progress_detail(state: State, *, operation: str, before: int = MIN, commands: Sequence[CommandEffect] = ()) -> str:
+def progress_detail(
+    state: State,
+    *,
+    operation: str,
+    before: int = MIN,
+    commands: Sequence[CommandEffect] = (),
+    event_times: Mapping[str, Any] | None = None,
+) -> str:
     """Return which origins hold the watermark back and what moved it, as JSON. Every bucket has the same.
 
     ``before`` is the watermark at the start of the batch.
@@ -145,6 +161,8 @@ def progress_detail(state: State, *, operation: str, before: int = MIN, commands
         "renumbered_origins": list(watermark.renumbered_origins),
         "forgotten_origins": watermark.forgotten_origins,
     }
+    if event_times is not None:
+        facts["event_times"] = event_times
     return json.dumps(facts)
 
 
@@ -172,7 +190,8 @@ class BatchMetrics(Metrics):
     buckets: int = 0
     missing_files: int = 0  # source files that were deleted before an interrupted batch was repeated
     seconds: float = field(default=0.0, compare=False)  # duration of the batch; 0: unknown
-    phases: Mapping[str, float] = field(default_factory=dict, compare=False)  # seconds by phase, as Spark reports them
+    phases: Mapping[str, float] = field(default_factory=dict, compare=False)  # seconds by phase
+    event_times: EventTimes | None = field(default=None, compare=False)  # None: unknown
     previous_watermark: datetime | None = None  # at the start of the batch
     commands: tuple[CommandEffect, ...] = ()  # of the control stream, applied by the batch
 
@@ -225,7 +244,13 @@ def sum_buckets(buckets: Iterable[tuple[int, Mapping[str, int]]], detail: str | 
 
 
 def batch_metrics(
-    batch: int, depth: int, observed: Mapping[str, Any], watermark_key: int = 0, *, seconds: float = 0.0
+    batch: int,
+    depth: int,
+    observed: Mapping[str, Any],
+    watermark_key: int = 0,
+    *,
+    seconds: float = 0.0,
+    phases: Mapping[str, float] | None = None,
 ) -> BatchMetrics:
     """Return the metrics of one operator from its counts."""
     counts: dict[str, Any] = {name: int(observed.get(name) or 0) for name in SUMS}
@@ -251,6 +276,8 @@ def batch_metrics(
         gaps=detail.get("gaps", 0),
         operation=detail.get("operation", "window"),
         seconds=seconds,
+        phases=dict(phases or {}),
+        event_times=_event_times(detail.get("event_times"), as_datetime),
         previous_watermark=known_datetime(detail.get("previous_watermark")),
         commands=effects_from_json(detail.get("commands", ())),
         **counts,
@@ -323,6 +350,9 @@ def to_json(metrics: BatchMetrics) -> dict[str, Any]:
     content |= {name: _text(content[name]) for name in _INSTANTS}
     content["lag_seconds"] = None if metrics.lag is None else metrics.lag.total_seconds()
     content["rows_per_second"] = metrics.rate
+    if metrics.event_times is not None:
+        bounds = {name: _text(getattr(metrics.event_times, name)) for name in ("low", "high")}
+        content["event_times"] = bounds | {"rows": list(metrics.event_times.rows)}
     content["slowest"] = [{"origin": name, "watermark": _text(time)} for name, time in metrics.slowest]
     return content
 
@@ -338,7 +368,14 @@ def from_json(content: Mapping[str, Any]) -> BatchMetrics:
     values["renumbered_origins"] = tuple(content.get("renumbered_origins", ()))
     values["slowest"] = tuple((origin["origin"], _time(origin["watermark"])) for origin in content["slowest"])
     values["commands"] = effects_from_json(content.get("commands", ()))
+    values["event_times"] = _event_times(content.get("event_times"), lambda text: as_datetime(instant(text)))
     return BatchMetrics(**values)
+
+
+def _event_times(content: Mapping[str, Any] | None, read: Callable[[Any], datetime]) -> EventTimes | None:
+    if content is None:
+        return None
+    return EventTimes(read(content["low"]), read(content["high"]), tuple(content["rows"]))
 
 
 def _text(time: datetime | None) -> str | None:

@@ -1,0 +1,186 @@
+"""The history of a query as columns: a row for each batch and operator, and a row for the panes of a window.
+
+A history has a line of JSON for each batch. Lines are parsed once; later lines are appended to the columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from eventide.spark.metrics import REASONS
+
+FILE = Path("eventide") / "history.jsonl"
+"""The history of a query in its checkpoint."""
+
+TIMINGS = {"EARLY": "early", "ON_TIME": "on_time", "LATE": "late_panes"}
+PHASES = ("read", "compute", "deliver")
+DEAD = tuple(f"dead_{reason}" for reason in REASONS)
+COUNTS = (
+    *("rows", "kept", "late", "refined", "retractions", "gaps", "origins", "open_windows", "in_flight"),
+    *("pages", "state_bytes", "written", "buckets"),
+)
+_INSTANTS = ("at", "watermark", "event_low", "event_high")
+_COLUMNS: dict[str, Any] = {
+    "batch": pl.Int64,
+    "depth": pl.Int64,
+    **dict.fromkeys(_INSTANTS, pl.Int64),
+    "drained": pl.Boolean,
+    "idle": pl.Int64,
+    **dict.fromkeys((*COUNTS, *DEAD, *TIMINGS.values()), pl.Int64),
+    **dict.fromkeys(("seconds", *PHASES), pl.Float64),
+    "density": pl.List(pl.Int64),
+}
+BATCHES = pl.Schema(_COLUMNS)
+WINDOWS = pl.Schema(
+    {
+        "batch": pl.Int64,
+        "start": pl.Int64,
+        "end": pl.Int64,
+        "timing": pl.String,
+        "diff": pl.Int64,
+        "keys": pl.Int64,
+        "at": pl.Int64,
+    }
+)
+_ISO = "%Y-%m-%dT%H:%M:%S%.fZ"
+_COMMANDS = 50  # that are listed
+
+
+@dataclass
+class HistoryTables:
+    """Batches and panes as columns, oldest first, and the newest entry of each operator."""
+
+    batches: pl.DataFrame = field(default_factory=BATCHES.to_frame)
+    windows: pl.DataFrame = field(default_factory=WINDOWS.to_frame)
+    newest: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # by depth
+    commands: list[dict[str, Any]] = field(default_factory=list)  # that batches applied, oldest first
+    failure: str | None = None  # why the query ended; None once another batch has ended
+    unreadable: int = 0  # lines that are no history lines
+
+    def add(self, entries: Iterable[Mapping[str, Any]]) -> bool:
+        """Append entries, and return whether there were any. Of a repeated batch the last attempt counts."""
+        batches, windows, failures = [], [], 0
+        for entry in entries:
+            try:
+                if "window" in entry:
+                    windows.append(_window_row(entry["window"]))
+                elif "failed" in entry:
+                    self.failure, failures = str(entry["failed"]), failures + 1
+                else:
+                    batches.append(_batch_row(entry))
+                    self.newest[batches[-1]["depth"]] = entry
+                    self.failure = None
+                    self._add_commands(entry)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                self.unreadable += 1
+        if batches:
+            new = _with_instants(pl.DataFrame(batches, schema=_TEXT, orient="row"), _INSTANTS).select(*BATCHES)
+            new = new.drop_nulls("at")
+            both = pl.concat([self.batches, new])
+            self.batches = both.unique(["batch", "depth", "at"], keep="last", maintain_order=True).sort("at", "depth")
+        if windows:
+            frame = _with_instants(pl.DataFrame(windows, schema=_WINDOW_TEXT, orient="row"), ("start", "end", "at"))
+            self.windows = pl.concat([self.windows, frame.select(*WINDOWS).drop_nulls()]).unique(maintain_order=True)
+        return bool(batches or windows or failures)
+
+    def _add_commands(self, entry: Mapping[str, Any]) -> None:
+        known = {command["id"] for command in self.commands}
+        for effect in entry.get("commands", ()):
+            if effect["id"] not in known:
+                self.commands.append({**effect, "batch": entry["batch"], "at": entry["at"]})
+        del self.commands[:-_COMMANDS]
+
+
+_TEXT = {name: pl.String if name in _INSTANTS else dtype for name, dtype in BATCHES.items()}
+_WINDOW_TEXT = {name: pl.String if name in ("start", "end", "at") else dtype for name, dtype in WINDOWS.items()}
+
+
+def _with_instants(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Replace ISO texts by microseconds; texts that no datetime can hold become null."""
+    parsed = [pl.col(name).str.to_datetime(_ISO, time_unit="us", strict=False) for name in names]
+    return frame.with_columns(time.dt.timestamp("us") for time in parsed)
+
+
+def _batch_row(entry: Mapping[str, Any]) -> dict[str, Any]:
+    dead, panes, phases = entry.get("dead", {}), entry.get("panes", {}), entry.get("phases", {})
+    span = entry.get("event_times") or {}
+    return {
+        "batch": int(entry["batch"]),
+        "depth": int(entry["depth"]),
+        "at": str(entry["at"]),
+        "watermark": entry.get("watermark"),
+        "event_low": span.get("low"),
+        "event_high": span.get("high"),
+        "density": [int(number) for number in span.get("rows", ())] or None,
+        "drained": bool(entry.get("drained", False)),
+        "idle": len(entry.get("idle_origins", ())),
+        "seconds": float(entry.get("seconds") or 0.0),
+        **{name: int(entry.get(name) or 0) for name in COUNTS},
+        **{f"dead_{reason}": int(dead.get(reason, 0)) for reason in REASONS},
+        **{column: int(panes.get(timing, 0)) for timing, column in TIMINGS.items()},
+        **{phase: None if phase not in phases else float(phases[phase]) for phase in PHASES},
+    }
+
+
+def _window_row(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: entry[name] for name in WINDOWS}
+
+
+class HistoryLog:
+    """Follows the history file of a query: each refresh reads the lines that are new."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.tables = HistoryTables()
+        self._offset = 0
+        self._identity: tuple[int, int] | None = None
+
+    def refresh(self) -> bool:
+        """Read new lines, and return whether there were any."""
+        try:
+            about = self.file.stat()
+        except OSError:
+            return False
+        identity = (about.st_dev, about.st_ino)
+        if identity != self._identity or about.st_size < self._offset:  # the first look, or a full file was replaced
+            self.tables, self._offset, self._identity = HistoryTables(), 0, identity
+            older = older_file(self.file)
+            lines = read_lines(older, 0)[0] if older.is_file() else []
+        elif about.st_size == self._offset:
+            return False
+        else:
+            lines = []
+        new, self._offset = read_lines(self.file, self._offset)
+        return self.tables.add(_entries([*lines, *new], self.tables))
+
+
+def older_file(file: Path) -> Path:
+    """Return the file that a full history file becomes."""
+    return file.with_name(f"{file.stem}.older{file.suffix}")
+
+
+def read_lines(file: Path, offset: int) -> tuple[list[bytes], int]:
+    """Return the complete lines from an offset on, and where they end. A crash may have truncated the last line."""
+    with file.open("rb") as opened:
+        opened.seek(offset)
+        content = opened.read()
+    end = content.rfind(b"\n") + 1
+    return content[:end].splitlines(), offset + end
+
+
+def _entries(lines: Iterable[bytes], tables: HistoryTables) -> Iterable[Mapping[str, Any]]:
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            entry = None
+        if isinstance(entry, dict):
+            yield entry
+        else:
+            tables.unreadable += 1

@@ -1,0 +1,122 @@
+"""What a page shows of a query, as JSON: a summary of now, and series for its charts. Instants are microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from eventide.dashboards import series
+from eventide.dashboards.health import gap_sentence, health_of, held_by, watermark_sentence
+from eventide.dashboards.history_tables import DEAD, TIMINGS
+from eventide.dashboards.watched_queries import WatchedQuery
+from eventide.time import instant
+
+_KEPT = {"window": "in windows", "join": "in the join", "processor": "processed"}
+
+
+def summary(query: WatchedQuery, *, behind_after: int | None = None) -> dict[str, Any]:
+    """Return the state of a query after its newest batch: health, watermark, origins, rows, state."""
+    tables = query.tables
+    batches = series.of_query(tables.batches)
+    newest = tables.newest.get(0)
+    running = query.is_running
+    health = health_of(batches, newest, running=running, failure=query.failure, behind_after=behind_after)
+    origins = origins_of(newest)
+    return {
+        "id": query.id,
+        "checkpoint": None if query.checkpoint is None else str(query.checkpoint),
+        "running": running,
+        "health": {"word": health.word, "why": health.why},
+        "sentence": watermark_sentence(newest, {row["name"]: row["lag"] for row in origins}),
+        "gap_sentence": gap_sentence(int((newest or {}).get("gaps") or 0)),
+        "batches": batches.height,
+        "batch": None if newest is None else newest["batch"],
+        "at": _instant(newest, "at"),
+        "since": batches["at"].min(),
+        "watermark": _instant(newest, "watermark"),
+        "drained": bool((newest or {}).get("drained")),
+        "origins": origins,
+        "origin_count": int((newest or {}).get("origins") or 0),
+        "idle_count": len((newest or {}).get("idle_origins", ())),
+        "gaps": int((newest or {}).get("gaps") or 0),
+        "fate": fate(batches, str((newest or {}).get("operation", "window"))),
+        "state": _state(query, batches),
+        "commands": {"pending": query.pending_commands(), "applied": list(reversed(tables.commands))},
+        "unreadable": tables.unreadable,
+    }
+
+
+def origins_of(newest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the listed origins of a batch, the slowest first, then idle ones of which only the name is known."""
+    if newest is None:
+        return []
+    at, holder = instant(newest["at"]), held_by(newest)
+    idle = {str(name) for name in newest.get("idle_origins", ())}
+    rows: list[dict[str, Any]] = []
+    for origin in newest.get("slowest", ()):
+        name, text = str(origin["origin"]), origin["watermark"]
+        watermark = None if text is None else instant(text)
+        lag = None if watermark is None else at - watermark
+        holds = name == holder
+        rows.append({"name": name, "watermark": watermark, "lag": lag, "idle": name in idle, "holds": holds})
+    listed = {row["name"] for row in rows}
+    rows.sort(key=lambda row: (row["lag"] is not None, -(row["lag"] or 0)))
+    unlisted = sorted(idle - listed)
+    return rows + [{"name": name, "watermark": None, "lag": None, "idle": True, "holds": False} for name in unlisted]
+
+
+def fate(batches: pl.DataFrame, operation: str) -> dict[str, Any]:
+    """Return what became of all rows. ``rows = kept + late + dead``, always."""
+    sums = series.totals(batches)
+    dead = {name.removeprefix("dead_"): sums[name] for name in DEAD if sums[name]}
+    kept_as = _KEPT.get(operation, operation)
+    balanced = sums["rows"] == sums["kept"] + sums["late"] + sum(dead.values())
+    panes = {timing: sums[column] for timing, column in TIMINGS.items()}
+    counts = {name: sums[name] for name in ("rows", "kept", "late", "refined", "retractions")}
+    return {**counts, "dead": dead, "panes": panes, "kept_as": kept_as, "balanced": balanced}
+
+
+def charts(
+    query: WatchedQuery, *, since: int | None = None, until: int | None = None, points: int = series.POINTS
+) -> dict[str, Any]:
+    """Return the columns of all charts for a range of processing time."""
+    tables = query.tables
+    batches = series.between(series.of_query(tables.batches), since, until)
+    sampled = series.downsample(batches, points)
+    panes = series.newest_panes(tables.windows, since, until)
+    return {
+        "points": {name: sampled[name].to_list() for name in sampled.columns},
+        "panes": {name: panes[name].to_list() for name in panes.columns},
+        "density": series.densities(batches),
+        "traced": not tables.windows.is_empty(),
+    }
+
+
+def _state(query: WatchedQuery, batches: pl.DataFrame) -> dict[str, Any]:
+    record = query.record()
+    operators = record.get("operators", [])
+    plan = operators[0].get("plan", {}) if operators else {}
+    last = batches.tail(1).to_dicts()[0] if batches.height else {}
+    names = ("open_windows", "state_bytes", "pages", "written", "in_flight", "buckets")
+    return {
+        "placement": record.get("state"),
+        "plan": {str(name): str(value) for name, value in plan.items()},
+        "operators": len(operators),
+        **{name: last.get(name, 0) for name in names},
+        "growth": _growth(batches),
+    }
+
+
+def _growth(batches: pl.DataFrame, over: int = 100) -> float | None:
+    """Return how many bytes per minute of processing time the state has grown over the last batches."""
+    recent = batches.tail(over)
+    if recent.height < 2:
+        return None
+    minutes = (recent["at"][-1] - recent["at"][0]) / 60_000_000
+    return float(recent["state_bytes"][-1] - recent["state_bytes"][0]) / minutes if minutes else None
+
+
+def _instant(newest: Mapping[str, Any] | None, name: str) -> int | None:
+    return None if newest is None or newest.get(name) is None else instant(newest[name])

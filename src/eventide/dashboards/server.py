@@ -1,0 +1,326 @@
+"""The web server of a dashboard: one page, its data as JSON, and a stream of events for each query."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from eventide.dashboards.access import HEADERS, Access, is_loopback
+from eventide.dashboards.query_view import charts, summary
+from eventide.dashboards.watched_queries import QueryDirectory, WatchedQuery
+from eventide.errors import PlanError
+
+STATIC = Path(__file__).parent / "static"
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_MAX_BODY = 4096  # bytes of a command
+_POLL = 0.5  # seconds between two looks at a history
+_HEARTBEAT = 15.0  # seconds after which a silent connection is used, so that proxies keep it
+_POINTS = (10, 2000)
+
+
+def create_app(
+    queries: QueryDirectory,
+    *,
+    token: str,
+    allow_control: bool = False,
+    hosts: Collection[str] = (),
+    behind_after: int | None = None,
+    poll: float = _POLL,
+) -> Starlette:
+    """Return the application. Everything except its static files needs the ``token``."""
+    endpoints = _Endpoints(queries, Access(token, hosts), allow_control, behind_after, poll)
+    api = "/api/queries/{id:path}"
+    app = Starlette(
+        routes=[
+            Route("/", endpoints.page),
+            Route("/static/{name}", endpoints.static),
+            Route("/api/queries", endpoints.list),
+            Route(f"{api}/charts", endpoints.charts),
+            Route(f"{api}/events", endpoints.events),
+            Route(f"{api}/commands", endpoints.command, methods=["POST"]),
+            Route(f"{api}/summary", endpoints.summary),
+        ]
+    )
+    app.state.stopping = endpoints.stopping
+    return app
+
+
+class DashboardServer(uvicorn.Server):
+    """Serves a dashboard at an address that is bound before it starts."""
+
+    def __init__(self, app: Starlette, host: str, port: int, token: str) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=2,
+            )
+        )
+        self._socket = _bind(host, port)
+        bound, number = self._socket.getsockname()[:2]
+        self.address = f"http://{f'[{bound}]' if ':' in bound else bound}:{number}"
+        self.url = f"{self.address}/?token={token}"
+        self._thread: threading.Thread | None = None
+        self._stopping: threading.Event = app.state.stopping
+
+    def __repr__(self) -> str:
+        return f"<Dashboard at {self.url}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        url = escape(self.url, quote=True)
+        return f'<a href="{url}" target="_blank" rel="noopener noreferrer">{escape(self.address)}</a>'
+
+    def serve_until_stopped(self) -> None:
+        """Serve until SIGINT, SIGTERM or ``stop()``."""
+        self.run(sockets=[self._socket])
+
+    def start_in_background(self) -> None:
+        """Serve in a thread until ``stop()`` or the end of the program."""
+        self._thread = threading.Thread(target=self.serve_until_stopped, name="eventide-dashboard", daemon=True)
+        self._thread.start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams of events, which do not end by themselves, then stop."""
+        self._stopping.set()
+        await super().shutdown(sockets)
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self.should_exit = True
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self._socket.close()
+
+
+def create_server(
+    queries: QueryDirectory,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    token: str | None = None,
+    allow_control: bool = False,
+    hosts: Collection[str] = (),
+    behind_after: int | None = None,
+) -> DashboardServer:
+    """Return a server that is bound to its address and does not serve yet."""
+    token = secrets.token_urlsafe(32) if token is None else token
+    if not (len(token) >= 16 and token.isascii() and all(char.isalnum() or char in "-_.~" for char in token)):
+        raise PlanError(
+            "The token of a dashboard has at least 16 letters, digits, or - _ . ~, because it is part of a URL. Leave "
+            "it out to get a random token."
+        )
+    named = {*hosts, *([] if host in ("0.0.0.0", "::") or is_loopback(host) else [host])}
+    app = create_app(queries, token=token, allow_control=allow_control, hosts=named, behind_after=behind_after)
+    return DashboardServer(app, host, port, token)
+
+
+class _Endpoints:
+    def __init__(
+        self,
+        queries: QueryDirectory,
+        access: Access,
+        allow_control: bool,
+        behind_after: int | None,
+        poll: float,
+    ) -> None:
+        self._queries = queries
+        self._access = access
+        self._allow_control = allow_control
+        self._behind_after = behind_after
+        self._poll = poll
+        self.stopping = threading.Event()
+
+    async def page(self, request: Request) -> Response:
+        """Return the page. The token of its URL becomes a cookie."""
+        token = request.query_params.get("token")
+        rejection = self._access.reject_sender(request)
+        has_token = token is not None and self._access.is_token(token)
+        if rejection is None and not has_token:
+            rejection = self._access.reject(request, opens_page=True)
+        if rejection is not None:
+            return _rejected(*rejection)
+        response = _file(STATIC / "index.html")
+        if has_token:
+            response.set_cookie(
+                self._access.cookie_name(request), self._access.cookie_value, httponly=True, samesite="strict"
+            )
+        return response
+
+    async def static(self, request: Request) -> Response:
+        """Return a file of the page. These files are the same for everybody, so they need no token."""
+        rejection = self._access.reject_sender(request)
+        if rejection is not None:
+            return _rejected(*rejection)
+        name = request.path_params["name"]
+        known = {file.name: file for file in STATIC.iterdir() if file.suffix in _TYPES and file.suffix != ".html"}
+        return _file(known[name]) if name in known else _rejected(404, "There is no such file.")
+
+    async def list(self, request: Request) -> Response:
+        """Return the summaries of all queries."""
+        if (rejection := self._access.reject(request)) is not None:
+            return _rejected(*rejection)
+
+        def read() -> list[dict[str, Any]]:
+            return [self._summary(query) for query in self._queries.look()]
+
+        return _json({"queries": await run_in_threadpool(read), "allow_control": self._allow_control})
+
+    async def summary(self, request: Request) -> Response:
+        """Return the summary of a query."""
+        return await self._of_query(request, self._summary)
+
+    async def charts(self, request: Request) -> Response:
+        """Return the columns of the charts of a query, for a range of processing time."""
+        try:
+            since, until, points = (_number(request, name) for name in ("since", "until", "points"))
+        except ValueError:
+            return _rejected(400, "since, until and points are whole numbers.")
+        low, high = _POINTS
+        limit = 600 if points is None else min(max(points, low), high)
+
+        def read(query: WatchedQuery) -> Mapping[str, Any]:
+            with query.lock:
+                query.refresh()
+                return charts(query, since=since, until=until, points=limit)
+
+        return await self._of_query(request, read)
+
+    async def events(self, request: Request) -> Response:
+        """Send the summary of a query now and after each batch, as server-sent events."""
+        if (rejection := self._access.reject(request)) is not None:
+            return _rejected(*rejection)
+        query = self._queries.get(request.path_params["id"])
+        if query is None:
+            return _rejected(404, "There is no such query.")
+        return StreamingResponse(self._follow(query, request), media_type="text/event-stream", headers=dict(HEADERS))
+
+    async def command(self, request: Request) -> Response:
+        """Send a command to a query: one file in its control directory."""
+        if (rejection := self._access.reject(request)) is not None:
+            return _rejected(*rejection)
+        if not self._allow_control:
+            return _rejected(403, "This dashboard is read-only. Start it with --allow-control to send commands.")
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return _rejected(415, "A command is JSON.")
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_BODY:
+                return _rejected(413, "This command is too long.")
+        try:
+            command = json.loads(body)
+        except ValueError:
+            return _rejected(400, "A command is a JSON object.")
+        query = self._queries.get(request.path_params["id"])
+        if query is None:
+            return _rejected(404, "There is no such query.")
+        try:
+            id_ = await run_in_threadpool(send_command, query, command)
+        except PlanError as error:
+            return _rejected(400, str(error))
+        return _json({"id": id_}, 202)
+
+    async def _follow(self, query: WatchedQuery, request: Request) -> AsyncIterator[bytes]:
+        shown, silent = "", 0.0
+        while not (self.stopping.is_set() or await request.is_disconnected()):
+            text = json.dumps(await run_in_threadpool(self._summary, query), ensure_ascii=False)
+            if text != shown:
+                shown, silent = text, 0.0
+                yield f"event: summary\ndata: {text}\n\n".encode()
+            elif silent >= _HEARTBEAT:
+                silent = 0.0
+                yield b": still here\n\n"
+            await asyncio.sleep(self._poll)
+            silent += self._poll
+
+    async def _of_query(self, request: Request, read: Callable[[WatchedQuery], Mapping[str, Any]]) -> Response:
+        if (rejection := self._access.reject(request)) is not None:
+            return _rejected(*rejection)
+        query = self._queries.get(request.path_params["id"])
+        if query is None:
+            return _rejected(404, "There is no such query.")
+        return _json(await run_in_threadpool(read, query))
+
+    def _summary(self, query: WatchedQuery) -> dict[str, Any]:
+        with query.lock:
+            query.refresh()
+            content = summary(query, behind_after=self._behind_after)
+        return content | {"allow_control": self._allow_control and query.control is not None}
+
+
+def send_command(query: WatchedQuery, command: Any) -> str:
+    """Send a command, and return its id."""
+    control = query.control
+    if control is None:
+        raise PlanError("A history file without its checkpoint takes no commands.")
+    do = command.get("do") if isinstance(command, dict) else None
+    origin = command.get("origin") if isinstance(command, dict) else None
+    if do == "drain":
+        return control.drain()
+    if do not in ("retire", "skip_gap"):
+        raise PlanError("A dashboard sends drain, retire and skip_gap. For other commands use the command line.")
+    if origin is not None and not isinstance(origin, str):
+        raise PlanError("The origin of a command is its name, as text.")
+    if do == "retire":
+        if origin is None:
+            raise PlanError("retire needs the name of an origin.")
+        return control.retire(origin)
+    up_to = command.get("up_to")
+    if up_to is not None and type(up_to) is not int:
+        raise PlanError("up_to is the last sequence number to skip, a whole number.")
+    return control.skip_gap(origin, up_to=up_to)
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name)
+    number = None if text is None else int(text)
+    if number is not None and abs(number) >= 1 << 63:
+        raise ValueError(name)
+    return number
+
+
+def _file(path: Path) -> Response:
+    return Response(path.read_bytes(), media_type=_TYPES[path.suffix], headers=dict(HEADERS))
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return JSONResponse(content, status_code=status, headers=dict(HEADERS))
+
+
+def _rejected(status: int, message: str) -> Response:
+    return _json({"message": message}, status)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(128)  # a browser that opens the URL at once waits until the server is up
+    except (OSError, OverflowError) as cause:
+        bound.close()
+        raise PlanError(
+            f"The dashboard cannot listen on {host}:{port}: {cause}. Choose another --port; 0 takes a free port."
+        ) from cause
+    return bound

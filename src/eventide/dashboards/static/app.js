@@ -1,0 +1,258 @@
+// The page: a list of queries, or one query that is followed by server-sent events.
+
+import { TimeChart } from "./charts.js";
+import { byId, el, fill, legend, setText } from "./dom.js";
+import { bytes, count, duration, plural, short } from "./format.js";
+import { batchLabel, Plane } from "./plane.js";
+import * as panels from "./panels.js";
+
+const PHASES = [["read", "read rows"], ["compute", "compute and commit"], ["deliver", "sinks"]];
+const seconds = (value) => duration(value * 1e6);
+const state = { id: null, query: null, charts: null, events: null, follow: true, timer: null, fetching: false, again: false };
+
+if (new URLSearchParams(location.search).has("token")) { // it is a cookie now: keep it out of the history
+  history.replaceState(null, "", location.pathname + location.hash);
+}
+
+const plane = new Plane(byId("plane"), {
+  onView(what) {
+    if (what === "fit") fit();
+    else if (what === "follow") setFollow(!state.follow);
+    else { setFollow(false); reload(250); }
+  },
+  onPane(start, end) {
+    if (state.charts) panels.showWindows(state.charts.panes, `${start} ${end}`);
+  },
+});
+const charts = {
+  fate: new TimeChart(byId("fate-chart"), { format: short }),
+  lag: new TimeChart(byId("lag-chart"), { kind: "lines", format: duration }),
+  batch: new TimeChart(byId("batch-chart"), { format: seconds }),
+  emitted: new TimeChart(byId("emitted-chart"), { format: short }),
+  state: new TimeChart(byId("state-chart"), { kind: "lines", format: bytes }),
+};
+
+async function get(path) {
+  const response = await fetch(path, { credentials: "same-origin" });
+  if (!response.ok) throw new Error((await response.json().catch(() => ({}))).message ?? `status ${response.status}`);
+  return response.json();
+}
+
+const path = (id) => `/api/queries/${id.split("/").map(encodeURIComponent).join("/")}`;
+
+function problem(text) {
+  byId("message").hidden = !text;
+  setText("message", text);
+}
+
+function setFollow(follow) {
+  state.follow = follow;
+  byId("follow").setAttribute("aria-pressed", String(follow));
+  if (follow) reload(0);
+}
+
+function fit() {
+  if (plane.view) plane.view.fitted = true; // the next data are shown as a whole
+  setFollow(true);
+}
+
+/** Reads the charts for the visible range, soon; requests never overlap. */
+function reload(wait) {
+  clearTimeout(state.timer);
+  state.timer = setTimeout(load, wait);
+}
+
+async function load() {
+  if (state.fetching) { state.again = true; return; }
+  state.fetching = true;
+  const id = state.id;
+  try {
+    const view = plane.view, fixed = view && !view.fitted;
+    const range = fixed && !state.follow ? `&since=${Math.floor(view.y0)}&until=${Math.ceil(view.y1)}`
+      : fixed ? `&since=${Math.floor((state.query?.at ?? view.y1) - (view.y1 - view.y0))}` : "";
+    const data = await get(`${path(id)}/charts?points=${Math.max(100, Math.min(600, Math.floor(innerWidth / 2)))}${range}`);
+    if (id === state.id) show(data);
+  } catch (error) {
+    problem(`The charts cannot be read: ${error.message}`);
+  } finally {
+    state.fetching = false;
+    if (state.again) { state.again = false; reload(100); }
+  }
+}
+
+function show(data) {
+  const { points } = data;
+  points.dead = points.at.map((_, i) => deadNames(points).reduce((sum, name) => sum + points[name][i], 0));
+  state.charts = data;
+  if (!points.at.length) return;
+  plane.set(data, { follow: state.follow });
+  const labels = points.at.map((_, i) => batchLabel(points, i));
+  const set = (chart, series) => chart.set(points.at, points.since, series, labels);
+  const dead = deadNames(points).filter((name) => points[name].some(Boolean));
+  set(charts.fate, [
+    { name: "in windows", colour: "kept", values: points.kept },
+    { name: "late", colour: "late", values: points.late },
+    ...dead.map((name) => ({ name: name.replace("dead_", "dead: "), colour: "dead", values: points[name] })),
+  ]);
+  set(charts.lag, [{ name: "lag", colour: "watermark", values: points.lag }]);
+  set(charts.emitted, [
+    { name: "early", colour: "early", values: points.early },
+    { name: "on time", colour: "on-time", values: points.on_time },
+    { name: "late", colour: "late", values: points.late_panes },
+  ]);
+  set(charts.state, [{ name: "state", colour: "compute", values: points.state_bytes }]);
+  showPhases(points, set);
+  showTexts(data);
+  panels.showWindows(data.panes);
+  panels.showTable(points);
+}
+
+const deadNames = (points) => Object.keys(points).filter((name) => name.startsWith("dead_"));
+
+/** The mean duration of the batches of each point, by phase where the history has it. */
+function showPhases(points, set) {
+  const mean = (values) => values.map((value, i) => (value ?? 0) / points.batches[i]);
+  const known = points.read_known.some(Boolean);
+  const phases = known ? PHASES.map(([name, label]) => ({ name: label, colour: name, values: mean(points[name]) })) : [];
+  const rest = points.seconds.map((total, i) =>
+    Math.max(0, total - (known ? PHASES.reduce((sum, [name]) => sum + (points[name][i] ?? 0), 0) : 0)) / points.batches[i]);
+  const other = known ? "other" : "compute";
+  set(charts.batch, [...phases, { name: known ? "other" : "batch", colour: other, values: rest }]);
+  legend("batch-legend", known
+    ? [...PHASES.map(([name, label]) => [label, `var(--${name})`]), ["other", "var(--other)"]] : []);
+}
+
+function showTexts({ points, panes, density, traced }) {
+  const last = points.at.length - 1;
+  const all = points.batches.reduce((sum, number) => sum + number, 0);
+  const time = points.seconds.reduce((sum, number) => sum + number, 0);
+  const rows = points.rows.reduce((sum, number) => sum + number, 0);
+  const longest = Math.max(...points.seconds_max);
+  setText("batches-text", time ? `${plural(all, "batch", "batches")}, ${seconds(time / all)} on average, ${seconds(longest)} at most, ${short(rows / time)} rows/s.`
+    : "The history has no durations.");
+  const lags = points.lag.filter((lag) => lag !== null);
+  setText("lag-text", lags.length ? `${duration(lags.at(-1))} now, at most ${duration(Math.max(...lags))} in this range.` : "No watermark is known in this range.");
+  const total = (name) => points[name].reduce((sum, number) => sum + number, 0);
+  setText("emitted-text", `${count(total("early"))} early, ${count(total("on_time"))} on time, ${count(total("late_panes"))} late, ${count(total("retractions"))} retracted in this range.`);
+  const notes = [];
+  if (!traced) notes.push("Panes are drawn for a query that runs with --dashboard or --trace.");
+  else if (panes.at.length >= 800) notes.push("Only the newest 800 panes are drawn: zoom in for others.");
+  if (!density.at.length) notes.push("The history has no event times of rows, so their density is not drawn.");
+  if (points.drained[last]) notes.push("The stream was drained: its time has ended.");
+  notes.push("Crosses at the left edge are late rows, diamonds dead letters, at the time of their batch.");
+  setText("plane-text", notes.join(" "));
+}
+
+function showSummary(query) {
+  const first = state.query === null;
+  state.query = query;
+  panels.showHeader(query);
+  panels.showFacts(query);
+  panels.showOrigins(query, confirmCommand);
+  panels.showCommands(query.commands, query.running);
+  panels.showFate(query.fate);
+  panels.showState(query);
+  const live = query.running === true ? "live" : query.running === false ? "the query does not run" : "";
+  setText("live", live);
+  if (first || state.follow) reload(first ? 0 : 300);
+}
+
+function follow(id) {
+  state.events?.close();
+  Object.assign(state, { id, query: null, charts: null });
+  plane.view = null;
+  const events = new EventSource(`${path(id)}/events`);
+  state.events = events;
+  events.addEventListener("summary", (event) => showSummary(JSON.parse(event.data)));
+  events.addEventListener("error", () => setText("live", "connection lost, retrying"));
+}
+
+const WARNINGS = {
+  retire: (origin) => [`Retire ${origin}?`, `The watermark stops waiting for ${origin}. If rows of it still arrive, they may be late. This cannot be undone.`, "Retire"],
+  skip_gap: (origin) => ["Skip the first gap?", `The watermark stops waiting for the first missing sequence numbers${origin === null ? "" : ` of ${origin}`}. If they still arrive, their rows may be late.`, "Skip gap"],
+  drain: () => ["Drain the query?", "The stream ends: every open window is emitted and closed, and all later rows are late. The checkpoint cannot be used again.", "Drain"],
+};
+
+function confirmCommand(what, origin = null) {
+  const [title, text, button] = WARNINGS[what](origin);
+  setText("confirm-title", title);
+  setText("confirm-text", text);
+  setText("confirm-yes", button);
+  const dialog = byId("confirm");
+  byId("confirm-yes").onclick = () => { dialog.close(); send(what, origin); };
+  byId("confirm-no").onclick = () => dialog.close();
+  dialog.showModal();
+  byId("confirm-no").focus();
+}
+
+async function send(what, origin) {
+  try {
+    const response = await fetch(`${path(state.id)}/commands`, {
+      method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ do: what, origin }),
+    });
+    if (!response.ok) throw new Error((await response.json()).message);
+  } catch (error) {
+    problem(`The command was not sent: ${error.message}`);
+  }
+}
+
+async function showList() {
+  const { queries } = await get("/api/queries");
+  byId("no-queries").hidden = queries.length > 0;
+  fill(byId("queries"), ...queries.map((query) => {
+    const letters = Object.values(query.fate.dead).reduce((sum, number) => sum + number, 0);
+    const ago = query.at === null ? "none yet" : `${duration(Math.max(0, Date.now() * 1000 - query.at))} ago`;
+    const number = (value) => el("td", { class: "number wide" }, count(value));
+    return el("tr", {}, el("td", { class: "name" }, el("a", { href: `#/${encodeURIComponent(query.id)}` }, query.id)),
+      el("td", {}, el("span", { class: panels.healthClass(query.health.word) }, query.health.word)),
+      el("td", { class: "why" }, query.health.why), number(query.fate.rows), number(query.fate.late), number(letters),
+      el("td", { class: "wide" }, ago));
+  }));
+  return queries;
+}
+
+let listing = null;
+
+async function route() {
+  clearInterval(listing);
+  const id = decodeURIComponent(location.hash.slice(2));
+  byId("list").hidden = Boolean(id);
+  byId("query").hidden = !id;
+  problem("");
+  if (id) { follow(id); return; }
+  state.events?.close();
+  state.id = null;
+  setText("title", "Queries");
+  setText("health", "");
+  setText("live", "");
+  document.title = "Eventide";
+  try {
+    const queries = await showList();
+    if (queries.length === 1 && !state.query) { location.replace(`#/${encodeURIComponent(queries[0].id)}`); return; }
+    listing = setInterval(() => showList().catch((error) => problem(error.message)), 3000);
+  } catch (error) {
+    problem(`The queries cannot be read: ${error.message}`);
+  }
+}
+
+const redraw = () => { plane.draw(); for (const chart of Object.values(charts)) chart.draw(); };
+
+byId("follow").addEventListener("click", () => setFollow(!state.follow));
+byId("fit").addEventListener("click", fit);
+byId("zoom-in").addEventListener("click", () => plane.zoom(0.6));
+byId("zoom-out").addEventListener("click", () => plane.zoom(1 / 0.6));
+byId("drain").addEventListener("click", () => confirmCommand("drain"));
+byId("skip-gap").addEventListener("click", () => confirmCommand("skip_gap"));
+byId("window").addEventListener("change", (event) => panels.showLife(state.charts.panes, event.target.value));
+addEventListener("hashchange", route);
+addEventListener("resize", redraw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+setInterval(() => { if (state.query) panels.showFacts(state.query); }, 1000);
+legend("plane-legend", [["watermark", "var(--watermark)", "line"], ["ideal", "var(--ideal)", "dash"],
+  ["rows", "rgba(var(--density), .5)"], ["early pane", "var(--early)"], ["on-time pane", "var(--on-time)"],
+  ["late pane", "var(--late)"], ["retraction", "var(--soft)", "hollow"], ["late rows", "var(--late)", "cross"],
+  ["dead letters", "var(--dead)", "diamond"]]);
+legend("fate-legend", [["in windows", "var(--kept)"], ["late", "var(--late)"], ["dead", "var(--dead)"]]);
+legend("emitted-legend", [["early", "var(--early)"], ["on time", "var(--on-time)"], ["late", "var(--late)"]]);
+route();

@@ -1,0 +1,174 @@
+// Texts and tables of a query: facts, origins, commands, fate of rows, state, the life of a window.
+
+import { byId, el, fill, setText } from "./dom.js";
+import { bytes, count, duration, instant, plural } from "./format.js";
+
+const TIMINGS = { EARLY: "early", ON_TIME: "on time", LATE: "late" };
+
+export function healthClass(word) {
+  return `badge ${word.replace(" ", "-")}`;
+}
+
+export function showHeader(query) {
+  setText("title", query.id);
+  const { word, why } = query.health;
+  const badge = byId("health");
+  badge.className = healthClass(word);
+  setText("health", word);
+  badge.title = why;
+  document.title = `${query.id}: ${word}`;
+  const trouble = word === "failed" || word === "stuck";
+  byId("message").hidden = !trouble;
+  if (trouble) setText("message", `${word === "failed" ? "Failed" : "Stuck"}: ${why}`);
+  setText("sentence", query.sentence);
+}
+
+export function showFacts(query) {
+  const running = { true: "yes", false: "no", null: "unknown" }[query.running];
+  const ago = query.at === null ? "" : duration(Math.max(0, Date.now() * 1000 - query.at));
+  const entries = [
+    ["watermark (UTC)", query.drained ? "drained" : instant(query.watermark)],
+    ["behind the clock", query.drained || query.watermark === null ? "–" : duration(query.at - query.watermark)],
+    ["batch", query.batch === null ? "none yet" : `${count(query.batch)}`],
+    ["last batch", query.at === null ? "–" : `${ago} ago`],
+    ["open windows", count(query.state.open_windows)],
+    ["running", running],
+  ];
+  fill(byId("facts"), ...entries.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+}
+
+export function showOrigins(query, send) {
+  const { origins, origin_count: known, idle_count: idle } = query;
+  const parts = [plural(known, "origin")];
+  if (idle) parts.push(`${count(idle)} idle`);
+  const listed = origins.length;
+  if (known > listed) parts.push(`the ${listed} listed are the slowest`);
+  setText("origins-text", listed ? `${parts.join(", ")}.` : "The watermark of this query has no named origins.");
+  byId("gaps-text").hidden = !query.gap_sentence;
+  setText("gaps-text", query.gap_sentence);
+  byId("origin-table").hidden = !listed;
+  const control = query.allow_control && !query.drained;
+  byId("origin-commands").hidden = !control;
+  byId("drain").hidden = !control;
+  byId("skip-gap").hidden = !(control && query.gaps && !listed);
+  const most = Math.max(...origins.map((origin) => origin.lag ?? 0), 1);
+  const focused = document.activeElement?.dataset?.key;
+  fill(byId("origins"), ...origins.map((origin) => originRow(origin, most, query, control, send)));
+  if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function originRow(origin, most, query, control, send) {
+  const bar = el("span", { class: "fill" });
+  bar.style.width = `${Math.max(0, Math.min(100, ((origin.lag ?? 0) / most) * 100))}%`;
+  const lag = el("div", { class: "lag" }, el("b", {}, origin.lag === null ? "unknown" : duration(origin.lag)),
+    el("span", { class: "track", "aria-hidden": "true" }, bar));
+  const status = query.drained ? "drained" : origin.idle ? "idle" : origin.holds ? "holds the watermark" : "active";
+  const row = el("tr", { class: origin.holds ? "holds" : origin.idle ? "idle" : "" },
+    el("td", { class: "name" }, origin.name), el("td", {}, lag), el("td", { class: "wide" }, instant(origin.watermark)),
+    el("td", {}, status));
+  if (control) {
+    const cell = el("td", {}, el("button", { type: "button", "data-key": `retire ${origin.name}`,
+      "aria-label": `Retire ${origin.name}`, onclick: () => send("retire", origin.name) }, "Retire"));
+    if (query.gaps) {
+      cell.append(" ", el("button", { type: "button", "data-key": `skip ${origin.name}`,
+        "aria-label": `Skip the first gap of ${origin.name}`,
+        onclick: () => send("skip_gap", origin.name) }, "Skip gap"));
+    }
+    row.append(cell);
+  }
+  return row;
+}
+
+export function showCommands({ pending, applied }, running) {
+  const name = (command) => [command.action ?? command.do, command.origin].filter(Boolean).join(" ");
+  const waits = running === false ? "sent; a stopped query applies it when it starts" : "sent, waits for the next batch";
+  const lines = [
+    ...pending.map((command) => `${name(command)}: ${waits}`),
+    ...applied.map((command) => command.known
+      ? `${name(command)}: applied in batch ${command.batch}, ${command.at}`
+      : `${name(command)}: ignored in batch ${command.batch}, there is no such origin`),
+  ];
+  byId("commands-title").hidden = !lines.length;
+  const list = byId("commands");
+  if ([...list.children].map((item) => item.textContent).join("\n") !== lines.join("\n")) {
+    fill(list, ...lines.map((line) => el("li", {}, line)));
+  }
+}
+
+export function showFate({ rows, kept, late, dead, kept_as: keptAs, balanced, refined }) {
+  const reasons = Object.entries(dead), letters = reasons.reduce((sum, [, number]) => sum + number, 0);
+  const why = reasons.length ? ` (${reasons.map(([reason, number]) => `${count(number)} ${reason}`).join(", ")})` : "";
+  fill(byId("equation"), el("b", {}, plural(rows, "row")), " in = ", el("b", { class: "kept" }, count(kept)),
+    ` ${keptAs} + `, el("b", { class: "c-late" }, count(late)), " late + ",
+    el("b", { class: "c-dead" }, count(letters)), ` dead${why} `, balanced ? "✓" : "✗");
+  const parts = [["b-kept", kept], ["b-late", late], ["b-dead", letters]].filter(([, number]) => number);
+  fill(byId("fate-bar"), ...parts.map(([name, number]) => {
+    const part = el("span", { class: name });
+    part.style.flexGrow = String(number);
+    return part;
+  }));
+  const adds = balanced ? "Every row is accounted for." : "The counts do not add up: the history is incomplete.";
+  setText("fate-note", `${adds} ${refined ? `${plural(refined, "row")} in windows arrived behind the watermark, within the allowed lateness.` : ""}`);
+}
+
+export function showState(query) {
+  const { state } = query;
+  const place = { driver: "in the driver", executors: "on the executors" }[state.placement];
+  const parts = [`${bytes(state.state_bytes)} ${place ?? "(placement unknown)"}`, plural(state.open_windows, "open window")];
+  if (state.pages) parts.push(plural(state.pages, "page"));
+  if (state.buckets > 1) parts.push(plural(state.buckets, "bucket"));
+  if (state.in_flight) parts.push(`${plural(state.in_flight, "row")} in flight`);
+  if (state.growth !== null) {
+    const grows = Math.abs(state.growth) < 1 ? "not growing" : `${state.growth < 0 ? "shrinking" : "growing"} by ${bytes(Math.abs(state.growth))} per minute`;
+    parts.push(grows);
+  }
+  setText("state-text", `${parts.join(", ")}.`);
+  const facts = Object.entries(state.plan);
+  byId("plan-section").hidden = !facts.length;
+  fill(byId("plan"), ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+export function showWindows(panes, chosen) {
+  const windows = new Map();
+  panes.start.forEach((start, i) => windows.set(`${start} ${panes.end[i]}`, [start, panes.end[i]]));
+  byId("life").hidden = !windows.size;
+  const select = byId("window");
+  const keep = chosen ?? select.value;
+  const newest = [...windows].sort((a, b) => b[1][0] - a[1][0]).slice(0, 60);
+  fill(select, ...newest.map(([key, [start, end]]) => el("option", { value: key }, `${instant(start)} to ${instant(end)}`)));
+  if (keep && windows.has(keep)) {
+    if (!newest.some(([key]) => key === keep)) {
+      const [start, end] = windows.get(keep);
+      select.append(el("option", { value: keep }, `${instant(start)} to ${instant(end)}`));
+    }
+    select.value = keep;
+  }
+  showLife(panes, select.value);
+}
+
+export function showLife(panes, key) {
+  const lines = [];
+  panes.start.forEach((start, i) => {
+    if (`${start} ${panes.end[i]}` !== key) return;
+    const what = panes.diff[i] < 0 ? "retracted" : `emitted ${TIMINGS[panes.timing[i]] ?? panes.timing[i]}`;
+    const after = panes.at[i] - panes.end[i];
+    const when = after < 0 ? `${duration(-after)} before its end` : `${duration(after)} after its end`;
+    lines.push([panes.at[i], panes.diff[i], `${instant(panes.at[i])}: ${what} for ${plural(panes.keys[i], "key")}, ${when} (batch ${panes.batch[i]})`]);
+  });
+  lines.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  fill(byId("life-list"), ...lines.map(([, , line]) => el("li", {}, line)));
+}
+
+export function showTable(points) {
+  const rows = [];
+  for (let i = points.at.length - 1; i >= 0 && rows.length < 20; i -= 1) {
+    const batch = points.batches[i] > 1 ? `${points.first_batch[i]}–${points.batch[i]}` : String(points.batch[i]);
+    const panes = points.early[i] + points.on_time[i] + points.late_panes[i];
+    const number = (value) => el("td", { class: "number" }, value);
+    rows.push(el("tr", {}, number(batch), el("td", {}, instant(points.at[i])),
+      el("td", {}, points.drained[i] ? "drained" : instant(points.watermark[i])), el("td", {}, duration(points.lag[i])),
+      number(count(points.rows[i])), number(count(points.late[i])), number(count(points.dead[i])),
+      number(count(panes)), number(points.seconds[i].toFixed(2))));
+  }
+  fill(byId("batch-rows"), ...rows);
+}

@@ -1,0 +1,94 @@
+"""One word for a query, and the sentence that names what it waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eventide.dashboards.health import Health, health_of, watermark_sentence
+from eventide.dashboards.history_tables import HistoryTables
+from eventide.spark.metrics import BatchMetrics, to_json
+from tests.dashboards.histories import at, batch
+
+
+def health(*batches: BatchMetrics, running: bool | None = True, **more: Any) -> Health:
+    tables = HistoryTables()
+    tables.add(map(to_json, batches))
+    return health_of(tables.batches, tables.newest.get(0), running=running, **more)
+
+
+def test_a_query_whose_watermark_follows_the_clock_is_on_time() -> None:
+    assert str(health(*map(batch, range(9)))) == "on time: the watermark is 10.0 s behind the clock"
+
+
+def test_a_lag_far_above_the_usual_one_is_behind() -> None:
+    usual = [batch(number) for number in range(20)]
+    assert health(*usual, batch(100, watermark=at(41))).word == "on time"
+    assert str(health(*usual, batch(100, watermark=at(20)))) == "behind: the watermark is 1m 20s behind the clock"
+
+
+def test_the_lag_from_which_a_query_is_behind_can_be_named() -> None:
+    assert health(batch(0), behind_after=11_000_000).word == "on time"
+    assert health(batch(0), behind_after=9_000_000).word == "behind"
+
+
+def test_hours_of_lag_are_behind_even_if_they_are_usual() -> None:
+    assert health(batch(0, watermark=at(-4000)), batch(1, watermark=at(-3999))).word == "behind"
+
+
+def stalled(seconds: int, **more: Any) -> list[BatchMetrics]:
+    return [batch(number, watermark=at(-10), **more) for number in range(seconds)]
+
+
+def test_a_watermark_that_waits_for_an_origin_while_rows_arrive_is_stuck() -> None:
+    origins = {"least_origin": "west", "slowest": (("west", at(-10)),), "origins": 2}
+    assert str(health(*stalled(60, **origins))) == "stuck: the watermark waits for origin west for 59.0 s"
+    assert health(*stalled(20, **origins)).word == "on time"  # not for long
+
+
+def test_a_gap_in_sequence_numbers_is_why_a_query_is_stuck() -> None:
+    stuck = health(*stalled(60, gaps=1))
+    assert stuck.word == "stuck" and stuck.why.startswith("1 run of sequence numbers is missing")
+
+
+def test_a_watermark_that_stands_still_without_rows_is_not_stuck() -> None:
+    assert health(*stalled(50, rows=0, kept=0)).word == "on time"
+
+
+@pytest.mark.parametrize(
+    ("running", "more", "word"),
+    [(False, {}, "stopped"), (False, {"drained": True, "watermark": None}, "drained"), (None, {}, "on time")],
+)
+def test_a_query_that_does_not_run_is_stopped_or_drained(running: bool | None, more: Any, word: str) -> None:
+    assert health(batch(0), batch(1, **more), running=running).word == word
+
+
+def test_a_failure_is_shown_with_the_first_line_of_its_message_until_the_query_runs_again() -> None:
+    failed = health(batch(0), running=False, failure="The table is gone.\n  at line 7")
+    assert str(failed) == "failed: The table is gone."
+    assert health(batch(0), running=True, failure="The table is gone.").word == "on time"
+
+
+def test_before_the_first_batch_there_is_nothing_to_judge() -> None:
+    assert health().word == "waiting"
+    assert health(batch(0, watermark=None)).word == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("more", "lag", "sentence"),
+    [
+        ({"least_origin": "7", "origins": 9}, 252_000_000, "7 is 4m 12s behind; everything waits for it."),
+        ({"least_origin": "7", "origins": 9}, None, "7 has no watermark yet; everything waits for it."),
+        ({"least_origin": "7", "origins": 1}, 5_000_000, "7 is the only origin, 5.0 s behind the clock."),
+        (
+            {"idle_origins": ("7", "8"), "origins": 2},
+            0,
+            "All 2 origins are idle; the watermark waits for none of them.",
+        ),
+        ({"drained": True}, 0, "The stream is drained: time has ended, and nothing is waited for."),
+    ],
+)
+def test_the_sentence_names_the_origin_that_holds_the_watermark(more: Any, lag: int | None, sentence: str) -> None:
+    entry = to_json(batch(0, slowest=(("7", at(0)), ("8", at(1))), **more))
+    assert watermark_sentence(entry, {"7": lag}) == sentence

@@ -1,0 +1,184 @@
+"""Histories as columns: nothing is counted twice, and fewer points keep sums and extremes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import process_time  # the tests of other processes take time, too
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eventide.cli.history import History
+from eventide.dashboards import series
+from eventide.dashboards.history_tables import HistoryLog, HistoryTables
+from eventide.dashboards.query_view import charts, summary
+from eventide.dashboards.watched_queries import QueryDirectory
+from eventide.spark.metrics import EventTimes, from_json, to_json
+from eventide.time import format_instant
+from tests.dashboards.histories import NOON, SECOND, at, batch, pane, write
+
+COUNTS = st.fixed_dictionaries(
+    {"kept": st.integers(0, 99), "late": st.integers(0, 9), "null_time": st.integers(0, 9), "early": st.integers(0, 5)}
+)
+
+
+def frame_of(counts: list[dict[str, int]]) -> pl.DataFrame:
+    tables = HistoryTables()
+    lines = []
+    for number, values in enumerate(counts):
+        dead = {"null_time": values["null_time"]}
+        rows = values["kept"] + values["late"] + values["null_time"]
+        more = {"kept": values["kept"], "late": values["late"], "dead": dead, "panes": {"EARLY": values["early"]}}
+        lines.append(to_json(batch(number, rows=rows, state_bytes=values["kept"], **more)))  # type: ignore[arg-type]
+    tables.add(lines)
+    return tables.batches
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(COUNTS, min_size=1, max_size=70), st.integers(1, 20))
+def test_downsampling_keeps_sums_and_extremes(counts: list[dict[str, int]], points: int) -> None:
+    batches = frame_of(counts)
+    sampled = series.downsample(batches, points)
+    assert sampled.height == min(points, batches.height)
+    for name in series.SUMS:
+        assert sampled[name].sum() == batches[name].sum()
+    assert sampled["batches"].sum() == batches.height
+    assert sampled["watermark_low"].min() == batches["watermark"].min()
+    assert sampled["watermark"][-1] == batches["watermark"][-1]
+    assert sampled["state_bytes"].max() == batches["state_bytes"].max()
+    assert sampled["seconds_max"].max() == batches["seconds"].max()
+    assert sampled["lag"].max() == (batches["at"] - batches["watermark"]).max()
+    assert (sampled["rows"] == sampled["kept"] + sampled["late"] + sampled["dead_null_time"]).all()
+
+
+def test_a_repeated_batch_counts_once(tmp_path: Path) -> None:
+    write(tmp_path, [batch(0), batch(1, rows=7, kept=7), batch(1)])
+    log = HistoryLog(tmp_path / "eventide" / "history.jsonl")
+    assert log.refresh() and log.tables.batches["rows"].to_list() == [10, 10]
+
+
+def test_a_log_reads_only_complete_new_lines(tmp_path: Path) -> None:
+    file = tmp_path / "eventide" / "history.jsonl"
+    write(tmp_path, [batch(0)])
+    log = HistoryLog(file)
+    assert log.refresh() and not log.refresh()
+    with file.open("a") as opened:
+        opened.write('{"batch": 1, "de')
+    assert not log.refresh()
+    with file.open("a") as opened:
+        opened.write('pth": 0, "at": "2026-03-01T12:00:01Z"}\nnot a line of JSON\n[1]\n{"batch": "x"}\n')
+    assert log.refresh()
+    assert log.tables.batches["batch"].to_list() == [0, 1] and log.tables.unreadable == 3
+
+
+def test_a_log_survives_the_replacement_of_a_full_file(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.jsonl", most=3000)
+    log = HistoryLog(history.path)
+    for number in range(12):
+        history(batch(number))
+        assert log.refresh()
+    kept = log.tables.batches["batch"].to_list()
+    assert kept == list(range(kept[0], 12)) and len(kept) > 3
+
+
+def test_a_failure_lasts_until_the_next_batch(tmp_path: Path) -> None:
+    history = History(tmp_path / "history.jsonl")
+    history(batch(0))
+    history.fail("The table is gone.")
+    log = HistoryLog(history.path)
+    assert log.refresh() and log.tables.failure == "The table is gone."
+    history(batch(1))
+    assert log.refresh() and log.tables.failure is None
+
+
+def test_a_chain_has_the_rows_of_its_first_operator_and_the_panes_of_its_last() -> None:
+    tables = HistoryTables()
+    first, last = batch(0, rows=100, kept=100, panes={"ON_TIME": 7}, state_bytes=5), batch(0, depth=1, state_bytes=6)
+    tables.add(map(to_json, (first, last)))
+    only = series.of_query(tables.batches).row(0, named=True)
+    assert (only["rows"], only["on_time"], only["state_bytes"]) == (100, 0, 11)
+
+
+def test_a_range_of_time_includes_its_neighbours_so_that_lines_continue() -> None:
+    batches = frame_of([{"kept": 1, "late": 0, "null_time": 0, "early": 0}] * 10)
+    shown = series.between(batches, NOON + 3 * SECOND, NOON + 5 * SECOND)
+    assert shown["batch"].to_list() == [2, 3, 4, 5, 6]
+    assert series.between(batches, NOON + 99 * SECOND, None)["batch"].to_list() == [9]
+
+
+def density(number: int, low: int, high: int, rows: list[int]) -> dict[str, object]:
+    times = {"low": f"2026-03-01T12:00:{low:02}Z", "high": f"2026-03-01T12:00:{high:02}Z", "rows": rows}
+    return to_json(batch(number)) | {"event_times": times}
+
+
+def test_event_times_and_phases_survive_in_a_history() -> None:
+    times = EventTimes(at(0), at(24), (3, 0, 4))
+    line = json.loads(json.dumps(to_json(batch(0, event_times=times, phases={"read": 0.5, "compute": 0.25}))))
+    assert (from_json(line).event_times, from_json(line).phases) == (times, {"read": 0.5, "compute": 0.25})
+    tables = HistoryTables()
+    tables.add([line])
+    row = tables.batches.row(0, named=True)
+    assert (row["event_low"], row["event_high"], row["density"]) == (NOON, NOON + 24 * SECOND, [3, 0, 4])
+    assert (row["read"], row["compute"], row["deliver"]) == (0.5, 0.25, None)
+
+
+def test_the_rows_of_histograms_add_up() -> None:
+    tables = HistoryTables()
+    tables.add([density(0, 0, 10, [3, 1]), density(1, 5, 25, [2, 0, 4]), density(2, 30, 30, [9])])
+    for points in (1, 2, 3):
+        found = series.densities(tables.batches, points)
+        assert sum(map(sum, found["rows"])) == 19 and len(found["at"]) == points
+    assert series.densities(tables.batches, 3)["rows"] == [[3, 1], [2, 0, 4], [9]]
+    single = series.densities(tables.batches, 1)
+    assert single["low"] == [NOON] and single["high"] == [NOON + 30 * SECOND]
+
+
+def test_the_summary_adds_up_and_sorts_origins_by_their_lag(tmp_path: Path) -> None:
+    origins = (("north", at(-20)), ("west", at(-9)), ("new", None))
+    more = {
+        "rows": 13,
+        "late": 2,
+        "dead": {"future": 1},
+        "slowest": origins,
+        "idle_origins": ("west", "far"),
+        "origins": 4,
+    }
+    write(tmp_path / "revenue", [batch(0), batch(1, least_origin="north", **more)])
+    (query,) = QueryDirectory(tmp_path).look()
+    query.refresh()
+    shown = summary(query)
+    assert (shown["id"], shown["sentence"]) == ("revenue", "north is 21.0 s behind; everything waits for it.")
+    assert [origin["name"] for origin in shown["origins"]] == ["new", "north", "west", "far"]
+    assert [origin["idle"] for origin in shown["origins"]] == [False, False, True, True]
+    fate = shown["fate"]
+    assert fate["balanced"] and fate["rows"] == 23 == fate["kept"] + fate["late"] + sum(fate["dead"].values())
+    assert fate["dead"] == {"future": 1}
+
+
+def test_queries_of_a_directory_are_found_and_new_ones_appear(tmp_path: Path) -> None:
+    write(tmp_path / "team" / "b", [batch(0)])
+    queries = QueryDirectory(tmp_path)
+    write(tmp_path / "a", [batch(0)])
+    assert [query.id for query in queries.look()] == ["a", "team/b"]
+    assert queries.get("../secret") is None
+    assert [query.id for query in QueryDirectory(tmp_path / "a").look()] == ["a"]
+
+
+def test_ten_thousand_batches_open_within_two_seconds(tmp_path: Path) -> None:
+    origins = tuple((f"partition-{number}", at(-number)) for number in range(12))
+    line = to_json(batch(0, slowest=origins, least_origin="partition-11", origins=12))
+    history = tmp_path / "history.jsonl"
+    History(history).add([pane(number) for number in range(2_000)])
+    with history.open("a") as opened:
+        for number in range(10_000):
+            time = format_instant(NOON + number * SECOND)
+            opened.write(json.dumps(line | {"batch": number, "at": time}) + "\n")
+    start = process_time()
+    (query,) = QueryDirectory(history).look()
+    query.refresh()
+    shown, drawn = summary(query), charts(query)
+    seconds = process_time() - start
+    assert shown["batches"] == 10_000 and len(drawn["points"]["at"]) == 600 and len(drawn["panes"]["at"]) == 800
+    assert seconds < 2

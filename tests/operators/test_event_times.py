@@ -1,0 +1,62 @@
+"""The histogram of event times counts the rows that entered windows, whatever the window."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import eventide as ev
+from eventide.operators.event_times import BINS, event_histogram
+from eventide.operators.factory import operator_of
+from eventide.time import MIN
+from eventide.windows import WindowKind
+
+SECOND = 1_000_000
+TIMES = [1, 2, 3, 61, 62, 3599, 7201]  # seconds
+
+
+def histogram(window: WindowKind, seconds: list[int], parts: int = 1) -> dict[str, object] | None:
+    plan = ev.stream(time="ts", watermark="1 minute").window(window).agg(n=ev.count()).plan
+    rows = pl.DataFrame({"ts": [second * SECOND for second in seconds]}, schema={"ts": pl.Datetime("us")})
+    operator = operator_of(plan, dict(rows.schema))
+    size = max(-(-len(seconds) // parts), 1)
+    stamps = [operator.stamp(rows[start : start + size], 9_000 * SECOND, MIN) for start in range(0, len(seconds), size)]
+    return event_histogram(plan, stamps)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        ev.tumbling("1 minute"),
+        ev.tumbling("1 hour"),
+        ev.sliding("10 minutes", every="1 minute"),
+        ev.calendar("day"),
+        ev.sessions("5 minutes"),
+    ],
+)
+@pytest.mark.parametrize("parts", [1, 3])
+def test_every_row_is_in_one_bin_between_the_bounds(window: WindowKind, parts: int) -> None:
+    found = histogram(window, TIMES, parts)
+    assert found is not None
+    rows = found["rows"]
+    assert isinstance(rows, list) and sum(rows) == len(TIMES) and 1 <= len(rows) <= BINS
+    assert found["low"] <= 1 * SECOND and found["high"] > 7201 * SECOND  # type: ignore[operator]
+
+
+def test_bins_are_as_wide_as_the_slices_where_there_are_few() -> None:
+    assert histogram(ev.tumbling("1 minute"), [1, 2, 61, 185]) == {"low": 0, "high": 240 * SECOND, "rows": [2, 1, 0, 1]}
+
+
+@pytest.mark.parametrize("window", [ev.rows(10), ev.global_window()])
+def test_windows_without_slices_of_time_have_none(window: WindowKind) -> None:
+    if window.axis == "rows":
+        assert histogram(window, TIMES) is None
+    else:
+        plan = ev.stream(time="ts").window(window).trigger(ev.repeatedly(ev.after_count(2))).agg(n=ev.count()).plan
+        rows = pl.DataFrame({"ts": [5 * SECOND]}, schema={"ts": pl.Datetime("us")})
+        stamp = operator_of(plan, dict(rows.schema)).stamp(rows, 9_000 * SECOND, MIN)
+        assert event_histogram(plan, [stamp]) is None
+
+
+def test_a_bundle_without_rows_has_none() -> None:
+    assert histogram(ev.tumbling("1 minute"), []) is None
