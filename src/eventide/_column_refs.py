@@ -123,7 +123,7 @@ def column(what: str, value: Any) -> Any:
             f"{what}: {value} looks at several rows at once, so its result would depend on the bundles that rows "
             "arrive in. Use an expression of one row, such as pl.col('price') * 2, or compute the column before."
         )
-    return Computed(_text(expression), expression)
+    return Computed(expression_text(expression), expression)
 
 
 def masked(what: str, value: Any, where: Any) -> Any:
@@ -208,8 +208,8 @@ def _names(part: Any, *, inputs: bool = True) -> Iterator[str]:
         yield from _names(value, inputs=inputs)
 
 
-def _text(expression: pl.Expr) -> str:
-    """An expression as a name. Where its text leaves something out, a digest of the whole follows."""
+def expression_text(expression: pl.Expr) -> str:
+    """Return an expression as text. If the text is incomplete, a digest of the whole expression follows."""
     text = _ADDRESS.sub("", str(expression))
     if _PLAIN.fullmatch(text):
         return text
