@@ -150,7 +150,7 @@ def test_what_does_not_fit_is_refused() -> None:
         windows(ev.rows(3, by="nn")).start_local(SCHEMA)
     with pytest.raises(ev.PlanError, match="offsets are integers"):
         windows(ev.rows(3, by="k")).start_local(SCHEMA)
-    with pytest.raises(ev.PlanError, match="needs offset="):
+    with pytest.raises(ev.PlanError, match="needs by="):
         ev.rows(3, first=0)
 
 
