@@ -155,5 +155,5 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_the_column_of_offsets_is_part_of_the_plan() -> None:
-    with pytest.raises(ev.EventideError, match="by 't'"):
+    with pytest.raises(ev.EventideError, match="by=t"):
         windows(ev.rows(3, by="t")).start_local(saved=windows().start_local(SCHEMA).save())
