@@ -165,11 +165,11 @@ def _table(text: str, kind: str, end: End) -> Address:
 
 
 def _apart(place: str) -> tuple[str, dict[str, str]]:
-    found = _OPTIONS.search(place)
-    if found is None:
+    options = _OPTIONS.search(place)
+    if options is None:
         return place, {}
-    pairs = (option.partition("=") for option in found[1].split("&"))
-    return place[: found.start()], {name: unquote(value) for name, _, value in pairs}
+    pairs = (option.partition("=") for option in options[1].split("&"))
+    return place[: options.start()], {name: unquote(value) for name, _, value in pairs}
 
 
 def _check_options(text: str, kind: str, options: Mapping[str, str], end: End) -> None:

@@ -1,4 +1,4 @@
-"""Columns by name, or as an expression: of Polars, computed for each row, or of Spark, computed by the host before."""
+"""Columns by name or as an expression. Polars expressions are computed per row, Spark expressions by the host."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Column: TypeAlias = "str | pl.Expr | SparkExpression"
-"""A column as users give it."""
+"""A column as users write it."""
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
 _ALIAS = re.compile(r" AS `?([^`]+?)`?$")
 _SHOWN = re.compile(r"^Column<'(.*)'>$", re.DOTALL)
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-# Expressions whose text says all of them. Others are cut short or rounded in it.
+# Expressions whose text is complete. In other texts, literals are shortened or rounded.
 _PLAIN = re.compile(
     r'(?:[\[\]() +*/%<>=!&|.-]|col\("[^"]*"\)|dyn int: -?\d+|"[^"]{0,20}"|true|false|not|is_null|is_not_null)+'
 )
 
 
 class SparkColumn(str):
-    """The name of a column that a Spark expression gives. It is a name like any other wherever no Spark is."""
+    """The name of a column that a Spark expression computes. Outside of Spark it is a name like any other."""
 
     expression: Any
 
     def __new__(cls, name: str, expression: Any) -> SparkColumn:
-        """A name that knows its expression."""
+        """Create a name with its expression."""
         named_ = super().__new__(cls, name)
         named_.expression = expression
         return named_
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # On its way to a task the expression has been evaluated.
+        # Spark has evaluated the expression before the name reaches a task.
         return (str, (str(self),))
 
 
 class Computed(str):
-    """The name of a column that a Polars expression gives, row by row. Equal expressions have equal names.
+    """The name of a column that a Polars expression computes per row. Equal expressions have equal names.
 
-    ``condition`` is the part of it that must be a boolean. ``inputs`` are the columns that it was made of.
+    ``condition`` is the part of it that must be a boolean. ``inputs`` are the columns that it consists of.
     """
 
     expression: pl.Expr
@@ -61,7 +61,7 @@ class Computed(str):
     def __new__(
         cls, name: str, expression: pl.Expr, condition: pl.Expr | None = None, inputs: tuple[str, ...] = ()
     ) -> Computed:
-        """A name that knows its expression."""
+        """Create a name with its expression."""
         column = super().__new__(cls, name)
         column.expression, column.condition, column.inputs = expression, condition, inputs
         return column
@@ -76,7 +76,7 @@ class TimeColumn(str):
     unit: TimeUnit
 
     def __new__(cls, name: str, unit: TimeUnit) -> TimeColumn:
-        """A name that knows its unit."""
+        """Create a name with its unit."""
         column = super().__new__(cls, name)
         column.unit = unit
         return column
@@ -86,12 +86,12 @@ class TimeColumn(str):
 
 
 def in_unit(name: str) -> str:
-    """What follows the name of a column of times in words."""
+    """Return the unit of a time column as a suffix for descriptions."""
     return f" in {name.unit}" if isinstance(name, TimeColumn) else ""
 
 
 def named(value: Any) -> Any:
-    """A plain column of Polars, or a ``Column`` of Spark, as the name of what it gives; anything else as it is."""
+    """Return the name of a Polars or Spark column expression. Other values are returned unchanged."""
     if isinstance(value, pl.Expr):
         return value.meta.output_name() if value.meta.is_column() else value
     kind = type(value)
@@ -106,7 +106,7 @@ def named(value: Any) -> Any:
 
 
 def column(what: str, value: Any) -> Any:
-    """The name of a column that an aggregate reads; ``what`` is the aggregate in messages.
+    """Return the name of a column that an aggregate reads. ``what`` names the aggregate in messages.
 
     >>> column("sum", pl.col("price")), column("sum", pl.col("price") * 2)
     ('price', '[(col("price")) * (dyn int: 2)]')
@@ -117,17 +117,17 @@ def column(what: str, value: Any) -> Any:
             raise not_a_column_name(what, value)
         return expression
     if expression.meta.has_multiple_outputs():
-        raise PlanError(f"{what}: {value} gives several columns. Name one of them, such as pl.col('price').")
+        raise PlanError(f"{what}: {value} selects several columns. Name one of them, such as pl.col('price').")
     if not is_row_wise(expression) or not (expression.meta.is_length_preserving() or expression.meta.is_scalar()):
         raise PlanError(
-            f"{what}: {value} looks at several rows at once, so its result would depend on the bundles that rows "
-            "arrive in. Use an expression of one row, such as pl.col('price') * 2, or compute the column before."
+            f"{what}: {value} reads several rows at once, so its result would depend on the division into bundles. "
+            "Use an expression of one row, such as pl.col('price') * 2, or compute the column before."
         )
-    return Computed(_text(expression), expression)
+    return Computed(expression_text(expression), expression)
 
 
 def masked(what: str, value: Any, where: Any) -> Any:
-    """The name of a column that is null where a condition does not hold. Null is not true.
+    """Return the name of a column that is null unless a condition is true.
 
     >>> masked("sum", "price", "paid"), masked("sum", "price", None)
     ('price where paid', 'price')
@@ -142,7 +142,7 @@ def masked(what: str, value: Any, where: Any) -> Any:
 
 
 def condition(what: str, where: Any) -> str:
-    """The name of the column of a condition."""
+    """Return the name of the column of a condition."""
     if not isinstance(named(where), str | pl.Expr) or not str(where):
         raise _not_a_condition(what, where)
     name = column(f"{what}(where=…)", where)
@@ -150,12 +150,12 @@ def condition(what: str, where: Any) -> str:
 
 
 def expression_of(name: str) -> pl.Expr:
-    """The expression of a column."""
+    """Return the expression of a column."""
     return name.expression if isinstance(name, Computed) else pl.col(name)
 
 
 def is_row_wise(expression: pl.Expr) -> bool:
-    """Whether an expression looks at one row at a time. What a function of the user's looks at cannot be known.
+    """Whether an expression reads one row at a time. User functions are assumed to do so.
 
     >>> is_row_wise(pl.col("x") * 2), is_row_wise(pl.col("x") / pl.col("x").sum())
     (True, False)
@@ -167,14 +167,14 @@ def is_row_wise(expression: pl.Expr) -> bool:
 
 
 def with_names(part: T) -> T:
-    """A frozen description in which Spark columns have become names, at any depth."""
+    """Return a frozen description with names in place of Spark columns, at any depth."""
     if is_dataclass(part) and not isinstance(part, type):
-        own = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
-        changed = {name: new for name, value in own.items() if (new := with_names(value)) is not value}
+        values = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+        changed = {name: new for name, value in values.items() if (new := with_names(value)) is not value}
         return replace(part, **changed) if changed else part
     if isinstance(part, dict):
-        found = {name: with_names(value) for name, value in part.items()}
-        return found if any(found[name] is not part[name] for name in part) else part  # type: ignore[return-value]
+        entries = {name: with_names(value) for name, value in part.items()}
+        return entries if any(entries[name] is not part[name] for name in part) else part  # type: ignore[return-value]
     if isinstance(part, (list, tuple)) and type(part) in (list, tuple):
         parts = [with_names(value) for value in part]
         same = all(new is old for new, old in zip(parts, part, strict=True))
@@ -183,17 +183,17 @@ def with_names(part: T) -> T:
 
 
 def expressions(part: Any) -> dict[str, Any]:
-    """The Spark expressions of a description, by the name of what they give."""
+    """Return the Spark expressions of a description, by the names of their columns."""
     return {str(name): name.expression for name in _names(part) if isinstance(name, SparkColumn)}
 
 
 def computed(part: Any) -> dict[str, Computed]:
-    """The columns of a description that Polars computes, by name."""
+    """Return the columns of a description that Polars computes, by name."""
     return {str(name): name for name in _names(part, inputs=False) if isinstance(name, Computed)}
 
 
 def _names(part: Any, *, inputs: bool = True) -> Iterator[str]:
-    """The names of columns in a description, at any depth; with ``inputs``, those that they are made of."""
+    """Yield the names of columns in a description, at any depth; with ``inputs``, also those that they consist of."""
     inner: list[Any] = []
     if isinstance(part, (SparkColumn, Computed)):
         yield part
@@ -208,28 +208,28 @@ def _names(part: Any, *, inputs: bool = True) -> Iterator[str]:
         yield from _names(value, inputs=inputs)
 
 
-def _text(expression: pl.Expr) -> str:
-    """An expression as a name. Where its text leaves something out, a digest of the whole follows."""
+def expression_text(expression: pl.Expr) -> str:
+    """Return an expression as text. If the text is incomplete, a digest of the whole expression follows."""
     text = _ADDRESS.sub("", str(expression))
     if _PLAIN.fullmatch(text):
         return text
     try:
         whole = expression.meta.serialize(format="json")
-    except pl.exceptions.PolarsError:  # it calls a function of the user's
+    except pl.exceptions.PolarsError:  # it calls a user function
         whole = text
     return f"{text} #{hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()}"
 
 
 def not_a_column_name(aggregate: str, value: object) -> PlanError:
-    """A column is given by its name."""
+    """Return the error about a value that is no column name."""
     return PlanError(
         f'{aggregate} takes the name of a column, not {shown(value)}. Write for example ev.{aggregate}("price").'
     )
 
 
 def _not_a_condition(what: str, where: object) -> PlanError:
-    """``where`` is neither a column nor an expression."""
+    """Return the error about a ``where`` that is neither a column nor an expression."""
     return PlanError(
-        f"{what}: where={shown(where)} is no condition. Give the name of a boolean column, or a Polars expression such "
-        "as where=pl.col('price') > 5."
+        f"{what}: where={shown(where)} is not a condition. Use the name of a boolean column, or a Polars expression "
+        "such as where=pl.col('price') > 5."
     )

@@ -27,8 +27,8 @@ def short_repr(value: Any) -> str:
     >>> short_repr(Metrics(rows=2, kept=2))
     'Metrics(rows=2, kept=2)'
     """
-    said = (f"{one.name}={_text(getattr(value, one.name))}" for one in fields(value) if _differs(value, one))
-    return f"{type(value).__name__}({', '.join(said)})"
+    shown = (f"{field.name}={_text(getattr(value, field.name))}" for field in fields(value) if _differs(value, field))
+    return f"{type(value).__name__}({', '.join(shown)})"
 
 
 def described(kind: type[T]) -> type[T]:
@@ -64,13 +64,13 @@ def facts_html(title: str, facts: Iterable[tuple[str, str]], alarms: Collection[
 
 
 def _row(name: str, lines: list[str], style: str) -> str:
-    told = "<br>".join(escape(line) for line in lines)
-    return f'<tr style="background:none"><th style="{_NAME}">{escape(name)}</th><td style="{style}">{told}</td></tr>'
+    text = "<br>".join(escape(line) for line in lines)
+    return f'<tr style="background:none"><th style="{_NAME}">{escape(name)}</th><td style="{style}">{text}</td></tr>'
 
 
-def _differs(value: Any, one: Field[Any]) -> bool:
-    default = one.default if one.default_factory is MISSING else one.default_factory()
-    return one.repr and (default is MISSING or getattr(value, one.name) != default)
+def _differs(value: Any, field: Field[Any]) -> bool:
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return field.repr and (default is MISSING or getattr(value, field.name) != default)
 
 
 def _text(value: Any) -> str:

@@ -75,13 +75,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["price", "shop"])
     "There are: 'price', 'shop'."
 
-    Names that begin with two underscores are our own, and not a user's to choose.
+    Names that begin with two underscores are internal and are not suggested.
     """
-    known = [one for one in known if not str(one).startswith("__")]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    names = [known_name for known_name in known if not str(known_name).startswith("__")]
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
         return f"Did you mean {near[0]!r}?"
-    return f"There are: {', '.join(map(repr, known))}." if known else "There are none."
+    return f"There are: {', '.join(map(repr, names))}." if names else "There are none."
 
 
 def user_line(cause: BaseException) -> tuple[str, int] | None:

@@ -93,17 +93,17 @@ def test_conditions_hold_for_the_rows_of_an_input_in_a_cogroup() -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "an expression over all rows": (lambda: ev.sum(pl.col("x") / pl.col("x").sum()), "looks at several rows at once"),
-    "a window function": (lambda: ev.sum(pl.col("x").diff()), "looks at several rows at once"),
-    "a list that becomes rows": (lambda: ev.sum(pl.col("x").explode()), "looks at several rows at once"),
-    "several columns": (lambda: ev.sum(pl.col("x", "y")), "gives several columns"),
-    "all columns": (lambda: ev.sum(pl.all()), "gives several columns"),
+    "an expression over all rows": (lambda: ev.sum(pl.col("x") / pl.col("x").sum()), "reads several rows at once"),
+    "a window function": (lambda: ev.sum(pl.col("x").diff()), "reads several rows at once"),
+    "a list that becomes rows": (lambda: ev.sum(pl.col("x").explode()), "reads several rows at once"),
+    "several columns": (lambda: ev.sum(pl.col("x", "y")), "selects several columns"),
+    "all columns": (lambda: ev.sum(pl.all()), "selects several columns"),
     "a condition over all rows": (
         lambda: ev.count(where=pl.col("x") == pl.col("x").max()),
         r"count\(where=…\).*several",
     ),
-    "a number as a condition": (lambda: ev.count(where=5), "is no condition"),  # type: ignore[arg-type]
-    "a flag as a condition": (lambda: ev.first("x", where=True), "is no condition"),  # type: ignore[arg-type]
+    "a number as a condition": (lambda: ev.count(where=5), "is not a condition"),  # type: ignore[arg-type]
+    "a flag as a condition": (lambda: ev.first("x", where=True), "is not a condition"),  # type: ignore[arg-type]
 }
 
 

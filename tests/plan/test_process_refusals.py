@@ -38,21 +38,21 @@ class NoRow(ev.RowProcessor):
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        (RunningTotal, {}, r"give it a processor, not its class: RunningTotal\(…\)"),
-        (print, {}, "this is no processor. Derive a class from ev.Processor"),
+        (RunningTotal, {}, r"pass a processor, not its class: RunningTotal\(…\)"),
+        (print, {}, "this is not a processor. Derive a class from ev.Processor"),
         (Nameless(), {}, "Nameless has no method process"),
         (NoRow(), {}, "NoRow has no method process_row"),
-        (RunningTotal(), {"output": None}, r"say which columns the results have: output="),
+        (RunningTotal(), {"output": None}, r"declare the columns of the results: output="),
         (RunningTotal(), {"output": ["k"]}, "name the columns and their types"),
         (RunningTotal(), {"output": {}}, "name the columns and their types"),
         (RunningTotal(), {"output": {"k": "text"}}, "name the columns and their types"),
         (RunningTotal(), {"output": {"__k": pl.String}}, "begins with two underscores"),
         (RunningTotal(), {"late": "drop"}, r"late='drop'\): There are: 'process', 'divert'"),
         (RunningTotal(), {"on_error": "deed"}, "Did you mean 'dead'"),
-        (RunningTotal(), {"on_error": "dead"}, "it is not known which of them failed. Derive it from ev.RowProcessor"),
-        (Keyed(), {}, "'k' is a key column, which state has anyway"),
+        (RunningTotal(), {"on_error": "dead"}, "so the row that failed is not known. Derive it from ev.RowProcessor"),
+        (Keyed(), {}, "'k' is a key column, which state always has"),
         (Listed(), {}, "Listed.state_schema=.'total'.: name the columns"),
-        (Lock(), {}, r"cannot be copied, .* Make what cannot be copied .* in open\(\)"),
+        (Lock(), {}, r"cannot be copied, .* Create connections and locks in open\(\)"),
     ],
 )
 def test_a_processor_that_cannot_work_is_refused(given: Any, options: dict[str, Any], message: str) -> None:
@@ -71,7 +71,7 @@ def test_a_processor_has_no_windows() -> None:
 
 
 def test_a_key_with_the_name_of_a_column_of_timers_is_refused() -> None:
-    with pytest.raises(ev.PlanError, match="key: 'at' is a column that timers have"):
+    with pytest.raises(ev.PlanError, match="key: 'at' is a column of timers"):
         ev.stream(time="t", key="at").process(RunningTotal(), output=TOTALS)
 
 
@@ -106,7 +106,7 @@ def doing(what: Any) -> ev.Processor:
         (lambda self, rows: self.timers.set(rows.with_columns(at=None)), "a time that is null or cannot be read"),
         (lambda self, rows: self.timers.set(rows.with_columns(at=pl.lit("soon")), name="x"), "timer 'x' was set to"),
         (lambda self, rows: self.timers.set(rows.with_columns(at=2**62 + 1)), "a time that is null or cannot be read"),
-        (lambda self, rows: self.timers.set(rows.with_columns(at=1), clock=True), "Say `clock = True` in the class"),
+        (lambda self, rows: self.timers.set(rows.with_columns(at=1), clock=True), "Set `clock = True` in the class"),
         (
             lambda self, rows: 1 // 0,
             r"Doing.process failed at .*, line \d+: ZeroDivisionError: .* first row .* was .*'k': 'a'",
@@ -154,7 +154,7 @@ async def fine(row: dict[str, Any]) -> dict[str, Any]:
     [
         (len, {}, "give it a function that is written with `async def`"),
         (5, {}, "give it a function that is written with `async def`"),
-        (fine, {"output": None}, "say which columns the results have"),
+        (fine, {"output": None}, "declare the columns of the results"),
         (fine, {"capacity": 0}, "capacity=0 must be an integer of at least 1"),
         (fine, {"retries": -1}, "retries=-1 must be"),
         (fine, {"timeout": "soon"}, r"timeout of map_async\(\)"),

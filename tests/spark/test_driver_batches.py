@@ -94,7 +94,7 @@ def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
     changed = stream_by_note.window(ev.tumbling("5 minutes")).agg(largest=ev.max("price"))
     with pytest.raises(ev.PlanError) as rejection:
         stream.run(changed, state="driver")
-    assert "the window changed from tumbling 1m to tumbling 5m" in str(rejection.value)
+    assert "the window changed from tumbling(1m) to tumbling(5m)" in str(rejection.value)
     assert f"The outputs of batch {batch}, which were pending, were delivered." in str(rejection.value)
     assert stream.panes[batch][0].filter(pl.col("diff") == 1)["total"].to_list() == [40 + 10 * batch]
 

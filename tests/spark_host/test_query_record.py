@@ -19,18 +19,18 @@ def record(*windows: str) -> QueryRecord:
 def test_a_record_is_read_once_a_batch_was_committed(tmp_path: Path) -> None:
     files = LocalStorage(tmp_path)
     assert read_record(files) is None
-    write_record(files, record("tumbling 1m"))
+    write_record(files, record("tumbling(1m)"))
     assert read_record(files) is None  # nothing depends on it yet
     files.replace("commits/0", b"v1\n{}")
-    assert read_record(files) == record("tumbling 1m")
+    assert read_record(files) == record("tumbling(1m)")
 
 
 def test_another_plan_is_rejected_with_the_checkpoint_and_what_changed() -> None:
     with pytest.raises(ev.PlanError) as failure:
-        check_record(record("tumbling 1m"), record("tumbling 5m"), "checkpoints/revenue")
+        check_record(record("tumbling(1m)"), record("tumbling(5m)"), "checkpoints/revenue")
     assert str(failure.value).splitlines()[:2] == [
         "The checkpoint 'checkpoints/revenue' belongs to another pipeline:",
-        "  the window changed from tumbling 1m to tumbling 5m",
+        "  the window changed from tumbling(1m) to tumbling(5m)",
     ]
 
 

@@ -127,8 +127,8 @@ def _saved() -> bytes:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"size": "2 minutes"}, "the window changed from tumbling 1m to tumbling 2m"),
-        ({"delay": "1 second"}, "the watermark changed from bounded delay 10s to bounded delay 1s"),
+        ({"size": "2 minutes"}, r"the window changed from tumbling\(1m\) to tumbling\(2m\)"),
+        ({"delay": "1 second"}, r"the watermark changed from bounded_delay\(10s\) to bounded_delay\(1s\)"),
         ({"n": ev.sum("v")}, r"the aggregate n changed from count\(\) to sum\(v\)"),
     ],
     ids=["window", "watermark", "aggregate"],
@@ -173,7 +173,7 @@ class Scaled(ev.Aggregate):
 def test_what_the_words_leave_out_counts_as_well() -> None:
     query = _pipeline(n=Scaled("v")).start_local()
     query.push(pl.DataFrame({"t": [1], "k": ["a"], "v": [2]}), now=0)
-    with pytest.raises(ev.PlanError, match="the aggregate n: column changed from v to t"):
+    with pytest.raises(ev.PlanError, match=r"the aggregate n changed from .* column: v} to .* column: t}"):
         _pipeline(n=Scaled("t")).start_local(saved=query.save())
 
 

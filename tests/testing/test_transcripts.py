@@ -146,10 +146,10 @@ class TestFailures:
             ("ON_TIME#0", "ON_TIME#0\n    counts: {rows: 3}", "rows is 2, not 3"),
             ("ON_TIME#0", "ON_TIME#0\n    late: 12:00 a 1", "1 late row expected, 0 came"),
             ("ON_TIME#0", "ON_TIME#0\n    dead: future 12:00 a 1", "1 dead letter expected, 0 came"),
-            ("ON_TIME#0", "ON_TIME#0\n    fails: broken", "was to stop with a message that contains 'broken'"),
+            ("ON_TIME#0", "ON_TIME#0\n    fails: broken", "was expected to stop with a message that contains 'broken'"),
             ("ON_TIME#0", "ON_TIME#0\n  - add: null a 1", "No dead letters expected, 1 came"),
             ("ON_TIME#0", "ON_TIME#0\n  - add: 12:00 a 1", "No late rows expected, 1 came"),
-            ("\nsteps:", "\nrefused: no\nsteps:", "was to be refused, but was accepted"),
+            ("\nsteps:", "\nrefused: no\nsteps:", "was expected to be rejected, but was accepted"),
         ],
     )
     def test_whatever_is_not_so_fails(self, before: str, after: str, said: str) -> None:
@@ -159,4 +159,4 @@ class TestFailures:
     def test_a_refusal_must_say_the_right_thing(self) -> None:
         text = GOOD.replace("agg:", "allowed_lateness: 1 mintue, agg:").replace("\nsteps:", "\nrefused: {}\nsteps:")
         run(loads(text.replace("{}", "Did you mean 'minute'"))[0])
-        assert "the message was to contain 'elephant'" in failure(text.replace("{}", "elephant"))
+        assert "the message was expected to contain 'elephant'" in failure(text.replace("{}", "elephant"))

@@ -146,7 +146,7 @@ def _rows(frame: pl.DataFrame | None, limit: int | None) -> list[dict[str, Any]]
 
 def _status(operator: OperatorState, origin: Origin) -> str:
     """Return the status of an origin. Once the stream is drained, no origin is waited for."""
-    return "drained" if operator.drained else origin.standing
+    return "drained" if operator.drained else origin.status
 
 
 def _instant(operator: OperatorState, time: datetime | None) -> str | None:

@@ -1,6 +1,6 @@
-"""The demo on Spark: a live stream of sales, and every pane as it is emitted.
+"""The live demo on Spark: a shop whose four tills write sales as files, and one loses its connection.
 
-A shop is open for half a minute. Four tills write sales as files, and one of them loses its connection.
+Each pane and each batch is printed as a line.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from eventide.time import instant
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "till": pl.String(), "price": pl.Int64()}
 SPARK_SCHEMA = "ts timestamp, till string, price bigint"
 TILLS = ("north", "east", "south", "west")
-STALLS, RETURNS = 8, 16  # seconds after opening: west is cut off, and sends what it has kept
+STALLS, RETURNS = 8, 16  # seconds after opening: west is offline, and sends its buffered sales
 
 
 @dataclass(frozen=True)
 class Second:
-    """What the tills send in one second."""
+    """The sales of one second."""
 
     number: int
     sales: pl.DataFrame
@@ -45,29 +45,29 @@ class Second:
 
 
 def day(opening: datetime, seconds: int) -> Iterator[Second]:
-    """Second by second, the same sales each time; only the hour on the clock differs."""
+    """Yield the sales of each second. They are the same in every run, except for the time of day."""
     rng = Random(102)
-    kept: list[tuple[datetime, str, int]] = []
+    buffered: list[tuple[datetime, str, int]] = []
     for number in range(seconds):
         sales: list[tuple[datetime | None, str, int]] = []
         for till in TILLS:
             for _ in range(rng.randint(1, 3)):
                 when = opening + timedelta(seconds=number - rng.uniform(0, 1.5))
                 sale = (when, till, rng.randint(1, 20))
-                (kept if till == "west" and STALLS <= number < RETURNS else sales).append(sale)
+                (buffered if till == "west" and STALLS <= number < RETURNS else sales).append(sale)
         news = ""
         if number == STALLS:
             news = "till 'west' has lost its connection"
         if number == RETURNS:
-            news, sales = f"till 'west' is back, with {len(kept)} sales that it had kept", [*sales, *kept]
+            news, sales = f"till 'west' is back, with {len(buffered)} buffered sales", [*sales, *buffered]
         if number == RETURNS + 4:
-            forgotten = (opening - timedelta(seconds=40), "south", 7)
-            news, sales = "a sale from long ago, and one without a time", [*sales, forgotten, (None, "east", 3)]
+            old = (opening - timedelta(seconds=40), "south", 7)
+            news, sales = "a sale from long ago, and one without a time", [*sales, old, (None, "east", 3)]
         yield Second(number, pl.DataFrame(sales, schema=SCHEMA, orient="row"), news)
 
 
 def write(second: Second, place: Path) -> None:
-    """A file that appears at once."""
+    """Write the sales as a file that appears atomically."""
     hidden = place / f".{second.number:05}"
     second.sales.write_parquet(hidden)
     now = datetime.now(UTC).timestamp()
@@ -95,7 +95,7 @@ def pane_line(row: dict[str, Any]) -> Text:
 
 
 def progress_line(metrics: BatchMetrics, total: int, rate: float, *, what: str = "rows") -> Text:
-    """Return how far the demo is; ``what`` its rows are, ``total`` and ``rate`` those since its start."""
+    """Return the line of a batch. ``total`` and ``rate`` count all rows since the start; ``what`` names them."""
     known = None if metrics.watermark is None else instant_text(metrics.watermark).split("T")[-1][:10].rstrip("Z")
     watermark = "drained" if metrics.drained else known or "unknown"
     lag = f", {lag_text(metrics.lag)}" if metrics.lag else ""
@@ -119,8 +119,8 @@ REVENUE = (
 )
 
 
-class Seen:
-    """All that was told, for the sums and the picture at the end."""
+class Recorder:
+    """Prints and records panes and batches, for the summary and the picture at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -130,81 +130,81 @@ class Seen:
         self._started = time.monotonic()
 
     def pane(self, batch: Any, batch_id: int) -> None:
-        """The panes of a batch, retractions first."""
+        """Record the panes of a batch, retractions first."""
         rows = batch.toArrow().to_pylist()
         for row in sorted(rows, key=lambda row: (row["diff"], row[WINDOW_START])):
             self.panes.append(row)
             self._console.print(pane_line(row))
 
-    def progress(self, one: ev.BatchMetrics) -> None:
-        """A batch has ended."""
-        self.metrics.append(one)
-        if one.rows:
-            total = sum(each.rows for each in self.metrics)
-            self._console.print(progress_line(one, total, total / (time.monotonic() - self._started), what="sales"))
+    def progress(self, metrics: ev.BatchMetrics) -> None:
+        """Record the metrics of a batch."""
+        self.metrics.append(metrics)
+        if metrics.rows:
+            total = sum(batch.rows for batch in self.metrics)
+            self._console.print(progress_line(metrics, total, total / (time.monotonic() - self._started), what="sales"))
 
     def news(self, second: Second) -> None:
-        """The tills have sent something."""
+        """Record the sales that were sent."""
         self.sent.append((time.time_ns() // 1000, second.sales))
         if second.news:
             self._console.print(f"[magenta]{second.number:>3} s  {second.news}[/magenta]")
 
 
-def main(console: Console, picture: Path, *, seconds: int = SECONDS) -> Seen:
+def main(console: Console, picture: Path, *, seconds: int = SECONDS) -> Recorder:
     """Run the shop for some seconds, drain the query, and check that nothing was lost."""
     console.print(f"[bold]{_TITLE}[/bold]\n{_INTRO}\n")
     console.print("[dim]Starting Spark …[/dim]")
     place = Path(tempfile.mkdtemp(prefix="eventide-demo-"))
     try:
-        seen = _run(console, place, seconds)
+        recorder = _run(console, place, seconds)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    _sum_up(console, seen)
+    _summarize(console, recorder)
     picture.parent.mkdir(parents=True, exist_ok=True)
-    text = pictures([Facet("Windows of five seconds, retracting", _timeline(seen))], title=_TITLE, text=_INTRO)
+    text = pictures([Facet("Windows of five seconds, retracting", _timeline(recorder))], title=_TITLE, text=_INTRO)
     picture.write_text(text, encoding="utf-8")
     console.print(f"The picture of it: {picture}", soft_wrap=True)
-    return seen
+    return recorder
 
 
-def _run(console: Console, place: Path, seconds: int) -> Seen:
+def _run(console: Console, place: Path, seconds: int) -> Recorder:
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     spark = ev.spark_session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
     (place / "sales").mkdir()
     rows = spark.readStream.schema(SPARK_SCHEMA).parquet(str(place / "sales"))
-    seen = Seen(console)
+    recorder = Recorder(console)
     query = REVENUE.run(
         rows,
-        sink=seen.pane,
+        sink=recorder.pane,
         late=ev.sinks.noop(),
         dead=ev.sinks.noop(),
         checkpoint=str(place / "checkpoint"),
         interval="1 second",
-        on_batch=seen.progress,
+        on_batch=recorder.progress,
     )
     try:
-        _open_shop(seen, query, place / "sales", seconds)
-        sent = sum(sales.height for _, sales in seen.sent)
-        _wait(query, lambda: sum(one.rows for one in seen.metrics) >= sent)
+        _open_shop(recorder, query, place / "sales", seconds)
+        sent = sum(sales.height for _, sales in recorder.sent)
+        _wait(query, lambda: sum(batch.rows for batch in recorder.metrics) >= sent)
         console.print("[magenta]The shop closes: all windows are emitted for the last time.[/magenta]")
         query.control.drain()
-        _wait(query, lambda: bool(seen.metrics) and seen.metrics[-1].drained)
+        _wait(query, lambda: bool(recorder.metrics) and recorder.metrics[-1].drained)
     finally:
         query.stop()
         spark.stop()
-    return seen
+    return recorder
 
 
-def _open_shop(seen: Seen, query: ev.Query, place: Path, seconds: int) -> None:
-    """One file a second, as the tills send them, from when the query has done its first, slow batch."""
+def _open_shop(recorder: Recorder, query: ev.Query, place: Path, seconds: int) -> None:
+    """Write a file per second, after the first batch of the query, which is slow."""
     first = next(iter(day(datetime.now(UTC), 1)))
     write(replace(first, number=99_999), place)
-    seen.news(first)
-    _wait(query, lambda: bool(seen.metrics))
+    recorder.news(first)
+    _wait(query, lambda: bool(recorder.metrics))
     clock = threading.Event()
     for second in day(datetime.now(UTC), seconds):
         write(second, place)
-        seen.news(second)
+        recorder.news(second)
         clock.wait(1)
 
 
@@ -214,29 +214,32 @@ def _wait(query: ev.Query, done: Any, timeout: float = 120) -> None:
         query.await_termination(1)
 
 
-def _sum_up(console: Console, seen: Seen) -> None:
-    truth = int(sum(sales["price"].sum() for _, sales in seen.sent))
-    told = sum(row["revenue"] * row["diff"] for row in seen.panes)
-    aside = sum(one.late for one in seen.metrics), sum(sum(one.dead.values()) for one in seen.metrics)
-    rows = sum(one.rows for one in seen.metrics)
-    inside = sum(one.kept for one in seen.metrics)
+def _summarize(console: Console, recorder: Recorder) -> None:
+    truth = int(sum(sales["price"].sum() for _, sales in recorder.sent))
+    emitted = sum(row["revenue"] * row["diff"] for row in recorder.panes)
+    late = sum(batch.late for batch in recorder.metrics)
+    dead = sum(sum(batch.dead.values()) for batch in recorder.metrics)
+    rows = sum(batch.rows for batch in recorder.metrics)
+    inside = sum(batch.kept for batch in recorder.metrics)
     console.print(
-        f"\n{rows} sales = {inside} in windows + {aside[0]} too late + {aside[1]} dead. "
-        f"All panes times their diff: {told}; the tills sold {truth}, {truth - told} of it in the rows set aside."
+        f"\n{rows} sales = {inside} in windows + {late} too late + {dead} dead. "
+        f"All panes times their diff: {emitted}; the tills sold {truth}, {truth - emitted} of it in late and dead rows."
     )
 
 
-def _timeline(seen: Seen) -> Timeline:
-    sent = [(at, when) for at, sales in seen.sent for when in sales["ts"].drop_nulls().dt.epoch("us").to_list()]
+def _timeline(recorder: Recorder) -> Timeline:
+    sent = [(at, when) for at, sales in recorder.sent for when in sales["ts"].drop_nulls().dt.epoch("us").to_list()]
     recent = [(at, when) for at, when in sent if at - when < 30_000_000]
     return Timeline(
         events=[Event(when, at, "") for at, when in recent],
-        watermarks=[(instant(one.at), instant(one.watermark)) for one in seen.metrics if one.watermark is not None],
-        panes=[_drawn(row) for row in seen.panes],
+        watermarks=[
+            (instant(batch.at), instant(batch.watermark)) for batch in recorder.metrics if batch.watermark is not None
+        ],
+        panes=[_pane_in_picture(row) for row in recorder.panes],
     )
 
 
-def _drawn(row: dict[str, Any]) -> Pane:
+def _pane_in_picture(row: dict[str, Any]) -> Pane:
     start, end = (int(row[name].timestamp() * 1e6) for name in WINDOW)
     at = int(row[EMITTED_AT].timestamp() * 1e6)
     return Pane("", start, end, at, str(row["revenue"]), row[PANE_TIMING], row["diff"])

@@ -97,7 +97,7 @@ def running_max(keys: tuple[Ints, ...], values: Ints) -> Ints:
 
 
 def contains(keys: Ints, start: Ints, end: Ints, key: Ints, number: Ints) -> Bools:
-    """Whether each (key, number) lies in one of the runs, which are disjoint and sorted.
+    """Whether each (key, number) is in one of the runs, which are disjoint and sorted.
 
     >>> one = np.array([0]); contains(one, np.array([3]), np.array([5]), np.array([0, 0]), np.array([5, 6])).tolist()
     [True, False]
@@ -106,15 +106,15 @@ def contains(keys: Ints, start: Ints, end: Ints, key: Ints, number: Ints) -> Boo
 
 
 def run_of(keys: Ints, start: Ints, end: Ints, key: Ints, number: Ints) -> Ints:
-    """The run that each (key, number) lies in, or -1; runs are disjoint and sorted.
+    """The run that contains each (key, number), or -1; runs are disjoint and sorted.
 
     >>> one = np.array([0]); run_of(one, np.array([3]), np.array([5]), np.array([0, 0]), np.array([5, 6])).tolist()
     [0, -1]
     """
-    found = np.full(len(number), -1)
+    runs = np.full(len(number), -1)
     if not len(start) or not len(number):
-        return found
-    # Runs sort before a number equal to their start, so the last run seen is the only candidate.
+        return runs
+    # Runs sort before a number equal to their start, so the last run before it is the only candidate.
     order = np.lexsort(
         (
             np.repeat([0, 1], [len(start), len(number)]),
@@ -124,7 +124,7 @@ def run_of(keys: Ints, start: Ints, end: Ints, key: Ints, number: Ints) -> Ints:
     )
     is_run = order < len(start)
     last = np.maximum.accumulate(np.where(is_run, order, -1))
-    asked, run = order[~is_run] - len(start), last[~is_run]
-    inside = (run >= 0) & (keys[run] == key[asked]) & (end[run] >= number[asked])
-    found[asked] = np.where(inside, run, -1)
-    return found
+    query, run = order[~is_run] - len(start), last[~is_run]
+    inside = (run >= 0) & (keys[run] == key[query]) & (end[run] >= number[query])
+    runs[query] = np.where(inside, run, -1)
+    return runs

@@ -166,21 +166,21 @@ def encoded(columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> pl.Exp
 
 
 def encoded_key(values: object, columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> str:
-    """The text of one key that a user gives: a value, or one for each column.
+    """Return the text of a key: a value, or one value for each column.
 
     >>> encoded_key("kiel", ["shop"], {"shop": pl.String()})
     '4:kiel'
     """
-    given = list(values) if isinstance(values, (list, tuple)) else [values]
-    if len(given) != len(columns):
-        raise PlanError(f"key=… must give one value for each of {', '.join(map(repr, columns))}, in this order.")
-    row = {name: pl.Series(name, [value], schema[name]) for name, value in zip(columns, given, strict=True)}
+    parts = list(values) if isinstance(values, (list, tuple)) else [values]
+    if len(parts) != len(columns):
+        raise PlanError(f"key=… needs one value for each of {', '.join(map(repr, columns))}, in this order.")
+    row = {name: pl.Series(name, [value], schema[name]) for name, value in zip(columns, parts, strict=True)}
     text: str = pl.DataFrame(row).select(encoded(columns, schema)).item()
     return text
 
 
 def check_key(columns: Sequence[str], schema: Mapping[str, pl.DataType]) -> None:
-    """A key is made of plain values."""
+    """Reject key columns whose values are not plain."""
     for name in columns:
         if schema[name].is_nested() or schema[name] == pl.Object:
             raise PlanError(

@@ -25,7 +25,7 @@ from eventide.plan.plan import IngestionTime, Input, Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.plan.window_plan import WindowPlan
 from eventide.processors.declared_columns import fitting_rows
-from eventide.processors.errors import _said
+from eventide.processors.errors import cause_text
 from eventide.state import format as snapshot
 from eventide.state.errors import calls_changed, not_whole, spanning_changed
 from eventide.state.operator_state import CALLS, WITH_CALLS, State
@@ -291,7 +291,7 @@ def _call_failed(function: str, attempts: int, cause: BaseException, timeout: st
     "KeyError: 'shop' (in look_up, attempt 3)"
     """
     late = isinstance(cause, TimeoutError) and timeout is not None and not str(cause)
-    reason = f"no answer within {timeout}" if late else _said(cause)
+    reason = f"no answer within {timeout}" if late else cause_text(cause)
     return f"{reason} (in {function}, attempt {attempts})"
 
 

@@ -342,10 +342,10 @@ class BoundedPaneWindows(PaneWindows):
         added, failed = start_cells(self._bound, places, [*self._identity, *self._of_key])
         failed = None if failed is None else failed.unique(c.ROW, maintain_order=True)
         entered = rows.height - beyond.height - (0 if failed is None else failed.height)
-        found = entered, late, outside, failed
+        counts = entered, late, outside, failed
         if not taken and added.is_empty():
             store = replace(store, closed=self._retention.without_keys(store.closed, forgotten))
-            return WindowUpdate(store, [], *found, beyond=beyond, forgotten=forgotten.height)
+            return WindowUpdate(store, [], *counts, beyond=beyond, forgotten=forgotten.height)
         panes = self._combined(taken, added)
         if self._of_key:  # of all panes of the key, also those that got no row
             reached = rows.group_by(key).agg(pl.col(name).max().alias(f"{name}.new") for name in self._of_key)
@@ -357,7 +357,7 @@ class BoundedPaneWindows(PaneWindows):
         open_ = self._retention.with_sizes(emission.open).with_columns(row_hashes(emission.open, key).alias(HASH))
         closed = self._retention.without_keys(closed, forgotten)
         store = replace(store, table=table.put(open_.select(self._schema())), closed=closed)
-        return WindowUpdate(store, emission.emitted, *found, emission.unemitted, beyond, forgotten.height)
+        return WindowUpdate(store, emission.emitted, *counts, emission.unemitted, beyond, forgotten.height)
 
     def tables(self, store: Panes) -> tuple[dict[str, Any], int]:
         """The panes, the rows of each key, and up to where windows are closed."""
@@ -375,9 +375,9 @@ class BoundedPaneWindows(PaneWindows):
     def _places(self, rows: pl.DataFrame, taken: list[pl.DataFrame], store: Panes, step: StepTime) -> pl.DataFrame:
         """Each row in each of its windows that is live, was not closed, and has room."""
         places = self._retention.above_floors(self._live_windows(rows, step), store.closed, pl.col(c.END) - 1)
-        own = [*self._identity, c.ROWS, *self._retention.schema]
+        columns = [*self._identity, c.ROWS, *self._retention.schema]
         if taken:
-            held = pl.concat(taken).select(own)
+            held = pl.concat(taken).select(columns)
             places = places.join(held, on=self._identity, how="left", nulls_equal=True, maintain_order="left")
         else:
             places = places.with_columns(pl.lit(None, pl.Int64).alias(name) for name in (c.ROWS, SIZE))

@@ -28,7 +28,7 @@ from eventide.operators.windowed_aggregate import check_inputs
 from eventide.panes import INSTANT
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.process_plan import ProcessPlan
-from eventide.processors.errors import _at, processor_failed
+from eventide.processors.errors import cause_place, processor_failed
 from eventide.processors.keyed_state import AT, DueRange, KeyedState, Keys, Timers
 from eventide.processors.processor import Context, Processor
 from eventide.state.operator_state import SerializedOperator, State, StateSerializer
@@ -321,11 +321,11 @@ class ProcessorRun:
     def process(self, edge: str, rows: pl.DataFrame) -> None:
         """Process the rows of an input."""
         if rows.height:
-            self._context.given(edge, rows.height)
+            self._context.set_rows(edge, rows.height)
             self._call(
                 "process", rows, self._processor.process, edge, rows.with_columns(pl.int_range(pl.len()).alias(c.ROW))
             )
-            self._context.given(None)
+            self._context.set_rows(None)
 
     def edge_watermark(self, edge: str, watermark: Watermark) -> None:
         """The watermark of an input has advanced."""
@@ -386,5 +386,5 @@ class ProcessorRun:
 
 def _misused(processor: str, method: str, cause: EventideError) -> EventideError:
     """A user's processor called Eventide in a way that does not work."""
-    where = _at(cause)
+    where = cause_place(cause)
     return type(cause)(f"{cause} (in {processor}.{method}{where})") if where else cause

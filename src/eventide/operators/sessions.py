@@ -164,8 +164,8 @@ class SessionWindows:
             return both, None  # a session ends no earlier than each of its parts
         ends = both.group_by(RUN).agg(pl.col(c.END).max())
         if step.offsets is not None:
-            previous, own = pl.col(c.WAS), step.offsets.beside(both)
-            ends = own.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.WAS).first())
+            previous, parts = pl.col(c.WAS), step.offsets.beside(both)
+            ends = parts.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.WAS).first())
         gone = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
         late = both[RUN].is_in(gone.implode()) & ~both[OLD] if gone.len() else None
         if late is None or not late.any():

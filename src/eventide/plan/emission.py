@@ -13,9 +13,9 @@ from eventide.plan.plan import Mode, Window
 from eventide.plan.window_plan import fires_once
 from eventide.time import duration, format_duration
 from eventide.triggers import Finish, Trigger, after_watermark, every, on_update
-from eventide.triggers.errors import not_a_trigger
+from eventide.triggers.trigger import not_a_trigger
 from eventide.windows import Axis
-from eventide.windows.errors import not_a_row_count
+from eventide.windows.rows import not_a_row_count
 
 When: TypeAlias = str | timedelta | Trigger
 AllowedLateness: TypeAlias = str | timedelta | int

@@ -14,7 +14,7 @@ from eventide.plan.async_call import AsyncMap
 from eventide.plan.plan import IngestionTime, Input, Mode, Operation, RowGrain, Sides
 from eventide.processors import Processor, RowProcessor
 from eventide.processors.declared_columns import declared
-from eventide.processors.errors import _said, no_output
+from eventide.processors.errors import cause_text, no_output
 from eventide.processors.keyed_state import COLUMNS
 from eventide.triggers import Trigger, on_update
 from eventide.watermarks import Strategy
@@ -103,7 +103,7 @@ def process_plan(
     name = name or type(processor).__name__
     method, base = ("process_row", RowProcessor) if isinstance(processor, RowProcessor) else ("process", Processor)
     if getattr(type(processor), method) is getattr(base, method):
-        raise PlanError(f"{name} has no method {method}: say there what becomes of the rows.")
+        raise PlanError(f"{name} has no method {method}, which processes the rows. Define it.")
     if output is None:
         raise no_output(".process()")
     for option, value, choices in (("on_error", on_error, get_args(OnError)), ("late", late, get_args(Late))):
@@ -111,21 +111,21 @@ def process_plan(
             raise PlanError(f".process({option}={shown(value)}): {did_you_mean(str(value), choices)}")
     if on_error == "dead" and not isinstance(processor, RowProcessor):
         raise PlanError(
-            f".process(on_error='dead'): {name} takes many rows at once, so it is not known which of them failed. "
+            f".process(on_error='dead'): {name} processes many rows at once, so the row that failed is not known. "
             "Derive it from ev.RowProcessor, or call self.dead(rows, why) in process()."
         )
     state = declared(f"{name}.state_schema", processor.state_schema, empty=True)
     for column in stream["key"]:
         if column in state:
-            raise PlanError(f"{name}.state_schema: {column!r} is a key column, which state has anyway. Leave it out.")
+            raise PlanError(f"{name}.state_schema: {column!r} is a key column, which state always has. Remove it.")
         if column in COLUMNS:
-            raise PlanError(f"key: {column!r} is a column that timers have. Rename the column before it becomes a key.")
+            raise PlanError(f"key: {column!r} is a column of timers. Rename it before it becomes a key.")
     try:
         processor = deepcopy(processor)  # later changes to the caller's object have no effect
     except Exception as cause:
         raise PlanError(
-            f"{name} cannot be copied, and each bundle gets a fresh copy: {_said(cause)}. Make what cannot be copied "
-            "(connections, locks) in open(), or in a function under functools.cache."
+            f"{name} cannot be copied, and each bundle gets a fresh copy: {cause_text(cause)}. Create "
+            "connections and locks in open(), or in a function under functools.cache."
         ) from cause
     return ProcessPlan(
         processor=processor,
@@ -140,8 +140,8 @@ def process_plan(
 
 def _not_a_processor(value: object) -> PlanError:
     if isinstance(value, type):
-        return PlanError(f".process({value.__name__}): give it a processor, not its class: {value.__name__}(…).")
+        return PlanError(f".process({value.__name__}): pass a processor, not its class: {value.__name__}(…).")
     return PlanError(
-        f".process({shown(value)}): this is no processor. Derive a class from ev.Processor (by columns) or "
-        "ev.RowProcessor (row by row), and give an instance of it."
+        f".process({shown(value)}): this is not a processor. Derive a class from ev.Processor (by columns) or "
+        "ev.RowProcessor (row by row), and pass an instance of it."
     )

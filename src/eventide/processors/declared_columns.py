@@ -1,4 +1,4 @@
-"""What users hand over, as the columns that they have declared."""
+"""Columns that users declare, and frames with these columns."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from eventide.processors.errors import columns_missing, not_a_frame
 Schema = Mapping[str, pl.DataType]
 
 
-def declared(what: str, given: Any, *, empty: bool = False) -> dict[str, pl.DataType]:
-    """The columns and types that a user names; Python's types stand for those of Polars.
+def declared(what: str, schema: Any, *, empty: bool = False) -> dict[str, pl.DataType]:
+    """Return a checked schema. Python types stand for those of Polars.
 
     >>> declared("output", {"shop": str, "n": pl.Int64})
     {'shop': String, 'n': Int64}
     """
-    if not isinstance(given, Mapping) or not (given or empty) or not all(isinstance(n, str) and n for n in given):
-        raise _bad_schema(what, given)
-    for name in given:
+    if not isinstance(schema, Mapping) or not (schema or empty) or not all(isinstance(n, str) and n for n in schema):
+        raise _bad_schema(what, schema)
+    for name in schema:
         if name.startswith("__"):
-            raise PlanError(f"{what}: {name!r} begins with two underscores; such names are Eventide's own. Rename it.")
+            raise PlanError(f"{what}: {name!r} begins with two underscores, as internal columns do. Rename it.")
     try:
-        return dict(pl.DataFrame(schema=dict(given)).schema)
+        return dict(pl.DataFrame(schema=dict(schema)).schema)
     except Exception as cause:
-        raise _bad_schema(what, given) from cause
+        raise _bad_schema(what, schema) from cause
 
 
 def fitted(rows: Any, schema: Schema, *, who: str, call: str) -> pl.DataFrame:
-    """These columns of a frame, with the declared types; a number may be given as a narrower one."""
+    """Return the declared columns of a frame with their declared types. Numbers are widened."""
     if not isinstance(rows, pl.DataFrame):
         raise not_a_frame(who, call, rows)
     missing = [name for name in schema if name not in rows.columns]
     if missing:
         raise columns_missing(who, call, missing, rows.columns)
-    found = rows.schema
-    casts = {name: dtype for name, dtype in schema.items() if found[name] != dtype}
+    types = rows.schema
+    casts = {name: dtype for name, dtype in schema.items() if types[name] != dtype}
     for name, dtype in casts.items():
-        if not _same_kind(found[name], dtype):
-            raise _misfit(who, call, name, found[name], dtype)
-    own = rows.select(list(schema))
+        if not _same_kind(types[name], dtype):
+            raise _misfit(who, call, name, types[name], dtype)
+    columns = rows.select(list(schema))
     try:
-        return own.cast(dict(casts)) if casts else own  # type: ignore[arg-type]
+        return columns.cast(dict(casts)) if casts else columns  # type: ignore[arg-type]
     except pl.exceptions.PolarsError as cause:
         name = next(iter(casts))
-        raise _misfit(who, call, name, found[name], casts[name]) from cause
+        raise _misfit(who, call, name, types[name], casts[name]) from cause
 
 
-def _same_kind(found: pl.DataType, wanted: pl.DataType) -> bool:
-    if found == pl.Null or found.is_nested() or wanted.is_nested():
-        return found == pl.Null or (found.is_nested() and wanted.is_nested())
-    if found.is_integer():
-        return wanted.is_numeric()
-    if found.is_float():
-        return wanted.is_float()
-    return type(found) is type(wanted)
+def _same_kind(actual: pl.DataType, expected: pl.DataType) -> bool:
+    if actual == pl.Null or actual.is_nested() or expected.is_nested():
+        return actual == pl.Null or (actual.is_nested() and expected.is_nested())
+    if actual.is_integer():
+        return expected.is_numeric()
+    if actual.is_float():
+        return expected.is_float()
+    return type(actual) is type(expected)
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
-    """Rows in Python as a frame. What a row does not have is null; what does not fit is refused."""
+    """Return Python rows as a frame. Missing values are null; values of another type are rejected."""
     for row in rows:
         unknown = row.keys() - schema.keys()
         if unknown:
@@ -72,10 +72,10 @@ def frame_of(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
 def fitting_rows(
     rows: Sequence[Mapping[str, Any]], schema: Schema, failed: Callable[[int, Exception], None]
 ) -> tuple[pl.DataFrame, list[int]]:
-    """The rows that fit, and their numbers; of each other one ``failed`` is told."""
+    """Return the rows that fit and their numbers. ``failed`` is called for each of the others."""
     try:
         return frame_of(rows, schema), list(range(len(rows)))
-    except Exception:  # of one row at least
+    except Exception:  # at least one row does not fit
         good = []
         for number, row in enumerate(rows):
             try:
@@ -105,18 +105,18 @@ def _fits(value: Any, dtype: pl.DataType) -> bool:
     return True
 
 
-def _bad_schema(what: str, given: object) -> PlanError:
-    """A schema that does not name columns and their types."""
+def _bad_schema(what: str, schema: object) -> PlanError:
+    """Return the error about a value that is no schema."""
     return PlanError(
-        f"{what}={shown(given)}: name the columns and their types, as in {{'shop': pl.String, 'n': pl.Int64}}."
+        f"{what}={shown(schema)}: name the columns and their types, as in {{'shop': pl.String, 'n': pl.Int64}}."
     )
 
 
-def _misfit(processor: str, call: str, column: str, found: object, wanted: object) -> DataError:
-    """A column has another type than was declared."""
-    return DataError(f"{processor}: {call}: the column {column!r} is {found}, but {wanted} was declared. Cast it.")
+def _misfit(processor: str, call: str, column: str, actual: object, expected: object) -> DataError:
+    """Return the error about a column with another type than declared."""
+    return DataError(f"{processor}: {call}: the column {column!r} is {actual}, but {expected} was declared. Cast it.")
 
 
 def _unknown_column(column: str, known: Iterable[str]) -> DataError:
-    """A row with a column that was not declared."""
+    """Return the error about a row with an undeclared column."""
     return DataError(f"{column!r} was not declared. {did_you_mean(column, known)}")

@@ -1,8 +1,6 @@
-"""A table of rows by key, and what a bundle changes in it. The table itself changes once, when the bundle ends.
+"""State and timers of a processor, by key.
 
-What a processor remembers of each key.
-
-Timers: a processor asks to be called when event time, or the clock of the batches, has come this far.
+Both are tables. A bundle collects its changes, and they are applied to the table once, when the bundle ends.
 """
 
 from __future__ import annotations
@@ -21,38 +19,38 @@ from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, row_hashes
 from eventide.time import FIRST, LAST, MIN, time_column
 
-ALONE = "__alone"  # where rows have no key: all of them have this one
+ALONE = "__alone"  # the key column of plans without a key
 _GONE = "__gone"
 _NEVER = (MIN, MIN)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The key columns, as a processor names rows by them."""
+    """The key columns of a processor."""
 
     schema: Mapping[str, pl.DataType]
     who: str
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The columns of tables that hold the key."""
+        """The names of the key columns in tables."""
         return tuple(self.schema) or (ALONE,)
 
     @property
     def columns(self) -> dict[str, pl.DataType]:
-        """The same, with their types."""
+        """The key columns in tables, with their types."""
         return dict(self.schema) or {ALONE: pl.Int8()}
 
     def of(self, rows: pl.DataFrame, call: str) -> pl.DataFrame:
-        """The keys of some rows."""
-        found = fitted(rows, self.schema, who=self.who, call=call)
+        """Return the keys of rows."""
+        columns = fitted(rows, self.schema, who=self.who, call=call)
         if not self.schema:
             return pl.repeat(0, rows.height, dtype=pl.Int8, eager=True).alias(ALONE).to_frame()
-        return as_grouped(found, self.schema)
+        return as_grouped(columns, self.schema)
 
 
 class Changes:
-    """Rows that were put or removed, the last word on each key."""
+    """Rows that were put or removed in a bundle; the last change of each key."""
 
     def __init__(self, by: Sequence[str], schema: Mapping[str, pl.DataType]) -> None:
         self.by = list(by)
@@ -60,28 +58,28 @@ class Changes:
         self.rows = pl.DataFrame(schema={**schema, _GONE: pl.Boolean()})
 
     def put(self, rows: pl.DataFrame) -> None:
-        """Rows take the place of those with the same key; of several the last one counts."""
+        """Replace the rows of these keys. Of several rows with the same key, the last one counts."""
         self._note(rows.select(*self._names, pl.lit(False).alias(_GONE)))
 
     def remove(self, keys: pl.DataFrame) -> None:
-        """The rows of these keys are gone."""
+        """Remove the rows of these keys."""
         others = [
             pl.lit(None, dtype).alias(name) for name, dtype in self.rows.schema.items() if name not in (*self.by, _GONE)
         ]
         self._note(keys.select(*self.by, *others, pl.lit(True).alias(_GONE)).select(self.rows.columns))
 
     def living(self) -> pl.DataFrame:
-        """The rows that were put and not removed since."""
+        """Return the rows that were put and not removed since."""
         return self.rows.filter(~pl.col(_GONE)).select(self._names)
 
     def without(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Those of ``rows`` on whose key nothing was said."""
+        """Return the rows whose keys have not changed."""
         if self.rows.is_empty():
             return rows
         return rows.join(self.rows, on=self.by, how="anti", nulls_equal=True, maintain_order="left")
 
-    def made_in(self, table: PaneTable, *, due: pl.Expr, clock: pl.Expr) -> PaneTable:
-        """The table with these changes. ``due`` and ``clock`` are the times at which a row falls due, or null."""
+    def apply_to(self, table: PaneTable, *, due: pl.Expr, clock: pl.Expr) -> PaneTable:
+        """Return the table with these changes. ``due`` and ``clock`` are the times at which a row is due, or null."""
         if self.rows.is_empty():
             return table
         table, taken = table.take(row_hashes(self.rows, self.by), due=_NEVER, clock=_NEVER)
@@ -99,20 +97,20 @@ class Changes:
         self.rows = pl.concat([self.rows.join(rows, on=self.by, how="anti", nulls_equal=True), rows])
 
 
-def found_in(table: PaneTable, keys: pl.DataFrame, by: Sequence[str]) -> list[pl.DataFrame]:
-    """The rows of some keys (and of others with the same hash), which stay where they are."""
+def stored_rows(table: PaneTable, keys: pl.DataFrame, by: Sequence[str]) -> list[pl.DataFrame]:
+    """Return the rows of some keys, and of others with the same hash. They stay in the table."""
     wanted = np.unique(row_hashes(keys, by).to_numpy())
-    found = [(run, run.find(wanted)) for run in table.runs]
-    return [run.panes[rows[run.live[rows]]] for run, rows in found if len(rows)]
+    matches = [(run, run.find(wanted)) for run in table.runs]
+    return [run.panes[rows[run.live[rows]]] for run, rows in matches if len(rows)]
 
 
 _NEVER_DUE = pl.lit(None, pl.Int64)
 
 
 class KeyedState:
-    """One row for each key, read and written by columns: ``state_schema`` of the processor names them.
+    """One row for each key, with the columns of ``state_schema``.
 
-    What is read follows the keys that are asked for, and what is saved follows the keys that are written.
+    Only the requested keys are read, and only the changed keys are written.
     """
 
     def __init__(self, table: PaneTable, keys: Keys, columns: Mapping[str, pl.DataType]) -> None:
@@ -123,33 +121,33 @@ class KeyedState:
 
     @staticmethod
     def form(keys: Keys) -> PaneCodec:
-        """How the table is written."""
+        """Return the codec of the table."""
         return PaneCodec(keys.by)
 
     def get(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The state of each row's key, row by row: the key columns and those of the state, null where there is none."""
+        """Return the state of each row's key: the key columns and those of the state, null where there is none."""
         keys = self._keys.of(rows, "state.get()")
         by = list(self._keys.by)
         stored = [self._changes.without(part.select(*by, *self.columns)) for part in self._stored(keys)]
         known = pl.concat([*stored, self._changes.living()])
-        found = join_on_key(keys, known, by, maintain_order="left")
-        return found.select(*self._keys.schema, *self.columns)
+        states = join_on_key(keys, known, by, maintain_order="left")
+        return states.select(*self._keys.schema, *self.columns)
 
     def put(self, rows: pl.DataFrame) -> None:
-        """Remember these values, one row for each key (of several the last one); other columns are left aside."""
+        """Store these values, one row for each key (of several the last one). Other columns are ignored."""
         values = fitted(rows, self.columns, who=self._keys.who, call="state.put()")
         self._changes.put(pl.concat([self._keys.of(rows, "state.put()"), values], how="horizontal"))
 
     def remove(self, rows: pl.DataFrame) -> None:
-        """Forget the keys of these rows."""
+        """Remove the state of the keys of these rows."""
         self._changes.remove(self._keys.of(rows, "state.remove()"))
 
     def kept(self) -> PaneTable:
-        """The table as the bundle leaves it."""
-        return self._changes.made_in(self._table, due=_NEVER_DUE, clock=_NEVER_DUE)
+        """Return the table after the bundle."""
+        return self._changes.apply_to(self._table, due=_NEVER_DUE, clock=_NEVER_DUE)
 
     def _stored(self, keys: pl.DataFrame) -> list[pl.DataFrame]:
-        return found_in(self._table, keys, self._keys.by)
+        return stored_rows(self._table, keys, self._keys.by)
 
 
 TIMER, AT, ON_CLOCK = "timer", "at", "clock"
@@ -160,7 +158,7 @@ _EVENT, _BATCH = ~pl.col(ON_CLOCK), pl.col(ON_CLOCK)
 
 @dataclass(frozen=True)
 class DueRange:
-    """How far time had come when the bundle began, and how far it has come now: event time, and the batch clock."""
+    """Watermark and batch time before the bundle and now."""
 
     was: int
     watermark: int
@@ -169,9 +167,9 @@ class DueRange:
 
 
 class Timers:
-    """A key has one timer of each name on each clock; to set it again moves it.
+    """The timers of all keys. A key has one timer of each name on each clock; setting it again moves it.
 
-    A timer is due when the watermark has reached it; with ``clock=True``, when the time of a batch has.
+    A timer is due when the watermark has reached it; with ``clock=True``, when the batch time has.
     """
 
     def __init__(self, table: PaneTable, keys: Keys, reach: DueRange, *, clock: bool) -> None:
@@ -186,7 +184,7 @@ class Timers:
 
     @staticmethod
     def form(keys: Keys) -> PaneCodec:
-        """How the table is written."""
+        """Return the codec of the table."""
         return PaneCodec((*keys.by, TIMER, ON_CLOCK))
 
     def set(self, rows: pl.DataFrame, *, name: str = "", clock: bool = False) -> None:
@@ -198,7 +196,7 @@ class Timers:
         self.put(named.with_columns(at.alias(AT)))
 
     def remove(self, rows: pl.DataFrame, *, name: str = "", clock: bool = False) -> None:
-        """Take back the timers of the keys of these rows, where there are any."""
+        """Remove the timers of the keys of these rows, if there are any."""
         self.drop(self._named(rows, name, clock, "timers.remove()"))
 
     def put(self, timers: pl.DataFrame) -> None:
@@ -208,20 +206,19 @@ class Timers:
             raise _no_time(self._keys.who, unusable[TIMER][0])
         if not self._clock and timers[ON_CLOCK].any():
             raise DataError(
-                f"{self._keys.who} sets a timer on the batch clock. Say `clock = True` in the class, so "
-                "that the host lets time "
-                "pass when no rows come."
+                f"{self._keys.who} sets a timer on the batch clock. Set `clock = True` in the class, so that "
+                "there are batches even when no rows arrive."
             )
         self._changes.put(timers)
 
     def drop(self, timers: pl.DataFrame) -> None:
-        """Take timers back: their keys, names and clocks."""
+        """Remove timers: their keys, names and clocks."""
         self._changes.remove(timers)
 
     def due(self) -> pl.DataFrame:
         """Take out the timers that are due, in the order of their times."""
         reach = self._reach
-        # Beside what the table holds, only timers of this bundle can lie behind what has been looked at before.
+        # The table has no timers before this range. Timers that the bundle has set may be before it.
         nothing = pl.Series([], dtype=pl.UInt64)
         self._table, taken = self._table.take(
             nothing, due=(reach.was, reach.watermark), clock=(reach.before, reach.now)
@@ -236,8 +233,8 @@ class Timers:
         return due.select(*self._keys.schema, TIMER, pl.col(AT).cast(_INSTANT), ON_CLOCK)
 
     def kept(self) -> PaneTable:
-        """The table as the bundle leaves it."""
-        return self._changes.made_in(
+        """Return the table after the bundle."""
+        return self._changes.apply_to(
             self._table, due=pl.when(_EVENT).then(pl.col(AT)), clock=pl.when(_BATCH).then(pl.col(AT))
         )
 
@@ -248,9 +245,9 @@ class Timers:
 
 
 def _no_time(processor: str, name: str) -> DataError:
-    """A timer without a time."""
+    """Return the error about a timer without a time."""
     timer = f"timer {name!r}" if name else "a timer"
     return DataError(
         f"{processor}: {timer} was set to a time that is null or cannot be read. Filter such rows out, or use "
-        "timers.remove(…) to take a timer back."
+        "timers.remove(…) to remove a timer."
     )

@@ -1,7 +1,4 @@
-"""What a processor can do in a bundle, and what it has done when the bundle ends.
-
-The operator that users write themselves.
-"""
+"""Processor: the contract of user-written operators, and Context, their view of a bundle."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from eventide.watermarks import Watermark
 
 @dataclass(frozen=True)
 class Rejected:
-    """Rows of one input that the processor has refused, by their numbers, and why."""
+    """Rows of one input that the processor rejected, by their numbers, and the reasons."""
 
     edge: str
     rows: list[int]
@@ -30,7 +27,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class TimerRequest:
-    """Where a row by row processor stands: the time of the row, whether it is late, and the timers that it asks for."""
+    """The time of the row that is processed, whether it is late, and the timers that the call sets."""
 
     time: int
     late: bool
@@ -57,8 +54,8 @@ class Context:
         self.timers = timers
         self.output = output
         self.now = now  # the time of the batch
-        self.watermark = watermark  # what all inputs have reached
-        self.watermarks = watermarks  # what each has reached, by name
+        self.watermark = watermark  # the minimum of all inputs
+        self.watermarks = watermarks  # of each input, by name
         self.emitted: list[pl.DataFrame] = []
         self.rejected: list[Rejected] = []
         self.at = TimerRequest(now, False)
@@ -66,42 +63,43 @@ class Context:
         self._open: set[int] = set()
 
     def emit(self, rows: pl.DataFrame) -> None:
-        """Give rows on: the columns of ``output=``, in any order, and no others."""
-        found = fitted(rows, self.output, who=self.who, call="emit()")
+        """Emit rows with the columns of ``output=``, in any order, and no others."""
+        declared = fitted(rows, self.output, who=self.who, call="emit()")
         unknown = [name for name in rows.columns if name not in self.output]
         if unknown:
             raise _columns_unknown(self.who, "emit()", unknown, self.output)
-        if found.height:
-            self.emitted.append(found)
+        if declared.height:
+            self.emitted.append(declared)
 
     def dead(self, rows: pl.DataFrame, why: str | Sequence[str]) -> None:
-        """Rows of the frame that ``process`` was given become dead letters, with ``why`` as the detail."""
+        """Turn rows of the frame passed to ``process`` into dead letters, with ``why`` as the detail."""
         if self._edge is None:
-            raise DataError(f"{self.who}: dead() is for rows that process() was given, and is called inside of it.")
+            raise DataError(
+                f"{self.who}: dead() takes rows of the frame passed to process(), and can be called only there."
+            )
         if not isinstance(rows, pl.DataFrame):
             raise not_a_frame(self.who, "dead()", rows)
         numbers = rows[ROW].to_list() if ROW in rows.columns else []
         if len(numbers) != rows.height or len(set(numbers)) != len(numbers) or not self._open.issuperset(numbers):
             raise DataError(
-                f"{self.who}: dead() takes rows of the frame that process() was given, each once. Filter "
-                "that frame, and keep "
-                "its columns that begin with two underscores."
+                f"{self.who}: dead() takes rows of the frame passed to process(), each once. Filter that "
+                "frame, and keep its columns that begin with two underscores."
             )
         self._open -= set(numbers)
         self.rejected.append(Rejected(self._edge, numbers, [why] * len(numbers) if isinstance(why, str) else list(why)))
 
-    def given(self, edge: str | None, rows: int = 0) -> None:
-        """These rows of an input are with the processor now; none: it is done with them."""
+    def set_rows(self, edge: str | None, rows: int = 0) -> None:
+        """Set the input and the number of the rows that ``dead`` accepts; None after the call."""
         self._edge, self._open = edge, set(range(rows))
 
 
 class Processor:
-    """An operator of one's own: what becomes of rows, when time passes and when a timer is due.
+    """A user-written operator: it processes rows, watermarks and timers.
 
-    Every bundle works on a fresh copy of the processor, so fields cannot carry anything to the next one: what is to
-    be remembered belongs into ``state``. On Spark a call sees the rows of some keys, and all rows of such a key.
+    Each bundle uses a fresh copy of the processor, so values of fields do not reach the next bundle: store them in
+    ``state``. On Spark a call gets the rows of some keys, and all rows of such a key.
 
-    In a bundle ``process`` is called for each input with rows, then ``on_edge_watermark`` for each input whose
+    In a bundle, ``process`` is called for each input with rows, then ``on_edge_watermark`` for each input whose
     watermark has moved, ``on_timer`` for the timers that are due, and ``on_watermark`` if all inputs have moved.
 
     >>> import eventide as ev, polars as pl
@@ -122,47 +120,46 @@ class Processor:
     """
 
     state_schema: ClassVar[Mapping[str, Any]] = {}
-    """The columns of the state, beside the key."""
+    """The columns of the state, in addition to the key."""
 
     clock: ClassVar[bool] = False
-    """Whether it sets timers on the clock of the batches, so that time must pass even when no rows come."""
+    """Whether it sets timers on the batch clock, so that batches are needed even when no rows arrive."""
 
     TIME: ClassVar[str] = "__time"
     """The column of the rows that has their event time."""
 
     LATE: ClassVar[str] = "__late"
-    """The column of the rows that says whether they came behind the watermark."""
+    """The column of the rows that says whether they are late."""
 
     context: Context
 
     def open(self, context: Context) -> None:
-        """The bundle begins."""
+        """Called at the start of a bundle."""
 
     def process(self, edge: str, rows: pl.DataFrame) -> None:
-        """The rows of one input, with ``TIME`` and ``LATE`` beside their own columns."""
+        """Process the rows of one input, which have the columns ``TIME`` and ``LATE`` in addition."""
         raise NotImplementedError
 
     def on_edge_watermark(self, edge: str, watermark: Watermark) -> Sequence[Watermark]:
-        """An input has come this far; others may be behind. Gives the watermarks to send on: by default none."""
+        """Called when the watermark of an input advances. Returns the watermarks to forward: by default none."""
         return ()
 
     def on_watermark(self, watermark: Watermark) -> Sequence[Watermark]:
-        """All inputs have come this far. Gives the watermarks to send on: by default this one; ``()`` holds it.
+        """Called when the watermark of all inputs advances. Returns the watermarks to forward: by default this one.
 
-        ``watermark.key`` says of which time. In a chain, watermarks of keys that no input has come here as well.
+        ``()`` holds it back. In a chain, watermarks with keys that no input uses arrive here as well.
         """
         return (watermark,)
 
     def on_timer(self, rows: pl.DataFrame) -> None:
-        """Timers are due: the key columns, ``timer`` (its name), ``at``, and ``clock`` (whether on the batch clock).
+        """Called with the due timers in the order of their times: key columns, ``timer`` (the name), ``at``, ``clock``.
 
-        All come at once, in the order of their times. One that is removed or moved here still stands in ``rows`` if
-        it was due as well.
+        ``clock`` says whether a timer is on the batch clock. ``rows`` also has the timers that this call removes.
         """
 
     @property
     def state(self) -> KeyedState:
-        """What is remembered of each key: ``get``, ``put`` and ``remove``."""
+        """The state of each key: ``get``, ``put`` and ``remove``."""
         return self.context.state
 
     @property
@@ -171,18 +168,18 @@ class Processor:
         return self.context.timers
 
     def emit(self, rows: pl.DataFrame) -> None:
-        """Give rows on: the columns of ``output=``."""
+        """Emit rows with the columns of ``output=``."""
         self.context.emit(rows)
 
     def dead(self, rows: pl.DataFrame, why: str) -> None:
-        """Rows that ``process`` was given become dead letters."""
+        """Turn rows of the frame passed to ``process`` into dead letters."""
         self.context.dead(rows, why)
 
 
 def _columns_unknown(processor: str, call: str, unknown: Iterable[str], known: Iterable[str]) -> DataError:
-    """What is emitted has columns that were not declared."""
+    """Return the error about emitted columns that were not declared."""
     name = next(iter(unknown))
     return DataError(
         f"{processor}: {call} has a column {name!r} that output= does not name. {did_you_mean(name, known)} "
-        "Add it to output=, or leave it out."
+        "Add it to output=, or drop it."
     )

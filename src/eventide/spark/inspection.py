@@ -1,8 +1,6 @@
-"""The state of a query as its checkpoint stores it, by operator: in commit records or in the state store of Spark.
+"""``eventide.inspect``: the state of a query, read from its checkpoint.
 
-The state and the timers of a processor, as a user named their columns.
-
-``eventide.inspect``: what a query holds, read from its checkpoint with Spark's own state readers.
+State in the driver is in commit records. State on the executors is in Spark's state store.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredOperator:
-    """One operator: what it wrote, by bucket. In the driver there is one bucket."""
+    """The header and the pages of an operator, by bucket. In the driver there is one bucket."""
 
     depth: int
     format: int
@@ -75,7 +73,7 @@ def read_executor_state(spark: SparkSession, checkpoint: str, batch: int | None 
     if not rows:
         return []
     if batch is None:
-        batch = min(row["maxBatchId"] for row in rows)  # all of the same, while the query goes on
+        batch = min(row["maxBatchId"] for row in rows)  # the same batch for all, even if the query is running
     operators = [_executor_operator(spark, checkpoint, batch, row["operatorId"]) for row in rows]
     return sorted((operator for operator in operators if operator is not None), key=lambda operator: operator.depth)
 
@@ -89,9 +87,9 @@ def _executor_operator(spark: SparkSession, checkpoint: str, batch: int, number:
     if any(head.stored_pages for head in heads.values()):
         for bucket, page, body in _pages(spark, checkpoint, batch, number):
             pages[bucket][page] = body
-    about = json.loads(rows[0]["value"]["facts"])
+    facts = json.loads(rows[0]["value"]["facts"])
     bodies = {bucket: head.body for bucket, head in heads.items()}
-    return StoredOperator(about["depth"], FORMATS["state"], about["buckets"], bodies, pages)
+    return StoredOperator(facts["depth"], FORMATS["state"], facts["buckets"], bodies, pages)
 
 
 def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> list[Any]:
@@ -103,7 +101,7 @@ def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, n
 
 
 def _pages(spark: SparkSession, checkpoint: str, batch: int, operator: int) -> Iterator[tuple[int, int, bytes]]:
-    """The pages in the map: bucket, number and body."""
+    """Yield the pages in the map: bucket, number and body."""
     for row in _variable(spark, checkpoint, batch, operator, PAGES):
         yield row["key"]["bucket"], row["user_map_key"]["page"], bytes(row["user_map_value"]["body"])
 
@@ -114,7 +112,7 @@ _INSTANT = pl.Datetime("us", "UTC")
 def processor_tables(plan: ProcessPlan, frames: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the state by key, and the timers by time: key columns, ``timer``, ``at`` and ``clock``.
 
-    ``frames`` are what ``ProcessOperator.scan`` gives for each bucket.
+    ``frames`` are the results of ``ProcessOperator.scan`` for each bucket.
     """
     tables = list(frames)
     state = [frame.select(*plan.key, *plan.state) for frame in tables if TIMER not in frame.columns]
@@ -135,7 +133,7 @@ def _sorted_timers(plan: ProcessPlan, frames: list[pl.DataFrame]) -> pl.DataFram
     return pl.concat(frames).with_columns(pl.col(AT).cast(_INSTANT)).sort(AT, TIMER, *plan.key, nulls_last=True)
 
 
-_STANDING = {ACTIVE: "active", IDLE: "idle", DONE: "done", ABSENT: "absent"}
+_STATUS = {ACTIVE: "active", IDLE: "idle", DONE: "done", ABSENT: "absent"}
 _OPEN = pl.Schema({WINDOW_START: pl.Int64, WINDOW_END: pl.Int64, "keys": pl.Int64, "rows": pl.Int64})
 
 
@@ -144,7 +142,7 @@ class Origin:
     """An origin: its status and its watermark, for each watermark key."""
 
     name: str | None  # with several inputs: the input, a colon, and the origin
-    standing: str  # active, idle, done or absent
+    status: str  # active, idle, done or absent
     watermarks: Mapping[int, datetime | None]
 
 
@@ -159,28 +157,28 @@ class Gap:
 
 @dataclass(frozen=True, repr=False)
 class OperatorState:
-    """One operator of a query, after its last batch that was committed."""
+    """The state of an operator after the last committed batch."""
 
     depth: int
     format: int
-    plan: Mapping[str, str]  # what state depends on, in words
+    plan: Mapping[str, str]  # the fingerprint
     buckets: int
-    watermark_us: int  # MIN: nothing is known yet, MAX: drained
+    watermark_us: int  # MIN: not known yet, MAX: drained
     watermarks: Mapping[int, datetime | None]  # by watermark key
     at: datetime  # the time of the last batch
     origins: Sequence[Origin]
     gaps: Sequence[Gap]
     pages: int
     bytes: int
-    windows: pl.DataFrame | None  # open windows with keys and rows; None: give the pipeline to see them
+    windows: pl.DataFrame | None  # open windows with keys and rows; None without the pipeline
     state: pl.DataFrame | None = None  # of a processor, by key
     timers: pl.DataFrame | None = None  # of a processor, by time
-    forgotten_origins: int = 0  # since the query began
+    forgotten_origins: int = 0  # since the query was started first
     in_flight: int = 0  # rows whose calls span batches
 
     @property
     def watermark(self) -> datetime | None:
-        """Where event time stands; None: nothing is known yet, or the stream is drained."""
+        """The watermark; None if it is not known yet, or if the stream is drained."""
         return known_datetime(self.watermark_us)
 
     @property
@@ -190,8 +188,8 @@ class OperatorState:
 
     @property
     def idle_origins(self) -> list[str | None]:
-        """Those that are not waited for."""
-        return [origin.name for origin in self.origins if origin.standing == "idle"]
+        """The origins that the watermark does not wait for."""
+        return [origin.name for origin in self.origins if origin.status == "idle"]
 
     @property
     def _what(self) -> str:
@@ -216,7 +214,7 @@ class OperatorState:
             lines.append("  origins    none: there is one watermark for all rows")
         for origin in self.origins:
             times = ", ".join(self._instant(time) for time in origin.watermarks.values())
-            lines.append(f"  origin     {origin.name!r} {origin.standing}, at {times}")
+            lines.append(f"  origin     {origin.name!r} {origin.status}, at {times}")
         if self.forgotten_origins:
             lines.append(f"  forgotten  {self.forgotten_origins:,} origins")
         lines += [f"  gap        {gap.origin!r} {gap.first} to {gap.last}" for gap in self.gaps]
@@ -239,11 +237,11 @@ def inspect(
     spark: SparkSession | None = None,
     storage: Any = None,
 ) -> list[OperatorState]:
-    """What the query of a checkpoint holds, running or stopped: one entry for each of its operators.
+    """Return the state of a running or stopped query, with one entry for each of its operators.
 
-    With the ``pipeline`` that it runs, open windows and the state of processors are shown, too.
+    With the ``pipeline`` of the query, the entries have open windows and the state of processors.
     State in the driver is read without Spark if the checkpoint is on this machine. ``storage`` is the store that was
-    given to ``run``, if any.
+    passed to ``run``, if any.
 
     >>> import eventide as ev
     >>> for operator in ev.inspect("checkpoints/revenue", pipeline=revenue):  # doctest: +SKIP
@@ -267,16 +265,16 @@ def inspect(
 
 
 def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorState:
-    """What an operator holds, from the heads and the pages of its buckets."""
+    """Return the state of an operator from the headers and the pages of its buckets."""
     depth, bodies, pages = stored.depth, stored.heads, stored.pages
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
     calls = _blocks_of(first.get(CALLS, {}), pages[bucket])  # with them, the watermark of the source is in their part
     tracker = calls["tracker"] if calls else _blocks_of(first["tracker"], pages[bucket])
-    keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: what all have reached
+    keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: of all
     plan = _plan_of(first, pages[bucket])
-    own = chain[depth] if depth < len(chain) else None
-    frames = [] if own is None else _scanned(own, schemas_in(plan), bodies, pages)
-    processor = own if isinstance(own, ProcessPlan) else None
+    current = chain[depth] if depth < len(chain) else None
+    frames = [] if current is None else _scanned(current, schemas_in(plan), bodies, pages)
+    processor = current if isinstance(current, ProcessPlan) else None
     state, timers = (None, None) if processor is None else processor_tables(processor, frames)
     return OperatorState(
         depth=depth,
@@ -289,8 +287,8 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
         origins=_origins(tracker, [name.removeprefix("input ") for name in plan["plan"] if name.startswith("input ")]),
         gaps=_gaps(tracker),
         pages=sum(map(len, pages.values())),
-        bytes=sum(len(body) for own in (bodies, *pages.values()) for body in own.values()),
-        windows=None if own is None or processor is not None else _windows(frames, by_row=_counts_rows(own)),
+        bytes=sum(len(body) for parts in (bodies, *pages.values()) for body in parts.values()),
+        windows=None if current is None or processor else _windows(frames, by_row=_counts_rows(current)),
         state=state,
         timers=timers,
         forgotten_origins=sum(known.get("forgotten", 0) for known in tracker.get("inputs", [tracker])),
@@ -304,32 +302,32 @@ def _plan_of(head: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, A
 
 
 def _blocks_of(part: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str, Any]:
-    shelf = PageReader()
-    with shelf.attach(_Read(pages)):
-        content: dict[str, Any] = read_blocks(part, shelf)[0]
+    reader = PageReader()
+    with reader.attach(_ReadOnlyPages(pages)):
+        content: dict[str, Any] = read_blocks(part, reader)[0]
     return content
 
 
 def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:
-    """The origins; the one watermark of a stream without origins is the operator's, and not repeated here."""
+    """Return the origins. A stream without origins has only the watermark of the operator, and none here."""
     if "inputs" not in tracker:
         return [origin for number, origin in _sources(tracker) if number]
     inputs = zip(names or map(str, count()), tracker["inputs"], strict=False)
-    found = [(name, number, origin) for name, known in inputs for number, origin in _sources(known)]
-    return [replace(origin, name=f"{name}: {origin.name}" if number else name) for name, number, origin in found]
+    sources = [(name, number, origin) for name, known in inputs for number, origin in _sources(known)]
+    return [replace(origin, name=f"{name}: {origin.name}" if number else name) for name, number, origin in sources]
 
 
 def _sources(tracker: Mapping[str, Any]) -> list[tuple[int, Origin]]:
-    """The sources of one input by their numbers: 0 is the stream as a whole, others are origins."""
+    """Return the sources of an input by their numbers: 0 is the whole stream, others are origins."""
     inputs = tracker["coalescer"]["inputs"]
     names = tracker["origins"].to_list()
     keys = [key for key, _, _ in tracker["coalescer"]["keys"]]
-    found = []
-    for number, standing in enumerate(inputs["status"].to_list()):
-        if _STANDING[standing] != "absent":
+    sources = []
+    for number, status in enumerate(inputs["status"].to_list()):
+        if _STATUS[status] != "absent":
             times = {key: known_datetime(inputs[f"time_{key}"][number]) for key in keys}
-            found.append((number, Origin(None if number == 0 else names[number], _STANDING[standing], times)))
-    return found
+            sources.append((number, Origin(None if number == 0 else names[number], _STATUS[status], times)))
+    return sources
 
 
 def _gaps(tracker: Mapping[str, Any]) -> list[Gap]:
@@ -353,13 +351,13 @@ def _scanned(
     heads: Mapping[int, bytes],
     pages: Mapping[int, Mapping[int, bytes]],
 ) -> list[pl.DataFrame]:
-    """All that the buckets hold, as the operator shows it."""
+    """Return the rows of all buckets, as the operator shows them."""
     operator = operator_of(plan, *schemas)
     frames: list[pl.DataFrame] = []
     for bucket, head in heads.items():
-        store = _Read(pages.get(bucket, {}))
-        state, ledger = operator.read(head, store)
-        with ledger.open(store):
+        store = _ReadOnlyPages(pages.get(bucket, {}))
+        state, manifest = operator.read(head, store)
+        with manifest.open(store):
             frames += operator.scan(state)
     return frames
 
@@ -369,7 +367,7 @@ def _counts_rows(plan: Plan) -> bool:
 
 
 def _windows(frames: Sequence[pl.DataFrame], *, by_row: bool) -> pl.DataFrame:
-    """The open windows of all buckets. Cells are shown by slice: the stretch that windows share."""
+    """Return the open windows of all buckets. Cells are shown by slice."""
     counted = pl.concat([_OPEN.to_frame(), *(_counted(frame) for frame in frames)])
     total = counted.group_by(WINDOW).agg(pl.col("keys", "rows").sum()).sort(WINDOW, nulls_last=True)
     return total.with_columns(
@@ -378,16 +376,16 @@ def _windows(frames: Sequence[pl.DataFrame], *, by_row: bool) -> pl.DataFrame:
 
 
 def _counted(frame: pl.DataFrame) -> pl.DataFrame:
-    if c.ROWS not in frame.columns:  # rows that wait for others: they are shown by the time at which they go
-        gone = frame.group_by(pl.lit(None, pl.Int64).alias(WINDOW_START), pl.col(DUE).alias(WINDOW_END))
-        return gone.agg(pl.lit(0, pl.Int64).alias("keys"), pl.len().cast(pl.Int64).alias("rows"))
+    if c.ROWS not in frame.columns:  # rows that wait for partners: shown by the time at which they are purged
+        groups = frame.group_by(pl.lit(None, pl.Int64).alias(WINDOW_START), pl.col(DUE).alias(WINDOW_END))
+        return groups.agg(pl.lit(0, pl.Int64).alias("keys"), pl.len().cast(pl.Int64).alias("rows"))
     start = pl.col(c.START if c.START in frame.columns else c.SLICE).alias(WINDOW_START)
     end = (pl.col(c.END) if c.END in frame.columns else pl.lit(None, pl.Int64)).alias(WINDOW_END)
     counts = pl.len().cast(pl.Int64).alias("keys"), pl.col(c.ROWS).sum().cast(pl.Int64).alias("rows")
     return frame.group_by(start, end).agg(*counts)
 
 
-class _Read:
+class _ReadOnlyPages:
     """Pages that are only read."""
 
     def __init__(self, pages: Mapping[int, bytes]) -> None:

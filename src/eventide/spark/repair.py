@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +28,12 @@ LIMIT = 20
 """Closed windows that are listed."""
 
 _NOTE = "eventide/repaired"
-_KEEP_NOTHING_COMPLETE = ("tumbling", "calendar", "global")  # without lateness, what is complete leaves state
+_PURGED_WHEN_COMPLETE = ("tumbling(", "calendar(", "global_window(")  # unless late rows are allowed
 
 
 @dataclass(frozen=True)
 class Repair:
-    """What a repair does: the watermark before and after, and windows that closed (None: the job is not known)."""
+    """The watermark before and after a repair, and the windows that are closed (None: the job is not known)."""
 
     before: int
     after: int
@@ -69,9 +69,9 @@ def repair(
 
 
 def repaired_in(storage: Storage) -> int:
-    """The batch that applies the last repair; -1 where there was none.
+    """Return the batch that applies the last repair; -1 if there was none.
 
-    Up to it, tasks must not use the watermark that they know from the batch before: rows are judged next to the state.
+    Up to it, tasks must not use the watermark of the previous batch: late rows are detected where the state is.
     """
     batch = read_text(storage, _NOTE)
     return -1 if batch is None else int(batch)
@@ -86,12 +86,20 @@ def _problem(operator: OperatorState, pipeline: Pipeline | None, to: int) -> str
     problem = reset_problem_of_time(operator.watermark_us, to)
     if problem is not None:
         return problem
-    window, rule = operator.plan.get("window", ""), operator.plan.get("watermark", "")
-    known = window.startswith(_KEEP_NOTHING_COMPLETE) and operator.plan.get("lateness") == "0"
-    clocked = rule.startswith(("processing time", "as noted")) or "behind the clock" in rule
-    if known and not clocked and "state limits" not in operator.plan:
+    if is_purged_when_complete(operator.plan):
         return None
-    return "the windows in its state must be looked at. Name the job: --job job.py"
+    return "the windows in its state must be checked. Name the job: --job job.py"
+
+
+def is_purged_when_complete(fingerprint: Mapping[str, str]) -> bool:
+    """Whether state has no windows that are complete, and the watermark follows the rows alone.
+
+    Then no window in state conflicts with a lower watermark. ``fingerprint`` is the plan in the checkpoint.
+    """
+    window, strategy = fingerprint.get("window", ""), fingerprint.get("watermark", "")
+    purged = window.startswith(_PURGED_WHEN_COMPLETE) and fingerprint["lateness"] == "0s"
+    follows_clock = strategy.startswith(("processing_time(", "noted(")) or "at_latest=" in strategy
+    return purged and not follows_clock and "state limits" not in fingerprint
 
 
 def _closed(operator: OperatorState, pipeline: Pipeline | None, to: int) -> list[tuple[int, int]] | None:
@@ -102,10 +110,10 @@ def _closed(operator: OperatorState, pipeline: Pipeline | None, to: int) -> list
 
 
 def _next_batch(storage: Storage) -> int:
-    """The number of the first batch that is not logged yet, which will have the command."""
+    """Return the number of the first batch that is not logged yet, which will have the command."""
     return max((int(name) for name in storage.list("offsets") if name.isdecimal()), default=-1) + 1
 
 
 def _no_repair(checkpoint: str, reason: str) -> PlanError:
-    """A watermark that cannot be lowered."""
+    """Return the error about a watermark that cannot be lowered."""
     return PlanError(f"The watermark of the checkpoint {checkpoint!r} cannot be lowered: {reason}.")

@@ -32,9 +32,21 @@ _MAX_STAGES = 64  # in the cache of a worker
 
 _stages: dict[bytes, Stage] = {}  # by their pickled form
 
-# The process that lists the state variables prints its progress to the user's terminal.
-if getattr(sys.modules["__main__"].__spec__, "name", "").endswith("transform_with_state_driver_worker"):
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+def _silence_planning_process() -> None:
+    """Discard what Spark's planning process prints, if this is that process.
+
+    When a query starts, Spark runs ``transform_with_state_driver_worker`` to list the state variables. It prints its
+    progress, with the whole processor, to the terminal of the user and has no setting to turn that off. Results and
+    errors travel through a socket, so nothing is lost. Unpickling the processor imports this module, before most of
+    the output.
+    """
+    name = getattr(sys.modules["__main__"].__spec__, "name", "")
+    if name.endswith("transform_with_state_driver_worker"):
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
+_silence_planning_process()
 
 
 def task_function(function: Callable[[Iterator[Any]], Iterator[Any]]) -> Callable[[Iterator[Any]], Iterator[Any]]:

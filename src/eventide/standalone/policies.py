@@ -14,9 +14,8 @@ from eventide.operators.emission import pane_timing
 from eventide.panes import TIMING
 from eventide.time import MIN, duration, format_duration
 from eventide.triggers import AfterWatermark, Trigger
-from eventide.triggers.errors import not_a_trigger
 from eventide.triggers.evaluation import FIRES, TriggerEvaluation
-from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE
+from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE, not_a_trigger
 from eventide.windows import Axis
 from eventide.windows.lateness import is_complete
 

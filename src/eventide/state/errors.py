@@ -25,14 +25,12 @@ def plan_changed(changes: Sequence[str], *, where: str = "saved state", delivere
 def plan_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Return a sentence for each part of a plan that differs. Consequences of a listed change are left out.
 
-    >>> plan_changes({"window": "tumbling 1m"}, {"window": "tumbling 5m", "aggregate total": "sum(price)"})
-    ['the window changed from tumbling 1m to tumbling 5m', 'the aggregate total was added: sum(price)']
+    >>> plan_changes({"window": "tumbling(1m)"}, {"window": "tumbling(5m)", "aggregate total": "sum(price)"})
+    ['the window changed from tumbling(1m) to tumbling(5m)', 'the aggregate total was added: sum(price)']
     """
     changed = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
-    parts = {name for name in changed if ": " not in name}
-    listed = [name for name in changed if name in parts or name.partition(": ")[0] not in parts]
-    causes = [name for name in listed if not name.startswith("stored ")]
-    return [_change(name, before.get(name), after.get(name)) for name in causes or listed]
+    causes = [name for name in changed if not name.startswith("stored ")]
+    return [_change(name, before.get(name), after.get(name)) for name in causes or changed]
 
 
 def _change(name: str, before: str | None, after: str | None) -> str:

@@ -8,8 +8,16 @@ import polars as pl
 
 from eventide._display import described
 from eventide.triggers.combinators import repeat
-from eventide.triggers.errors import not_a_trigger
-from eventide.triggers.trigger import COMPLETE, WAS_COMPLETE, Changes, Column, Compiled, Finish, Trigger
+from eventide.triggers.trigger import (
+    COMPLETE,
+    WAS_COMPLETE,
+    Changes,
+    Column,
+    Compiled,
+    Finish,
+    Trigger,
+    not_a_trigger,
+)
 
 
 @described
@@ -21,11 +29,11 @@ class AfterWatermark:
     late: Trigger | None = None
 
     def finish(self) -> Finish:
-        """With ``late`` never, else at the end."""
+        """Never with ``late``, otherwise at the end of the window."""
         return Finish.AT_END if self.late is None else Finish.NEVER
 
     def compile(self, path: str) -> Compiled:
-        """A plain end-of-window test, or a machine of two phases."""
+        """Return a test for the end of the window, or a state machine with two phases."""
         if self.early is None and self.late is None:
             return _AtEnd()
         early = None if self.early is None else repeat(self.early).compile(f"{path}.early")
@@ -47,7 +55,7 @@ class _AtEnd:
         return []
 
     def add(self, when: pl.Expr, changes: Changes) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no state."""
 
     def fires(self) -> pl.Expr:
         return COMPLETE
@@ -56,10 +64,10 @@ class _AtEnd:
         return when
 
     def moved(self, when: pl.Expr, changes: Changes) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no state."""
 
     def reset(self, when: pl.Expr, changes: Changes) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no state."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class _Phases:
 
     @property
     def _born_late(self) -> pl.Expr:
-        # Without a late trigger, a window that is complete from the start has its one pane nevertheless.
+        # Without a late trigger, a window that is complete from the start still has one pane.
         return WAS_COMPLETE if self.late else pl.lit(False)
 
     def columns(self) -> list[Column]:
@@ -87,7 +95,7 @@ class _Phases:
 
     def fires(self) -> pl.Expr:
         before = COMPLETE | self.early.fires() if self.early else COMPLETE
-        after = self.late.fires() if self.late else pl.lit(True)  # finished: asked only as a part of all_of
+        after = self.late.fires() if self.late else pl.lit(True)  # finished: evaluated only as a part of all_of
         return pl.when(pl.col(self.name)).then(after).otherwise(before)
 
     def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
@@ -102,7 +110,7 @@ class _Phases:
         return pl.lit(False) if self.late else on_time
 
     def moved(self, when: pl.Expr, changes: Changes) -> None:
-        # A session that grew beyond the watermark is early again; one made of late rows only begins late.
+        # A session that grew beyond the watermark is early again. A session of late rows starts late.
         changes.set(self.name, when, self._born_late)
         for part in (self.early, self.late):
             if part:

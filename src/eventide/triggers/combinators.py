@@ -1,4 +1,4 @@
-"""Combinations of triggers, and triggers on processing time (the batch's clock, never a worker's)."""
+"""Combinations of triggers, and triggers on processing time (the batch time, never the clock of a worker)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import polars as pl
 from eventide._display import described
 from eventide.errors import PlanError
 from eventide.time import duration, format_duration
-from eventide.triggers.errors import not_a_trigger
-from eventide.triggers.trigger import ADDED, NOW, AfterCount, Changes, Column, Compiled, Finish, Trigger
+from eventide.triggers.trigger import ADDED, NOW, AfterCount, Changes, Column, Compiled, Finish, Trigger, not_a_trigger
 
 
 @described
 @dataclass(frozen=True)
 class Repeatedly:
-    """Fires whenever the inner trigger does, which then starts again. Never finishes."""
+    """Fires whenever the inner trigger fires, and then starts it again. Never finishes."""
 
     inner: Trigger
 
@@ -27,7 +26,7 @@ class Repeatedly:
         return Finish.NEVER
 
     def compile(self, path: str) -> Compiled:
-        """The inner trigger, reset where it finishes."""
+        """Return the inner trigger, reset where it finishes."""
         return _Repeat(self.inner.compile(path))
 
     def describe(self) -> str:
@@ -40,18 +39,18 @@ class Repeatedly:
 @described
 @dataclass(frozen=True)
 class Parallel:
-    """Several triggers side by side: fires when any (or all) of them do, and finishes alike."""
+    """Several triggers in parallel: fires when any of them (or all) fire, and finishes when any (or all) finish."""
 
     triggers: tuple[Trigger, ...]
     need_all: bool
 
     def finish(self) -> Finish:
-        """As soon as the first of them, or not before the last."""
+        """When the first of them finishes, or when the last one does."""
         pick = min if self.need_all else max
         return pick(t.finish() for t in self.triggers)
 
     def compile(self, path: str) -> Compiled:
-        """All of them."""
+        """Return all of them."""
         return _Parallel([t.compile(f"{path}.{i}") for i, t in enumerate(self.triggers)], self.need_all)
 
     def describe(self) -> str:
@@ -62,16 +61,16 @@ class Parallel:
 @described
 @dataclass(frozen=True)
 class InOrder:
-    """One trigger after the other: each begins when the one before has finished."""
+    """Several triggers in sequence: each starts when the previous one has finished."""
 
     triggers: tuple[Trigger, ...]
 
     def finish(self) -> Finish:
-        """Not before each of them has."""
+        """When the last of them finishes."""
         return min(t.finish() for t in self.triggers)
 
     def compile(self, path: str) -> Compiled:
-        """All of them, and which one is at work."""
+        """Return all of them, and the number of the active one."""
         return _InOrder([t.compile(f"{path}.{i}") for i, t in enumerate(self.triggers)], f"{path}.turn")
 
     def describe(self) -> str:
@@ -82,14 +81,14 @@ class InOrder:
 @described
 @dataclass(frozen=True)
 class Never:
-    """Does not fire; what a window holds is emitted when it expires."""
+    """Does not fire. The rows of a window are emitted when it expires."""
 
     def finish(self) -> Finish:
         """Never."""
         return Finish.NEVER
 
     def compile(self, path: str) -> Compiled:
-        """Nothing."""
+        """Return a trigger without state."""
         return _Never()
 
     def describe(self) -> str:
@@ -166,14 +165,14 @@ class _InOrder(_Group):
             part.add(when & (pl.col(self.turn) == i), changes)
 
     def fires(self) -> pl.Expr:
-        at_work = [(pl.col(self.turn) == i) & part.fires() for i, part in enumerate(self.parts)]
-        return pl.any_horizontal(at_work)
+        active = [(pl.col(self.turn) == i) & part.fires() for i, part in enumerate(self.parts)]
+        return pl.any_horizontal(active)
 
     def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
         turn, last = pl.col(self.turn), pl.lit(False)
         for i, part in enumerate(self.parts):
             last = part.fired(when & (turn == i), changes) & when & (turn == i)
-            if i + 1 < len(self.parts):  # the last one stays at work: as a part of all_of it may be asked again
+            if i + 1 < len(self.parts):  # the last one stays active: as a part of all_of it may be evaluated again
                 changes.set(self.turn, last, pl.lit(i + 1, pl.Int32))
         return last
 
@@ -187,7 +186,7 @@ class _Never:
         return []
 
     def add(self, when: pl.Expr, changes: Changes) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no state."""
 
     def fires(self) -> pl.Expr:
         return pl.lit(False)
@@ -196,14 +195,14 @@ class _Never:
         return pl.lit(False)
 
     def moved(self, when: pl.Expr, changes: Changes) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no state."""
 
     def reset(self, when: pl.Expr, changes: Changes) -> None:
-        """Nothing to remember."""
+        """Do nothing: there is no state."""
 
 
 def repeat(trigger: Trigger) -> Trigger:
-    """``trigger`` again and again; itself where it never finishes anyway."""
+    """Return ``trigger`` repeated, or itself if it never finishes."""
     return trigger if trigger.finish() is Finish.NEVER else Repeatedly(trigger)
 
 
@@ -218,7 +217,7 @@ def repeatedly(trigger: Trigger) -> Repeatedly:
 
 
 def on_update() -> Repeatedly:
-    """Whenever rows have joined the window: once a bundle.
+    """Whenever rows have joined the window, at most once per bundle.
 
     >>> on_update().describe()
     'each time rows join'
@@ -227,7 +226,7 @@ def on_update() -> Repeatedly:
 
 
 def any_of(*triggers: Trigger) -> Parallel:
-    """When one of them fires; finished when one that fired is.
+    """When one of the triggers fires. It finishes when a trigger that fired has finished.
 
     >>> from eventide.triggers import after_count, after_processing_time
     >>> any_of(after_count(100), after_processing_time("10s")).describe()
@@ -237,7 +236,7 @@ def any_of(*triggers: Trigger) -> Parallel:
 
 
 def all_of(*triggers: Trigger) -> Parallel:
-    """When all of them fire.
+    """When all triggers fire.
 
     >>> from eventide.triggers import after_count, after_watermark
     >>> all_of(after_count(2), after_watermark()).describe()
@@ -247,7 +246,7 @@ def all_of(*triggers: Trigger) -> Parallel:
 
 
 def in_order(*triggers: Trigger) -> InOrder:
-    """One after the other: the next begins when the one before has finished.
+    """Triggers in sequence: the next one starts when the previous one has finished.
 
     >>> from eventide.triggers import after_count
     >>> in_order(after_count(1), repeatedly(after_count(100))).describe()
@@ -257,7 +256,7 @@ def in_order(*triggers: Trigger) -> InOrder:
 
 
 def or_finally(trigger: Trigger, until: Trigger) -> Parallel:
-    """``trigger``, until ``until`` fires for the last time.
+    """``trigger``, until ``until`` finishes.
 
     >>> from eventide.triggers import after_count, after_watermark, on_update
     >>> or_finally(on_update(), after_watermark()).describe()
@@ -287,7 +286,7 @@ def _checked(where: str, triggers: Sequence[Trigger], *, least: int) -> tuple[Tr
 @described
 @dataclass(frozen=True)
 class AfterProcessingTime:
-    """Fires once, ``delay`` after the first row that joined since it began.
+    """Fires once, ``delay`` after the first row that joined since it started.
 
     Aligned, it fires at the next multiple of ``delay``, plus ``offset``.
     """
@@ -297,11 +296,11 @@ class AfterProcessingTime:
     offset: int = 0
 
     def finish(self) -> Finish:
-        """As soon as the time has passed."""
+        """At any time: when the delay has passed."""
         return Finish.ANY_TIME
 
     def compile(self, path: str) -> Compiled:
-        """One due time a pane."""
+        """Return a due time per pane."""
         return _Timer(self.delay, self.aligned, self.offset, f"{path}.due")
 
     def describe(self) -> str:
@@ -334,14 +333,14 @@ class _Timer:
         return when
 
     def moved(self, when: pl.Expr, changes: Changes) -> None:
-        """The earliest due time of merged sessions stands."""
+        """Do nothing: merged sessions have the earliest due time."""
 
     def reset(self, when: pl.Expr, changes: Changes) -> None:
         changes.set(self.name, when, pl.lit(None, pl.Int64))
 
 
 def after_processing_time(delay: str | timedelta) -> AfterProcessingTime:
-    """Once, so long after the first row on the batch's clock.
+    """Once, when ``delay`` of processing time has passed since the first row.
 
     >>> after_processing_time("10 seconds").describe()
     '10s of processing time after the first new row'
@@ -350,7 +349,7 @@ def after_processing_time(delay: str | timedelta) -> AfterProcessingTime:
 
 
 def every(period: str | timedelta, *, aligned: bool = False, offset: str | timedelta | None = None) -> Repeatedly:
-    """Again and again while rows come: at most once a ``period``; aligned: on the full period of the clock.
+    """Repeatedly while rows arrive, at most once per ``period``. Aligned: at full periods of the clock.
 
     ``offset`` moves the full periods: every two minutes with an offset of one is 12:01, 12:03, and so on.
 

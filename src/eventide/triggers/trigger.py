@@ -1,10 +1,8 @@
-"""What every trigger promises.
+"""The contract of a trigger, and the trigger that counts rows.
 
 A trigger is a frozen description. It compiles to columns of the pane table and to expressions over them, so a step
 evaluates the triggers of a million panes in a few vector operations. Each trigger implements the same verbs;
 combinators only combine.
-
-Triggers that count rows.
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ from eventide._columns import ADDED as ADDED_ROWS
 from eventide._display import described
 from eventide.errors import PlanError, shown
 
-# What the operator provides beside a trigger's own columns while it evaluates.
+# Columns that the operator provides in addition to those of the trigger.
 ADDED = pl.col(ADDED_ROWS)  # rows that joined the pane in this bundle
 COMPLETE = pl.col("__complete")  # end <= W, after the bundle's watermark
 WAS_COMPLETE = pl.col("__was_complete")  # end <= W, before it
-NOW = pl.col("__now")  # the batch's own clock
+NOW = pl.col("__now")  # the batch time
 
 Merge = Literal["sum", "min", "max"]
 
 
 class Finish(IntEnum):
-    """When, at the soonest, a trigger stops firing for good."""
+    """The earliest moment at which a trigger can finish, after which it never fires again."""
 
     NEVER = 0
     AT_END = 1  # not before the watermark has passed the window's end
@@ -39,27 +37,27 @@ class Finish(IntEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """One column of trigger state: what a new pane starts with, and how sessions that merge combine it."""
+    """A column of trigger state: its value in a new pane, and how merged sessions combine it."""
 
     name: str
     dtype: pl.DataType
     start: pl.Expr
     merge: Merge
-    due: bool = False  # holds the processing time at which the pane must be looked at again
+    due: bool = False  # has the processing time at which the pane must be evaluated again
 
 
 @dataclass
 class Changes:
-    """Assignments to state columns, collected while walking the tree; the last one whose condition holds wins."""
+    """Assignments to state columns, collected from the tree of triggers. The last one whose condition holds wins."""
 
     assigned: dict[str, list[tuple[pl.Expr, pl.Expr]]] = field(default_factory=dict)
 
     def set(self, name: str, when: pl.Expr, value: pl.Expr) -> None:
-        """Where ``when`` holds, ``name`` becomes ``value``."""
+        """Set ``name`` to ``value`` where ``when`` holds."""
         self.assigned.setdefault(name, []).append((when, value))
 
     def expressions(self) -> list[pl.Expr]:
-        """One expression per assigned column."""
+        """Return one expression per assigned column."""
         return [self._expression(name, pairs) for name, pairs in self.assigned.items()]
 
     @staticmethod
@@ -74,39 +72,39 @@ class Compiled(Protocol):
     """The verbs of a trigger over its columns."""
 
     def columns(self) -> list[Column]:
-        """The state that a pane keeps for this trigger."""
+        """Return the columns that are stored with a pane for this trigger."""
         ...
 
     def add(self, when: pl.Expr, changes: Changes) -> None:
-        """Rows joined the pane (``ADDED`` of them), where ``when``."""
+        """Record that ``ADDED`` rows joined the pane, where ``when``."""
         ...
 
     def fires(self) -> pl.Expr:
-        """Whether the pane is to be emitted now."""
+        """Return whether the pane is emitted now."""
         ...
 
     def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
-        """The pane was emitted, where ``when``. Gives where this trigger is now finished."""
+        """Record that the pane was emitted, where ``when``. Returns where this trigger has finished."""
         ...
 
     def moved(self, when: pl.Expr, changes: Changes) -> None:
-        """The window is new, or its bounds changed, where ``when``."""
+        """Record that the window is new, or that its bounds changed, where ``when``."""
         ...
 
     def reset(self, when: pl.Expr, changes: Changes) -> None:
-        """Start again, where ``when``."""
+        """Start again where ``when`` holds."""
         ...
 
 
 class Trigger(Protocol):
-    """When a window's pane is emitted. Made by the functions of :mod:`eventide.triggers`."""
+    """When the panes of a window are emitted. The functions of :mod:`eventide.triggers` create triggers."""
 
     def finish(self) -> Finish:
-        """When, at the soonest, it stops for good."""
+        """Return the earliest moment at which it can finish."""
         ...
 
     def compile(self, path: str) -> Compiled:
-        """The columnar form; ``path`` makes its column names unique."""
+        """Return the columnar form. ``path`` makes its column names unique."""
         ...
 
     def describe(self) -> str:
@@ -117,16 +115,16 @@ class Trigger(Protocol):
 @described
 @dataclass(frozen=True)
 class AfterCount:
-    """Fires once, when at least ``n`` rows have joined since it began."""
+    """Fires once, when at least ``n`` rows have joined since it started."""
 
     n: int
 
     def finish(self) -> Finish:
-        """As soon as the rows are there."""
+        """At any time: when enough rows have arrived."""
         return Finish.ANY_TIME
 
     def compile(self, path: str) -> Compiled:
-        """One counter a pane."""
+        """Return a counter per pane."""
         return _Counter(self.n, f"{path}.rows")
 
     def describe(self) -> str:
@@ -152,10 +150,18 @@ class _Counter:
         return when
 
     def moved(self, when: pl.Expr, changes: Changes) -> None:
-        """Counts of merged sessions have been added up already."""
+        """Do nothing: the counts of merged sessions are already added."""
 
     def reset(self, when: pl.Expr, changes: Changes) -> None:
         changes.set(self.name, when, pl.lit(0, pl.Int64))
+
+
+def not_a_trigger(where: str, value: object) -> PlanError:
+    """Return the error about a value that is no trigger."""
+    hint = f" Call it: {value.__name__}(…)." if callable(value) and hasattr(value, "__name__") else ""
+    return PlanError(
+        f"{where} needs a trigger such as ev.after_watermark() or ev.every('10 seconds'), not {shown(value)}.{hint}"
+    )
 
 
 def after_count(n: int) -> AfterCount:

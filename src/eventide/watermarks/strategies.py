@@ -166,16 +166,6 @@ class Strategy:
         """
         return ", ".join((self.generator.describe(), *self.options.describe(), *self._guard()))
 
-    def in_state(self) -> Strategy:
-        """The part of the strategy that state depends on: ``max_future_skew`` and ``forget_after`` may change.
-
-        >>> from eventide.watermarks import bounded_delay
-        >>> guarded, open_ended = (bounded_delay("5s", max_future_skew=skew) for skew in ("1 hour", None))
-        >>> guarded.in_state() == open_ended.in_state()
-        True
-        """
-        return replace(self, options=replace(self.options, max_future_skew=self._default_skew(), forget_after=None))
-
     def over_panes(self) -> Strategy:
         """The same for rows that are panes of another pipeline: without the default ``max_future_skew``.
 

@@ -12,7 +12,6 @@ from eventide._arguments import is_integer
 from eventide._column_refs import named
 from eventide.errors import PlanError, shown
 from eventide.time import duration
-from eventide.windows.errors import not_a_row_count
 from eventide.windows.sessions import Sessions
 from eventide.windows.tumbling_sliding import Sliding, Tumbling
 
@@ -26,19 +25,19 @@ def rows(
     timeout: str | timedelta | None = None,
     forget_after: str | timedelta | None = None,
 ) -> Tumbling | Sliding:
-    """Windows of ``size`` rows of a key, a new one ``every`` so many rows (default: ``size``).
+    """Windows of ``size`` rows of a key; a new window starts ``every`` number of rows (default: ``size``).
 
     Without ``by``, a key's rows are numbered as they arrive. With it, windows are those of an origin's own offsets:
-    a row lies in the windows of its offset, in whatever order rows come and however often they are read again. The
+    a row belongs to the windows of its offset, in any order of arrival and even if it is read again. The
     watermark's ``origin=`` says whose offsets they are, and is part of the panes' key. ``first`` is the first offset
     that an origin has.
 
-    With ``timeout`` a window that is not full is closed when the watermark is so far past the latest of its rows: what
-    it holds is emitted as its last pane, and rows that arrive for it afterwards are dead letters, ``out_of_retention``.
+    With ``timeout``, a window that is not full is closed when the watermark is this far past its latest row. Its
+    content is emitted as its last pane. Later rows of the window are dead letters, ``out_of_retention``.
 
-    How many rows a key has sent is known for as long as the query runs. With ``forget_after`` a key is forgotten when
-    the watermark is so far past its last row: its open windows emit what they hold and close, and the key's next row
-    is number 1. Windows ``by`` offset are forgotten with their origin (``forget_after=`` of the watermark).
+    The number of rows of a key is stored for as long as the query runs. With ``forget_after``, a key is forgotten when
+    the watermark is this far past its last row: its open windows are emitted and closed, and its next row is number 1.
+    Windows ``by`` offset are forgotten with their origin (``forget_after=`` of the watermark).
 
     >>> rows(100, forget_after="30 days").describe()
     'every 100 rows, keys forgotten after 30d'
@@ -58,7 +57,7 @@ def rows(
         raise PlanError(f"rows(first={shown(first)}): the first offset of an origin is an integer, mostly 0 or 1.")
     column = _column("rows()", by)
     if column is None and first != 1:
-        raise PlanError(f"rows(first={first}) needs offset=: rows that are numbered as they arrive begin at 1.")
+        raise PlanError(f"rows(first={first}) needs by=: rows that are numbered as they arrive begin at 1.")
     length = None if forget_after is None else duration(forget_after, what="forget_after of rows()")
     if length is not None and column is not None:
         raise PlanError(
@@ -76,7 +75,7 @@ def row_sessions(*, absent: int, by: str | None = None, timeout: str | timedelta
     """A key's session ends when ``absent`` rows of the stream have passed without the key.
 
     Rows are counted over all keys: in the order in which they arrive or, with ``by``, by the offsets of the key's
-    origin. With ``timeout`` a session is closed, too, when the watermark is so far past the latest of its rows.
+    origin. With ``timeout``, a session is also closed when the watermark is this far past its latest row.
 
     >>> row_sessions(absent=5).describe()
     'sessions that end after 5 rows without the key'
@@ -98,8 +97,16 @@ def row_numbers(previous: int | pl.Expr, by: Sequence[str] = ()) -> pl.Expr:
     return (number.over(by) if by else number) + previous
 
 
-def _timeout(where: str, given: str | timedelta | None) -> int | None:
-    return None if given is None else duration(given, what=f"timeout of {where}", zero=True)
+def _timeout(where: str, length: str | timedelta | None) -> int | None:
+    return None if length is None else duration(length, what=f"timeout of {where}", zero=True)
+
+
+def not_a_row_count(name: str, value: object) -> PlanError:
+    """Return the error about a number of rows that is no positive integer."""
+    return PlanError(
+        f"{name}={shown(value)} is not a number of rows: it must be an integer of at least 1. "
+        "For windows in time use tumbling() or sliding()."
+    )
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -111,6 +118,6 @@ def _column(where: str, offset: Any) -> str | None:
     column = named(offset)
     if column is not None and (not isinstance(column, str) or not column):
         raise PlanError(
-            f"{where}: offset={shown(offset)} is no name of a column. Name the one that holds an origin's offsets."
+            f"{where}: by={shown(offset)} is not the name of a column. Name the column of the origin's offsets."
         )
     return column

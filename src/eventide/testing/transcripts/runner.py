@@ -1,4 +1,4 @@
-"""Transcripts on a host."""
+"""Runs transcripts on a host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from eventide.testing.transcripts.transcript import Transcript, TranscriptStep
 
 
 def run(transcript: Transcript, *, host: StartHost = LocalHost) -> TestStream | None:
-    """Run a transcript; an ``AssertionError`` says where it fails, what came, and what happened until then.
+    """Run a transcript. An ``AssertionError`` has the place, the actual output and all earlier steps.
 
-    Gives the stream, for a look at its panes or its picture; None where the pipeline was to be refused.
+    Returns the stream, with its panes and its picture; None if the transcript expects a rejected pipeline.
     """
     if transcript.refused is not None:
-        _check_refusal(transcript, transcript.refused)
+        _check_rejection(transcript, transcript.refused)
         return None
     assert transcript.pipeline is not None
     schema = _schema(transcript, transcript.pipeline.plan)
@@ -36,24 +36,28 @@ def run(transcript: Transcript, *, host: StartHost = LocalHost) -> TestStream | 
 
 
 def _schema(transcript: Transcript, plan: Plan) -> Mapping[str, Any]:
-    """The columns of all rows of a transcript; of several inputs, those of each."""
+    """Return the columns of all rows of a transcript; of several inputs, those of each."""
     day = Day.of(transcript.day)
     if not plan.inputs:
         rows = [row for step in transcript.steps if not isinstance(step.add, Mapping) for row in step.add or ()]
         return RowReader(plan, day).frame(rows).schema
     added = [step.add for step in transcript.steps if isinstance(step.add, Mapping)]
     return {
-        one.name: RowReader(plan.at(edge), day).frame([row for rows in added for row in rows.get(one.name, ())]).schema
-        for edge, one in enumerate(plan.inputs)
+        stream.name: RowReader(plan.at(edge), day)
+        .frame([row for rows in added for row in rows.get(stream.name, ())])
+        .schema
+        for edge, stream in enumerate(plan.inputs)
     }
 
 
-def _check_refusal(transcript: Transcript, wanted: str) -> None:
+def _check_rejection(transcript: Transcript, expected: str) -> None:
     where = f"{transcript.place}: {transcript.name!r}"
     if transcript.refusal is None:
-        raise AssertionError(f"{where}: the pipeline was to be refused, but was accepted.")
-    if wanted not in transcript.refusal:
-        raise AssertionError(f"{where}: the message was to contain {wanted!r}, but is:\n{transcript.refusal}")
+        raise AssertionError(f"{where}: the pipeline was expected to be rejected, but was accepted.")
+    if expected not in transcript.refusal:
+        raise AssertionError(
+            f"{where}: the message was expected to contain {expected!r}, but is:\n{transcript.refusal}"
+        )
 
 
 def _take(stream: TestStream, step: TranscriptStep) -> None:
@@ -66,18 +70,18 @@ def _take(stream: TestStream, step: TranscriptStep) -> None:
     if step.expect or step.acts:
         stream.expect(*step.expect)
     stream.expect_late(*step.late).expect_dead(*step.dead)
-    for name, wanted in (step.counts or {}).items():
-        came = getattr(stream.counts, name)
-        assert came == wanted, f"{name} is {came}, not {wanted}: {stream.counts}"
+    for name, expected in (step.counts or {}).items():
+        actual = getattr(stream.counts, name)
+        assert actual == expected, f"{name} is {actual}, not {expected}: {stream.counts}"
 
 
-def _fail(stream: TestStream, step: TranscriptStep, wanted: str) -> None:
+def _fail(stream: TestStream, step: TranscriptStep, expected: str) -> None:
     try:
         _act(stream, step)
     except EventideError as problem:
-        assert wanted in str(problem), f"the message was to contain {wanted!r}, but is:\n{problem}"
+        assert expected in str(problem), f"the message was expected to contain {expected!r}, but is:\n{problem}"
         return
-    raise AssertionError(f"the job was to stop with a message that contains {wanted!r}, but went on.")
+    raise AssertionError(f"the job was expected to stop with a message that contains {expected!r}, but went on.")
 
 
 def _act(stream: TestStream, step: TranscriptStep) -> None:
@@ -95,5 +99,5 @@ def _act(stream: TestStream, step: TranscriptStep) -> None:
         stream.advance_watermark(step.watermark, key=step.key)
 
 
-def _pause(said: str) -> dict[str, str]:
-    return {"to": said.removeprefix("until ").strip()} if said.startswith("until ") else {"by": said}
+def _pause(text: str) -> dict[str, str]:
+    return {"to": text.removeprefix("until ").strip()} if text.startswith("until ") else {"by": text}

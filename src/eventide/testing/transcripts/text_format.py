@@ -1,11 +1,7 @@
-"""YAML with its places: every value knows the line it stands on.
+"""The text format of transcripts: YAML with line numbers; rows, panes and pipelines from text.
 
-Rows and panes as lines of text.
-
-Pipelines from their description in a transcript.
-
-A function of eventide is called as ``name argument option value …`` or as a mapping; which words are options follows
-from the function itself, so a new option of a window can be used here at once.
+A function of Eventide is written as ``name argument option value …`` or as a mapping. The signature of the function
+defines which words are options, so a new option of a window can be used here at once.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class _Core(yaml.SafeLoader):
-    """YAML 1.2's core schema: ``12:00`` and ``on`` are text, which YAML 1.1 takes for 720 and true."""
+    """YAML 1.2's core schema: ``12:00`` and ``on`` are text, which YAML 1.1 reads as 720 and true."""
 
 
 _Core.yaml_implicit_resolvers = {
@@ -53,21 +49,21 @@ for _tag, _pattern, _first in (
 
 @dataclass
 class Document:
-    """A file's content as plain data, and the line of everything in it."""
+    """The content of a file as plain data, with the line of each value."""
 
     name: str
     content: Any
     lines: dict[Path, int] = field(default_factory=dict)
 
     def place(self, path: Path) -> str:
-        """``file:line`` of what stands at ``path``, or of the nearest thing around it."""
+        """Return ``file:line`` of the value at ``path``, or of the innermost value around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.name}:{self.lines.get(path, 1)}"
 
 
 def read_document(text: str, name: str) -> Document:
-    """Parse YAML. A key that stands twice is refused: YAML would silently drop the first."""
+    """Parse YAML. Duplicate keys are rejected, because YAML would silently drop the first."""
     loader = _Core(text)
     try:
         root = loader.get_single_node()
@@ -76,15 +72,15 @@ def read_document(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
-        mend = "Text with a colon, or that begins with '-' or '[', goes into quotes or into a block after '|'."
-        raise bad_transcript(place, f"this is not YAML: {problem.problem}.", mend) from None
+        fix = "Put text with a colon, or that begins with '-' or '[', into quotes or into a block after '|'."
+        raise bad_transcript(place, f"this is not YAML: {problem.problem}.", fix) from None
     finally:
         loader.dispose()
     return document
 
 
 def read_value(text: str) -> Any:
-    """One value: a number, ``true``, ``null``, ``[a, b]``, or text.
+    """Parse a value: a number, ``true``, ``null``, ``[a, b]``, or text.
 
     >>> [read_value(text) for text in ("5", "2.5", "null", "12:00", "[a, 1]")]
     [5, 2.5, None, '12:00', ['a', 1]]
@@ -107,7 +103,7 @@ def _construct(loader: _Core, node: yaml.Node, path: Path, document: Document) -
         key = str(loader.construct_object(key_node))
         if key in content:
             line = key_node.start_mark.line + 1
-            raise bad_transcript(f"{document.name}:{line}", f"the key {key!r} stands here for the second time.")
+            raise bad_transcript(f"{document.name}:{line}", f"the key {key!r} occurs for the second time.")
         content[key] = _construct(loader, child, (*path, key), document)
         document.lines[(*path, key)] = max(document.lines[(*path, key)], key_node.start_mark.line + 1)
     return content
@@ -120,12 +116,12 @@ _FLAGS = {"first": PANE_IS_FIRST, "last": PANE_IS_LAST}
 
 
 def words(line: str) -> list[str]:
-    """A line cut at spaces, but not inside quotes or brackets.
+    """Split a line at spaces, except inside quotes and brackets.
 
     >>> words("+ a [12:00, 12:02) words=[x, y] note='two words'")
     ['+', 'a', '[12:00, 12:02)', 'words=[x, y]', "note='two words'"]
     """
-    found, word, depth, quote = [], "", 0, ""
+    parts, word, depth, quote = [], "", 0, ""
     for letter in line:
         if quote:
             quote = "" if letter == quote else quote
@@ -137,27 +133,27 @@ def words(line: str) -> list[str]:
             depth -= 1
         elif letter.isspace() and depth <= 0:
             if word:
-                found.append(word)
+                parts.append(word)
             word = ""
             continue
         word += letter
-    return [*found, word] if word else found
+    return [*parts, word] if word else parts
 
 
 def read_row(line: str, columns: Sequence[str], *, more: bool = False) -> dict[str, Any]:
-    """A row from its values, in the order of the columns; with ``more``, further fields may follow by name.
+    """Parse a row: its values in the order of the columns; with ``more``, further fields may follow by name.
 
     >>> read_row("12:00:30 a null", ["ts", "user", "score"])
     {'ts': '12:00:30', 'user': 'a', 'score': None}
     >>> read_row("12:00:30 watermark=12:05", ["ts"], more=True)
     {'ts': '12:00:30', 'watermark': '12:05'}
     """
-    found = words(line)
-    values = [_window(word) or read_value(word) for word in found[: len(columns)]]
-    named = [_NAMED.fullmatch(word) for word in found[len(columns) :]] if more else [None] * (len(found) - len(columns))
+    texts = words(line)
+    values = [_window(word) or read_value(word) for word in texts[: len(columns)]]
+    named = [_NAMED.fullmatch(word) for word in texts[len(columns) :]] if more else [None] * (len(texts) - len(columns))
     if len(values) != len(columns) or not all(named):
         raise ValueError(
-            f"{line.strip()!r} has {len(found)} values, but there are {len(columns)} columns: {' '.join(columns)}."
+            f"{line.strip()!r} has {len(texts)} values, but there are {len(columns)} columns: {' '.join(columns)}."
         )
     row = dict(zip(columns, values, strict=True))
     return row | {match[1]: read_value(match[2]) for match in named if match}
@@ -273,10 +269,10 @@ def _stream(description: Mapping[str, Any]) -> Stream:
 
 
 def _inputs(description: Mapping[str, Any]) -> dict[str, Stream]:
-    """The inputs; what one does not say it takes from the pipeline."""
+    """Return the inputs. Settings that an input lacks are those of the pipeline."""
     shared = {name: description[name] for name in ("time", "key", "watermark") if name in description}
     inputs = description.get("inputs", {"left": {}, "right": {}})
-    return {name: _stream(shared | own) for name, own in inputs.items()}
+    return {name: _stream(shared | specific) for name, specific in inputs.items()}
 
 
 def _join(description: Mapping[str, Any], inputs: Mapping[str, Stream]) -> Pipeline:
@@ -296,20 +292,20 @@ def _windowed(description: Mapping[str, Any]) -> dict[str, Any]:
 
 _TOGETHER: dict[str, Callable[[Mapping[str, Any], Mapping[str, Stream]], Pipeline]] = {
     "join": _join,
-    "window_join": lambda said, inputs: window_join(*inputs.values(), **(_windowed(said) | said["window_join"])),
-    "cogroup": lambda said, inputs: cogroup(inputs, **_windowed(said), **said["cogroup"]),
+    "window_join": lambda text, inputs: window_join(*inputs.values(), **(_windowed(text) | text["window_join"])),
+    "cogroup": lambda text, inputs: cogroup(inputs, **_windowed(text), **text["cogroup"]),
 }
 
 
-def call(what: str, known: Mapping[str, Call], said: Any) -> Any:
+def call(what: str, known: Mapping[str, Call], description: Any) -> Any:
     """Call the function that is named by text or mapping."""
-    name, args, options = _parts(what, known, said)
+    name, args, options = _parts(what, known, description)
     return known[name](*args, **options)
 
 
-def trigger(said: Any) -> Any:
-    """A trigger, and the triggers in it."""
-    name, args, options = _parts("trigger", _TRIGGERS, said)
+def trigger(description: Any) -> Any:
+    """Create a trigger, and the triggers in it."""
+    name, args, options = _parts("trigger", _TRIGGERS, description)
     if name in _OF_TRIGGERS:
         args = [trigger(arg) for arg in args]
         options = {option: trigger(value) for option, value in options.items()}
@@ -333,22 +329,22 @@ def _lateness(description: Mapping[str, Any]) -> dict[str, Any]:
     return {"allowed_lateness": int(rows[1]) if rows else lateness}
 
 
-def _parts(what: str, known: Mapping[str, Call], said: Any) -> tuple[str, list[Any], dict[str, Any]]:
-    """The function's name, its arguments and its options."""
-    if isinstance(said, str):
-        name, _, rest = said.strip().partition(" ")
+def _parts(what: str, known: Mapping[str, Call], description: Any) -> tuple[str, list[Any], dict[str, Any]]:
+    """Return the name of the function, its arguments and its options."""
+    if isinstance(description, str):
+        name, _, rest = description.strip().partition(" ")
         _check(what, known, name)
         return name, *_cut(rest, _options(known[name]), known[name])
-    names = [name for name in said if name in known]
+    names = [name for name in description if name in known]
     if len(names) != 1:
-        _check(what, known, next(iter(said)))
+        _check(what, known, next(iter(description)))
     name = names[0]
-    given, options = said[name], {option: value for option, value in said.items() if option != name}
-    if isinstance(given, dict) and not any(inner in known for inner in given):
-        return name, [], given | options
-    if isinstance(given, list) and name in _OF_TRIGGERS:
-        return name, given, options
-    return (name, *_placed([] if given in (None, "", True) else [given], options, known[name]))
+    argument, options = description[name], {option: value for option, value in description.items() if option != name}
+    if isinstance(argument, dict) and not any(inner in known for inner in argument):
+        return name, [], argument | options
+    if isinstance(argument, list) and name in _OF_TRIGGERS:
+        return name, argument, options
+    return (name, *_placed([] if argument in (None, "", True) else [argument], options, known[name]))
 
 
 def _cut(text: str, option_names: list[str], function: Call) -> tuple[list[Any], dict[str, Any]]:
