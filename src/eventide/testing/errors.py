@@ -24,6 +24,6 @@ def missing_package(user: str, package: str, extra: str) -> PlanError:
     return PlanError(f"{user} need the package {package!r}. Install it with: pip install 'pyspark-eventide[{extra}]'")
 
 
-def bad_transcript(place: str, problem: str, mend: str = "") -> PlanError:
+def bad_transcript(place: str, problem: str, fix: str = "") -> PlanError:
     """A transcript file is invalid. ``place`` is file and line."""
-    return PlanError(f"{place}: {problem}" + (f" {mend}" if mend else ""))
+    return PlanError(f"{place}: {problem}" + (f" {fix}" if fix else ""))

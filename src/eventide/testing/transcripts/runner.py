@@ -43,8 +43,10 @@ def _schema(transcript: Transcript, plan: Plan) -> Mapping[str, Any]:
         return RowReader(plan, day).frame(rows).schema
     added = [step.add for step in transcript.steps if isinstance(step.add, Mapping)]
     return {
-        one.name: RowReader(plan.at(edge), day).frame([row for rows in added for row in rows.get(one.name, ())]).schema
-        for edge, one in enumerate(plan.inputs)
+        stream.name: RowReader(plan.at(edge), day)
+        .frame([row for rows in added for row in rows.get(stream.name, ())])
+        .schema
+        for edge, stream in enumerate(plan.inputs)
     }
 
 
@@ -95,5 +97,5 @@ def _act(stream: TestStream, step: TranscriptStep) -> None:
         stream.advance_watermark(step.watermark, key=step.key)
 
 
-def _pause(said: str) -> dict[str, str]:
-    return {"to": said.removeprefix("until ").strip()} if said.startswith("until ") else {"by": said}
+def _pause(text: str) -> dict[str, str]:
+    return {"to": text.removeprefix("until ").strip()} if text.startswith("until ") else {"by": text}

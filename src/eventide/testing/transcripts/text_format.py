@@ -76,8 +76,8 @@ def read_document(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
-        mend = "Text with a colon, or that begins with '-' or '[', goes into quotes or into a block after '|'."
-        raise bad_transcript(place, f"this is not YAML: {problem.problem}.", mend) from None
+        fix = "Text with a colon, or that begins with '-' or '[', goes into quotes or into a block after '|'."
+        raise bad_transcript(place, f"this is not YAML: {problem.problem}.", fix) from None
     finally:
         loader.dispose()
     return document
@@ -125,7 +125,7 @@ def words(line: str) -> list[str]:
     >>> words("+ a [12:00, 12:02) words=[x, y] note='two words'")
     ['+', 'a', '[12:00, 12:02)', 'words=[x, y]', "note='two words'"]
     """
-    found, word, depth, quote = [], "", 0, ""
+    complete, word, depth, quote = [], "", 0, ""
     for letter in line:
         if quote:
             quote = "" if letter == quote else quote
@@ -137,11 +137,11 @@ def words(line: str) -> list[str]:
             depth -= 1
         elif letter.isspace() and depth <= 0:
             if word:
-                found.append(word)
+                complete.append(word)
             word = ""
             continue
         word += letter
-    return [*found, word] if word else found
+    return [*complete, word] if word else complete
 
 
 def read_row(line: str, columns: Sequence[str], *, more: bool = False) -> dict[str, Any]:
@@ -152,12 +152,12 @@ def read_row(line: str, columns: Sequence[str], *, more: bool = False) -> dict[s
     >>> read_row("12:00:30 watermark=12:05", ["ts"], more=True)
     {'ts': '12:00:30', 'watermark': '12:05'}
     """
-    found = words(line)
-    values = [_window(word) or read_value(word) for word in found[: len(columns)]]
-    named = [_NAMED.fullmatch(word) for word in found[len(columns) :]] if more else [None] * (len(found) - len(columns))
+    texts = words(line)
+    values = [_window(word) or read_value(word) for word in texts[: len(columns)]]
+    named = [_NAMED.fullmatch(word) for word in texts[len(columns) :]] if more else [None] * (len(texts) - len(columns))
     if len(values) != len(columns) or not all(named):
         raise ValueError(
-            f"{line.strip()!r} has {len(found)} values, but there are {len(columns)} columns: {' '.join(columns)}."
+            f"{line.strip()!r} has {len(texts)} values, but there are {len(columns)} columns: {' '.join(columns)}."
         )
     row = dict(zip(columns, values, strict=True))
     return row | {match[1]: read_value(match[2]) for match in named if match}
@@ -276,7 +276,7 @@ def _inputs(description: Mapping[str, Any]) -> dict[str, Stream]:
     """The inputs; what one does not say it takes from the pipeline."""
     shared = {name: description[name] for name in ("time", "key", "watermark") if name in description}
     inputs = description.get("inputs", {"left": {}, "right": {}})
-    return {name: _stream(shared | own) for name, own in inputs.items()}
+    return {name: _stream(shared | settings) for name, settings in inputs.items()}
 
 
 def _join(description: Mapping[str, Any], inputs: Mapping[str, Stream]) -> Pipeline:
@@ -296,20 +296,22 @@ def _windowed(description: Mapping[str, Any]) -> dict[str, Any]:
 
 _TOGETHER: dict[str, Callable[[Mapping[str, Any], Mapping[str, Stream]], Pipeline]] = {
     "join": _join,
-    "window_join": lambda said, inputs: window_join(*inputs.values(), **(_windowed(said) | said["window_join"])),
-    "cogroup": lambda said, inputs: cogroup(inputs, **_windowed(said), **said["cogroup"]),
+    "window_join": lambda pipeline, inputs: window_join(
+        *inputs.values(), **(_windowed(pipeline) | pipeline["window_join"])
+    ),
+    "cogroup": lambda pipeline, inputs: cogroup(inputs, **_windowed(pipeline), **pipeline["cogroup"]),
 }
 
 
-def call(what: str, known: Mapping[str, Call], said: Any) -> Any:
+def call(what: str, known: Mapping[str, Call], description: Any) -> Any:
     """Call the function that is named by text or mapping."""
-    name, args, options = _parts(what, known, said)
+    name, args, options = _parts(what, known, description)
     return known[name](*args, **options)
 
 
-def trigger(said: Any) -> Any:
+def trigger(description: Any) -> Any:
     """A trigger, and the triggers in it."""
-    name, args, options = _parts("trigger", _TRIGGERS, said)
+    name, args, options = _parts("trigger", _TRIGGERS, description)
     if name in _OF_TRIGGERS:
         args = [trigger(arg) for arg in args]
         options = {option: trigger(value) for option, value in options.items()}
@@ -333,22 +335,22 @@ def _lateness(description: Mapping[str, Any]) -> dict[str, Any]:
     return {"allowed_lateness": int(rows[1]) if rows else lateness}
 
 
-def _parts(what: str, known: Mapping[str, Call], said: Any) -> tuple[str, list[Any], dict[str, Any]]:
+def _parts(what: str, known: Mapping[str, Call], description: Any) -> tuple[str, list[Any], dict[str, Any]]:
     """The function's name, its arguments and its options."""
-    if isinstance(said, str):
-        name, _, rest = said.strip().partition(" ")
+    if isinstance(description, str):
+        name, _, rest = description.strip().partition(" ")
         _check(what, known, name)
         return name, *_cut(rest, _options(known[name]), known[name])
-    names = [name for name in said if name in known]
+    names = [name for name in description if name in known]
     if len(names) != 1:
-        _check(what, known, next(iter(said)))
+        _check(what, known, next(iter(description)))
     name = names[0]
-    given, options = said[name], {option: value for option, value in said.items() if option != name}
-    if isinstance(given, dict) and not any(inner in known for inner in given):
-        return name, [], given | options
-    if isinstance(given, list) and name in _OF_TRIGGERS:
-        return name, given, options
-    return (name, *_placed([] if given in (None, "", True) else [given], options, known[name]))
+    argument, options = description[name], {option: value for option, value in description.items() if option != name}
+    if isinstance(argument, dict) and not any(inner in known for inner in argument):
+        return name, [], argument | options
+    if isinstance(argument, list) and name in _OF_TRIGGERS:
+        return name, argument, options
+    return (name, *_placed([] if argument in (None, "", True) else [argument], options, known[name]))
 
 
 def _cut(text: str, option_names: list[str], function: Call) -> tuple[list[Any], dict[str, Any]]:

@@ -37,37 +37,37 @@ def schema() -> dict[str, Any]:
 
 
 def check(document: Document) -> None:
-    """Refuse a file whose form is wrong, with the place, the problem and how to mend it."""
+    """Reject a file whose form is wrong, with the place, the problem and a suggested fix."""
     validator = jsonschema.Draft202012Validator(schema())
     problem = jsonschema.exceptions.best_match(validator.iter_errors(document.content))
     if problem is None:
         return
     path = tuple(problem.absolute_path)
-    what, mend = _said(problem)
+    what, fix = _described(problem)
     where = f"at {'.'.join(map(str, path))}: " if path else ""
-    raise bad_transcript(document.place(path), f"{where}{what}", mend)
+    raise bad_transcript(document.place(path), f"{where}{what}", fix)
 
 
-def _said(problem: Any) -> tuple[str, str]:
+def _described(problem: Any) -> tuple[str, str]:
     if problem.validator == "additionalProperties" and isinstance(problem.instance, dict):
         known = list(problem.schema.get("properties", ()))
         name = next(name for name in problem.instance if name not in known)
         return f"there is no {name!r} here.", did_you_mean(name, known)
     if problem.validator == "required":
-        return f"{problem.message}.", _mend(problem)
+        return f"{problem.message}.", _fix(problem)
     if problem.validator == "enum":
         known = [value for value in problem.validator_value if isinstance(value, str)]
         return f"{problem.instance!r} is not known.", did_you_mean(str(problem.instance), known)
-    return f"{_short(problem.instance)} does not fit.", _mend(problem)
+    return f"{_short(problem.instance)} does not fit.", _fix(problem)
 
 
-def _mend(problem: Any) -> str:
+def _fix(problem: Any) -> str:
     """The nearest advice on the way up from the problem."""
     while problem is not None:
-        if isinstance(problem.schema, dict) and "mend" in problem.schema:
-            return str(problem.schema["mend"])
+        if isinstance(problem.schema, dict) and "fix" in problem.schema:
+            return str(problem.schema["fix"])
         problem = problem.parent
-    return str(schema()["mend"])
+    return str(schema()["fix"])
 
 
 def _short(value: Any) -> str:
@@ -100,7 +100,7 @@ class TranscriptStep:
     @property
     def acts(self) -> bool:
         """Whether something happens, and not only something is expected."""
-        return any(said is not None for said in (self.add, self.watermark, self.wait, self.idle))
+        return any(action is not None for action in (self.add, self.watermark, self.wait, self.idle))
 
 
 @dataclass(frozen=True)
@@ -147,83 +147,86 @@ def loads(text: str, *, name: str = "<text>") -> list[Transcript]:
     if "transcripts" not in content:
         return [_transcript(document, (), content, content)]
     return [
-        _transcript(document, ("transcripts", i), content | own, own) for i, own in enumerate(content["transcripts"])
+        _transcript(document, ("transcripts", i), content | entry, entry)
+        for i, entry in enumerate(content["transcripts"])
     ]
 
 
 def _transcript(
-    document: Document, path: documents.Path, said: Mapping[str, Any], own: Mapping[str, Any]
+    document: Document, path: documents.Path, settings: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> Transcript:
+    """``entry`` is the transcript itself; ``settings`` also has what the file says for all transcripts."""
     place = document.place(path)
-    descriptions = _merged(document.content.get("pipeline", {}), own.get("pipeline", {}))
+    descriptions = _merged(document.content.get("pipeline", {}), entry.get("pipeline", {}))
     pipeline: Pipeline | None = None
     refusal = None
     try:
         pipeline = reduce(Pipeline.then, map(build, descriptions))
     except (EventideError, ValueError, TypeError) as problem:
         refusal = str(problem)
-        if "refused" not in own:
+        if "refused" not in entry:
             where = document.place((*path, "pipeline"))
-            raise bad_transcript(where, f"the pipeline of {said['name']!r} is refused: {refusal}") from None
-    columns = said.get("columns", [])
+            raise bad_transcript(where, f"the pipeline of {settings['name']!r} is refused: {refusal}") from None
+    columns = settings.get("columns", [])
     names = columns.split() if isinstance(columns, str) else columns
     if isinstance(columns, dict):
         names = {name: text.split() for name, text in columns.items()}
-    told = [] if pipeline is None else own.get("steps", [])
-    steps = [_step(document, (*path, "steps", i), step, names, pipeline) for i, step in enumerate(told)]
+    step_entries = [] if pipeline is None else entry.get("steps", [])
+    steps = [_step(document, (*path, "steps", i), step, names, pipeline) for i, step in enumerate(step_entries)]
     return Transcript(
-        name=said["name"],
+        name=settings["name"],
         place=place,
         pipeline=pipeline,
         steps=steps,
-        day=said.get("day", "1970-01-01"),
-        clock=said.get("clock"),
-        about=own.get("about", ""),
-        refused=own.get("refused"),
+        day=settings.get("day", "1970-01-01"),
+        clock=settings.get("clock"),
+        about=entry.get("about", ""),
+        refused=entry.get("refused"),
         refusal=refusal,
     )
 
 
-def _merged(shared: Any, own: Any) -> list[Mapping[str, Any]]:
-    """A transcript's own settings over those of its file."""
-    if isinstance(own, list):
-        return own
+def _merged(shared: Any, pipeline: Any) -> list[Mapping[str, Any]]:
+    """The pipelines of a transcript, whose settings take precedence over those that its file shares."""
+    if isinstance(pipeline, list):
+        return pipeline
     if isinstance(shared, list):
-        return shared if not own else [own]
-    return [{name: value for name, value in (shared | own).items() if value is not None}]
+        return shared if not pipeline else [pipeline]
+    return [{name: value for name, value in (shared | pipeline).items() if value is not None}]
 
 
 def _step(
     document: Document,
     path: documents.Path,
-    said: Mapping[str, Any],
+    entry: Mapping[str, Any],
     columns: Sequence[str] | Mapping[str, Sequence[str]],
     pipeline: Pipeline | None,
 ) -> TranscriptStep:
     def each(name: str, read: Callable[[str], T], content: Any = None) -> list[T]:
-        content = said.get(name, "") if content is None else content
+        content = entry.get(name, "") if content is None else content
         lines = content if isinstance(content, list) else str(content).splitlines()
-        found = []
+        values = []
         for i, line in enumerate(lines):
             if line.strip() in ("", "nothing"):
                 continue
             try:
-                found.append(read(line))
+                values.append(read(line))
             except ValueError as problem:
                 number = document.lines[(*path, name)] + i
                 raise bad_transcript(f"{document.name}:{number}", str(problem)) from None
-        return found
+        return values
 
     rows: Rows | Mapping[str, Rows] | None = None
-    added = said.get("add")
+    added = entry.get("add")
     if isinstance(columns, Mapping):
-        given = added if isinstance(added, dict) else {}
-        if added is not None and (not given or not set(given) <= set(columns)):
+        by_input = added if isinstance(added, dict) else {}
+        if added is not None and (not by_input or not set(by_input) <= set(columns)):
             problem = f"the rows of several inputs are written by name: {', '.join(columns)}."
             raise bad_transcript(document.place((*path, "add")), problem)
         if added is not None:
             rows = {
-                name: each("add", partial(read_row, columns=columns[name]), content) for name, content in given.items()
+                name: each("add", partial(read_row, columns=columns[name]), content)
+                for name, content in by_input.items()
             }
     elif isinstance(added, list):
         rows = [_listed(document, (*path, "add", i), row, columns) for i, row in enumerate(added)]
@@ -233,7 +236,7 @@ def _step(
     plan = pipeline.plans[-1]
     pane = read_joined if isinstance(plan, JoinPlan) else partial(read_pane, key=plan.key)
     named = ("at", "watermark", "key", "wait", "idle", "reaches", "counts", "fails")
-    plain = {name: said.get(name) for name in named}
+    plain = {name: entry.get(name) for name in named}
     sided = getattr(pipeline.plan, "sides", True) is not None  # a join of near rows has nothing else
     return TranscriptStep(
         place=document.place(path),
