@@ -11,7 +11,7 @@ from eventide.cli.comparison import compare
 from tests.cli.typed import typed
 
 ROWS = st.dictionaries(st.text("ab", max_size=2), st.integers(0, 3)).map(
-    lambda found: [{"shop": shop, "n": n} for shop, n in found.items()]
+    lambda counts: [{"shop": shop, "n": n} for shop, n in counts.items()]
 )
 
 
@@ -23,8 +23,8 @@ def test_a_table_does_not_differ_from_itself(rows: list[dict[str, Any]]) -> None
 
 @given(ROWS, ROWS)
 def test_a_window_is_told_if_and_only_if_it_differs(table: list[dict[str, Any]], replay: list[dict[str, Any]]) -> None:
-    one, other = ({row["shop"]: row["n"] for row in rows} for rows in (table, replay))
-    expected = {shop for shop in {*one, *other} if one.get(shop) != other.get(shop)}
+    stored, other = ({row["shop"]: row["n"] for row in rows} for rows in (table, replay))
+    expected = {shop for shop in {*stored, *other} if stored.get(shop) != other.get(shop)}
     assert {difference.identity["shop"] for difference in compare(table, replay, ["shop"]).differences} == expected
 
 
@@ -45,5 +45,5 @@ def test_a_stretch_that_ends_before_it_begins_is_refused(tmp_path: Any) -> None:
         "pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('1m')).window(ev.tumbling('1m')).agg(n=ev.count())"
     )
     words = ["--sink", "sqlite:///p.db#t", "--from", "2026-03-02", "--to", "2026-03-01"]
-    told = typed("replay", str(tmp_path / "job.py"), *words)
-    assert told.exit_code == 2 and "the end must be after the start" in told.stderr
+    result = typed("replay", str(tmp_path / "job.py"), *words)
+    assert result.exit_code == 2 and "the end must be after the start" in result.stderr

@@ -28,8 +28,8 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def sent(checkpoint: Path) -> list[dict[str, Any]]:
     files = (checkpoint / "eventide" / "control").glob("*.json")
-    told = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    return [{name: value for name, value in one.items() if name not in ("sent", "id")} for one in told]
+    commands = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [{name: value for name, value in command.items() if name not in ("sent", "id")} for command in commands]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_command_is_sent(checkpoint: Path, words: list[str], command: dict[str
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["retire"], "Missing argument"),
         (["advance-watermark"], "Missing argument"),
@@ -64,15 +64,17 @@ def test_a_command_is_sent(checkpoint: Path, words: list[str], command: dict[str
         (["stop"], "No such command 'stop'"),
     ],
 )
-def test_a_command_that_cannot_be_meant_is_refused_and_not_sent(checkpoint: Path, words: list[str], said: str) -> None:
-    told = typed(words[0], str(checkpoint), *words[1:])
-    assert told.exit_code == 2 and said in told.stderr
+def test_a_command_that_cannot_be_meant_is_refused_and_not_sent(
+    checkpoint: Path, words: list[str], message: str
+) -> None:
+    result = typed(words[0], str(checkpoint), *words[1:])
+    assert result.exit_code == 2 and message in result.stderr
     assert sent(checkpoint) == []
 
 
 def test_a_checkpoint_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
-    told = typed("drain", str(tmp_path / "revenu"))
-    assert told.exit_code == 2 and "is not the checkpoint" in told.stderr
+    result = typed("drain", str(tmp_path / "revenu"))
+    assert result.exit_code == 2 and "is not the checkpoint" in result.stderr
     assert not (tmp_path / "revenu").exists()
 
 

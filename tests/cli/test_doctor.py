@@ -12,16 +12,16 @@ from eventide.errors import PlanError
 from tests.cli.typed import lines, typed
 
 
-def found(result: object) -> dict[str, dict[str, str]]:
-    return {one["name"]: one for one in lines(result)}  # type: ignore[arg-type]
+def checks_of(result: object) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in lines(result)}  # type: ignore[arg-type]
 
 
 def test_here_all_is_well() -> None:
     done = typed("doctor", "--json")
     assert done.exit_code == 0
-    told = found(done)
-    assert {told[name]["state"] for name in ("Python", "Java", "pyspark", "polars", "pandas")} == {"ok"}
-    assert "GiB free" in told["this directory"]["found"]
+    by_name = checks_of(done)
+    assert {by_name[name]["state"] for name in ("Python", "Java", "pyspark", "polars", "pandas")} == {"ok"}
+    assert "GiB free" in by_name["this directory"]["found"]
 
 
 def test_without_java_it_says_how_to_install_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_a_broken_java_home_is_a_problem_even_where_there_is_another_java(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    java = found(typed("doctor", "--json"))["Java"]
+    java = checks_of(typed("doctor", "--json"))["Java"]
     assert java["state"] == "problem"
     assert java["found"] == f"JAVA_HOME is {tmp_path}, which Spark cannot use"
     assert "Set JAVA_HOME to the directory of a Java 17 or newer" in java["fix"]
@@ -68,14 +68,15 @@ def test_the_other_project_of_the_same_import_name_is_a_problem(monkeypatch: pyt
 def test_the_installed_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, eventide=None, pyspark_eventide="0.1")
     done = typed("doctor", "--json")
-    assert found(done)["Eventide"]["state"] == "ok" and found(done)["Eventide"]["found"].startswith("0.1 at ")
+    assert checks_of(done)["Eventide"]["state"] == "ok" and checks_of(done)["Eventide"]["found"].startswith("0.1 at ")
 
 
 def test_a_source_that_is_not_installed_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, eventide=None, pyspark_eventide=None)
     done = typed("doctor", "--json")
     assert (
-        found(done)["Eventide"]["state"] == "note" and "pip install pyspark-eventide" in found(done)["Eventide"]["fix"]
+        checks_of(done)["Eventide"]["state"] == "note"
+        and "pip install pyspark-eventide" in checks_of(done)["Eventide"]["fix"]
     )
 
 
@@ -90,14 +91,14 @@ def test_without_spark_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(importlib.metadata, "version", version)
     done = typed("doctor", "--json")
     assert done.exit_code == 1
-    told = found(done)
-    assert told["pyspark"] == {
+    by_name = checks_of(done)
+    assert by_name["pyspark"] == {
         "name": "pyspark",
         "state": "problem",
         "found": "not installed",
         "fix": "pip install 'pyspark-eventide[spark]'",
     }
-    assert told["psycopg"]["state"] == "note"  # nobody needs it for queries
+    assert by_name["psycopg"]["state"] == "note"  # nobody needs it for queries
 
 
 def test_a_package_of_the_wrong_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +106,7 @@ def test_a_package_of_the_wrong_version_is_named(monkeypatch: pytest.MonkeyPatch
     real = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: versions.get(name) or real(name))
     done = typed("doctor", "--json")
-    assert found(done)["pandas"]["fix"] == "pip install 'pandas>=2.2,<3'"
+    assert checks_of(done)["pandas"]["fix"] == "pip install 'pandas>=2.2,<3'"
 
 
 def test_settings_that_queries_cannot_run_with_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,17 +25,17 @@ def test_the_stack_of_java_is_left_out() -> None:
     cause = SparkError(
         "[PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n\tat org.apache.spark.Some.thing(X.scala)"
     )
-    said = failing.error_text(cause)
-    assert said.startswith("Spark says: [PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n")
-    assert "org.apache" not in said
+    message = failing.error_text(cause)
+    assert message.startswith("Spark says: [PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n")
+    assert "org.apache" not in message
 
 
 def test_of_a_function_that_failed_only_its_own_place_is_told() -> None:
     trace = 'Traceback (most recent call last):\n  File "py4j.py", line 1\nTraceback (most recent call last):\n'
-    said = failing.error_text(
+    message = failing.error_text(
         SparkError(f'[STREAM_FAILED] Query {trace}  File "job.py", line 7, in boom\nValueError: no price')
     )
-    assert said.startswith('Spark says: File "job.py", line 7, in boom\nValueError: no price\n')
+    assert message.startswith('Spark says: File "job.py", line 7, in boom\nValueError: no price\n')
 
 
 def test_frames_of_python_of_spark_and_of_eventide_are_left_out() -> None:
@@ -45,11 +45,11 @@ def test_frames_of_python_of_spark_and_of_eventide_are_left_out() -> None:
         f'  File "{failing.__file__}", line 3, in write\n    write()\n    ^^^^^^^\n',
         '  File "/home/me/job.py", line 7, in boom\n    float("x")\n    ~~~~~^^^^^\n',
     ]
-    said = failing.error_text(
+    message = failing.error_text(
         SparkError(f"Traceback (most recent call last):\n{''.join(frames)}ValueError: no price\nin all")
     )
-    own = 'File "/home/me/job.py", line 7, in boom\n    float("x")\nValueError: no price\nin all\n'
-    assert said.startswith(f"Spark says: {own}")
+    frame = 'File "/home/me/job.py", line 7, in boom\n    float("x")\nValueError: no price\nin all\n'
+    assert message.startswith(f"Spark says: {frame}")
 
 
 def test_that_something_was_called_in_java_is_left_out() -> None:

@@ -27,13 +27,13 @@ def second(number: float) -> datetime:
 
 
 def batch(number: int, **more: object) -> BatchMetrics:
-    told = {"batch": number, "depth": 0, "at": second(100 + number), "watermark": second(90 + number)}
-    return BatchMetrics(**told | {"rows": 10, "kept": 10} | more)  # type: ignore[arg-type]
+    entry = {"batch": number, "depth": 0, "at": second(100 + number), "watermark": second(90 + number)}
+    return BatchMetrics(**entry | {"rows": 10, "kept": 10} | more)  # type: ignore[arg-type]
 
 
 def window(number: int, **more: object) -> WindowPanes:
-    told = {"batch": number, "start": 60 * SECOND, "end": 120 * SECOND, "timing": "EARLY", "diff": 1, "keys": 2}
-    return WindowPanes(**told | {"at": (100 + number) * SECOND} | more)  # type: ignore[arg-type]
+    entry = {"batch": number, "start": 60 * SECOND, "end": 120 * SECOND, "timing": "EARLY", "diff": 1, "keys": 2}
+    return WindowPanes(**entry | {"at": (100 + number) * SECOND} | more)  # type: ignore[arg-type]
 
 
 TIMES = st.integers(0, 4_000_000_000_000_000).map(as_datetime)
@@ -58,27 +58,27 @@ BATCHES = st.builds(
 
 
 @given(BATCHES)
-def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, one: BatchMetrics) -> None:
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, metrics: BatchMetrics) -> None:
     file = tmp_path_factory.mktemp("history") / "h.jsonl"
-    History(file)(one)
-    assert read_history(file).batches == [one]
+    History(file)(metrics)
+    assert read_history(file).batches == [metrics]
 
 
 def test_a_batch_that_is_repeated_counts_once(tmp_path: Path) -> None:
     history = History(tmp_path / "h.jsonl")
-    for one in (batch(0), batch(1), batch(1)):
-        history(one)
-        history.add([window(one.batch)])
-    told = read_history(tmp_path / "h.jsonl")
-    assert [one.batch for one in told.batches] == [0, 1]
-    assert [one.batch for one in told.windows] == [0, 1]
+    for metrics in (batch(0), batch(1), batch(1)):
+        history(metrics)
+        history.add([window(metrics.batch)])
+    result = read_history(tmp_path / "h.jsonl")
+    assert [metrics.batch for metrics in result.batches] == [0, 1]
+    assert [metrics.batch for metrics in result.windows] == [0, 1]
 
 
 def test_a_history_does_not_grow_without_end(tmp_path: Path) -> None:
     history = History(tmp_path / "h.jsonl", most=2_000)
     for number in range(100):
         history(batch(number))
-    kept = [one.batch for one in read_history(tmp_path / "h.jsonl").batches]
+    kept = [metrics.batch for metrics in read_history(tmp_path / "h.jsonl").batches]
     assert kept == list(range(kept[0], 100)) and 2 <= len(kept) < 20
 
 
@@ -98,10 +98,10 @@ def test_the_history_of_a_checkpoint_is_beside_it(tmp_path: Path) -> None:
 
 
 def test_machines_get_instants_that_they_can_read() -> None:
-    told = json.loads(json.dumps(to_json(batch(0, slowest=(("a", second(5)), ("b", None))))))
-    assert told["watermark"] == "1970-01-01T00:01:30Z"
-    assert told["lag_seconds"] == 10
-    assert told["slowest"] == [
+    entry = json.loads(json.dumps(to_json(batch(0, slowest=(("a", second(5)), ("b", None))))))
+    assert entry["watermark"] == "1970-01-01T00:01:30Z"
+    assert entry["lag_seconds"] == 10
+    assert entry["slowest"] == [
         {"origin": "a", "watermark": "1970-01-01T00:00:05Z"},
         {"origin": "b", "watermark": None},
     ]
@@ -122,14 +122,14 @@ def test_the_picture_stands_alone(tmp_path: Path) -> None:
 
 
 def test_a_picture_shows_the_newest_batches() -> None:
-    told = QueryHistory([batch(number) for number in range(50)], [])
-    assert "2 batches from 1970-01-01T00:02:28Z to 1970-01-01T00:02:29Z" in history_page(told, title="", last=2)
+    history = QueryHistory([batch(number) for number in range(50)], [])
+    assert "2 batches from 1970-01-01T00:02:28Z to 1970-01-01T00:02:29Z" in history_page(history, title="", last=2)
 
 
 def test_a_picture_says_that_a_stream_was_drained_and_counts_only_what_was_before() -> None:
     slow = {"slowest": (("north", second(90)),), "least_origin": "north"}
-    told = QueryHistory([batch(0, **slow), batch(1, **slow, drained=True, watermark=None)], [])
-    html = history_page(told, title="", last=9)
+    history = QueryHistory([batch(0, **slow), batch(1, **slow, drained=True, watermark=None)], [])
+    html = history_page(history, title="", last=9)
     assert "At 1970-01-01T00:01:41Z the stream was drained" in html
     assert "It held the watermark back in 1 of 1 batches." in html
 
@@ -142,13 +142,13 @@ def test_a_picture_without_panes_says_how_to_have_them() -> None:
 @pytest.mark.parametrize("text", ["{}\n", "not json\n", '{"window": {"start": 1}}\n', '{"at": "never"}\n'])
 def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
     (tmp_path / "h.jsonl").write_text(text)
-    told = typed("plot", str(tmp_path / "h.jsonl"))
-    assert told.exit_code == 2 and "line 1, is not a history line" in told.stderr
+    result = typed("plot", str(tmp_path / "h.jsonl"))
+    assert result.exit_code == 2 and "line 1, is not a history line" in result.stderr
 
 
 def test_where_nothing_was_written_it_is_said_how_to(tmp_path: Path) -> None:
-    told = typed("plot", str(tmp_path))
-    assert told.exit_code == 2 and "--trace FILE" in told.stderr
+    result = typed("plot", str(tmp_path))
+    assert result.exit_code == 2 and "--trace FILE" in result.stderr
 
 
 def shown(progress: Progress, width: int = 100) -> str:

@@ -32,8 +32,8 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
 
 def begun(words: list[str], surroundings: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
     """A program whose Java has just been started, and the number of that process."""
-    told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-    program = subprocess.Popen([sys.executable, "-m", "eventide", *words], env=surroundings, **told)  # type: ignore[call-overload]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    program = subprocess.Popen([sys.executable, "-m", "eventide", *words], env=surroundings, **options)  # type: ignore[call-overload]
     assert program.stdout is not None
     return program, int(program.stdout.readline().split()[-1])
 
@@ -41,12 +41,12 @@ def begun(words: list[str], surroundings: dict[str, str]) -> tuple[subprocess.Po
 def ended(program: subprocess.Popen[str], java: int) -> tuple[int, str]:
     """How it ended. The output is open for as long as a Java is left that holds it."""
     try:
-        _, said = program.communicate(timeout=8)
+        _, output = program.communicate(timeout=8)
     finally:
         for number in (program.pid, java):
             if Path(f"/proc/{number}").exists():
                 os.kill(number, signal.SIGKILL)
-    return program.returncode, said
+    return program.returncode, output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
@@ -58,9 +58,9 @@ def test_a_signal_while_spark_starts_ends_java_too(
     job.write_text(JOB, encoding="utf-8")
     program, java = begun(["run", str(job), "rate:1", "--sink", "noop"], surroundings)
     (os.killpg if to == "its group" else os.kill)(program.pid, number)
-    code, said = ended(program, java)
+    code, output = ended(program, java)
     assert code == 130
-    assert said.endswith("Interrupted.\n") and "Traceback" not in said
+    assert output.endswith("Interrupted.\n") and "Traceback" not in output
 
 
 def test_doctor_leaves_no_java_behind(surroundings: dict[str, str]) -> None:

@@ -76,7 +76,7 @@ def test_what_a_job_defines_travels_by_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("x = 1", "defines no pipeline"),
         ("pipeline = 5", "pipeline is 5, and not a pipeline"),
@@ -88,10 +88,10 @@ def test_what_a_job_defines_travels_by_value(tmp_path: Path) -> None:
         ("raise SystemExit('no licence')", "SystemExit: no licence"),
     ],
 )
-def test_a_wrong_job_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_job_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(PlanError) as refused:
         load(job(tmp_path, text))
-    assert said in str(refused.value) and "job.py" in str(refused.value)
+    assert message in str(refused.value) and "job.py" in str(refused.value)
 
 
 @pytest.mark.parametrize("target", ["job.txt", "job", "job.py:", "job.py:no name", "shop jobs:revenue", ":revenue", ""])
@@ -163,9 +163,9 @@ def test_without_sql_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.delattr(ev, "sql", raising=False)
     monkeypatch.setattr(ev, "__getattr__", nothing)
-    told = typed("explain", job(tmp_path, "SELECT 7", "q.sql"))
-    assert told.exit_code == 2
-    assert "pip install 'pyspark-eventide[sql]'" in told.stderr
+    result = typed("explain", job(tmp_path, "SELECT 7", "q.sql"))
+    assert result.exit_code == 2
+    assert "pip install 'pyspark-eventide[sql]'" in result.stderr
 
 
 def test_a_job_says_whether_spark_computes_before_it(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_what_rows_prints_is_no_result(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("def rows(spark):\n    pass", "rows(spark) returns None, and not a DataFrame"),
         ("def rows(spark):\n    return {'left': 5}", "rows(spark) returns {'left': 5}"),
@@ -194,10 +194,10 @@ def test_what_rows_prints_is_no_result(tmp_path: Path, capsys: pytest.CaptureFix
         ("def rows():\n    pass", "TypeError: rows() takes 0 positional arguments but 1 was given"),
     ],
 )
-def test_rows_that_are_none_are_refused_with_the_file(tmp_path: Path, body: str, said: str) -> None:
+def test_rows_that_are_none_are_refused_with_the_file(tmp_path: Path, body: str, message: str) -> None:
     with pytest.raises(PlanError) as refused:
         with_rows(tmp_path, body).read("a session")
-    assert said in str(refused.value) and "job.py" in str(refused.value)
+    assert message in str(refused.value) and "job.py" in str(refused.value)
 
 
 def test_a_job_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_a_table_equals_the_panes_also_after_a_second_run(place: Path) -> None:
     for _ in range(2):
         run("data/", "--sink", "sqlite:///panes.db#revenue")
     with closing(sqlite3.connect(place / "panes.db")) as database:
-        found = database.execute("SELECT shop, orders, total, prices FROM revenue ORDER BY shop").fetchall()
-    assert found == [("bonn", 1, 5, "[5]"), ("kiel", 2, 7, "[3,4]")]
+        rows = database.execute("SELECT shop, orders, total, prices FROM revenue ORDER BY shop").fetchall()
+    assert rows == [("bonn", 1, 5, "[5]"), ("kiel", 2, 7, "[3,4]")]
 
 
 def test_panes_are_written_to_parquet_files(place: Path) -> None:
@@ -92,7 +92,7 @@ def test_several_inputs_have_names(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "job.py has no source without Spark"),
         (["rate:1"], "cannot be read without Spark"),
@@ -104,6 +104,6 @@ def test_several_inputs_have_names(place: Path) -> None:
         (["data/", "--sink", "kafka:panes@a:9092"], "is written by Spark. With --local the sinks are: console, noop"),
     ],
 )
-def test_what_needs_spark_is_rejected(place: Path, words: list[str], said: str) -> None:
-    told = typed("run", "job.py:revenue", *words, "--local")
-    assert told.exit_code == 2 and said in told.stderr, told.stderr
+def test_what_needs_spark_is_rejected(place: Path, words: list[str], message: str) -> None:
+    result = typed("run", "job.py:revenue", *words, "--local")
+    assert result.exit_code == 2 and message in result.stderr, result.stderr

@@ -21,16 +21,16 @@ SECOND = 1_000_000
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """A store with a stream of two segments, a writer that has said something, and two marks."""
-    made = MemoryStore(clock=lambda: 1000 * SECOND)
-    monkeypatch.setattr("eventide.marks.streams.connect", lambda url, token=None: made)
-    made.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()}), segments=2))
-    handle = made.open_writer("orders", "till")
-    made.append(handle, 1, [Part(0, 3, b""), Part(1, 2, b"")], note=990 * SECOND)
-    lease = made.acquire("orders", "me", 2000 * SECOND)
+    memory = MemoryStore(clock=lambda: 1000 * SECOND)
+    monkeypatch.setattr("eventide.marks.streams.connect", lambda url, token=None: memory)
+    memory.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()}), segments=2))
+    handle = memory.open_writer("orders", "till")
+    memory.append(handle, 1, [Part(0, 3, b""), Part(1, 2, b"")], note=990 * SECOND)
+    lease = memory.acquire("orders", "me", 2000 * SECOND)
     assert lease is not None
-    made.put_mark(lease, Mark(1, 900 * SECOND, 950 * SECOND, {0: 1, 1: 0}, 995 * SECOND))
-    made.put_mark(lease, Mark(2, 980 * SECOND, 990 * SECOND, {0: 3, 1: 1}, 999 * SECOND))
-    return made
+    memory.put_mark(lease, Mark(1, 900 * SECOND, 950 * SECOND, {0: 1, 1: 0}, 995 * SECOND))
+    memory.put_mark(lease, Mark(2, 980 * SECOND, 990 * SECOND, {0: 3, 1: 1}, 999 * SECOND))
+    return memory
 
 
 def test_streams_are_listed(store: MemoryStore) -> None:
@@ -51,14 +51,14 @@ def test_people_get_a_table(store: MemoryStore) -> None:
 
 
 def test_writers_are_told_with_what_they_said(store: MemoryStore) -> None:
-    (told,) = lines(typed("marks", "writers", ORDERS, "--json"))
-    assert (told["writer"], told["time"], told["position"]) == ("till", "1970-01-01T00:16:30Z", "0:3, 1:2")
+    (row,) = lines(typed("marks", "writers", ORDERS, "--json"))
+    assert (row["writer"], row["time"], row["position"]) == ("till", "1970-01-01T00:16:30Z", "0:3, 1:2")
 
 
 def test_the_newest_marks_are_told(store: MemoryStore) -> None:
-    assert [one["mark"] for one in lines(typed("marks", "marks", ORDERS, "--json"))] == [1, 2]
-    (told,) = lines(typed("marks", "marks", ORDERS, "--last", "1", "--json"))
-    assert (told["mark"], told["lower"], told["cut"]) == (2, "1970-01-01T00:16:20Z", "0:3, 1:1")
+    assert [row["mark"] for row in lines(typed("marks", "marks", ORDERS, "--json"))] == [1, 2]
+    (result,) = lines(typed("marks", "marks", ORDERS, "--last", "1", "--json"))
+    assert (result["mark"], result["lower"], result["cut"]) == (2, "1970-01-01T00:16:20Z", "0:3, 1:1")
 
 
 def test_a_stream_is_made_with_its_columns(store: MemoryStore) -> None:
@@ -72,14 +72,14 @@ def test_a_stream_is_made_with_its_columns(store: MemoryStore) -> None:
 
 
 def test_a_column_of_an_unknown_type_is_refused(store: MemoryStore) -> None:
-    told = typed("marks", "create", "postgresql://db/shop#clicks", "-c", "ts:tmestamp")
-    assert told.exit_code == 2 and "write NAME:TYPE" in told.stderr
+    result = typed("marks", "create", "postgresql://db/shop#clicks", "-c", "ts:tmestamp")
+    assert result.exit_code == 2 and "write NAME:TYPE" in result.stderr
     assert store.streams() == ["orders"]
 
 
 def test_a_segment_is_split(store: MemoryStore) -> None:
-    told = lines(typed("marks", "scale", ORDERS, "--split", "0", "--json"))
-    assert [(one["segment"], one["keys"], one["status"]) for one in told] == [
+    rows = lines(typed("marks", "scale", ORDERS, "--split", "0", "--json"))
+    assert [(entry["segment"], entry["keys"], entry["status"]) for entry in rows] == [
         (0, "[0, 0.5)", "sealed"),
         (1, "[0.5, 1)", "open"),
         (2, "[0, 0.25)", "open"),
@@ -89,27 +89,29 @@ def test_a_segment_is_split(store: MemoryStore) -> None:
 
 def test_segments_are_merged(store: MemoryStore) -> None:
     typed("marks", "scale", ORDERS, "--merge", "0", "--merge", "1")
-    assert [(one.number, one.low, one.high) for one in store.stream("orders").segments.open] == [(2, 0.0, 1.0)]
+    assert [(segment.number, segment.low, segment.high) for segment in store.stream("orders").segments.open] == [
+        (2, 0.0, 1.0)
+    ]
 
 
 @pytest.mark.parametrize("words", [[], ["--split", "0", "--merge", "1"]])
 def test_scaling_must_be_clear(store: MemoryStore, words: list[str]) -> None:
-    told = typed("marks", "scale", ORDERS, *words)
-    assert told.exit_code == 2 and "Name either --split" in told.stderr
+    result = typed("marks", "scale", ORDERS, *words)
+    assert result.exit_code == 2 and "Name either --split" in result.stderr
 
 
 @pytest.mark.parametrize("words", [["--merge", "1"], ["--merge", "1", "--merge", "1"]])
 def test_one_segment_is_not_merged(store: MemoryStore, words: list[str]) -> None:
-    told = typed("marks", "scale", ORDERS, *words)
-    assert told.exit_code == 2 and "at least two neighbouring segments" in told.stderr
-    assert [one.number for one in store.stream("orders").segments.open] == [0, 1]
+    result = typed("marks", "scale", ORDERS, *words)
+    assert result.exit_code == 2 and "at least two neighbouring segments" in result.stderr
+    assert [segment.number for segment in store.stream("orders").segments.open] == [0, 1]
 
 
 def test_what_cannot_be_undone_is_asked_first(store: MemoryStore) -> None:
     assert typed("marks", "seal", ORDERS, answer="n\n").exit_code == 1
-    assert not any(one.sealed for one in store.stream("orders").segments.all)
+    assert not any(segment.sealed for segment in store.stream("orders").segments.all)
     assert typed("marks", "seal", ORDERS, answer="y\n").exit_code == 0
-    assert all(one.sealed for one in store.stream("orders").segments.all)
+    assert all(segment.sealed for segment in store.stream("orders").segments.all)
 
 
 def test_events_before_a_time_are_dropped_at_a_mark(store: MemoryStore) -> None:
@@ -124,8 +126,8 @@ def test_events_before_a_mark_are_dropped(store: MemoryStore) -> None:
 
 
 def test_a_time_before_all_marks_is_refused(store: MemoryStore) -> None:
-    told = typed("marks", "truncate", ORDERS, "--before", "1970-01-01T00:00:01Z", "--yes")
-    assert told.exit_code == 2 and "has no mark at 1970" in told.stderr
+    result = typed("marks", "truncate", ORDERS, "--before", "1970-01-01T00:00:01Z", "--yes")
+    assert result.exit_code == 2 and "has no mark at 1970" in result.stderr
 
 
 def test_a_stream_is_deleted(store: MemoryStore) -> None:
@@ -134,8 +136,8 @@ def test_a_stream_is_deleted(store: MemoryStore) -> None:
 
 
 def test_an_unknown_stream_is_named(store: MemoryStore) -> None:
-    told = typed("marks", "marks", "postgresql://db/shop#order")
-    assert told.exit_code == 2 and "Did you mean 'orders'?" in told.stderr
+    result = typed("marks", "marks", "postgresql://db/shop#order")
+    assert result.exit_code == 2 and "Did you mean 'orders'?" in result.stderr
 
 
 def test_an_address_without_a_name_is_refused(store: MemoryStore) -> None:
@@ -144,47 +146,47 @@ def test_an_address_without_a_name_is_refused(store: MemoryStore) -> None:
 
 def test_the_controller_is_started_with_its_own_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[str] = []
-    monkeypatch.setattr("eventide.marks.controller.__main__._serve", lambda given: started.append(given.store))
+    monkeypatch.setattr("eventide.marks.controller.__main__._serve", lambda options: started.append(options.store))
     store = f"sqlite:///{tmp_path}/shop.db"
     assert typed("marks", "controller", "--store", store).exit_code == 0
     assert started == [store]
 
 
 def test_the_controller_is_called_as_it_was_typed() -> None:
-    told = typed("marks", "controller", "--help")
-    assert told.exit_code == 0 and told.stdout.startswith("usage: eventide marks controller")
+    result = typed("marks", "controller", "--help")
+    assert result.exit_code == 0 and result.stdout.startswith("usage: eventide marks controller")
 
 
 def test_a_store_that_is_misspelt_is_not_made(tmp_path: Path) -> None:
-    told = typed("marks", "streams", f"sqlite:///{tmp_path}/shp.db")
-    assert told.exit_code == 2 and "There is no store" in told.stderr
+    result = typed("marks", "streams", f"sqlite:///{tmp_path}/shp.db")
+    assert result.exit_code == 2 and "There is no store" in result.stderr
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("words", [["streams", "{store}"], ["writers", "{store}#orders"]])
 def test_a_look_into_another_database_changes_nothing(tmp_path: Path, words: list[str]) -> None:
     place = tmp_path / "panes.db"
-    with closing(sqlite3.connect(place)) as made:
-        made.execute("CREATE TABLE revenue (n INTEGER)")
+    with closing(sqlite3.connect(place)) as database:
+        database.execute("CREATE TABLE revenue (n INTEGER)")
     before = place.read_bytes()
-    told = typed("marks", *(word.replace("{store}", f"sqlite:///{place}") for word in words))
-    assert told.exit_code == 2 and "is a database without streams" in told.stderr
+    result = typed("marks", *(word.replace("{store}", f"sqlite:///{place}") for word in words))
+    assert result.exit_code == 2 and "is a database without streams" in result.stderr
     assert place.read_bytes() == before
 
 
 def test_a_store_is_named_without_a_stream(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/shop.db"
     typed("marks", "create", f"{store}#orders", "-c", "ts:timestamp")
-    told = typed("marks", "streams", f"{store}#orders")
-    assert told.exit_code == 2 and "without #orders" in told.stderr
+    result = typed("marks", "streams", f"{store}#orders")
+    assert result.exit_code == 2 and "without #orders" in result.stderr
 
 
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
-    told = typed("marks", "create", f"sqlite:///{tmp_path}/nowhere/shop.db#orders", "-c", "ts:timestamp")
-    assert told.exit_code == 2 and f"There is no directory '{tmp_path}/nowhere'" in told.stderr
+    result = typed("marks", "create", f"sqlite:///{tmp_path}/nowhere/shop.db#orders", "-c", "ts:timestamp")
+    assert result.exit_code == 2 and f"There is no directory '{tmp_path}/nowhere'" in result.stderr
 
 
 def test_streams_of_a_file_are_made_and_found(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/shop.db"
     assert typed("marks", "create", f"{store}#orders", "-c", "ts:timestamp").exit_code == 0
-    assert [one["stream"] for one in lines(typed("marks", "streams", store, "--json"))] == ["orders"]
+    assert [row["stream"] for row in lines(typed("marks", "streams", store, "--json"))] == ["orders"]

@@ -30,8 +30,8 @@ def test_a_move_that_cannot_work_is_rejected(tmp_path: Path, words: list[str], m
 
 
 def test_a_move_says_what_moved_and_how_to_start() -> None:
-    told = move_lines(MoveResult("driver", "executors", 17, [8, 1], 12_345), "checkpoints/revenue")
-    assert told == [
+    lines = move_lines(MoveResult("driver", "executors", 17, [8, 1], 12_345), "checkpoints/revenue")
+    assert lines == [
         "The state of checkpoints/revenue moved from the driver to the executors: 12,345 bytes after batch 17 "
         "in 8, 1 buckets.",
         "Start the query with state='executors' (eventide run --state executors).",

@@ -44,9 +44,9 @@ def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_disk_is_no_mistake_of_the_command(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
-        code, said = explained(tmp_path, full.fileno())
+        code, printed = explained(tmp_path, full.fileno())
     assert code == 1
-    assert "No space left" in said and "Traceback" not in said
+    assert "No space left" in printed and "Traceback" not in printed
 
 
 def gone(*words: Any) -> None:
@@ -74,7 +74,7 @@ def test_a_query_whose_reader_is_gone_stops_after_its_batch_and_does_not_fail(
 
 
 def test_panes_that_nobody_reads_are_no_failure() -> None:
-    told: list[str] = []
+    reports: list[str] = []
     sink: Any = SimpleNamespace(write=gone)
-    PrintingSink(sink, lambda: told.append("nobody")).write(None, 0, None)  # type: ignore[arg-type]
-    assert told == ["nobody"]
+    PrintingSink(sink, lambda: reports.append("nobody")).write(None, 0, None)  # type: ignore[arg-type]
+    assert reports == ["nobody"]

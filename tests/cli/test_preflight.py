@@ -87,10 +87,10 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("job", "sources", "said"), MISTAKES)
-def test_a_mistake_is_reported_before_spark_starts(place: Path, job: str, sources: list[str], said: str) -> None:
+@pytest.mark.parametrize(("job", "sources", "message"), MISTAKES)
+def test_a_mistake_is_reported_before_spark_starts(place: Path, job: str, sources: list[str], message: str) -> None:
     result = run(place, job, *sources)
-    assert result.exit_code == 2 and said in result.stderr, result.stderr
+    assert result.exit_code == 2 and message in result.stderr, result.stderr
     assert not starts(result)
 
 
@@ -128,7 +128,7 @@ def test_an_unknown_column_in_sql_is_reported_before_spark_starts(place: Path) -
 
 
 @pytest.mark.parametrize(
-    ("job", "source", "sink", "said"),
+    ("job", "source", "sink", "message"),
     [
         ("job.sql", "good", "panes.db#revenue", "replay compares pipelines in Python"),
         ("join.py", "good", "panes.db#revenue", "this pipeline has none"),
@@ -139,10 +139,12 @@ def test_an_unknown_column_in_sql_is_reported_before_spark_starts(place: Path) -
         ("job.py", "good", "panes.db#other", "has no column 'shop', 'window_start', 'window_end'"),
     ],
 )
-def test_replay_reports_mistakes_before_spark_starts(place: Path, job: str, source: str, sink: str, said: str) -> None:
+def test_replay_reports_mistakes_before_spark_starts(
+    place: Path, job: str, source: str, sink: str, message: str
+) -> None:
     words = (f"parquet:{place}/{source}", "--sink", f"sqlite:///{place}/{sink}", *STRETCH)
     result = typed("replay", str(place / job), *words)
-    assert result.exit_code == 2 and said in result.stderr, result.stderr
+    assert result.exit_code == 2 and message in result.stderr, result.stderr
     assert not starts(result)
     assert not (place / "nowhere.db").exists()
 

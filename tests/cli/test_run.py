@@ -33,8 +33,8 @@ def run(place: Path, *words: str, job: str = PIPELINE) -> Result:
     return typed("run", str(place / "job.py"), "--checkpoint", str(place / "checkpoint"), *words)
 
 
-def starts(told: Result) -> bool:
-    return "StartedError" in told.stderr
+def starts(result: Result) -> bool:
+    return "StartedError" in result.stderr
 
 
 def ran(place: Path, *, drained: bool, committed: bool = True) -> None:
@@ -50,14 +50,14 @@ def ran(place: Path, *, drained: bool, committed: bool = True) -> None:
 
 def test_a_checkpoint_that_was_drained_is_refused(tmp_path: Path) -> None:
     ran(tmp_path, drained=True)
-    told = run(tmp_path, "rate:1", "--drain")
-    assert told.exit_code == 2
-    assert "was drained: its stream has ended" in told.stderr and "Use a new checkpoint" in told.stderr
+    result = run(tmp_path, "rate:1", "--drain")
+    assert result.exit_code == 2
+    assert "was drained: its stream has ended" in result.stderr and "Use a new checkpoint" in result.stderr
 
 
 def test_a_stream_without_a_watermark_is_rejected(tmp_path: Path) -> None:
-    told = run(tmp_path, "rate:1", job=PIPELINE.replace(", watermark=ev.bounded_delay('30s')", ""))
-    assert told.exit_code == 2 and "The stream has no watermark" in told.stderr
+    result = run(tmp_path, "rate:1", job=PIPELINE.replace(", watermark=ev.bounded_delay('30s')", ""))
+    assert result.exit_code == 2 and "The stream has no watermark" in result.stderr
 
 
 def test_a_checkpoint_that_was_not_drained_goes_on(tmp_path: Path) -> None:
@@ -71,43 +71,43 @@ def test_a_drain_that_a_crash_has_interrupted_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_job_without_rows_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    told = run(tmp_path, "--sink", "noop")
-    assert told.exit_code == 2 and "has no source" in told.stderr
+    result = run(tmp_path, "--sink", "noop")
+    assert result.exit_code == 2 and "has no source" in result.stderr
 
 
 def test_a_job_whose_rows_are_no_function_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    told = run(tmp_path, job=f"{PIPELINE}rows = 5\n")
-    assert told.exit_code == 2 and "rows is 5, and not a function" in told.stderr
+    result = run(tmp_path, job=f"{PIPELINE}rows = 5\n")
+    assert result.exit_code == 2 and "rows is 5, and not a function" in result.stderr
 
 
 @pytest.mark.parametrize("output", ["--sink", "--late", "--dead"])
 def test_rows_are_not_printed_among_json(tmp_path: Path, output: str) -> None:
     sink = [] if output == "--sink" else ["--sink", "noop"]
-    told = run(tmp_path, "rate:1", "--json", *sink, output, "console")
-    assert told.exit_code == 2 and f"Name another {output}" in told.stderr
+    result = run(tmp_path, "rate:1", "--json", *sink, output, "console")
+    assert result.exit_code == 2 and f"Name another {output}" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["explain", "run"])
 def test_what_a_job_prints_is_no_result(tmp_path: Path, command: str) -> None:
     (tmp_path / "job.py").write_text(f"print('hello')\n{PIPELINE}", encoding="utf-8")
     words = ["rate:1", "--sink", "noop", "--json"] if command == "run" else []
-    told = typed(command, str(tmp_path / "job.py"), *words)
-    assert "hello" not in told.stdout and "hello" in told.stderr
+    result = typed(command, str(tmp_path / "job.py"), *words)
+    assert "hello" not in result.stdout and "hello" in result.stderr
 
 
 def test_a_file_is_no_source(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").touch()
-    told = run(tmp_path, f"parquet:{tmp_path}/a.parquet", "--sink", "noop")
-    assert told.exit_code == 2 and "is a file. Name the directory" in told.stderr
+    result = run(tmp_path, f"parquet:{tmp_path}/a.parquet", "--sink", "noop")
+    assert result.exit_code == 2 and "is a file. Name the directory" in result.stderr
 
 
 def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    told = run(tmp_path, "rate:1", "--sink", "noop", "--trace", str(tmp_path))
-    assert told.exit_code == 2 and "Is a directory" in told.stderr
+    result = run(tmp_path, "rate:1", "--sink", "noop", "--trace", str(tmp_path))
+    assert result.exit_code == 2 and "Is a directory" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--trigger", "availableNow"], "There is no --trigger: write --available-now."),
         (["--trigger", "1 minute"], "There is no --trigger: write --interval '1 minute'."),
@@ -121,9 +121,11 @@ def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path:
         (["--local", "--checkpoint", "x"], "--checkpoint has no effect with --local"),
     ],
 )
-def test_options_that_do_not_fit_are_rejected_before_spark_starts(tmp_path: Path, words: list[str], said: str) -> None:
-    told = run(tmp_path, "rate:1", *words)
-    assert told.exit_code == 2 and said in told.stderr, told.stderr
+def test_options_that_do_not_fit_are_rejected_before_spark_starts(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    result = run(tmp_path, "rate:1", *words)
+    assert result.exit_code == 2 and message in result.stderr, result.stderr
 
 
 @pytest.mark.parametrize(

@@ -60,24 +60,29 @@ def test_all_commands_are_listed() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_can_complete_commands(shell: str) -> None:
     line = {"COMP_WORDS": "eventide ins", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "eventide ins"}
-    told = {**os.environ, **line, "_EVENTIDE_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    environment = {
+        **os.environ,
+        **line,
+        "_EVENTIDE_COMPLETE": f"complete_{shell}",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
     code = "from eventide.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=told)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert "inspect" in done.stdout
 
 
 def test_a_mistake_is_told_without_a_trace() -> None:
-    told = typed("explain", "nowhere.py")
-    assert told.exit_code == 2
-    assert told.stderr.startswith("Error: There is no file 'nowhere.py'.")
-    assert "Traceback" not in told.stderr
+    result = typed("explain", "nowhere.py")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: There is no file 'nowhere.py'.")
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("words", [("--debug", "explain", "nowhere.py"), ("explain", "nowhere.py", "--debug")])
 def test_with_debug_the_trace_is_shown_wherever_it_stands(words: tuple[str, ...]) -> None:
-    told = typed(*words)
-    assert told.exit_code == 2
-    assert "Traceback" in told.stderr
+    result = typed(*words)
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
 
 
 def test_an_unknown_command_is_a_mistake() -> None:
@@ -97,6 +102,6 @@ def test_a_fault_of_ours_is_no_mistake_of_the_user(monkeypatch: pytest.MonkeyPat
         raise KeyError("shop")
 
     monkeypatch.setattr("eventide.cli.jobs.load", broken)
-    told = typed("explain", "job.py")
-    assert told.exit_code == 1
-    assert "KeyError: 'shop'" in told.stderr and "--debug" in told.stderr
+    result = typed("explain", "job.py")
+    assert result.exit_code == 1
+    assert "KeyError: 'shop'" in result.stderr and "--debug" in result.stderr

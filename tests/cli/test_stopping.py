@@ -76,11 +76,11 @@ def test_after_the_batch_that_runs_a_pause_is_waited_for_a_moment() -> None:
 
 
 def test_the_first_signal_is_answered_and_waits_for_the_batch() -> None:
-    query, said = Batches(ends=20), threading.Event()
-    with stop_on_signal(SimpleNamespace(streams=SimpleNamespace(active=[query])), said.set) as asked:  # type: ignore[arg-type]
+    query, reported = Batches(ends=20), threading.Event()
+    with stop_on_signal(SimpleNamespace(streams=SimpleNamespace(active=[query])), reported.set) as asked:  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGINT)
         assert query.stopped.wait(20)
-    assert asked.is_set() and said.is_set()
+    assert asked.is_set() and reported.is_set()
     assert query.stopped_at == 20
 
 

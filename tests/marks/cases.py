@@ -22,7 +22,7 @@ def scalings(draw: st.DrawFn, segments: Segments) -> tuple[list[int], list[tuple
     low, high = opened[first].low, opened[last].high
     inner = draw(st.sets(st.sampled_from([0.25, 0.5, 0.75]), max_size=2))
     bounds = [low, *sorted(low + (high - low) * place for place in inner), high]
-    return [one.number for one in opened[first : last + 1]], list(pairwise(bounds))
+    return [segment.number for segment in opened[first : last + 1]], list(pairwise(bounds))
 
 
 @st.composite
@@ -42,30 +42,30 @@ def before(segments: Segments, position: Position, length: int = 9) -> set[tuple
 
     Older segments over the same keys are before newer ones.
     """
-    found: set[tuple[int, int]] = set()
+    events_before: set[tuple[int, int]] = set()
     for number, offset in position.items():
-        found |= {(number, place) for place in range(BEGUN, offset)}
+        events_before |= {(number, place) for place in range(BEGUN, offset)}
         ahead = [number]
         while ahead:
             newer = segments[ahead.pop()]
-            for one in segments.all:
-                if one.epoch < newer.epoch and one.low < newer.high and newer.low < one.high:
-                    everything = {(one.number, place) for place in range(BEGUN, length)}
-                    if not everything <= found:
-                        found |= everything
-                        ahead.append(one.number)
-    return found
+            for older in segments.all:
+                if older.epoch < newer.epoch and older.low < newer.high and newer.low < older.high:
+                    everything = {(older.number, place) for place in range(BEGUN, length)}
+                    if not everything <= events_before:
+                        events_before |= everything
+                        ahead.append(older.number)
+    return events_before
 
 
 def cuts(segments: Segments, offsets: int) -> Iterator[dict[int, int]]:
     """Every cut there is, with offsets below ``offsets``: all keys once, and nothing behind anything else."""
     for size in range(1, len(segments.all) + 1):
         for chosen in combinations(segments.all, size):
-            ordered = sorted(chosen, key=lambda one: one.low)
-            meet = all(one.high == other.low for one, other in pairwise(ordered))
+            ordered = sorted(chosen, key=lambda segment: segment.low)
+            meet = all(lower.high == upper.low for lower, upper in pairwise(ordered))
             whole = meet and ordered[0].low == 0.0 and ordered[-1].high == 1.0
             # Ranges alone are not enough: a merge in between may put a segment behind one that it shares no key with.
-            begun = before(segments, {one.number: 0 for one in chosen}, 1)
-            if whole and not any((one.number, 0) in begun for one in chosen):
+            begun = before(segments, {segment.number: 0 for segment in chosen}, 1)
+            if whole and not any((segment.number, 0) in begun for segment in chosen):
                 for places in product(range(offsets), repeat=size):
-                    yield {one.number: place for one, place in zip(chosen, places, strict=True)}
+                    yield {segment.number: place for segment, place in zip(chosen, places, strict=True)}

@@ -31,6 +31,6 @@ def url(behind: MemoryStore) -> Iterator[str]:
 @pytest.fixture
 def store(url: str) -> Iterator[RemoteStore]:
     """The store behind that server, without patience."""
-    found = RemoteStore(url, token=TOKEN, patience=0)
-    yield found
-    found.close()
+    remote = RemoteStore(url, token=TOKEN, patience=0)
+    yield remote
+    remote.close()

@@ -131,8 +131,8 @@ class Sink:
         return int(self._raw.execute(f"SELECT count(*) FROM sink WHERE at < {time}").fetchone()[0])
 
     def rows(self) -> list[tuple[int, int, str, int, str, int]]:
-        found = self._raw.execute("SELECT segment, place, writer, n, shop, at FROM sink ORDER BY came")
-        return list(found.fetchall())
+        cursor = self._raw.execute("SELECT segment, place, writer, n, shop, at FROM sink ORDER BY came")
+        return list(cursor.fetchall())
 
     def close(self) -> None:
         self._raw.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.marks import Mark, Stream
-from eventide.marks.errors import StoreFailedError, UnreachableError, store_failed, unreachable
+from eventide.marks.errors import StoreFailedError, UnreachableError
 from eventide.marks.events import decode
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.store import Config
@@ -49,24 +49,24 @@ class FailingStore(MemoryStore):
         self._faults[name] = call, fault or ConnectionError("the network is down")
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
+        attribute = super().__getattribute__(name)
         if name.startswith("_") or name in ("fail", "fail_at", "lose", "calls", "now", "url"):
-            return found
+            return attribute
 
         def called(*args: Any, **options: Any) -> Any:
             self.calls.append(name)
             if name in self._failing:
                 self._failing.remove(name)
-                raise unreachable("http://marks", "the network is down")
+                raise UnreachableError("The controller at http://marks does not answer: the network is down.")
             if name in self._faults:
                 call, fault = self._faults.pop(name)
                 if call == 1:
                     raise fault
                 self._faults[name] = call - 1, fault
-            answer = found(*args, **options)
+            answer = attribute(*args, **options)
             if name in self._losing:
                 self._losing.remove(name)
-                raise store_failed("postgresql://marks", ConnectionError("no answer came"))
+                raise StoreFailedError("The store postgresql://marks failed: no answer came.")
             return answer
 
         return called

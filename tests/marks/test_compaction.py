@@ -19,15 +19,15 @@ PARTS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 150)), min_size=1,
 
 def laid(parts: list[tuple[int, int]], first: int = 0) -> list[BlobSize]:
     """Blobs of so many rows and bytes, one behind the other."""
-    found = []
+    sizes = []
     for rows, size in parts:
-        found.append(BlobSize(first, rows, size))
+        sizes.append(BlobSize(first, rows, size))
         first += rows
-    return found
+    return sizes
 
 
 def offsets(runs: list[Run]) -> list[list[int]]:
-    return [[one.offset for one in run] for run in runs]
+    return [[blob.offset for blob in run] for run in runs]
 
 
 def test_an_append_within_a_stretch_compacts_nothing() -> None:
@@ -91,21 +91,21 @@ def test_steps_come_to_an_end_and_leave_each_row_where_it_was(parts: list[tuple[
     blobs, offset, steps = laid(parts), 0, 0
     end = blobs[-1].end
     while True:
-        seen = [one for one in blobs if one.offset >= offset][: SMALL.step_blobs]
+        seen = [blob for blob in blobs if blob.offset >= offset][: SMALL.step_blobs]
         runs, further = SMALL.plan(seen) if seen else ([], offset)
         for run in runs:
-            assert sum(one.bytes for one in run) <= SMALL.max_bytes and len(run) >= SMALL.min_blobs
+            assert sum(blob.bytes for blob in run) <= SMALL.max_bytes and len(run) >= SMALL.min_blobs
             place = blobs.index(run[0])
             assert blobs[place : place + len(run)] == run
             blobs[place : place + len(run)] = [
-                BlobSize(run[0].offset, run[-1].end - run[0].offset, sum(one.bytes for one in run))
+                BlobSize(run[0].offset, run[-1].end - run[0].offset, sum(blob.bytes for blob in run))
             ]
         assert further >= offset
         if further == offset and not runs:
             break
         offset, steps = further, steps + 1
         assert steps <= 2 * len(parts)
-    assert [one.offset for one in blobs[1:]] == [one.end for one in blobs[:-1]] and blobs[-1].end == end
+    assert [blob.offset for blob in blobs[1:]] == [blob.end for blob in blobs[:-1]] and blobs[-1].end == end
 
 
 def bodies(*numbers: list[int]) -> list[bytes]:
@@ -120,7 +120,7 @@ def test_compacted_events_are_one_batch_in_the_same_order() -> None:
 
 def test_texts_of_which_each_blob_has_its_own_dictionary_are_compacted() -> None:
     tables = [pa.table({"shop": pa.array(shops).dictionary_encode()}) for shops in (["kiel", "bonn"], ["bonn", "ulm"])]
-    body = compact_bodies([events.encode(one) for one in tables], 4)
+    body = compact_bodies([events.encode(table) for table in tables], 4)
     assert body is not None and events.decode(body)["shop"].to_pylist() == ["kiel", "bonn", "bonn", "ulm"]
 
 

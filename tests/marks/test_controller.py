@@ -120,7 +120,7 @@ def test_a_transaction_beyond_its_deadline_is_aborted(store: MemoryStore, clock:
     store.begin(till, timeout=SECOND)
     clock.pass_(2)
     Controller(store).step()
-    assert [one.status for one in store.transactions("orders")] == ["aborted"]
+    assert [transaction.status for transaction in store.transactions("orders")] == ["aborted"]
 
 
 def test_streams_are_divided_and_each_has_one_owner(store: MemoryStore, clock: Clock) -> None:
@@ -226,9 +226,9 @@ def test_the_trouble_of_one_stream_is_not_that_of_others(
     controller.step()
     assert numbers(store) == [100]
     monkeypatch.undo()
-    assert [one.failure for one in controller.status().streams] == ["the disk is gone", None]
+    assert [status.failure for status in controller.status().streams] == ["the disk is gone", None]
     controller.step()
-    assert [one.failure for one in controller.status().streams] == [None, None]
+    assert [status.failure for status in controller.status().streams] == [None, None]
 
 
 def test_a_controller_is_alive_however_long_its_round_is(

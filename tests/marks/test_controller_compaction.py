@@ -44,7 +44,7 @@ def fill(store: Counting) -> None:
 
 
 def sizes(store: Counting, segment: int) -> list[int]:
-    return [one.rows for one in store.read("orders", segment, 0, rows=1 << 40)]
+    return [blob.rows for blob in store.read("orders", segment, 0, rows=1 << 40)]
 
 
 def test_each_round_compacts_in_one_segment_the_one_that_is_furthest_behind_first(store: Counting) -> None:

@@ -150,7 +150,7 @@ class Controllers(RuleBasedStateMachine):
             for controller in self.controllers.values():
                 controller.step()
             self.advance(1)
-        owners = [(stream, one.name) for one in self.controllers.values() for stream in one.streams]
+        owners = [(stream, owner.name) for owner in self.controllers.values() for stream in owner.streams]
         assert sorted(stream for stream, _ in owners) == list(STREAMS)
         assert sorted((lease.stream, lease.owner) for lease in self.store.leases()) == sorted(owners)
         assert [mark.lower for mark in self.last_marks()] == [self.noted] * len(STREAMS)

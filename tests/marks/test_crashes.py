@@ -46,7 +46,7 @@ class Programs:
         self._running[role, name] = process
 
     def alive(self, role: str) -> list[str]:
-        return [name for (of, name), one in self._running.items() if of == role and one.is_alive()]
+        return [name for (of, name), process in self._running.items() if of == role and process.is_alive()]
 
     def kill(self, role: str, name: str) -> None:
         process = self._running.pop((role, name))
@@ -116,16 +116,16 @@ def go_through(running: Programs, stream: Stream, chance: random.Random) -> None
     total = len(WRITERS) * STEPS * ROWS
     what = [*roles, "scale"]
     chance.shuffle(what)
-    for one, after in zip(what, sorted(chance.randrange(total // 2) for _ in what), strict=True):
+    for role, after in zip(what, sorted(chance.randrange(total // 2) for _ in what), strict=True):
         until(lambda after=after: sum(stream.store.lengths("orders").values()) >= after, f"{after} events")
         time.sleep(chance.random() * 0.02)  # anywhere between two events
-        if one == "scale":
+        if role == "scale":
             stream.split(chance.choice(stream.segments.open).number, into=chance.choice([2, 3]))
         else:
-            name = owner(stream) if one == "controller" else chance.choice(running.alive(one) or [None])
+            name = owner(stream) if role == "controller" else chance.choice(running.alive(role) or [None])
             if name is not None:  # writers may be done before anybody comes to kill them
-                running.kill(one, name)
-                running.start(one, name)
+                running.kill(role, name)
+                running.start(role, name)
     running.end("writer")
     until(lambda: reached(stream) == END, f"time {END}, and it is {reached(stream)}")
     stream.seal()
@@ -144,9 +144,9 @@ def reached(stream: Stream) -> int | None:
 
 
 def check_sink(rows: list[Row]) -> None:
-    found = [(writer, n) for _, _, writer, n, _, _ in rows]
+    identities = [(writer, n) for _, _, writer, n, _, _ in rows]
     wanted = [(writer, row["n"]) for writer in WRITERS for step in range(1, STEPS + 1) for row in events(writer, step)]
-    assert sorted(found) == sorted(wanted)
+    assert sorted(identities) == sorted(wanted)
     came: dict[tuple[str, str], list[int]] = {}
     for _, _, writer, n, shop, _ in rows:
         came.setdefault((writer, shop), []).append(n)
@@ -156,9 +156,9 @@ def check_sink(rows: list[Row]) -> None:
 def check_marks(stream: Stream, rows: list[Row]) -> None:
     marks, segments = stream.marks(), stream.segments
     assert [mark.number for mark in marks] == list(range(1, len(marks) + 1))
-    for one, two in pairwise(marks):
-        assert one.lower < two.lower and one.upper <= two.upper
-        assert segments.is_at_most(one.cut, two.cut)
+    for earlier, later in pairwise(marks):
+        assert earlier.lower < later.lower and earlier.upper <= later.upper
+        assert segments.is_at_most(earlier.cut, later.cut)
     for mark in marks:
         assert segments.is_cut(mark.cut)
         assert kept(mark, rows, segments.ancestors(mark.cut))

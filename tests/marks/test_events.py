@@ -65,8 +65,8 @@ def test_an_event_that_does_not_fit_is_named_and_the_others_are_kept(event: dict
     store = MemoryStore()
     store.create_stream("orders", Config(schema=SCHEMA))
     writer = Writer(Stream(store, "orders"), "till")
-    for one in ({"n": 1}, event, {"n": 2}):
-        writer.write(one)
+    for row in ({"n": 1}, event, {"n": 2}):
+        writer.write(row)
     with pytest.raises(PlanError, match="was rejected"):
         writer.flush()
     writer.flush()
@@ -141,9 +141,9 @@ def _sent(sizes: list[int], schema: pa.Schema = SCHEMA) -> list[bytes]:
 @pytest.mark.parametrize("sizes", [[1], [3, 0, 500, 1], [0], [0, 0], [9_000, 1, 9_000]], ids=repr)
 def test_many_batches_are_read_as_each_of_them_would_be(sizes: list[int]) -> None:
     sent = _sent(sizes)
-    found = decode_all(sent)
-    assert found.equals(pa.concat_tables(map(decode, sent)))
-    assert found.schema == SCHEMA
+    decoded = decode_all(sent)
+    assert decoded.equals(pa.concat_tables(map(decode, sent)))
+    assert decoded.schema == SCHEMA
 
 
 def test_batches_that_begin_differently_are_read_as_well() -> None:

@@ -18,10 +18,10 @@ def in_a_child(work: Callable[[], object]) -> str:
     if child == 0:
         try:
             work()
-            told = "done"
+            outcome = "done"
         except BaseException as error:
-            told = str(error)
-        os.write(say, told.encode())
+            outcome = str(error)
+        os.write(say, outcome.encode())
         os._exit(0)
     os.close(say)
     os.waitpid(child, 0)
@@ -51,8 +51,8 @@ def test_a_writer_is_rejected_in_a_forked_process(call: str) -> None:
 def test_a_writer_is_rejected_in_a_forked_process_although_its_lock_was_held() -> None:
     writer = Writer(orders(), "till")
     with writer._session.lock:
-        told = in_a_child(lambda: writer.write(order(9)))
-    assert "forked" in told
+        outcome = in_a_child(lambda: writer.write(order(9)))
+    assert "forked" in outcome
 
 
 TRANSACTING: dict[str, Callable[[Transaction], object]] = {

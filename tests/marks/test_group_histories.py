@@ -44,7 +44,7 @@ class Histories(RuleBasedStateMachine):
     def merge(self, place: int, size: int) -> None:
         known = self.stream.segments.open
         first = place % len(known)
-        self.stream.merge(*(one.number for one in known[first : first + size]))
+        self.stream.merge(*(segment.number for segment in known[first : first + size]))
 
     @rule(name=NAMES)
     def come(self, name: str) -> None:

@@ -110,7 +110,7 @@ def histories(draw: st.DrawFn) -> Segments:
         low, high = chosen[0].low, chosen[-1].high
         bounds = [low, *sorted({low + (high - low) * draw(st.sampled_from([0.25, 0.5, 0.75]))}), high]
         ranges = list(pairwise(bounds)) if draw(st.booleans()) else [(low, high)]
-        segments = segments.scaled([one.number for one in chosen], ranges)
+        segments = segments.scaled([segment.number for segment in chosen], ranges)
     return segments
 
 
@@ -118,8 +118,8 @@ def histories(draw: st.DrawFn) -> Segments:
 def test_the_position_of_a_group_is_always_a_cut_and_never_passes_what_was_not_read(
     segments: Segments, data: st.DataObject
 ) -> None:
-    lengths = {one.number: data.draw(st.integers(0, 3)) for one in segments.all}
-    ends = {one.number: lengths[one.number] for one in segments.all if one.sealed}
+    lengths = {segment.number: data.draw(st.integers(0, 3)) for segment in segments.all}
+    ends = {segment.number: lengths[segment.number] for segment in segments.all if segment.sealed}
     read: dict[int, int] = dict.fromkeys(lengths, 0)
     group = GroupState(segments.first)
     while True:
@@ -134,7 +134,7 @@ def test_the_position_of_a_group_is_always_a_cut_and_never_passes_what_was_not_r
         read[number] += 1
         group = group.commit({number: read[number]})
     assert read == lengths
-    assert set(group.cut) == {one.number for one in segments.open}
+    assert set(group.cut) == {segment.number for segment in segments.open}
 
 
 @given(segments=histories())

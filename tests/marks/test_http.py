@@ -55,21 +55,21 @@ def behind(clock: Clock) -> MemoryStore:
 def post(url: str, path: str, body: bytes, **headers: str | None) -> tuple[int, Any]:
     """Send a request as a client does, with other headers, or without some (None)."""
     usual = {"Authorization": f"Bearer {TOKEN}", "Content-Type": wire.CONTENT_TYPE}
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    sent = {name: value for name, value in (usual | given).items() if value is not None}
+    sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    sent = {name: value for name, value in (usual | sent_headers).items() if value is not None}
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
     connection.request("POST", path, body, sent)
     answer = connection.getresponse()
-    found = answer.status, answer.read()
+    response = answer.status, answer.read()
     connection.close()
-    return found[0], json.loads(found[1].partition(b"\n")[0])
+    return response[0], json.loads(response[1].partition(b"\n")[0])
 
 
 def test_a_stream_is_the_same_on_both_sides(store: RemoteStore, behind: MemoryStore) -> None:
-    made = store.create_stream("orders", CONFIG)
+    created = store.create_stream("orders", CONFIG)
     store.scale("orders", [1], [(0.5, 0.75), (0.75, 1.0)])
-    assert made.config == CONFIG
+    assert created.config == CONFIG
     assert store.stream("orders") == behind.stream("orders")
     assert store.stream("orders").config.schema.metadata == {b"of": b"orders"}
     assert store.streams() == ["orders"]
@@ -102,7 +102,7 @@ def test_transactions_are_committed_over_http(store: RemoteStore) -> None:
     store.add(handle, transaction.id, 1, 3, events.encode(table))
     assert store.lengths("orders") == {0: 0, 1: 0}
     assert store.commit(handle, transaction.id, note=9) == {0: 2, 1: 1}
-    assert [one.status for one in store.transactions("orders")] == ["committed"]
+    assert [transaction.status for transaction in store.transactions("orders")] == ["committed"]
     store.close_writer(handle)
     assert [note.closed for note in store.notes("orders")] == [True]
 
@@ -143,7 +143,7 @@ def refusals(store: Store) -> dict[str, EventideError]:
     first = store.acquire("orders", "first", 1_500_000)
     assert first is not None
     store.release(first)
-    found: dict[str, EventideError] = {}
+    errors: dict[str, EventideError] = {}
     for name, call in {
         "exists": lambda: store.create_stream("orders", CONFIG),
         "unknown": lambda: store.stream("odrers"),
@@ -158,8 +158,8 @@ def refusals(store: Store) -> dict[str, EventideError]:
     }.items():
         with pytest.raises(EventideError) as caught:
             call()
-        found[name] = caught.value
-    return found
+        errors[name] = caught.value
+    return errors
 
 
 def test_refusals_are_the_same_exceptions_with_the_same_words(store: RemoteStore, clock: Clock) -> None:
@@ -210,9 +210,9 @@ def test_bad_requests_are_rejected(
     behind.create_stream("orders", CONFIG)
     schema = SCHEMA.serialize().to_pybytes()
     body = body if body is not None else b'{"name":"orders","config":{"schema":[0,%d]}}\n' % len(schema) + schema
-    found, said = post(url, f"/v1/{call}", body)
-    assert (found, said["code"]) == (status, code)
-    assert said["message"].endswith(("?", "."))
+    status_code, content = post(url, f"/v1/{call}", body)
+    assert (status_code, content["code"]) == (status, code)
+    assert content["message"].endswith(("?", "."))
 
 
 @pytest.mark.parametrize("rows", [-1, -(2**40)])

@@ -63,8 +63,8 @@ DELETE = b'{"name":"orders"}'
 def test_a_request_that_a_web_page_or_another_user_can_send_is_rejected(
     url: str, behind: MemoryStore, headers: dict[str, str | None], status: int, code: str
 ) -> None:
-    found, said = post(url, "/v1/delete_stream", DELETE, **headers)
-    assert (found, said["code"]) == (status, code)
+    received, content = post(url, "/v1/delete_stream", DELETE, **headers)
+    assert (received, content["code"]) == (status, code)
     assert behind.streams() == ["orders"]
 
 
@@ -124,10 +124,10 @@ def test_the_token_of_the_user_is_not_sent_to_other_machines(own_place: Path, mo
 
 def connected(url: str, *sent: bytes) -> socket.socket:
     parts = urlsplit(url)
-    found = socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=30)
+    connection = socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=30)
     for part in sent:
-        found.sendall(part)
-    return found
+        connection.sendall(part)
+    return connection
 
 
 def closed(connection: socket.socket) -> bool:
@@ -257,7 +257,7 @@ def cut_short() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("rows", "body", "said"),
+    ("rows", "body", "message"),
     [
         (1, b"no events", "This is no append to 'orders'"),
         (1, b"", "This is no append to 'orders'"),
@@ -268,9 +268,11 @@ def cut_short() -> bytes:
         (-1, body_of(1), "there are 1 rows, not -1"),
     ],
 )
-def test_an_append_that_no_reader_could_read_is_rejected(store: RemoteStore, rows: int, body: bytes, said: str) -> None:
+def test_an_append_that_no_reader_could_read_is_rejected(
+    store: RemoteStore, rows: int, body: bytes, message: str
+) -> None:
     handle = seated(store)
-    with pytest.raises(PlanError, match=said):
+    with pytest.raises(PlanError, match=message):
         store.append(handle, 1, [Part(0, 1, body_of(1)), Part(1, rows, body)])
     assert store.lengths("orders") == {0: 0, 1: 0}
     assert store.append(handle, 1, [Part(0, 1, body_of(1))]) == {0: 1}
@@ -302,7 +304,7 @@ def test_times_that_are_none_and_empty_names_are_rejected(store: RemoteStore) ->
     handle = seated(store)
     lease = store.acquire("orders", "here", store.now() + 60_000_000)
     assert lease is not None
-    for call, said in (
+    for call, message in (
         (lambda: store.append(handle, 1, [], note=-(2**63)), "not an instant"),
         (lambda: store.note(handle, -(2**63), {}), "not an instant"),
         (lambda: store.begin(handle, timeout=-1), "timeout"),
@@ -317,7 +319,7 @@ def test_times_that_are_none_and_empty_names_are_rejected(store: RemoteStore) ->
         (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: 0}, -1)), "is not a mark"),
         (lambda: store.put_mark(lease, Mark(1, 5, 7, {0: -1}, 1)), "is not a mark"),
     ):
-        with pytest.raises(PlanError, match=said):
+        with pytest.raises(PlanError, match=message):
             call()
     assert store.streams() == ["orders"] and store.last_mark("orders") is None
 
@@ -330,12 +332,12 @@ def test_a_damaged_blob_is_reported_with_its_position(tmp_path: Path) -> None:
     for number, body in enumerate((body_of(1, 2), b"not events", body_of(4))):
         damaged.append(handle, number + 1, [Part(0, 2 if number == 0 else 1, body)])
     damaged.close()
-    said = "Stream 'orders', segment 0, offset 2: 1 events cannot be read: .*{0: 3}"
+    message = "Stream 'orders', segment 0, offset 2: 1 events cannot be read: .*{0: 3}"
     stream = open_stream(f"{address}#orders")
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         list(read_range(stream, 0, 0, 4, rows=10))
     assert [len(table) for _, table in read_range(stream, 0, 0, 2, rows=10)] == [2]
     assert [table["n"].to_pylist() for _, table in read_range(stream, 0, 3, 4, rows=10)] == [[4]]
-    with Reader(f"{address}#orders", group="g") as reader, pytest.raises(DataError, match=said):
+    with Reader(f"{address}#orders", group="g") as reader, pytest.raises(DataError, match=message):
         reader.read(10)
     stream.store.close()

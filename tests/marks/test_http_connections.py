@@ -124,14 +124,14 @@ class Unreliable:
 
 def _message(sender: socket.socket) -> bytes:
     """A whole request or answer."""
-    found = b""
+    received = b""
     while (more := sender.recv(1 << 20)) != b"":
-        found += more
-        head, end, body = found.partition(b"\r\n\r\n")
+        received += more
+        head, end, body = received.partition(b"\r\n\r\n")
         size = [int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
         if end and len(body) == size[0]:
             break
-    return found
+    return received
 
 
 @pytest.mark.parametrize("breaks", ["before", "after"])
@@ -199,14 +199,14 @@ def test_a_token_is_not_sent_in_the_clear() -> None:
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     place = tmp_path_factory.mktemp("tls")
-    made = (place / "certificate.pem", place / "key.pem")
+    files = (place / "certificate.pem", place / "key.pem")
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(made[0]), "-keyout", str(made[1])]
+    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(files[0]), "-keyout", str(files[1])]
     try:
         subprocess.run(words, check=True, capture_output=True)
     except FileNotFoundError:
         pytest.skip("the program openssl, which makes the certificate, is not installed")
-    return made
+    return files
 
 
 def test_calls_are_encrypted(

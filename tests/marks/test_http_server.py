@@ -54,9 +54,9 @@ def test_it_says_when_it_is_ready_and_ends_when_it_is_reported(behind: str, ends
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as running:
         try:
             assert running.stdout is not None
-            said = running.stdout.readline()
-            assert said.startswith("here is ready at http://127.0.0.1:")
-            store = RemoteStore(said.split()[-1], token=TOKEN)
+            line = running.stdout.readline()
+            assert line.startswith("here is ready at http://127.0.0.1:")
+            store = RemoteStore(line.split()[-1], token=TOKEN)
             assert store.streams() == ["orders"]
             store.close()
         finally:

@@ -10,7 +10,7 @@ import pytest
 
 from eventide.errors import PlanError
 from eventide.marks import Stream, Writer
-from eventide.marks.errors import TooLargeError, too_large
+from eventide.marks.errors import TooLargeError
 from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.remote import RemoteStore
 from eventide.marks.stores.store import Config, Part, WriterHandle
@@ -27,12 +27,12 @@ class SmallStore(FailingStore):
         self, handle: WriterHandle, sequence: int, parts: Sequence[Part], *, note: int | None = None
     ) -> dict[int, int]:
         if sum(part.rows for part in parts) > self._most:
-            raise too_large(self._most)
+            raise TooLargeError(f"The request has more than {self._most} rows.")
         return super().append(handle, sequence, parts, note=note)
 
     def add(self, handle: WriterHandle, transaction: str, number: int, rows: int, body: bytes) -> None:
         if rows > self._most:
-            raise too_large(self._most)
+            raise TooLargeError(f"The request has more than {self._most} rows.")
         super().add(handle, transaction, number, rows, body)
 
 

@@ -33,8 +33,8 @@ def merge(
 
 
 def test_a_mark_has_the_least_time_the_greatest_time_and_the_furthest_position() -> None:
-    made = merge([Note("a", 7, {0: 5}, 10), Note("b", 9, {0: 3, 1: 2}, 10)])
-    assert made == MergeResult(Mark(1, 7, 9, {0: 5, 1: 2}, 10), [])
+    result = merge([Note("a", 7, {0: 5}, 10), Note("b", 9, {0: 3, 1: 2}, 10)])
+    assert result == MergeResult(Mark(1, 7, 9, {0: 5, 1: 2}, 10), [])
 
 
 def test_without_notes_there_is_no_mark() -> None:
@@ -60,8 +60,8 @@ def test_a_live_writer_at_the_time_of_the_last_mark_holds_the_next_one_back() ->
 
 def test_a_silent_writer_holds_nothing_back_but_its_position_and_time_count() -> None:
     silent, live = Note("a", 7, {0: 50}, 10), Note("b", 20, {1: 9}, 10 + TIMEOUT)
-    made = merge([silent, live], Mark(1, 7, 9, {0: 5, 1: 2}, 10), now=10 + TIMEOUT)
-    assert made == MergeResult(Mark(2, 20, 20, {0: 50, 1: 9}, 70), [("a", 10)])
+    result = merge([silent, live], Mark(1, 7, 9, {0: 5, 1: 2}, 10), now=10 + TIMEOUT)
+    assert result == MergeResult(Mark(2, 20, 20, {0: 50, 1: 9}, 70), [("a", 10)])
 
 
 def test_a_writer_counts_until_its_timeout_is_over() -> None:
@@ -80,29 +80,29 @@ def test_silent_writers_that_the_last_mark_has_in_it_are_forgotten_without_a_new
 
 
 def test_the_upper_time_does_not_go_back_when_its_writer_is_forgotten() -> None:
-    made = merge([Note("a", 8, {0: 6}, 10)], Mark(1, 7, 30, {0: 5, 1: 2}, 10))
-    assert made.mark == Mark(2, 8, 30, {0: 6, 1: 2}, 10)
+    result = merge([Note("a", 8, {0: 6}, 10)], Mark(1, 7, 30, {0: 5, 1: 2}, 10))
+    assert result.mark == Mark(2, 8, 30, {0: 6, 1: 2}, 10)
 
 
 def test_a_closed_writer_holds_nothing_back() -> None:
-    made = merge([Note("a", 7, {0: 50}, 10, closed=True), Note("b", 20, {1: 9}, 10)])
-    assert made == MergeResult(Mark(1, 20, 20, {0: 50, 1: 9}, 10), [("a", 10)])
+    result = merge([Note("a", 7, {0: 50}, 10, closed=True), Note("b", 20, {1: 9}, 10)])
+    assert result == MergeResult(Mark(1, 20, 20, {0: 50, 1: 9}, 10), [("a", 10)])
 
 
 def test_what_a_closed_writer_wrote_after_its_note_lies_before_the_cut() -> None:
-    made = merge([Note("a", 7, {0: 50}, 10, closed=True, written={0: 60}), Note("b", 20, {1: 9}, 10)])
-    assert made == MergeResult(Mark(1, 20, 20, {0: 60, 1: 9}, 10), [("a", 10)])
+    result = merge([Note("a", 7, {0: 50}, 10, closed=True, written={0: 60}), Note("b", 20, {1: 9}, 10)])
+    assert result == MergeResult(Mark(1, 20, 20, {0: 60, 1: 9}, 10), [("a", 10)])
 
 
 def test_what_a_silent_writer_wrote_after_its_note_lies_before_the_cut() -> None:
     silent, live = Note("a", 7, {0: 50}, 10, written={0: 60}), Note("b", 20, {1: 9}, 10 + TIMEOUT)
-    made = merge([silent, live], Mark(1, 7, 9, {0: 5, 1: 2}, 10), now=10 + TIMEOUT)
-    assert made == MergeResult(Mark(2, 20, 20, {0: 60, 1: 9}, 70), [("a", 10)])
+    result = merge([silent, live], Mark(1, 7, 9, {0: 5, 1: 2}, 10), now=10 + TIMEOUT)
+    assert result == MergeResult(Mark(2, 20, 20, {0: 60, 1: 9}, 70), [("a", 10)])
 
 
 def test_a_closed_writer_that_wrote_beyond_the_last_mark_is_not_forgotten_without_a_new_one() -> None:
-    made = merge([Note("a", 7, {0: 5}, 10, closed=True, written={0: 6})], Mark(1, 7, 9, {0: 5, 1: 2}, 10))
-    assert made == MergeResult(None, [])
+    result = merge([Note("a", 7, {0: 5}, 10, closed=True, written={0: 6})], Mark(1, 7, 9, {0: 5, 1: 2}, 10))
+    assert result == MergeResult(None, [])
 
 
 def test_what_a_live_writer_wrote_after_its_note_waits_for_the_next_one() -> None:
@@ -123,28 +123,28 @@ def test_a_closed_writer_ahead_of_the_others_is_remembered_until_they_have_come_
 
 
 def test_closed_writers_before_the_last_mark_make_no_new_one() -> None:
-    made = merge([Note("a", 7, {0: 5}, 10, closed=True)], Mark(1, 7, 9, {0: 5, 1: 2}, 10))
-    assert made == MergeResult(None, [("a", 10)])
+    result = merge([Note("a", 7, {0: 5}, 10, closed=True)], Mark(1, 7, 9, {0: 5, 1: 2}, 10))
+    assert result == MergeResult(None, [("a", 10)])
 
 
 def test_a_position_in_a_successor_takes_the_whole_predecessor_into_the_cut() -> None:
     segments = Segments.even(2).scaled([0], [(0.0, 0.25), (0.25, 0.5)])
     info = StreamInfo("orders", 0, CONFIG, segments)
     notes = NoteColumns.from_notes([Note("a", 7, {0: 50}, 10), Note("b", 9, {3: 2}, 10)])
-    made = merge_notes(info, Mark(1, 5, 9, {0: 5, 1: 2}, 10), notes, {0: 60, 1: 9, 2: 9, 3: 9}, 10)
-    assert made.mark is not None
-    assert made.mark.cut == {1: 2, 2: 0, 3: 2}
+    result = merge_notes(info, Mark(1, 5, 9, {0: 5, 1: 2}, 10), notes, {0: 60, 1: 9, 2: 9, 3: 9}, 10)
+    assert result.mark is not None
+    assert result.mark.cut == {1: 2, 2: 0, 3: 2}
 
 
 def test_a_cut_is_never_beyond_the_log() -> None:
     info = StreamInfo("orders", 0, CONFIG, Segments.even(2))
-    made = merge_notes(info, None, NoteColumns.from_notes([Note("a", 7, {0: 50}, 10)]), {0: 40, 1: 0}, 10)
-    assert made.mark == Mark(1, 7, 7, {0: 40, 1: 0}, 10)
+    result = merge_notes(info, None, NoteColumns.from_notes([Note("a", 7, {0: 50}, 10)]), {0: 40, 1: 0}, 10)
+    assert result.mark == Mark(1, 7, 7, {0: 40, 1: 0}, 10)
 
 
 def test_the_end_of_a_stream_is_the_end_of_time_at_once() -> None:
-    made = merge([Note("a", 7, {0: 50}, 0)], now=1, segments=Segments.even(2).ended())
-    assert made == MergeResult(Mark(1, MAX, MAX, LENGTHS, 1), [("a", 0)])
+    result = merge([Note("a", 7, {0: 50}, 0)], now=1, segments=Segments.even(2).ended())
+    assert result == MergeResult(Mark(1, MAX, MAX, LENGTHS, 1), [("a", 0)])
 
 
 def test_after_the_end_there_are_no_marks() -> None:
@@ -234,16 +234,16 @@ class Promise(RuleBasedStateMachine):
         self.clock += passed
         last = self.marks[-1] if self.marks else None
         notes, info, known = self.store.note_columns("orders"), self.store.stream("orders"), self.known
-        made = merge_notes(info, last, notes, self.store.lengths("orders"), self.clock)
+        result = merge_notes(info, last, notes, self.store.lengths("orders"), self.clock)
         lease = self.store.acquire("orders", "controller", self.clock + 10**6)
         assert lease is not None
-        if made.mark is None:
-            self.store.delete_notes(lease, made.obsolete)
+        if result.mark is None:
+            self.store.delete_notes(lease, result.obsolete)
             return
-        self.store.put_mark(lease, made.mark, obsolete=made.obsolete)
-        self.marks.append(made.mark)
-        self.keeps_its_promise(made.mark, info.segments, known)
-        self.goes_on(made.mark, last, info.segments)
+        self.store.put_mark(lease, result.mark, obsolete=result.obsolete)
+        self.marks.append(result.mark)
+        self.keeps_its_promise(result.mark, info.segments, known)
+        self.goes_on(result.mark, last, info.segments)
 
     def heard(self, name: str, otherwise: int | None = None) -> int:
         known = {note.writer: note.time for note in self.store.notes("orders")}

@@ -69,14 +69,14 @@ def test_reading_on_reads_every_event_once_and_predecessors_first(data: st.DataO
     segments = Segments.even(data.draw(st.integers(1, 3)))
     for _ in range(data.draw(st.integers(0, 4))):
         olds = data.draw(st.lists(st.sampled_from(segments.open), min_size=1, max_size=2, unique=True))
-        olds.sort(key=lambda one: one.low)
-        if any(one.high != other.low for one, other in pairwise(olds)):
+        olds.sort(key=lambda segment: segment.low)
+        if any(lower.high != upper.low for lower, upper in pairwise(olds)):
             continue
         low, high = olds[0].low, olds[-1].high
         inner = data.draw(st.lists(st.sampled_from([low + (high - low) * part / 4 for part in (1, 2, 3)]), unique=True))
         bounds = [low, *sorted(inner), high]
-        segments = segments.scaled([one.number for one in olds], list(pairwise(bounds)))
-    lengths = {one.number: data.draw(st.integers(0, 5)) for one in segments.all}
+        segments = segments.scaled([segment.number for segment in olds], list(pairwise(bounds)))
+    lengths = {segment.number: data.draw(st.integers(0, 5)) for segment in segments.all}
     rows = data.draw(st.sampled_from([None, 1, 3]))
     position, read = dict(segments.first), dict.fromkeys(lengths, 0)
     while (end := advance_position(position, segments, lengths, rows=rows)) != position:

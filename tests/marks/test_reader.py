@@ -23,11 +23,11 @@ def filled(stream: Stream, count: int, first: int = 0) -> Stream:
 
 def drained(reader: Reader, rows: int = 10_000) -> list[int]:
     """What is there, committed batch by batch."""
-    found: list[int] = []
+    numbers: list[int] = []
     while (batch := reader.read(rows)) is not None:
-        found += batch.table["n"].to_pylist()
+        numbers += batch.table["n"].to_pylist()
         reader.commit()
-    return found
+    return numbers
 
 
 def test_events_come_with_the_place_where_they_lie() -> None:
@@ -111,10 +111,10 @@ def test_events_of_a_key_come_in_order_through_splits_and_merges() -> None:
     filled(stream, 8, 8)
     stream.merge(3, 4, 1)
     filled(stream, 8, 16)
-    found = drained(Reader(stream), rows=3)
-    assert sorted(found) == list(range(24))
+    numbers = drained(Reader(stream), rows=3)
+    assert sorted(numbers) == list(range(24))
     for place in range(len(SHOPS)):
-        assert [n for n in found if n % len(SHOPS) == place] == list(range(place, 24, len(SHOPS)))
+        assert [n for n in numbers if n % len(SHOPS) == place] == list(range(place, 24, len(SHOPS)))
 
 
 def test_a_segment_that_is_sealed_after_it_was_read_is_left_at_once() -> None:

@@ -75,84 +75,84 @@ def test_a_reader_that_is_interrupted_reads_the_same_again() -> None:
 
 def test_a_commit_whose_answer_did_not_come_has_lost_nothing_that_it_gave_up() -> None:
     stream = filled(orders(segments=2), 16)
-    one = Reader(stream, reader_id="one")
-    one.read()
-    two = Reader(stream, reader_id="two")  # so that the commit gives one segment up
+    first = Reader(stream, reader_id="one")
+    first.read()
+    second = Reader(stream, reader_id="two")  # so that the commit gives one segment up
     failing(stream).lose("put_group")
     with pytest.raises(UNANSWERED):
-        one.commit()
-    one.commit()
-    assert two.read() is None and two.checkpoint() == stream.store.lengths("orders")
+        first.commit()
+    first.commit()
+    assert second.read() is None and second.checkpoint() == stream.store.lengths("orders")
 
 
 def test_a_commit_whose_answer_did_not_come_may_have_been_followed_by_successors() -> None:
     stream = filled(orders(), 16)
-    one = Reader(stream, reader_id="one")
-    one.read()
+    first = Reader(stream, reader_id="one")
+    first.read()
     stream.split(0)
     filled(stream, 8, 16)
     failing(stream).lose("put_group")
     with pytest.raises(UNANSWERED):
-        one.commit()
-    assert sorted(given(one, [])) == list(range(16, 24))
-    one.commit()
+        first.commit()
+    assert sorted(given(first, [])) == list(range(16, 24))
+    first.commit()
 
 
 @pytest.mark.parametrize("call", ["fail", "lose"])
 def test_what_another_has_read_after_a_commit_that_failed_is_lost(call: str) -> None:
     clock = Clock()
     stream = filled(orders(clock=clock), 16)
-    one = Reader(stream, reader_id="one", reader_lease="10 seconds")
-    one.read(4)
+    first = Reader(stream, reader_id="one", reader_lease="10 seconds")
+    first.read(4)
     getattr(failing(stream), call)("put_group")
     with pytest.raises(UNANSWERED):
-        one.commit()
+        first.commit()
     clock.now += 10_000_000
-    two = Reader(stream, reader_id="two")
-    batch = two.read(2)
+    second = Reader(stream, reader_id="two")
+    batch = second.read(2)
     assert batch is not None and batch.table["n"].to_pylist() == ([0, 1] if call == "fail" else [4, 5])
-    two.commit()
+    second.commit()
     if call == "lose":
-        one.commit()
+        first.commit()
     else:
         with pytest.raises(SegmentsLostError):
-            one.commit()
+            first.commit()
 
 
 def test_a_reader_that_joined_again_without_an_answer_knows_itself() -> None:
     clock = Clock()
     stream = filled(orders(clock=clock), 16)
-    one = Reader(stream, reader_id="one", reader_lease="10 seconds")
+    first = Reader(stream, reader_id="one", reader_lease="10 seconds")
     clock.now += 10_000_000
     Reader(stream, reader_id="two").close()  # which takes it for dead
     failing(stream).lose("put_group")
     with pytest.raises(UNANSWERED):
-        one.read()
-    assert sorted(given(one, [])) == list(range(16))
-    one.commit()
+        first.read()
+    assert sorted(given(first, [])) == list(range(16))
+    first.commit()
     assert len(ReaderGroup(stream).readers()) == 1
 
 
 def test_another_of_the_same_id_is_still_told_apart() -> None:
     stream = filled(orders(), 16)
-    one = Reader(stream, reader_id="one")
+    first = Reader(stream, reader_id="one")
     other = Reader(stream, reader_id="one")
     with pytest.raises(ReaderReplacedError):
-        one.read()
+        first.read()
     assert sorted(given(other, [])) == list(range(16))
 
 
 def test_a_copy_of_a_reader_cannot_set_its_group_back() -> None:
     stream = filled(orders(), 16)
-    one = Reader(stream)
-    one.read(2)
-    forked = copy.copy(one)  # as a process that was forked has it
-    forked._cursors = {0: copy.copy(one._cursors[0])}
-    one.read(8)
-    one.commit()
+    first = Reader(stream)
+    first.read(2)
+    forked = copy.copy(first)  # as a process that was forked has it
+    forked._cursors = {0: copy.copy(first._cursors[0])}
+    first.read(8)
+    first.commit()
     with pytest.raises(SegmentsLostError):
         forked.commit()
-    assert one.checkpoint() == {0: 10}
+    assert first.checkpoint() == {0: 10}
 
 
 def test_a_reader_that_cannot_say_that_it_goes_still_lets_go_of_its_store(

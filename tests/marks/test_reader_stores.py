@@ -32,15 +32,15 @@ def test_events_and_time_go_from_a_writer_through_a_scale_event_to_readers(addre
         assert writer.append([order(0)], sequence=1) is False
         writer.append([order(n) for n in range(32, 40)], sequence=2)
         controller.step()
-        with Reader(address, "billing", "one") as one, Reader(address, "billing", "two") as two:
-            found: list[int] = []
-            while batches := [batch for batch in (one.read(7), two.read(7)) if batch is not None]:
-                found += [n for batch in batches for n in batch.table["n"].to_pylist()]
-                one.commit(), two.commit()
-            assert sorted(found) == list(range(40))
+        with Reader(address, "billing", "one") as first, Reader(address, "billing", "two") as second:
+            numbers: list[int] = []
+            while batches := [batch for batch in (first.read(7), second.read(7)) if batch is not None]:
+                numbers += [n for batch in batches for n in batch.table["n"].to_pylist()]
+                first.commit(), second.commit()
+            assert sorted(numbers) == list(range(40))
             for place in range(len(SHOPS)):
-                assert [n for n in found if n % len(SHOPS) == place] == list(range(place, 40, len(SHOPS)))
-            assert one.time_window() == two.time_window() == TimeWindow(200, None)
+                assert [n for n in numbers if n % len(SHOPS) == place] == list(range(place, 40, len(SHOPS)))
+            assert first.time_window() == second.time_window() == TimeWindow(200, None)
     stream.seal()
     controller.step()
     with Reader(address, "billing") as reader:

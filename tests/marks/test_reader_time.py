@@ -39,11 +39,11 @@ def test_a_cut_is_passed_when_it_is_passed_in_every_segment_of_the_group() -> No
     with Writer(stream, "till", routing_key="shop") as writer:
         writer.append([order(n) for n in range(16)])
     mark(stream, 10, 15, dict(stream.store.lengths("orders")))
-    one, two = Reader(stream, reader_id="one"), Reader(stream, reader_id="two")
-    one.read(), two.read()
-    assert one.time_window() == TimeWindow(None, 15)  # the other one may yet lose what it has not committed
-    two.commit()
-    assert one.time_window() == TimeWindow(10, None)
+    first, second = Reader(stream, reader_id="one"), Reader(stream, reader_id="two")
+    first.read(), second.read()
+    assert first.time_window() == TimeWindow(None, 15)  # the other one may yet lose what it has not committed
+    second.commit()
+    assert first.time_window() == TimeWindow(10, None)
 
 
 def test_a_reader_that_is_ahead_in_one_segment_takes_its_upper_time_from_a_later_mark() -> None:

@@ -36,18 +36,18 @@ def test_the_least_cut_is_before_every_other_cut_that_holds_the_position(drawn: 
 @given(histories(most=5), st.data())
 def test_a_cut_is_at_most_another_if_all_before_it_is_before_the_other(segments: Segments, data: Any) -> None:
     every = list(cuts(segments, 2))
-    one, other = data.draw(st.sampled_from(every)), data.draw(st.sampled_from(every))
-    assert segments.is_at_most(one, other) == (before(segments, one) <= before(segments, other))
+    cut, other = data.draw(st.sampled_from(every)), data.draw(st.sampled_from(every))
+    assert segments.is_at_most(cut, other) == (before(segments, cut) <= before(segments, other))
 
 
 @given(histories(most=5), st.data())
 def test_at_most_is_a_partial_order(segments: Segments, data: Any) -> None:
-    one, two, three = (data.draw(st.sampled_from(list(cuts(segments, 2)))) for _ in range(3))
-    assert segments.is_at_most(one, one)
-    if segments.is_at_most(one, two) and segments.is_at_most(two, one):
-        assert one == two
-    if segments.is_at_most(one, two) and segments.is_at_most(two, three):
-        assert segments.is_at_most(one, three)
+    first, second, third = (data.draw(st.sampled_from(list(cuts(segments, 2)))) for _ in range(3))
+    assert segments.is_at_most(first, first)
+    if segments.is_at_most(first, second) and segments.is_at_most(second, first):
+        assert first == second
+    if segments.is_at_most(first, second) and segments.is_at_most(second, third):
+        assert segments.is_at_most(first, third)
 
 
 @given(positions())
@@ -59,12 +59,12 @@ def test_exactly_the_positions_that_cover_all_keys_once_are_cuts(drawn: Any) -> 
 @given(histories(), st.lists(st.floats(0, 1, exclude_max=True), min_size=1))
 def test_each_key_goes_to_the_one_open_segment_with_its_range(segments: Segments, points: list[float]) -> None:
     for point, number in zip(points, segments.route(np.array(points)).tolist(), strict=True):
-        assert [one.number for one in segments.open if one.low <= point < one.high] == [number]
+        assert [segment.number for segment in segments.open if segment.low <= point < segment.high] == [number]
 
 
 @given(histories())
 def test_open_segments_cover_all_keys_once(segments: Segments) -> None:
-    assert {one.number: 0 for one in segments.open} in list(cuts(segments, 1))
+    assert {segment.number: 0 for segment in segments.open} in list(cuts(segments, 1))
 
 
 @given(histories())
@@ -74,7 +74,7 @@ def test_segments_come_back_from_json(segments: Segments) -> None:
 
 def test_successors_follow_the_segments_whose_keys_they_share() -> None:
     segments = Segments.even(2).scaled([0, 1], [(0.0, 0.25), (0.25, 1.0)])
-    assert [one.predecessors for one in segments.all] == [(), (), (0,), (0, 1)]
+    assert [segment.predecessors for segment in segments.all] == [(), (), (0,), (0, 1)]
     assert segments.successors(0) == (2, 3)
     assert segments.epoch == 1
 

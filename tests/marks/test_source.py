@@ -42,11 +42,11 @@ def read(source: EventsReader, start: dict[str, Any], end: dict[str, Any]) -> li
 
 def all_of(source: EventsReader, limit: Any = None) -> list[list[int]]:
     """What each batch reads, as long as there is more."""
-    start, found = source.initialOffset(), []
+    start, rows = source.initialOffset(), []
     while (end := source.latestOffset(start, limit or ReadAllAvailable())) != start:
-        found.append(read(source, start, end))
+        rows.append(read(source, start, end))
         start = json.loads(json.dumps(end))
-    return found
+    return rows
 
 
 def test_a_limit_holds_for_every_batch(address: str) -> None:
@@ -103,7 +103,7 @@ def test_the_earliest_place_lies_behind_all_that_was_truncated(address: str) -> 
         if first < 200:
             stream.split(stream.segments.open[0].number)
     lengths = stream.store.lengths("orders")
-    stream.truncate({one.number: lengths[one.number] for one in stream.segments.open})
+    stream.truncate({segment.number: lengths[segment.number] for segment in stream.segments.open})
     put(address, *range(300, 310))
     assert sorted(n for batch in all_of(events(address)) for n in batch) == list(range(300, 310))
 
@@ -183,9 +183,9 @@ def test_marks_say_only_what_earlier_ones_did_not(address: str) -> None:
     source = MarksReader(address, None, "orders of mine")
     start = source.initialOffset()
     end = source.latestOffset(start, ReadAllAvailable())
-    told = [json.loads(line) for part in source.partitions(start, end) for (line,) in source.read(part)]
-    assert [one["time"] for one in told] == [10, 20, 30]
-    assert [one["reached"] for one in told] == [{"0": 3}, {"0": 4, "2": lengths[2]}, {"1": lengths[1]}]
-    assert {one["stream"] for one in told} == {"orders of mine"}
+    entries = [json.loads(line) for part in source.partitions(start, end) for (line,) in source.read(part)]
+    assert [entry["time"] for entry in entries] == [10, 20, 30]
+    assert [entry["reached"] for entry in entries] == [{"0": 3}, {"0": 4, "2": lengths[2]}, {"1": lengths[1]}]
+    assert {entry["stream"] for entry in entries} == {"orders of mine"}
     (later,) = source.partitions({"mark": 2}, end)
     assert [json.loads(line)["reached"] for (line,) in source.read(later)] == [{"1": lengths[1]}]

@@ -70,13 +70,13 @@ def test_a_commit_is_harmless_when_its_answer_was_lost() -> None:
 def test_several_transactions_of_a_writer_do_not_mix() -> None:
     stream = orders()
     writer = Writer(stream, "till")
-    one, two = writer.begin(), writer.begin()
-    one.append([order(1)])
-    two.append([order(2)])
+    first, second = writer.begin(), writer.begin()
+    first.append([order(1)])
+    second.append([order(2)])
     writer.append([order(3)])
-    two.commit()
+    second.commit()
     assert numbers(stream) == [3, 2]
-    one.commit()
+    first.commit()
     assert numbers(stream) == [3, 2, 1]
 
 

@@ -81,10 +81,10 @@ def test_what_was_written_before_an_append_is_stored_before_it() -> None:
 
 def test_a_key_has_one_segment_however_it_is_written() -> None:
     stream = orders(segments=4)
-    with Writer(stream, "one", routing_key="shop") as one, Writer(stream, "two") as two:
-        one.append([order(n) for n in range(8)])
-        one.write(order(8))
-        two.write(order(16), routing_key=SHOPS[0])
+    with Writer(stream, "one", routing_key="shop") as first, Writer(stream, "two") as second:
+        first.append([order(n) for n in range(8)])
+        first.write(order(8))
+        second.write(order(16), routing_key=SHOPS[0])
     for shop in SHOPS:
         assert sum(any(row["shop"] == shop for row in stored(stream, number)) for number in range(4)) == 1
     assert len([number for number in range(4) if stored(stream, number)]) > 1
@@ -153,7 +153,7 @@ def test_a_scale_event_loses_nothing_repeats_nothing_and_keeps_the_order_of_keys
         if n == 100:
             stream.merge(3, 4)
         if n == 150:
-            stream.merge(*(one.number for one in stream.segments.open))
+            stream.merge(*(segment.number for segment in stream.segments.open))
         if n % 7 == 0:
             writer.flush()
     writer.close()

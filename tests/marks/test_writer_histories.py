@@ -103,7 +103,7 @@ class Histories(RuleBasedStateMachine):
     def merge(self, place: int) -> None:
         known = self.stream.segments.open
         first = place % len(known)
-        self.stream.merge(*(one.number for one in known[first : first + 2]))
+        self.stream.merge(*(segment.number for segment in known[first : first + 2]))
 
     @rule()
     def restart(self) -> None:
@@ -136,13 +136,13 @@ class Histories(RuleBasedStateMachine):
         assert sorted(numbers(self.stream)) == sorted(self.wanted)
         rows = stored(self.stream)
         for shop in SHOPS:
-            found = [row["n"] for row in rows if row["shop"] == shop]
-            plain = [n for n in found if n not in self.committed]
+            of_shop = [row["n"] for row in rows if row["shop"] == shop]
+            plain = [n for n in of_shop if n not in self.committed]
             assert plain == sorted(plain)
             for together in {id(rows): rows for rows in self.committed.values()}.values():
-                own = [n for n in found if n in together]
-                assert own == sorted(own)
-                assert not own or found[found.index(own[0]) :][: len(own)] == own
+                transacted = [n for n in of_shop if n in together]
+                assert transacted == sorted(transacted)
+                assert not transacted or of_shop[of_shop.index(transacted[0]) :][: len(transacted)] == transacted
 
 
 TestHistories = Histories.TestCase

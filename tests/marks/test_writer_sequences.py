@@ -60,10 +60,10 @@ def test_the_numbers_of_another_id_do_not_matter() -> None:
 
 def test_explicit_sequences_and_automatic_ones_are_not_mixed() -> None:
     stream = orders()
-    own, automatic = Writer(stream, "own"), Writer(stream, "automatic")
-    own.append([order(1)], sequence=1)
+    explicit, automatic = Writer(stream, "own"), Writer(stream, "automatic")
+    explicit.append([order(1)], sequence=1)
     with pytest.raises(PlanError, match="one of them only"):
-        own.write(order(2))
+        explicit.write(order(2))
     automatic.write(order(3))
     with pytest.raises(PlanError, match="one of them only"):
         automatic.append([order(4)], sequence=9)
@@ -161,8 +161,8 @@ def test_a_sink_that_numbers_its_batches_goes_on_where_automatic_sequences_ended
     columns = StructType([StructField("shop", StringType()), StructField("n", LongType())])
     for _ in range(2):  # the second time is Spark's, after a crash
         sink = TransactionalWriter(stream.address, columns, {"writer_id": "job"})
-        told = sink.write(iter(_batches(order(2))))
-        sink.commit_batch([told], 0, query="first")
+        message = sink.write(iter(_batches(order(2))))
+        sink.commit_batch([message], 0, query="first")
     assert stream.store.lengths("orders") == {0: 2}
 
 

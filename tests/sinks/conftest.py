@@ -24,5 +24,5 @@ def sqlite(tmp_path: Path) -> Place:
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest) -> Place:
     """Each of the databases."""
-    found: Place = request.getfixturevalue(request.param)
-    return found
+    opened: Place = request.getfixturevalue(request.param)
+    return opened

@@ -98,9 +98,9 @@ TYPES: dict[str, Any] = {
 
 def frame(rows: Iterable[Row], **types: Any) -> pl.DataFrame:
     """Rows as they come from Spark."""
-    given = list(rows)
-    names = given[0] if given else ()
-    return pl.DataFrame(given, schema={name: (TYPES | types)[name] for name in names})
+    values = list(rows)
+    names = values[0] if values else ()
+    return pl.DataFrame(values, schema={name: (TYPES | types)[name] for name in names})
 
 
 def summed(rows: pl.DataFrame, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:

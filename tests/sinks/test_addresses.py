@@ -38,7 +38,7 @@ def test_a_source_is_read(text: str, read: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "made"),
+    ("text", "text_of_sink"),
     [
         ("console", "console(rows=20)"),
         ("print", "console(rows=20)"),
@@ -56,17 +56,17 @@ def test_a_source_is_read(text: str, read: Address) -> None:
         ),
     ],
 )
-def test_a_sink_is_made(text: str, made: str) -> None:
-    assert repr(as_sink(text)) == made
+def test_a_sink_is_made(text: str, text_of_sink: str) -> None:
+    assert repr(as_sink(text)) == text_of_sink
 
 
 def test_a_topic_is_a_sink() -> None:
-    made = repr(as_sink("kafka:panes@a:9092"))
-    assert made.startswith("spark_format('kafka'") and "topic='panes'" in made and "'a:9092'" in made
+    text = repr(as_sink("kafka:panes@a:9092"))
+    assert text.startswith("spark_format('kafka'") and "topic='panes'" in text and "'a:9092'" in text
 
 
 @pytest.mark.parametrize(
-    ("text", "end", "said"),
+    ("text", "end", "message"),
     [
         ("parket:/in", "source", "Did you mean 'parquet'?"),
         ("console", "source", "console is no source"),
@@ -90,10 +90,10 @@ def test_a_topic_is_a_sink() -> None:
         ("postgres", "late", "The sink of late rows 'postgres': write postgresql://"),
     ],
 )
-def test_what_is_no_address_is_refused_with_how_to_write_it(text: str, end: str, said: str) -> None:
+def test_what_is_no_address_is_refused_with_how_to_write_it(text: str, end: str, message: str) -> None:
     with pytest.raises(PlanError) as refused:
         read_address(text, end)  # type: ignore[arg-type]
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_refusal_hides_the_password() -> None:

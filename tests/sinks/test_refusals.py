@@ -26,8 +26,8 @@ from tests.sinks.places import Place
     ],
 )
 def test_a_table_with_other_columns(place: Place, columns: str, message: str) -> None:
-    own = Statements("panes", shape(output_info()), "postgres" if place.kind == "postgres" else "sqlite").types
-    place.tell(f"CREATE TABLE panes ({columns.format(all=', '.join(f'{n} {d}' for n, d in own.items()))})")
+    types = Statements("panes", shape(output_info()), "postgres" if place.kind == "postgres" else "sqlite").types
+    place.tell(f"CREATE TABLE panes ({columns.format(all=', '.join(f'{n} {d}' for n, d in types.items()))})")
     with pytest.raises(ev.PlanError, match=r"The table 'panes' of .* has other columns") as refused:
         opened(place, output_info())
     assert refused.match(message)
@@ -196,8 +196,8 @@ def test_what_is_no_sink(value: Any, message: str) -> None:
 
 
 def test_a_sink_stays_what_it_is() -> None:
-    given = sinks.noop()
-    assert sinks.as_sink(given) is given
+    sink = sinks.noop()
+    assert sinks.as_sink(sink) is sink
 
 
 def test_a_function_is_called_with_each_batch() -> None:

@@ -46,8 +46,8 @@ def test_nan_is_no_null_and_stands_above_all_numbers(sqlite: Place) -> None:
     store = opened(sqlite, output_info(), schema(results={"x": t.DoubleType()}))
     numbers = [1e300, float("nan"), None, float("inf"), -1.0]
     store.put(frame([row(i * MINUTE, shop="kiel", x=x) for i, x in enumerate(numbers)]), "q", 0)
-    found = [x for (x,) in sqlite.ask("SELECT x FROM panes ORDER BY x")]
-    assert found == [None, -1.0, 1e300, float("inf"), "NaN"]
+    values = [x for (x,) in sqlite.ask("SELECT x FROM panes ORDER BY x")]
+    assert values == [None, -1.0, 1e300, float("inf"), "NaN"]
     store.close()
 
 

@@ -62,9 +62,9 @@ def test_a_promise_that_stands_still_is_noted_again(address: str, monkeypatch: p
     sink = sinks.stream(address, writer_id="job")
     sink.open(PANES, ABOUT)
     stream = marks.open_stream(address)
-    said = []
+    noted = []
     for seconds in (0.0, 5.0, 6.0):
         now[0] += seconds
         sink.advance(50, ABOUT)
-        said.append(stream.store.notes("revenue")[0].at)
-    assert said[0] == said[1] < said[2]
+        noted.append(stream.store.notes("revenue")[0].at)
+    assert noted[0] == noted[1] < noted[2]

@@ -36,7 +36,7 @@ class Window:
     news: list[int] = field(default_factory=list)
     late: bool = False
     due: int | None = None
-    told: int = 0
+    panes: int = 0
     latest: int = MIN
 
 
@@ -51,7 +51,7 @@ class Model:
         self.floor = MIN
         self.newest = MIN
         self.dead: list[int] = []
-        self.told: list[tuple[Any, ...]] = []
+        self.emitted: list[tuple[Any, ...]] = []
 
     def add(self, offset: int, time: int, value: int, now: int) -> None:
         if offset in self.seen:
@@ -106,9 +106,9 @@ class Model:
             if window.news and (ripe or first or expired):
                 timing = "LATE" if window.late else "ON_TIME" if full else "EARLY"
                 values = window.news if self.spec.joins else window.rows
-                self.told.append((now, window.start, timing, window.told, sorted(values)))
+                self.emitted.append((now, window.start, timing, window.panes, sorted(values)))
                 window.news = []
-                window.told += 1
+                window.panes += 1
             if ripe or first:
                 window.due = None
             window.late = window.late or full

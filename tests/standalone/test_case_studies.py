@@ -40,15 +40,15 @@ def shipment(offset: int, cost: int, id_: int, time: str) -> dict[str, Any]:
 
 def aggregated(operator: WindowAggregator) -> list[tuple[Any, ...]]:
     """Orders through an operator, with a timeout at each full minute; outputs are taken as they come."""
-    found = []
+    results = []
     arrivals = {arrival: order(*row) for *row, arrival in ORDERS}
     for now in sorted({*arrivals, "9:01:00", "9:02:00", "9:03:00"}):
         if now in arrivals:
             operator.add_message(arrivals[now], now=at(now))
         operator.timeout(now=at(now))
-        found += emitted(operator.get_result(), "value")
+        results += emitted(operator.get_result(), "value")
         operator.flush()
-    return found
+    return results
 
 
 def test_the_greatest_of_three_rows_updated_every_minute(place: Place) -> None:
@@ -89,19 +89,21 @@ class Join:
     ) -> None:
         self.orders, self.shipments = orders, shipments
         self._near = near
-        self.found: list[tuple[str, int, int, int]] = []
+        self.pairs: list[tuple[str, int, int, int]] = []
 
     def timeout(self, now: str) -> None:
         self.orders.timeout(now=at(now))
-        for one in self._news(self.orders):
-            _, after = self._near(one["time"])
-            for other in self.shipments.get_messages(**after, key=one["id"], told=True).iter_rows(named=True):
-                self.found.append((now, one["id"], one["value"], other["cost"]))
+        for message in self._news(self.orders):
+            _, after = self._near(message["time"])
+            for other in self.shipments.get_messages(**after, key=message["id"], emitted_only=True).iter_rows(
+                named=True
+            ):
+                self.pairs.append((now, message["id"], message["value"], other["cost"]))
         self.shipments.timeout(now=at(now))
         for other in self._news(self.shipments):
             before, _ = self._near(other["time"])
-            for one in self.orders.get_messages(**before, key=other["id"], told=True).iter_rows(named=True):
-                self.found.append((now, one["id"], one["value"], other["cost"]))
+            for message in self.orders.get_messages(**before, key=other["id"], emitted_only=True).iter_rows(named=True):
+                self.pairs.append((now, message["id"], message["value"], other["cost"]))
 
     def _news(self, side: JoinWindow) -> Iterator[dict[str, Any]]:
         news = side.get_result()
@@ -122,7 +124,7 @@ class Join:
         ]
         for now, step in sorted(steps, key=lambda step: step[0]):
             step(now)
-        return self.found
+        return self.pairs
 
 
 JOINED = [("9:01:00", 3, 5, 0), ("9:01:00", 1, 0, 2), ("9:02:00", 1, 0, 3), ("9:03:00", 9, 9, 1)]

@@ -258,9 +258,9 @@ class TestRestart:
         ],
     )
     def test_a_store_belongs_to_one_operator(self, tmp_path: Path, other: dict[str, Any], what: str) -> None:
-        given = {"window": WINDOW, "aggregates": {"n": ev.count()}, **TIMES, "store": tmp_path / "s.db"}
-        with WindowAggregator(**given) as counts:
+        options = {"window": WINDOW, "aggregates": {"n": ev.count()}, **TIMES, "store": tmp_path / "s.db"}
+        with WindowAggregator(**options) as counts:
             counts.add_message(message(1), now=1)
         with pytest.raises(PlanError, match=what):
-            WindowAggregator(**(given | other))
-        WindowAggregator(**given).close()  # and it was let go
+            WindowAggregator(**(options | other))
+        WindowAggregator(**options).close()  # and it was let go

@@ -63,7 +63,7 @@ def operator_of(spec: Spec, store: Any = None, **options: Any) -> Any:
 
 
 def outputs_of(operator: Any, spec: Spec) -> list[tuple[Any, ...]]:
-    found = []
+    outputs = []
     for _, output in sorted(operator.get_result().group_by("pane_number"), key=lambda part: part[0]):
         row = output.row(0, named=True)
         start = row["window_start"]
@@ -71,9 +71,9 @@ def outputs_of(operator: Any, spec: Spec) -> list[tuple[Any, ...]]:
         values = output["value"].to_list() if spec.joins else row["value"]
         assert spec.joins or row["total"] == sum(values)
         now = round(row["emitted_at"].timestamp() * 1_000_000)
-        found.append((now, start, row["pane_timing"], row["pane_index"], sorted(values)))
+        outputs.append((now, start, row["pane_timing"], row["pane_index"], sorted(values)))
     operator.flush()
-    return found
+    return outputs
 
 
 def _spec(kind: Any, axis: str, joins: bool, early: Any, late: Any, keep: Any, full: Any, age: Any) -> Spec:
@@ -104,7 +104,7 @@ STEPS = st.lists(
 @given(SPECS, STEPS, st.sampled_from([None, ":memory:"]))
 def test_operators_and_model_agree(spec: Spec, steps: list[Any], store: Any) -> None:
     operator, model = operator_of(spec, store), Model(spec)
-    found: list[tuple[Any, ...]] = []
+    outputs: list[tuple[Any, ...]] = []
     now, known = 0, {}
     for message, passed in steps:
         now += passed
@@ -117,8 +117,8 @@ def test_operators_and_model_agree(spec: Spec, steps: list[Any], store: Any) -> 
             offset, time, value = known.setdefault(offset, (offset, time, offset * 7 % 10))
             operator.add_message({"offset": offset, "time": time, "value": value}, now=now)
             model.add(offset, time, value, now)
-        found += outputs_of(operator, spec)
-    assert found == model.told
+        outputs += outputs_of(operator, spec)
+    assert outputs == model.emitted
     assert ([] if operator.dead.is_empty() else operator.dead["offset"].to_list()) == model.dead
     assert operator.get_windows().height == len(model.windows)
     operator.close()
@@ -140,10 +140,10 @@ class Consumer:
 
     def latest(self) -> dict[Any, list[int]]:
         """The last word on each window; all messages, where messages are told once."""
-        said: dict[Any, list[int]] = {}
+        results: dict[Any, list[int]] = {}
         for _, (window, values) in sorted(self.taken.items()):
-            said[window] = sorted([*said.get(window, []), *values]) if self._joins else values
-        return said
+            results[window] = sorted([*results.get(window, []), *values]) if self._joins else values
+        return results
 
 
 @settings(max_examples=examples(15), phases=UNSHRUNK)
@@ -194,8 +194,8 @@ def test_crashes_lose_nothing_and_double_nothing(
         for window in model.windows.values()
         if window.taking_part and window.end <= model.front and not once
     }
-    said = {number(window[0]): values for window, values in consumer.latest().items()}
-    assert {start: said.get(start) for start in full} == full
+    results = {number(window[0]): values for window, values in consumer.latest().items()}
+    assert {start: results.get(start) for start in full} == full
 
 
 def number(bound: Any) -> int:
@@ -272,8 +272,8 @@ def test_the_last_word_on_sessions_is_what_all_messages_give(
                 run = []
             run.append((time, offset))
         expected[key, run[0][0]] = sorted(offset for _, offset in run)
-    said = {(key, number(start)): values for (key, start, _), (values, n) in standing.items() if key != "c"}
-    assert said == expected
+    results = {(key, number(start)): values for (key, start, _), (values, n) in standing.items() if key != "c"}
+    assert results == expected
 
 
 @settings(max_examples=examples(15), phases=UNSHRUNK)
@@ -288,6 +288,6 @@ def test_a_session_join_tells_each_message_once(
         return SessionJoinWindow(ev.sessions(us(4)), **shared, early=policy_of(early))
 
     stream = [{"offset": i, "key": key, "time": time} for i, (key, time) in enumerate([*rows, ("c", 100)])]
-    told = through_sessions(make, stream, size, rng)["offset"].to_list()
-    assert sorted(told)[: len(rows)] == list(range(len(rows)))
-    assert len(told) == len(set(told))
+    offsets = through_sessions(make, stream, size, rng)["offset"].to_list()
+    assert sorted(offsets)[: len(rows)] == list(range(len(rows)))
+    assert len(offsets) == len(set(offsets))

@@ -39,8 +39,8 @@ def test_a_killed_operator_loses_and_doubles_nothing(tmp_path: Path, kind: str) 
     assert sorted(outputs) == list(range(1, len(outputs) + 1))
     rows = killed.stream(COUNT)
     if kind == "join":
-        told = [offset for _, (_, offsets) in sorted(outputs.items()) for offset in offsets]
-        assert sorted(told) == [row["offset"] for row in rows]
+        emitted = [offset for _, (_, offsets) in sorted(outputs.items()) for offset in offsets]
+        assert sorted(emitted) == [row["offset"] for row in rows]
     else:
         windows = defaultdict(set)
         for row in rows:

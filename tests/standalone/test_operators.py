@@ -114,8 +114,8 @@ class TestWindows:
         shops = ["kiel", "bonn", "kiel", "kiel", "bonn"]
         for offset, shop in enumerate(shops):
             pairs.add_message(message(offset, "9:00:00", shop=shop), now=at("9:00:00"))
-        found = [(row["shop"], row["window_start"], row["n"]) for row in pairs.get_result().iter_rows(named=True)]
-        assert found == [("kiel", 1, 1), ("bonn", 1, 1), ("kiel", 1, 2), ("kiel", 3, 1), ("bonn", 1, 2)]
+        counts = [(row["shop"], row["window_start"], row["n"]) for row in pairs.get_result().iter_rows(named=True)]
+        assert counts == [("kiel", 1, 1), ("bonn", 1, 1), ("kiel", 1, 2), ("kiel", 3, 1), ("bonn", 1, 2)]
 
     def test_null_is_a_key_like_any_other(self, place: Place) -> None:
         per_shop = counting(ev.tumbling("1 minute"), key="shop", early=ev.on_update(), store=place(), schema=None)
@@ -128,8 +128,8 @@ class TestWindows:
         rows = [("9:00:10", "a"), ("9:01:10", "b"), ("9:02:10", "a")]
         per_shop.add_message([message(i, time, shop=shop) for i, (time, shop) in enumerate(rows)], now=0)
         assert per_shop.get_windows(at("9:01:00"), at("9:03:00"))["shop"].to_list() == ["b", "a"]
-        found = per_shop.get_windows(key="a")
-        assert found["window_start_offset"].to_list() == [0, 2]
+        windows = per_shop.get_windows(key="a")
+        assert windows["window_start_offset"].to_list() == [0, 2]
 
 
 class TestMessages:
@@ -161,16 +161,16 @@ class TestMessages:
         rows = [("9:00:10", 1), ("9:00:10", 1), ("9:01:10", 1), ("9:00:10", 2), ("9:00:20", None)]
         orders.add_message([message(i, time, id=id_) for i, (time, id_) in enumerate(rows)], now=0)
 
-        def found(*args: Any, **options: Any) -> list[int]:
+        def offsets(*args: Any, **options: Any) -> list[int]:
             return orders.get_messages(*args, **options)["offset"].to_list()
 
-        assert found() == [0, 1, 3, 4, 2]
-        assert found(key=1) == [0, 1, 2]
-        assert found(at("9:00:00"), at("9:01:00"), key=1) == [0, 1]
-        assert found(at("9:00:10"), at("9:01:00"), key=1, start_offset=1) == [1]
-        assert found(at("9:00:00"), at("9:01:10"), key=1, end_offset=2) == [0, 1, 2]
-        assert found(key=[None]) == []  # null equals nothing, not even null
-        assert found(told=True) == [0, 1, 3, 4]  # the window of the third is not full
+        assert offsets() == [0, 1, 3, 4, 2]
+        assert offsets(key=1) == [0, 1, 2]
+        assert offsets(at("9:00:00"), at("9:01:00"), key=1) == [0, 1]
+        assert offsets(at("9:00:10"), at("9:01:00"), key=1, start_offset=1) == [1]
+        assert offsets(at("9:00:00"), at("9:01:10"), key=1, end_offset=2) == [0, 1, 2]
+        assert offsets(key=[None]) == []  # null equals nothing, not even null
+        assert offsets(emitted_only=True) == [0, 1, 3, 4]  # the window of the third is not full
 
     def test_a_null_key_is_kept_and_can_be_read_by_range(self, place: Place) -> None:
         orders = JoinWindow(
@@ -226,8 +226,8 @@ class TestTypes:
     def test_a_column_that_was_null_takes_the_type_of_its_first_value(self, place: Place, as_frame: bool) -> None:
         per_minute = WindowAggregator(ev.tumbling("1 minute"), {"n": ev.count("note")}, **TIMES, store=place())
         for offset, note in enumerate([None, "a", None, "b"]):
-            one = message(offset, "9:00:00", note=note)
-            per_minute.add_message(pl.DataFrame([one]) if as_frame else one, now=0)
+            noted = message(offset, "9:00:00", note=note)
+            per_minute.add_message(pl.DataFrame([noted]) if as_frame else noted, now=0)
         assert per_minute.get_windows()["n"].to_list() == [2]
         with pytest.raises(DataError, match="'note' has a value of type Int64, but in this operator it is String"):
             per_minute.add_message(message(9, "9:00:00", note=5), now=0)
@@ -328,8 +328,8 @@ class TestRetention:
         medians.add_message(message(0, "9:00:00", k="slow", x=100.0), now=0)
         medians.add_message([message(i, "9:00:00", k="fast", x=float(i)) for i in range(1, 10)], now=0)
         medians.add_message([message(i, "9:00:00", k="slow", x=float(i)) for i in range(10, 14)], now=0)
-        found = medians.get_result().select("k", "window_start", "x").rows()
-        assert found == [("fast", 1, 2.5), ("fast", 3, 4.5), ("fast", 5, 6.5), ("slow", 1, 11.5)]
+        results = medians.get_result().select("k", "window_start", "x").rows()
+        assert results == [("fast", 1, 2.5), ("fast", 3, 4.5), ("fast", 5, 6.5), ("slow", 1, 11.5)]
 
     def test_a_key_that_comes_late_has_all_of_its_rows(self, place: Place) -> None:
         medians = WindowAggregator(
@@ -362,8 +362,8 @@ class TestRetention:
         per_minute.add_message(
             [{"offset": i, "time": time} for i, time in enumerate([at("9:01:00"), None, "noon", at("9:00:00")])], now=0
         )
-        found = sorted(pl.concat(letters).select("offset", "ev_reason").rows())
-        assert found == [(0, "no_window"), (1, "null_time"), (2, "bad_row")]
+        reasons = sorted(pl.concat(letters).select("offset", "ev_reason").rows())
+        assert reasons == [(0, "no_window"), (1, "null_time"), (2, "bad_row")]
         assert per_minute.dead.is_empty()
 
     def test_a_message_that_an_aggregate_cannot_digest_is_a_dead_letter(self, place: Place) -> None:
@@ -376,8 +376,8 @@ class TestRetention:
             def add(self, state: int, row: Any) -> int:
                 return state + 1 // (row["x"] % 2)
 
-            def merge(self, one: int, other: int) -> int:
-                return one + other
+            def merge(self, left: int, right: int) -> int:
+                return left + right
 
         odd = WindowAggregator(ev.tumbling("1 minute"), {"odd": Odd()}, **TIMES, early=ev.on_update(), store=place())
         odd.add_message([message(i, "9:00:00", x=i) for i in range(4)], now=0)
@@ -429,10 +429,10 @@ class TestSessions:
         )
         for offset, key in enumerate("aababb"):
             follow.add_message({"offset": offset, "key": key}, now=offset)
-        found = follow.get_result()
-        assert found.select("key", "n").rows() == [("a", 3)]
-        assert found.select("window_start", "window_end").rows() == [(1, 7)]
-        assert found["emitted_at"].dt.epoch("us").to_list() == [5]
+        messages = follow.get_result()
+        assert messages.select("key", "n").rows() == [("a", 3)]
+        assert messages.select("window_start", "window_end").rows() == [(1, 7)]
+        assert messages["emitted_at"].dt.epoch("us").to_list() == [5]
 
     def test_a_session_join_looks_up_by_session_and_join_key(self, place: Place) -> None:
         clicks = SessionJoinWindow(ev.sessions("30 minutes"), **TIMES, key="user", on="item", store=place())
@@ -470,9 +470,9 @@ class TestRefusals:
         ],
     )
     def test_what_cannot_work_is_refused_when_it_is_made(self, options: dict[str, Any], what: str) -> None:
-        given = {"window": ev.tumbling("1 minute"), "aggregates": {"n": ev.count()}, **TIMES, **options}
+        arguments = {"window": ev.tumbling("1 minute"), "aggregates": {"n": ev.count()}, **TIMES, **options}
         with pytest.raises(PlanError, match=what):
-            WindowAggregator(**given)
+            WindowAggregator(**arguments)
 
     @pytest.mark.parametrize(
         "window", [ev.tumbling("1 minute"), ev.sessions("gap"), ev.sessions("1m", max_duration="1h")]
@@ -522,8 +522,8 @@ class TestOverlappingJoins:
         for offset in range(1, 5):
             orders.add_message({"offset": offset}, now=0)
         facts = ["window_start", "window_start_offset", "window_last_offset", "window_rows"]
-        found = orders.get_windows(2, 5).select(facts)
-        assert (2, 2, 4, 3) in found.rows()
+        windows = orders.get_windows(2, 5).select(facts)
+        assert (2, 2, 4, 3) in windows.rows()
 
     def test_windows_that_hold_only_messages_of_earlier_windows_are_found(self, place: Place) -> None:
         orders = JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())

@@ -49,9 +49,9 @@ def messages(*rows: tuple[int, int, str, str], origin: str = "") -> pl.DataFrame
 FOUR = messages((1, 100, "s", "a"), (2, 50, "s", "b"), (3, 150, "t", "a"), (4, 100, "t", "b"))
 
 
-def offsets(found: pl.DataFrame | None) -> list[int]:
-    assert found is not None
-    return found["__offset"].to_list()
+def offsets(frame: pl.DataFrame | None) -> list[int]:
+    assert frame is not None
+    return frame["__offset"].to_list()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=Layout.describe)
@@ -187,14 +187,14 @@ ANYTHING = {
 
 
 def test_values_of_every_type_come_back_as_they_were(open_store: Open) -> None:
-    given_ = messages((1, 1, "", ""), (2, 2, "", ""), (3, 3, "", "")).with_columns(**ANYTHING)
+    stored = messages((1, 1, "", ""), (2, 2, "", ""), (3, 3, "", "")).with_columns(**ANYTHING)
     store = open_store(Layout(Order.TIME_OFFSET))
-    store.messages.put(given_)
+    store.messages.put(stored)
     store.commit(bytes)
-    found = store.messages.read()
-    assert found is not None
-    assert_frame_equal(found, given_, categorical_as_str=True)
-    assert found.schema == given_.schema
+    read = store.messages.read()
+    assert read is not None
+    assert_frame_equal(read, stored, categorical_as_str=True)
+    assert read.schema == stored.schema
 
 
 class TestWindows:
@@ -203,9 +203,9 @@ class TestWindows:
         frame = pl.DataFrame(rows, schema=names, orient="row")
         return frame.with_columns(__start_offset=pl.col("n"), __last_offset=pl.col("n"))
 
-    def names(self, found: pl.DataFrame | None) -> list[tuple[Any, ...]]:
-        assert found is not None
-        return found.select("__session", "__start", "n").rows()
+    def names(self, frame: pl.DataFrame | None) -> list[tuple[Any, ...]]:
+        assert frame is not None
+        return frame.select("__session", "__start", "n").rows()
 
     @pytest.mark.parametrize("session", [False, True])
     def test_windows_stand_in_the_order_in_which_they_expire(self, open_store: Open, session: bool) -> None:
@@ -260,8 +260,8 @@ def test_a_file_holds_what_was_committed_and_nothing_else(tmp_path: Path) -> Non
     again = SqliteStore(tmp_path / "a.db", layout)
     assert offsets(again.messages.read()) == [2, 1]
     assert again.messages.put(FOUR) == 2
-    found = again.windows.all()
-    assert found is not None and found.height == 1
+    restored = again.windows.all()
+    assert restored is not None and restored.height == 1
     assert [number for number, _ in again.outputs()] == [1]
     assert again.state() == b"here"
     again.close()
@@ -339,6 +339,6 @@ def test_reads_are_what_a_scan_of_all_messages_gives(
         and (within.start_offset is None or at > within.start or offset >= within.start_offset)
     )
     for store in stores:
-        found = store.messages.read(within, session=session, equal=equal)
-        assert ([] if found is None else found.select("__at", "__offset").rows()) == model
+        read = store.messages.read(within, session=session, equal=equal)
+        assert ([] if read is None else read.select("__at", "__offset").rows()) == model
         store.close()

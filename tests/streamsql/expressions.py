@@ -164,15 +164,15 @@ EXPRESSIONS: dict[str, list[Any]] = {
 
 def query(*expressions: str) -> str:
     """One query of them all: an aggregate of one row is what the row has."""
-    chosen = ", ".join(f"LAST({one}) AS v{number}" for number, one in enumerate(expressions))
+    chosen = ", ".join(f"LAST({expression}) AS v{number}" for number, expression in enumerate(expressions))
     return f"SELECT row, {chosen} FROM TUMBLE(numbers, DESCRIPTOR(ts), INTERVAL '1' DAY) GROUP BY row"
 
 
-def same(found: list[Any], expected: list[Any]) -> bool:
+def same(values: list[Any], expected: list[Any]) -> bool:
     """Numbers of floating point may differ in their last digits; types must not be others."""
-    return len(found) == len(expected) and all(
-        type(one) is type(other) and math.isclose(one, other, rel_tol=1e-12)
+    return len(values) == len(expected) and all(
+        type(value) is type(other) and math.isclose(value, other, rel_tol=1e-12)
         if isinstance(other, float)
-        else one == other
-        for one, other in zip(found, expected, strict=True)
+        else value == other
+        for value, other in zip(values, expected, strict=True)
     )

@@ -116,14 +116,16 @@ class Expressions:
 
     def _is(self, depth: int) -> str:
         kind = self.draw.randrange(4)
-        said = self.draw.choice(["IS", "IS NOT"])
+        operator = self.draw.choice(["IS", "IS NOT"])
         if kind == 0:
-            return f"{self._factor(depth - 1)} {said} DISTINCT FROM {self._factor(depth - 1)}"
+            return f"{self._factor(depth - 1)} {operator} DISTINCT FROM {self._factor(depth - 1)}"
         if kind == 1:
-            return f"{self.draw.choice(['p', 'a > b', 's = t'])} {said} {self.draw.choice(['TRUE', 'FALSE', 'NULL'])}"
+            return (
+                f"{self.draw.choice(['p', 'a > b', 's = t'])} {operator} {self.draw.choice(['TRUE', 'FALSE', 'NULL'])}"
+            )
         if kind == 2:
-            return f"({self.truth(depth - 1)}) {said} DISTINCT FROM {self.draw.choice(['p', 'q'])}"
-        return f"{self.draw.choice([self._factor, self.text])(depth - 1)} {said} NULL"
+            return f"({self.truth(depth - 1)}) {operator} DISTINCT FROM {self.draw.choice(['p', 'q'])}"
+        return f"{self.draw.choice([self._factor, self.text])(depth - 1)} {operator} NULL"
 
     def _ranged(self, depth: int) -> str:
         negated = self.draw.choice(["", "NOT "])
@@ -153,17 +155,25 @@ def query(seed: int) -> tuple[str, str]:
     return (_join if seed % 4 == 3 else _grouped)(Expressions(seed))
 
 
-def _grouped(made: Expressions) -> tuple[str, str]:
-    draw = made.draw
+def _grouped(expressions: Expressions) -> tuple[str, str]:
+    draw = expressions.draw
     table, (every, size) = draw.choice(list(WINDOWS.items()))
     keys = draw.sample(["c", "t", "c * 2 + 1", "s IS NULL", "COALESCE(s, t)", "q AND a > 0"], draw.randrange(3))
     values = [
-        one.format(n=made.number(1), w=draw.choice(["a", "b", "c", "a * c", "b - c"]), p=made.truth(2), s=made.text(1))
-        for one in draw.sample(AGGREGATES, 3)
+        aggregate.format(
+            n=expressions.number(1),
+            w=draw.choice(["a", "b", "c", "a * c", "b - c"]),
+            p=expressions.truth(2),
+            s=expressions.text(1),
+        )
+        for aggregate in draw.sample(AGGREGATES, 3)
     ]
-    columns = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *(f"{one} AS v{i}" for i, one in enumerate(values))]
+    columns = [
+        *(f"{key} AS k{i}" for i, key in enumerate(keys)),
+        *(f"{value} AS v{i}" for i, value in enumerate(values)),
+    ]
     group = ", ".join([*keys, "window_start", "window_end"])
-    where = f"WHERE {made.truth(2)}" if draw.random() < 0.6 else ""
+    where = f"WHERE {expressions.truth(2)}" if draw.random() < 0.6 else ""
     having = draw.choice(["", "", "HAVING COUNT(*) > 1", "HAVING SUM(c) IS DISTINCT FROM 2 AND COUNT(*) > 1"])
     selected = f"SELECT {', '.join(columns)}, window_start AS w"
     start = f"time_bucket(INTERVAL '{every} seconds', ts, TIMESTAMPTZ '1970-01-01 00:00:00+00')"
@@ -171,11 +181,11 @@ def _grouped(made: Expressions) -> tuple[str, str]:
         f"(SELECT *, {start} - step * INTERVAL '{every} seconds' AS window_start, "
         f"window_start + INTERVAL '{size} seconds' AS window_end FROM rows, range({size // every}) AS steps(step))"
     )
-    return tuple(f"{selected} FROM {one} {where} GROUP BY {group} {having}" for one in (table, bucketed))  # type: ignore[return-value]
+    return tuple(f"{selected} FROM {source} {where} GROUP BY {group} {having}" for source in (table, bucketed))  # type: ignore[return-value]
 
 
-def _join(made: Expressions) -> tuple[str, str]:
-    draw = made.draw
+def _join(expressions: Expressions) -> tuple[str, str]:
+    draw = expressions.draw
     how = draw.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
     further = draw.choice(["", "AND l.a IS NOT DISTINCT FROM r.a AND l.q", "AND l.a < r.b", "AND NOT l.q OR r.q"])
     bound = "r.ts BETWEEN l.ts - INTERVAL '5' SECOND AND l.ts + INTERVAL '10' SECOND"

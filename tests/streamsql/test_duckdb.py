@@ -50,8 +50,8 @@ def computed(expression: str) -> list[Any]:
 def test_an_expression_has_the_values_of_duckdb(duck: duckdb.DuckDBPyConnection, seed: int) -> None:
     expression = Expressions(seed).any()
     expected = [row[0] for row in duck.execute(f"SELECT {expression} FROM rows ORDER BY id").fetchall()]
-    found = computed(expression)
-    assert list(map(rounded, found)) == list(map(rounded, expected)), expression
+    values = computed(expression)
+    assert list(map(rounded, values)) == list(map(rounded, expected)), expression
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -59,5 +59,5 @@ def test_a_query_gives_the_rows_of_duckdb(duck: duckdb.DuckDBPyConnection, seed:
     ours, theirs = query(seed)
     declared = "CREATE STREAM rows WATERMARK FOR ts AS ts - INTERVAL '1' HOUR;"
     result = ev.sql(f"{declared} {ours}").local({"rows": ROWS})
-    found = result.panes.filter(diff=1).drop("diff")
-    assert in_order(found.rows()) == in_order(duck.execute(theirs).fetchall()), ours
+    rows = result.panes.filter(diff=1).drop("diff")
+    assert in_order(rows.rows()) == in_order(duck.execute(theirs).fetchall()), ours

@@ -181,9 +181,9 @@ MISTAKES: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize(("query", "under", "hint"), MISTAKES, ids=[query[:90] for query, _, _ in MISTAKES])
 def test_a_mistake_is_pointed_at_and_can_be_mended(query: str, under: str, hint: str) -> None:
-    said = message(query)
-    assert hint in said
-    *_, line, caret = said.split("\n")
+    problem = message(query)
+    assert hint in problem
+    *_, line, caret = problem.split("\n")
     start = caret.index("^")
     pointed = line[start : start + caret.count("^")]
     assert pointed.startswith(under) if under else pointed
@@ -216,21 +216,21 @@ STREAMS: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize(("clause", "under", "hint"), STREAMS, ids=[clause for clause, _, _ in STREAMS])
 def test_a_mistake_in_a_declaration_is_pointed_at(clause: str, under: str, hint: str) -> None:
-    said = message(f"CREATE STREAM orders {clause};\n{windowed()}")
-    assert hint in said
-    *_, line, caret = said.split("\n")
+    problem = message(f"CREATE STREAM orders {clause};\n{windowed()}")
+    assert hint in problem
+    *_, line, caret = problem.split("\n")
     assert line[caret.index("^") :].startswith(under)
 
 
 def test_a_filter_must_not_drop_rows_that_the_watermark_counts() -> None:
-    said = message(f"CREATE STREAM orders WATERMARK FOR ts AS ts SEQUENCE n; {windowed(rest='WHERE price > 3')}")
-    assert "the watermark counts" in said and "FILTER (WHERE …)" in said
+    problem = message(f"CREATE STREAM orders WATERMARK FOR ts AS ts SEQUENCE n; {windowed(rest='WHERE price > 3')}")
+    assert "the watermark counts" in problem and "FILTER (WHERE …)" in problem
 
 
 def test_a_column_that_the_watermark_reads_is_not_computed_anew() -> None:
     inner = "(SELECT ts, UPPER(shop) AS shop FROM orders)"
-    said = message(f"CREATE STREAM orders WATERMARK FOR ts AS ts PER shop; {windowed(table=inner)}")
-    assert "reads 'shop'" in said
+    problem = message(f"CREATE STREAM orders WATERMARK FOR ts AS ts PER shop; {windowed(table=inner)}")
+    assert "reads 'shop'" in problem
 
 
 NEAR = "p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
@@ -301,8 +301,8 @@ DECLARED = "CREATE STREAM orders WATERMARK FOR ts AS ts; CREATE STREAM payments 
 
 @pytest.mark.parametrize(("query", "hint"), JOINS, ids=[query[:100] for query, _ in JOINS])
 def test_a_mistake_in_a_join_can_be_mended(query: str, hint: str) -> None:
-    said = message(DECLARED + query, orders=ORDERS, payments=PAYMENTS)
-    assert hint in said and "line 2, column" in said
+    problem = message(DECLARED + query, orders=ORDERS, payments=PAYMENTS)
+    assert hint in problem and "line 2, column" in problem
 
 
 def test_a_query_is_a_text() -> None:
@@ -322,8 +322,8 @@ def test_a_join_needs_to_know_whose_a_column_is() -> None:
 
 def test_a_chain_passes_on_what_the_first_query_computed() -> None:
     inner = windowed("window_start, COUNT(*) + 1 AS n", "GROUP BY window_start")
-    said = message(f"SELECT window_start, MAX(n) FROM ({inner}) GROUP BY window_start")
-    assert "without HAVING or WHERE" in said
+    problem = message(f"SELECT window_start, MAX(n) FROM ({inner}) GROUP BY window_start")
+    assert "without HAVING or WHERE" in problem
 
 
 AGAIN = "EMIT EARLY ON UPDATE"
@@ -385,8 +385,8 @@ def test_the_tables_of_a_query_are_given_by_name(tables: dict[str, Any], hint: s
 
 
 def test_what_polars_does_not_know_is_refused_with_its_place() -> None:
-    said = message(windowed("LEVENSHTEIN(shop, 'oslo') AS d", "GROUP BY shop"))
-    assert "cannot be computed in this process" in said and "line 1, column" in said
+    problem = message(windowed("LEVENSHTEIN(shop, 'oslo') AS d", "GROUP BY shop"))
+    assert "cannot be computed in this process" in problem and "line 1, column" in problem
 
 
 def test_without_the_parser_everything_but_sql_works() -> None:
@@ -448,12 +448,12 @@ EDITS = st.lists(
 @given(st.sampled_from([VALID, JOINED, PRECEDED]), EDITS)
 def test_a_text_that_is_almost_right_is_run_or_refused(text: str, edits: list[tuple[str, int, int]]) -> None:
     words = text.split()
-    for edit, one, other in edits:
-        i, j = one % len(words), other % len(words)
+    for edit, wrong, other in edits:
+        i, j = wrong % len(words), other % len(words)
         if edit == "drop":
             words.pop(i)
         elif edit == "word":
-            words.insert(j, WORDS[one % len(WORDS)])
+            words.insert(j, WORDS[wrong % len(WORDS)])
         elif edit == "twice":
             words.insert(j, words[i])
         else:

@@ -12,5 +12,5 @@ from tests.streamsql.expressions import EXPRESSIONS, VALUES, query, same
 
 @pytest.mark.parametrize(("expression", "values"), EXPRESSIONS.items(), ids=list(EXPRESSIONS))
 def test_an_expression_has_its_value(expression: str, values: list[Any]) -> None:
-    found = ev.sql(query(expression)).local({"numbers": VALUES}).panes.sort("row")["v0"].to_list()
-    assert same(found, values), found
+    actual = ev.sql(query(expression)).local({"numbers": VALUES}).panes.sort("row")["v0"].to_list()
+    assert same(actual, values), actual

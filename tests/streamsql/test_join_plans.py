@@ -43,39 +43,39 @@ BOUNDS: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize(("bound", "within"), BOUNDS.items(), ids=list(BOUNDS))
 def test_comparing_times_bounds_a_join(bound: str, within: tuple[Any, Any]) -> None:
-    said = plan(f"SELECT o.id FROM orders o JOIN payments p ON o.id = p.id AND {bound}")
-    assert said == ev.join(orders(), payments(), within=within).plan
+    compiled = plan(f"SELECT o.id FROM orders o JOIN payments p ON o.id = p.id AND {bound}")
+    assert compiled == ev.join(orders(), payments(), within=within).plan
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
 def test_a_join_may_be_outer(how: Any) -> None:
-    said = plan(
+    compiled = plan(
         f"SELECT * FROM orders o {how} JOIN payments p"
         " ON o.id = p.id AND p.paid BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
     )
-    assert said == ev.join(orders(), payments(), within=("0s", "1h"), how=how).plan
+    assert compiled == ev.join(orders(), payments(), within=("0s", "1h"), how=how).plan
 
 
 def test_equal_columns_may_have_different_names() -> None:
-    said = plan(
+    compiled = plan(
         "SELECT * FROM orders o JOIN payments p ON p.amount = o.price AND o.id = p.id"
         " AND p.paid BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
     )
     both = {"price": "amount", "id": "id"}
-    assert said == ev.join(orders(), payments(), within=("0s", "1h"), on=both).plan
+    assert compiled == ev.join(orders(), payments(), within=("0s", "1h"), on=both).plan
 
 
 def test_using_names_the_equal_columns() -> None:
-    said = plan("SELECT * FROM orders JOIN payments OVER (RANGE INTERVAL '1' HOUR PRECEDING) USING (id)")
-    assert said == ev.join(orders(), payments(), within=("-1 hour", "0 seconds")).plan
+    compiled = plan("SELECT * FROM orders JOIN payments OVER (RANGE INTERVAL '1' HOUR PRECEDING) USING (id)")
+    assert compiled == ev.join(orders(), payments(), within=("-1 hour", "0 seconds")).plan
 
 
 def test_other_conditions_are_asked_of_each_pair() -> None:
-    said = plan(
+    compiled = plan(
         "SELECT * FROM orders o JOIN payments p ON o.id = p.id AND p.paid BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR"
         " AND p.amount >= o.price"
     )
-    assert str(said.where) == '[(col("amount")) >= (col("price"))]'
+    assert str(compiled.where) == '[(col("amount")) >= (col("price"))]'
 
 
 TWO_MINUTES = {"within": ("-2 minutes", "0 seconds")}
@@ -91,19 +91,19 @@ OVER: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(("clause", "bound"), OVER.items(), ids=list(OVER))
 def test_over_looks_back_from_the_other_stream(clause: str, bound: dict[str, Any]) -> None:
     text = STREAMS.replace("'1' MINUTE;", "'1' MINUTE KEEP INTERVAL '1' DAY;") if "ROWS" in clause else STREAMS
-    said = ev.sql(f"{text} SELECT * FROM orders o JOIN payments p {clause} ON o.id = p.id").plan
-    assert said == ev.join(orders(), payments(), **bound).plan
+    compiled = ev.sql(f"{text} SELECT * FROM orders o JOIN payments p {clause} ON o.id = p.id").plan
+    assert compiled == ev.join(orders(), payments(), **bound).plan
 
 
 def test_an_open_bound_needs_to_know_how_long_rows_are_kept() -> None:
     text = STREAMS.replace("'1' MINUTE;", "'1' MINUTE KEEP INTERVAL '1' DAY;")
-    said = ev.sql(f"{text} SELECT * FROM orders o JOIN payments p ON o.id = p.id AND p.paid >= o.ts").plan
-    assert said == ev.join(orders(), payments(), within=("0s", None), keep="1 day").plan
+    compiled = ev.sql(f"{text} SELECT * FROM orders o JOIN payments p ON o.id = p.id AND p.paid >= o.ts").plan
+    assert compiled == ev.join(orders(), payments(), within=("0s", None), keep="1 day").plan
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "full"])
 def test_rows_of_the_same_window_are_a_window_join(how: Any) -> None:
-    said = plan(
+    compiled = plan(
         f"SELECT o.id, o.window_start FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE) o"
         f" {how} JOIN TUMBLE(payments, DESCRIPTOR(paid), INTERVAL '1' MINUTE) p"
         " ON o.id = p.id AND o.window_start = p.window_start AND o.window_end = p.window_end"
@@ -111,7 +111,7 @@ def test_rows_of_the_same_window_are_a_window_join(how: Any) -> None:
     )
     trigger = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     assert (
-        said
+        compiled
         == ev.window_join(
             orders(),
             payments(),
@@ -125,10 +125,10 @@ def test_rows_of_the_same_window_are_a_window_join(how: Any) -> None:
 
 
 def test_pairs_can_be_grouped_by_an_outer_query() -> None:
-    said = ev.sql(
+    compiled = ev.sql(
         f"{STREAMS} SELECT SUM(amount) AS paid FROM TUMBLE((SELECT * FROM orders o JOIN payments p ON o.id = p.id"
         " AND p.paid BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR), DESCRIPTOR(ts), INTERVAL '1' DAY)"
     )
-    first, second = (operator.plan for operator in said.pipeline.operators)
+    first, second = (operator.plan for operator in compiled.pipeline.operators)
     assert first == ev.join(orders(), payments(), within=("0s", "1h")).plan
     assert second == ev.stream(time="ts").window(ev.tumbling("1 day")).agg(paid=ev.sum("amount")).plan

@@ -27,7 +27,7 @@ def result(query: str) -> pl.DataFrame:
     return panes.drop("diff")
 
 
-def told(query: str) -> list[tuple[Any, ...]]:
+def rows_of(query: str) -> list[tuple[Any, ...]]:
     return sorted(result(query).rows(), key=repr)
 
 
@@ -40,13 +40,13 @@ def told(query: str) -> list[tuple[Any, ...]]:
     ],
 )
 def test_windows_are_joined_by_their_bounds(using: str) -> None:
-    said = ev.sql(f"{STREAMS} SELECT price FROM {TUMBLED.format(how='')} {using}").plan
+    compiled = ev.sql(f"{STREAMS} SELECT price FROM {TUMBLED.format(how='')} {using}").plan
     left, right = (ev.stream(time="ts", key="shop", watermark=ev.ascending()) for _ in range(2))
-    assert said == ev.window_join(left, right, window=ev.tumbling("1 minute")).plan
+    assert compiled == ev.window_join(left, right, window=ev.tumbling("1 minute")).plan
 
 
 def test_a_column_of_rows_may_be_called_window_start() -> None:
-    frames = [one.rename({"shop": "window_start"}) for one in (ORDERS, PAYMENTS)]
+    frames = [frame.rename({"shop": "window_start"}) for frame in (ORDERS, PAYMENTS)]
     query = f"{STREAMS} SELECT price, paid FROM orders o JOIN payments p ON o.window_start = p.window_start AND {NEAR}"
     assert sorted(ev.sql(query).local({"orders": frames[0], "payments": frames[1]}).panes.drop("diff").rows()) == [
         (5, 5),
@@ -61,14 +61,14 @@ def test_a_key_of_a_row_that_is_not_there_is_null() -> None:
     )
     met = [("kiel", "kiel", 5, 5), ("kiel", "kiel", 7, 7)]
     left, right = [("oslo", None, 2, None), (None, None, 4, None)], [(None, "oslo", None, 9), (None, None, None, 1)]
-    assert told(query.format(how="LEFT")) == sorted(met + left, key=repr)
-    assert told(query.format(how="RIGHT")) == sorted(met + right, key=repr)
-    assert told(query.format(how="FULL")) == sorted(met + left + right, key=repr)
+    assert rows_of(query.format(how="LEFT")) == sorted(met + left, key=repr)
+    assert rows_of(query.format(how="RIGHT")) == sorted(met + right, key=repr)
+    assert rows_of(query.format(how="FULL")) == sorted(met + left + right, key=repr)
 
 
 def test_a_key_of_another_name_is_no_value_of_the_other_row() -> None:
     query = f"SELECT price, paid FROM orders o FULL JOIN payments p ON price = paid AND {NEAR}"
-    assert told(query) == [(2, None), (4, None), (5, 5), (7, 7), (None, 1), (None, 9)]
+    assert rows_of(query) == [(2, None), (4, None), (5, 5), (7, 7), (None, 1), (None, 9)]
 
 
 @pytest.mark.parametrize("columns", ["price, paid, o.shop, p.shop AS shop_right", "*"])
@@ -92,9 +92,9 @@ def test_a_key_that_both_sides_call_alike_is_that_of_the_row_that_is_there() -> 
 
 def test_rows_without_a_partner_are_found_by_their_key() -> None:
     query = f"SELECT price FROM orders o LEFT JOIN payments p ON o.shop = p.shop AND {NEAR} WHERE p.shop"
-    assert told(f"{query} IS NULL") == [(2,), (4,)]
-    assert told(f"{query} = 'oslo'") == []
-    assert told(f"{query} = 'kiel'") == [(5,), (7,)]
+    assert rows_of(f"{query} IS NULL") == [(2,), (4,)]
+    assert rows_of(f"{query} = 'oslo'") == []
+    assert rows_of(f"{query} = 'kiel'") == [(5,), (7,)]
 
 
 def test_windows_without_a_partner_are_found_by_their_bounds() -> None:
@@ -102,11 +102,11 @@ def test_windows_without_a_partner_are_found_by_their_bounds() -> None:
         f"SELECT price, paid FROM {TUMBLED.format(how='FULL')} ON o.shop = p.shop AND o.window_start = p.window_start"
     )
     met = [(5, 5), (5, 7), (7, 5), (7, 7)]
-    assert told(f"{query} WHERE p.window_start IS NULL") == [(2, None), (4, None)]
-    assert told(f"{query} WHERE o.window_end IS NULL") == [(None, 1), (None, 9)]
-    assert told(f"{query} WHERE p.shop IS NULL AND price = 2") == [(2, None)]
-    assert told(f"{query} WHERE o.window_start = p.window_start") == met
-    assert len(told(f"{query} WHERE window_start IS NOT NULL")) == 8
+    assert rows_of(f"{query} WHERE p.window_start IS NULL") == [(2, None), (4, None)]
+    assert rows_of(f"{query} WHERE o.window_end IS NULL") == [(None, 1), (None, 9)]
+    assert rows_of(f"{query} WHERE p.shop IS NULL AND price = 2") == [(2, None)]
+    assert rows_of(f"{query} WHERE o.window_start = p.window_start") == met
+    assert len(rows_of(f"{query} WHERE window_start IS NOT NULL")) == 8
 
 
 def test_all_columns_stand_beside_others() -> None:
@@ -205,10 +205,10 @@ STORED = """
 
 
 def test_a_join_stores_only_the_columns_that_the_query_reads() -> None:
-    found = compile_query(
+    compiled_query = compile_query(
         parse_statements(f"{BOTH} {STORED}"), {"listed": tuple(LISTED.columns), "bids": tuple(BIDS.columns)}
     )
-    left, right = (found.inputs[name].apply_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
+    left, right = (compiled_query.inputs[name].apply_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
     assert sorted(left.columns) == ["id", "ts"]  # the price is compared before the join
     assert sorted(right.columns) == ["at", "auction", "bid", "price"]
     assert sorted(sold(STORED).drop("diff").rows()) == [(1, 8), (1, 9)]
@@ -230,10 +230,10 @@ def test_a_query_of_a_join_says_which_columns_a_star_means() -> None:
     bids = "(SELECT *, bid AS price, 'x' AS note FROM bids) AS r"
     inner = f"SELECT * FROM {MET.replace('JOIN bids', f'JOIN {bids}')}"
     query = f"SELECT auction, MAX(bid) AS best FROM TUMBLE(({inner}), DESCRIPTOR(ts), '1' MINUTE) GROUP BY auction"
-    found = compile_query(
+    compiled_query = compile_query(
         parse_statements(f"{BOTH} {query}"), {"listed": tuple(LISTED.columns), "bids": tuple(BIDS.columns)}
     )
-    left, right = (found.inputs[name].apply_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
+    left, right = (compiled_query.inputs[name].apply_polars(rows) for name, rows in (("left", LISTED), ("right", BIDS)))
     assert sorted(left.columns) == ["id", "price", "ts"]  # the price stays: it decides the name of the other one
     assert sorted(right.columns) == ["at", "auction", "bid", "price"]
     assert sorted(sold(query).drop("diff").rows()) == [(1, 8), (2, 9)]

@@ -61,8 +61,8 @@ WINDOWS = {
 
 @pytest.mark.parametrize(("table", "window"), WINDOWS.items(), ids=list(WINDOWS))
 def test_a_window_function_is_a_kind_of_window(table: str, window: Any) -> None:
-    said = ev.sql(f"{ORDERS} SELECT shop, COUNT(*) AS n FROM {table} GROUP BY shop")
-    assert said.plan == orders("shop").window(window).agg(n=ev.count()).plan
+    query = ev.sql(f"{ORDERS} SELECT shop, COUNT(*) AS n FROM {table} GROUP BY shop")
+    assert query.plan == orders("shop").window(window).agg(n=ev.count()).plan
 
 
 WATERMARKS: dict[str, Any] = {
@@ -104,10 +104,10 @@ WATERMARKS: dict[str, Any] = {
 
 @pytest.mark.parametrize(("clause", "watermark"), WATERMARKS.items(), ids=list(WATERMARKS))
 def test_a_declared_stream_has_its_watermark(clause: str, watermark: Any) -> None:
-    said = ev.sql(
+    query = ev.sql(
         f"CREATE STREAM orders {clause};SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
     )
-    assert said.plan == ev.stream(time="ts", watermark=watermark).window(ev.tumbling("1m")).agg(n=ev.count()).plan
+    assert query.plan == ev.stream(time="ts", watermark=watermark).window(ev.tumbling("1m")).agg(n=ev.count()).plan
 
 
 def test_every_option_of_watermarks_can_be_said() -> None:
@@ -118,33 +118,33 @@ def test_every_option_of_watermarks_can_be_said() -> None:
 
 
 def test_a_stream_can_be_bounded_and_deduplicated() -> None:
-    said = ev.sql(
+    query = ev.sql(
         "CREATE STREAM orders WATERMARK FOR ts AS ts SEQUENCE n DEDUPLICATE"
         " LIMIT STATE 1000 ROWS, 64000 BYTES;"
         "SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
     )
     begun = ev.stream(time="ts", watermark=ev.ascending(sequence="n")).deduplicate()
     limited = begun.window(ev.tumbling("1 minute")).limit_state(rows=1000, bytes=64000)
-    assert said.plan == limited.agg(n=ev.count()).plan
+    assert query.plan == limited.agg(n=ev.count()).plan
 
 
 def test_a_stream_can_be_deduplicated_by_the_columns_of_an_id() -> None:
-    said = ev.sql(
+    query = ev.sql(
         "CREATE STREAM orders WATERMARK FOR ts AS ts DEDUPLICATE BY shop, id WITHIN INTERVAL '1' HOUR;"
         "SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
     )
     begun = ev.stream(time="ts", watermark=ev.ascending()).deduplicate("shop", "id", within="1 hour")
-    assert said.plan == begun.window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
+    assert query.plan == begun.window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
 
 
 def test_time_may_be_that_of_the_batch() -> None:
-    said = ev.sql("SELECT COUNT(*) AS n FROM TUMBLE(visits, DESCRIPTOR(INGESTION_TIME()), INTERVAL '1' MINUTE)")
-    assert said.plan == ev.stream(time=ev.ingestion_time()).window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
+    query = ev.sql("SELECT COUNT(*) AS n FROM TUMBLE(visits, DESCRIPTOR(INGESTION_TIME()), INTERVAL '1' MINUTE)")
+    assert query.plan == ev.stream(time=ev.ingestion_time()).window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
 
 
 def test_a_stream_declares_the_time_of_its_windows() -> None:
-    said = ev.sql(f"{ORDERS} SELECT COUNT(*) AS n FROM TUMBLE(orders, INTERVAL '1' MINUTE)")
-    assert said.plan == orders().window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
+    query = ev.sql(f"{ORDERS} SELECT COUNT(*) AS n FROM TUMBLE(orders, INTERVAL '1' MINUTE)")
+    assert query.plan == orders().window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
 
 
 def emitted(stream: ev.Stream) -> ev.WindowedStream:
@@ -199,11 +199,11 @@ def test_emit_is_a_trigger_a_lateness_and_a_mode(clause: str, stream: ev.Windowe
 
 
 def test_lateness_of_windows_by_offset_is_in_rows() -> None:
-    said = ev.sql(
+    query = ev.sql(
         f"{ORDERS} SELECT COUNT(*) AS n FROM ROWS_WINDOW(orders, DESCRIPTOR(ts), 10, by => o)"
         " EMIT ON WINDOW CLOSE ALLOWED LATENESS 5 ROWS"
     )
-    assert said.plan == orders().window(ev.rows(10, by="o")).emit(allowed_lateness=5).agg(n=ev.count()).plan
+    assert query.plan == orders().window(ev.rows(10, by="o")).emit(allowed_lateness=5).agg(n=ev.count()).plan
 
 
 AGGREGATES: dict[str, Any] = {
@@ -280,36 +280,36 @@ def test_names_of_users_go_before_names_of_ours() -> None:
 
 @pytest.mark.parametrize("group", ["shop, window_start, window_end", "1, 2", "o.shop, window_end", "shop"])
 def test_keys_are_grouped_by_name_or_by_number(group: str) -> None:
-    said = ev.sql(
+    query = ev.sql(
         f"{ORDERS} SELECT shop, window_start, COUNT(*) AS n"
         f" FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE) AS o GROUP BY {group}"
     )
-    assert said.plan == emitted(orders("shop")).agg(n=ev.count()).plan
+    assert query.plan == emitted(orders("shop")).agg(n=ev.count()).plan
 
 
 def test_a_key_may_be_computed() -> None:
-    said = ev.sql(per_minute("UPPER(shop) AS s, COUNT(*) AS n", "GROUP BY UPPER(shop)"))
-    assert said.plan == emitted(orders("s")).agg(n=ev.count()).plan
+    query = ev.sql(per_minute("UPPER(shop) AS s, COUNT(*) AS n", "GROUP BY UPPER(shop)"))
+    assert query.plan == emitted(orders("s")).agg(n=ev.count()).plan
 
 
 def test_a_computed_key_does_not_hide_a_column_of_its_name() -> None:
-    said = ev.sql(per_minute("UPPER(shop) AS shop, FIRST(shop) AS one", "GROUP BY UPPER(shop)"))
-    assert said.plan == emitted(orders("UPPER(shop)")).agg(one=ev.first("shop")).plan
+    query = ev.sql(per_minute("UPPER(shop) AS shop, FIRST(shop) AS one", "GROUP BY UPPER(shop)"))
+    assert query.plan == emitted(orders("UPPER(shop)")).agg(one=ev.first("shop")).plan
 
 
 def test_a_key_is_grouped_by_under_the_name_that_select_gives_it() -> None:
-    said = ev.sql(per_minute("shop AS s, window_start AS w, COUNT(*) AS n", "GROUP BY s, w"))
-    assert said.plan == emitted(orders("shop")).agg(n=ev.count()).plan
+    query = ev.sql(per_minute("shop AS s, window_start AS w, COUNT(*) AS n", "GROUP BY s, w"))
+    assert query.plan == emitted(orders("shop")).agg(n=ev.count()).plan
 
 
 def test_a_result_without_a_name_makes_way_for_a_key() -> None:
-    said = ev.sql(per_minute("COUNT(*)", 'GROUP BY "count"'))
-    assert said.plan == emitted(orders("count")).agg(count_=ev.count()).plan
+    query = ev.sql(per_minute("COUNT(*)", 'GROUP BY "count"'))
+    assert query.plan == emitted(orders("count")).agg(count_=ev.count()).plan
 
 
 def test_distinct_groups_by_all_columns() -> None:
-    said = ev.sql(per_minute("DISTINCT shop, window_start"))
-    assert said.plan == emitted(orders("shop")).agg(count=ev.count()).plan
+    query = ev.sql(per_minute("DISTINCT shop, window_start"))
+    assert query.plan == emitted(orders("shop")).agg(count=ev.count()).plan
 
 
 def test_filters_and_columns_are_no_part_of_the_plan() -> None:
@@ -319,32 +319,32 @@ def test_filters_and_columns_are_no_part_of_the_plan() -> None:
 
 
 def test_union_all_is_a_union() -> None:
-    said = ev.sql(
+    query = ev.sql(
         "CREATE STREAM web WATERMARK FOR ts AS ts; CREATE STREAM tills WATERMARK FOR ts AS ts - INTERVAL '1' HOUR;"
         "WITH sales AS (SELECT * FROM web UNION ALL SELECT * FROM tills)"
         "SELECT shop, COUNT(*) AS n FROM TUMBLE(sales, DESCRIPTOR(ts), INTERVAL '1' HOUR) GROUP BY shop"
     )
     web = ev.stream(time="ts", key="shop", watermark=ev.ascending())
     tills = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("1 hour"))
-    assert said.plan == ev.union(web=web, tills=tills).window(ev.tumbling("1 hour")).agg(n=ev.count()).plan
+    assert query.plan == ev.union(web=web, tills=tills).window(ev.tumbling("1 hour")).agg(n=ev.count()).plan
 
 
 def test_a_query_of_a_grouped_query_inherits_its_windows() -> None:
-    said = ev.sql(
+    query = ev.sql(
         f"{ORDERS} SELECT window_start, MAX(n) AS busiest FROM"
         " (SELECT shop, window_start, window_end, COUNT(*) AS n"
         "  FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE) GROUP BY shop, window_start, window_end)"
         " GROUP BY window_start, window_end"
     )
-    first, second = (operator.plan for operator in said.pipeline.operators)
+    first, second = (operator.plan for operator in query.pipeline.operators)
     assert first == emitted(orders("shop")).agg(n=ev.count()).plan
     assert second == ev.stream(time="window_time").window(ev.inherit()).agg(busiest=ev.max("n")).plan
 
 
 def test_results_can_have_windows_of_their_own() -> None:
-    said = ev.sql(
+    query = ev.sql(
         "SELECT MAX(n) AS busiest FROM TUMBLE((SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1'"
         " MINUTE) GROUP BY window_start), DESCRIPTOR(window_time), INTERVAL '1' HOUR)"
     )
     hours = ev.stream(time="window_time").window(ev.tumbling("1 hour")).agg(busiest=ev.max("n"))
-    assert said.pipeline.operators[1].plan == hours.plan
+    assert query.pipeline.operators[1].plan == hours.plan

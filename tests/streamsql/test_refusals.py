@@ -98,7 +98,7 @@ def test_unsupported_sql_is_refused_by_name_and_where_it_stands(what: str, query
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected"),
     [
         ("", "has no SELECT"),
         ("CREATE STREAM a;", "has no SELECT"),
@@ -107,6 +107,6 @@ def test_unsupported_sql_is_refused_by_name_and_where_it_stands(what: str, query
         ("SELECT 'x", "cannot be read"),
     ],
 )
-def test_a_text_has_declarations_and_one_query(query: str, said: str) -> None:
-    with pytest.raises(ev.PlanError, match=said):
+def test_a_text_has_declarations_and_one_query(query: str, expected: str) -> None:
+    with pytest.raises(ev.PlanError, match=expected):
         ev.sql(query)

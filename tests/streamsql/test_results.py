@@ -27,7 +27,7 @@ STREAM = "CREATE STREAM orders WATERMARK FOR ts AS ts - INTERVAL '30' SECOND;"
 TUMBLE = "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
 
 
-def told(query: str, **tables: Any) -> list[tuple[Any, ...]]:
+def rows_of(query: str, **tables: Any) -> list[tuple[Any, ...]]:
     panes = ev.sql(query).local(tables or {"orders": DAY}).panes
     return panes.drop("diff").rows()
 
@@ -48,13 +48,13 @@ def test_a_query_gives_what_the_pipeline_gives() -> None:
         f" FROM {TUMBLE} GROUP BY shop"
         " EMIT EARLY ON UPDATE LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR RETRACTING"
     )
-    said, built = ev.sql(query).local({"orders": bundles}, clock=clock), pipeline.local(bundles, clock=clock)
-    assert said.panes.equals(built.panes)
-    assert said.metrics == built.metrics
+    from_sql, built = ev.sql(query).local({"orders": bundles}, clock=clock), pipeline.local(bundles, clock=clock)
+    assert from_sql.panes.equals(built.panes)
+    assert from_sql.metrics == built.metrics
 
 
 def test_where_filters_rows_before_they_are_counted() -> None:
-    assert told(f"SELECT shop, COUNT(*) AS n FROM {TUMBLE} WHERE price > 2 AND shop <> 'rome' GROUP BY shop") == [
+    assert rows_of(f"SELECT shop, COUNT(*) AS n FROM {TUMBLE} WHERE price > 2 AND shop <> 'rome' GROUP BY shop") == [
         ("kiel", 2),
         ("oslo", 1),
     ]
@@ -62,7 +62,7 @@ def test_where_filters_rows_before_they_are_counted() -> None:
 
 def test_having_filters_panes_by_names_and_by_aggregates() -> None:
     query = f"SELECT shop, COUNT(*) AS n FROM {TUMBLE} GROUP BY shop HAVING n > 1 AND SUM(price) < 100"
-    assert told(query) == [("kiel", 2)]
+    assert rows_of(query) == [("kiel", 2)]
 
 
 def test_columns_are_computed_from_keys_windows_and_aggregates() -> None:
@@ -70,7 +70,7 @@ def test_columns_are_computed_from_keys_windows_and_aggregates() -> None:
         f"SELECT UPPER(shop) || '!' AS loud, SUM(price) / COUNT(*) AS each_one, window_end > window_start AS sane"
         f" FROM {TUMBLE} GROUP BY shop"
     )
-    assert told(query) == [("KIEL!", 6.0, True), ("OSLO!", 2.0, True), ("OSLO!", 9.0, True)]
+    assert rows_of(query) == [("KIEL!", 6.0, True), ("OSLO!", 2.0, True), ("OSLO!", 9.0, True)]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_columns_are_computed_from_keys_windows_and_aggregates() -> None:
     ],
 )
 def test_functions_of_sql_are_computed_in_this_process(expression: str, value: Any) -> None:
-    rows = told(f"SELECT shop, {expression} AS x FROM {TUMBLE} GROUP BY shop")
+    rows = rows_of(f"SELECT shop, {expression} AS x FROM {TUMBLE} GROUP BY shop")
     assert rows[0] == ("kiel", value)
 
 
@@ -98,12 +98,12 @@ def test_a_constant_of_no_rows_is_no_row() -> None:
 def test_aggregates_are_of_expressions_too() -> None:
     query = "SELECT SUM(price * 2 + 1) AS s, SUM(price) FILTER (WHERE shop = 'kiel') AS k"
     query += f" FROM {TUMBLE} GROUP BY window_start"
-    assert told(query) == [(31, 12), (19, None)]
+    assert rows_of(query) == [(31, 12), (19, None)]
 
 
 def test_counting_with_a_filter_counts_what_passes_it() -> None:
     query = f"SELECT COUNT(*) FILTER (WHERE price > 6) AS dear, COUNT(*) AS n FROM {TUMBLE} GROUP BY window_start"
-    assert told(query) == [(1, 3), (1, 1)]
+    assert rows_of(query) == [(1, 3), (1, 1)]
 
 
 def test_distinct_values_are_counted_exactly() -> None:
@@ -115,11 +115,11 @@ def test_distinct_values_are_counted_exactly() -> None:
 
 def test_the_distinct_values_of_nothing_are_none() -> None:
     nulls = pl.DataFrame({"ts": [1], "price": [None]}, schema={"ts": pl.Int64, "price": pl.Int64})
-    assert told(f"SELECT COUNT(DISTINCT price) AS n FROM {TUMBLE}", orders=nulls) == [(0,)]
+    assert rows_of(f"SELECT COUNT(DISTINCT price) AS n FROM {TUMBLE}", orders=nulls) == [(0,)]
 
 
 def test_select_distinct_gives_each_group_once() -> None:
-    assert told(f"SELECT DISTINCT shop FROM {TUMBLE}") == [("kiel",), ("oslo",), ("oslo",)]
+    assert rows_of(f"SELECT DISTINCT shop FROM {TUMBLE}") == [("kiel",), ("oslo",), ("oslo",)]
 
 
 def test_a_subquery_filters_and_computes_rows() -> None:
@@ -127,7 +127,7 @@ def test_a_subquery_filters_and_computes_rows() -> None:
         WITH dear AS (SELECT ts, UPPER(shop) AS shop, price * 2 AS double FROM orders WHERE price > 4)
         SELECT shop, SUM(double) AS total FROM TUMBLE(dear, DESCRIPTOR(ts), INTERVAL '1' HOUR) GROUP BY shop
     """
-    assert told(query) == [("KIEL", 24), ("OSLO", 18)]
+    assert rows_of(query) == [("KIEL", 24), ("OSLO", 18)]
 
 
 def test_an_outer_query_computes_and_filters_results() -> None:
@@ -136,7 +136,7 @@ def test_an_outer_query_computes_and_filters_results() -> None:
             SELECT shop, COUNT(*) AS n, SUM(price) AS total FROM {TUMBLE} GROUP BY shop HAVING n < 3
         ) AS sums WHERE n = 1 AND sums.total > 5
     """
-    assert told(query) == [("oslo", 10)]
+    assert rows_of(query) == [("oslo", 10)]
 
 
 def test_fields_of_structs_are_columns() -> None:
@@ -145,41 +145,41 @@ def test_fields_of_structs_are_columns() -> None:
         'SELECT o."order".shop, SUM("order".what.price) AS total FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) o'
         ' WHERE "order".what.price > 2 GROUP BY "order".shop'
     )
-    assert told(query, orders=frame) == [("kiel", 12), ("oslo", 9)]
+    assert rows_of(query, orders=frame) == [("kiel", 12), ("oslo", 9)]
 
 
 def test_an_outer_query_of_pairs_names_their_columns() -> None:
     inner = f"SELECT * FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR}"
-    assert told(f"SELECT shop, paid + price AS sum FROM ({inner}) WHERE ts_right > 9000000", **BOTH) == [("oslo", 3)]
-    assert told(f"SELECT * FROM ({inner}) WHERE paid > 1", **BOTH) == [("kiel", 5 * SECOND, 5, 6 * SECOND, 5)]
+    assert rows_of(f"SELECT shop, paid + price AS sum FROM ({inner}) WHERE ts_right > 9000000", **BOTH) == [("oslo", 3)]
+    assert rows_of(f"SELECT * FROM ({inner}) WHERE paid > 1", **BOTH) == [("kiel", 5 * SECOND, 5, 6 * SECOND, 5)]
 
 
 def test_a_join_filters_rows_that_the_watermark_counts_behind_it() -> None:
     stream = "CREATE STREAM orders WATERMARK FOR ts AS ts SEQUENCE price;"
     query = f"{stream} SELECT price FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR} WHERE price > 2"
-    assert told(query, **BOTH) == [(5,)]
+    assert rows_of(query, **BOTH) == [(5,)]
 
 
 def test_a_watermark_keeps_its_columns_through_a_subquery() -> None:
     stream = "CREATE STREAM orders WATERMARK FOR ts AS ts PER shop;"
     query = f"{stream} SELECT COUNT(*) AS n FROM TUMBLE((SELECT ts FROM orders), DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
-    assert told(query) == [(3,), (1,)]
+    assert rows_of(query) == [(3,), (1,)]
 
 
 def test_names_are_found_in_upper_and_lower_case() -> None:
     query = "select SHOP, count(*) as n from tumble(ORDERS, descriptor(TS), interval '1' hour) as o group by o.Shop"
-    assert told(query) == [("kiel", 2), ("oslo", 2)]
+    assert rows_of(query) == [("kiel", 2), ("oslo", 2)]
 
 
 def test_names_of_a_declaration_are_found_in_upper_and_lower_case() -> None:
     stream = "CREATE STREAM Orders (TS INT, Shop STRING) WATERMARK FOR TS AS Ts PER SHOP;"
-    assert told(f"{stream} SELECT COUNT(*) AS n FROM {TUMBLE}") == [(3,), (1,)]
+    assert rows_of(f"{stream} SELECT COUNT(*) AS n FROM {TUMBLE}") == [(3,), (1,)]
 
 
 @pytest.mark.parametrize("table", ["SESSION(orders, DESCRIPTOR(TS), PRICE)", "ROWS_WINDOW(orders, DESCRIPTOR(ts), 2)"])
 def test_columns_of_windows_are_found_in_upper_and_lower_case(table: str) -> None:
     table = table.replace(", 2)", ", 2, by => PRICE)")
-    assert told(f"SELECT COUNT(*) AS n FROM {table}") == told(f"SELECT COUNT(*) AS n FROM {table.lower()}")
+    assert rows_of(f"SELECT COUNT(*) AS n FROM {table}") == rows_of(f"SELECT COUNT(*) AS n FROM {table.lower()}")
 
 
 ZONED = DAY.with_columns(pl.col("ts").cast(pl.Datetime("us", "UTC")))
@@ -188,39 +188,39 @@ ZONED = DAY.with_columns(pl.col("ts").cast(pl.Datetime("us", "UTC")))
 @pytest.mark.parametrize("frame", [ZONED, ZONED.with_columns(pl.col("ts").dt.replace_time_zone(None))])
 def test_times_of_rows_are_compared_with_instants_that_are_written_out(frame: pl.DataFrame) -> None:
     asked = f"SELECT COUNT(*) AS n FROM {TUMBLE} WHERE ts > TIMESTAMP '1970-01-01 00:00:40' AND ts < CURRENT_TIMESTAMP"
-    assert told(asked, orders=frame) == [(1,), (1,)]
+    assert rows_of(asked, orders=frame) == [(1,), (1,)]
 
 
 def test_bounds_of_windows_are_compared_with_instants_that_are_written_out() -> None:
     asked = f"SELECT COUNT(*) AS n FROM {TUMBLE} HAVING window_start >= TIMESTAMP '1970-01-01 01:01:00+01:00'"
-    assert told(asked) == [(1,)]
+    assert rows_of(asked) == [(1,)]
 
 
 def test_times_are_compared_with_instants_in_on() -> None:
     asked = f"""{STREAM} SELECT a.price FROM orders a JOIN orders b ON a.shop = b.shop
                 AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND AND a.ts > TIMESTAMP '1970-01-01 00:00:45'"""
-    assert told(asked, orders=ZONED) == [(2,), (9,)]
+    assert rows_of(asked, orders=ZONED) == [(2,), (9,)]
 
 
 def test_texts_in_expressions_are_not_alike_in_upper_and_lower_case() -> None:
     with pytest.raises(ev.PlanError, match="neither in GROUP BY"):
-        told(f"SELECT CONCAT(shop, 'A') AS a, COUNT(*) AS n FROM {TUMBLE} GROUP BY concat(shop, 'a')")
+        rows_of(f"SELECT CONCAT(shop, 'A') AS a, COUNT(*) AS n FROM {TUMBLE} GROUP BY concat(shop, 'a')")
 
 
 @pytest.mark.parametrize("expression", ["price * 1.5", "price + 0.5 * price"])
 def test_an_expression_with_a_dot_is_a_column_like_any_other(expression: str) -> None:
-    assert told(f"SELECT SUM({expression}) AS more FROM {TUMBLE}") == [(21.0,), (13.5,)]
+    assert rows_of(f"SELECT SUM({expression}) AS more FROM {TUMBLE}") == [(21.0,), (13.5,)]
 
 
 def test_a_computed_key_and_the_column_of_its_name_live_together() -> None:
     query = f"SELECT UPPER(shop) AS shop, FIRST(shop) AS one FROM {TUMBLE} GROUP BY UPPER(shop) HAVING SHOP = 'KIEL'"
-    assert told(query) == [("KIEL", "kiel")]
+    assert rows_of(query) == [("KIEL", "kiel")]
 
 
 def test_quoted_names_are_taken_as_they_are() -> None:
     frame = DAY.rename({"price": "the price", "shop": "group"})
     query = f'SELECT "group", SUM("the price") AS total FROM {TUMBLE} GROUP BY "group" HAVING SUM("the price") > 9'
-    assert told(query, orders=frame) == [("kiel", 12)]
+    assert rows_of(query, orders=frame) == [("kiel", 12)]
 
 
 def test_a_union_is_counted_together() -> None:
@@ -229,7 +229,7 @@ def test_a_union_is_counted_together() -> None:
         FROM TUMBLE((SELECT * FROM web WHERE price > 2 UNION ALL SELECT * FROM tills), DESCRIPTOR(ts), 1 hour)
         GROUP BY shop
     """
-    assert told(query, web=DAY, tills=DAY) == [("kiel", 4), ("oslo", 3)]
+    assert rows_of(query, web=DAY, tills=DAY) == [("kiel", 4), ("oslo", 3)]
 
 
 def test_a_chain_aggregates_what_was_aggregated() -> None:
@@ -251,28 +251,28 @@ NEAR = "p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' MINUTE"
 
 def test_an_interval_join_pairs_rows() -> None:
     query = f"SELECT o.shop, price, paid, p.ts FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR}"
-    assert told(query, orders=DAY, payments=PAYMENTS) == [("kiel", 5, 5, 6 * SECOND), ("oslo", 2, 1, 55 * SECOND)]
+    assert rows_of(query, orders=DAY, payments=PAYMENTS) == [("kiel", 5, 5, 6 * SECOND), ("oslo", 2, 1, 55 * SECOND)]
 
 
 def test_where_of_an_outer_join_is_asked_behind_it() -> None:
     query = f"SELECT o.price FROM orders o LEFT JOIN payments p ON o.shop = p.shop AND {NEAR} WHERE p.paid IS NULL"
-    assert sorted(told(query, orders=DAY, payments=PAYMENTS)) == [(7,), (9,)]
+    assert sorted(rows_of(query, orders=DAY, payments=PAYMENTS)) == [(7,), (9,)]
 
 
 def test_further_conditions_decide_whether_rows_have_met() -> None:
     query = f"SELECT price, paid FROM orders o LEFT JOIN payments p ON o.shop = p.shop AND {NEAR} AND p.paid >= o.price"
-    assert sorted(told(query, orders=DAY, payments=PAYMENTS), key=str) == [(2, None), (5, 5), (7, None), (9, None)]
+    assert sorted(rows_of(query, orders=DAY, payments=PAYMENTS), key=str) == [(2, None), (5, 5), (7, None), (9, None)]
 
 
 def test_columns_that_are_compared_without_a_length_are_no_times() -> None:
     query = f"SELECT price, paid FROM orders o JOIN payments p ON p.paid <= o.price AND o.shop = p.shop AND {NEAR}"
-    assert told(query, orders=DAY, payments=PAYMENTS) == [(5, 5), (2, 1)]
+    assert rows_of(query, orders=DAY, payments=PAYMENTS) == [(5, 5), (2, 1)]
 
 
 def test_rows_of_the_same_time_are_joined() -> None:
     streams = "CREATE STREAM orders WATERMARK FOR ts AS ts; CREATE STREAM payments WATERMARK FOR ts AS ts;"
     query = f"{streams} SELECT price, paid FROM orders o JOIN payments p ON o.shop = p.shop AND o.ts = p.ts"
-    assert told(query, orders=DAY, payments=PAYMENTS.with_columns(ts=pl.lit(5 * SECOND))) == [(5, 5)]
+    assert rows_of(query, orders=DAY, payments=PAYMENTS.with_columns(ts=pl.lit(5 * SECOND))) == [(5, 5)]
 
 
 def test_all_columns_of_a_side_can_be_asked_for() -> None:
@@ -289,14 +289,14 @@ def test_all_columns_of_a_side_can_be_asked_for() -> None:
 def test_a_stream_can_be_joined_with_itself() -> None:
     query = "SELECT a.price, b.price AS after FROM orders a JOIN orders b ON a.shop = b.shop AND b.ts > a.ts"
     query += " AND b.ts < a.ts + INTERVAL '1' MINUTE"
-    assert sorted(told(query)) == [(2, 9), (5, 7)]
+    assert sorted(rows_of(query)) == [(2, 9), (5, 7)]
 
 
 def test_a_window_join_is_filtered_by_its_panes() -> None:
     right = TUMBLE.replace("orders", "payments")
     query = f"SELECT price, paid, pane_timing, window_time FROM {TUMBLE} o JOIN {right} p ON o.shop = p.shop"
     query += " AND o.window_start = p.window_start WHERE pane_timing = 'ON_TIME' AND pane_is_last AND price > 5"
-    assert [row[:3] for row in told(query, **BOTH)] == [(7, 5, "ON_TIME")]
+    assert [row[:3] for row in rows_of(query, **BOTH)] == [(7, 5, "ON_TIME")]
 
 
 def test_a_window_join_has_the_bounds_of_its_windows() -> None:
@@ -310,16 +310,16 @@ def test_a_window_join_has_the_bounds_of_its_windows() -> None:
 @pytest.mark.parametrize("kind", ["table", "batches"])
 def test_tables_of_arrow_are_tables(kind: str) -> None:
     table: pa.Table = DAY.to_arrow()
-    assert told(f"SELECT COUNT(*) AS n FROM {TUMBLE}", orders=table if kind == "table" else table.to_batches()) == [
+    assert rows_of(f"SELECT COUNT(*) AS n FROM {TUMBLE}", orders=table if kind == "table" else table.to_batches()) == [
         (3,),
         (1,),
     ]
 
 
 def test_a_compiled_query_runs_later() -> None:
-    said = ev.sql(f"{STREAM} SELECT shop, COUNT(*) AS n FROM {TUMBLE} GROUP BY shop HAVING n > 1")
-    assert said.tables == ("orders",)
-    assert said.local(DAY).panes.rows() == [("kiel", 2, 1)]
+    compiled = ev.sql(f"{STREAM} SELECT shop, COUNT(*) AS n FROM {TUMBLE} GROUP BY shop HAVING n > 1")
+    assert compiled.tables == ("orders",)
+    assert compiled.local(DAY).panes.rows() == [("kiel", 2, 1)]
 
 
 def test_without_drain_only_complete_windows_are_told() -> None:

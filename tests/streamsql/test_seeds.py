@@ -13,20 +13,20 @@ from eventide.local import LocalResult
 DAY = "2026-01-01T0"
 
 
-def rows(schema: dict[str, Any], *given: tuple[Any, ...]) -> pl.DataFrame:
-    return pl.DataFrame(list(given), schema=schema, orient="row")
+def rows(schema: dict[str, Any], *values: tuple[Any, ...]) -> pl.DataFrame:
+    return pl.DataFrame(list(values), schema=schema, orient="row")
 
 
-def orders(*given: tuple[int, int, int, str]) -> pl.DataFrame:
+def orders(*values: tuple[int, int, int, str]) -> pl.DataFrame:
     """Rows of (offset, value, id, time)."""
     schema = {"offset": pl.Int64, "value": pl.Int64, "id": pl.Int64, "time": pl.String}
-    return rows(schema, *((*rest, f"{DAY}{at}Z") for *rest, at in given))
+    return rows(schema, *((*rest, f"{DAY}{at}Z") for *rest, at in values))
 
 
-def shipments(*given: tuple[int, int, int, str]) -> pl.DataFrame:
+def shipments(*values: tuple[int, int, int, str]) -> pl.DataFrame:
     """Rows of (offset, cost, id, time)."""
     schema = {"offset": pl.Int64, "cost": pl.Int64, "id": pl.Int64, "time": pl.String}
-    return rows(schema, *((*rest, f"{DAY}{at}Z") for *rest, at in given))
+    return rows(schema, *((*rest, f"{DAY}{at}Z") for *rest, at in values))
 
 
 # What the two streams bring by 9:01, by 9:02 and by 9:03.
@@ -60,13 +60,13 @@ def test_a_join_over_the_last_rows_tells_what_the_case_study_tells() -> None:
 
 def test_a_join_is_compiled_before_its_rows_are_there() -> None:
     """The columns that a plan does not need are looked for when rows are given."""
-    said = ev.sql(
+    query = ev.sql(
         STREAMS.format(keep=" KEEP INTERVAL '1' HOUR")
         + "SELECT id, value, cost FROM Shipments JOIN Orders OVER (ROWS 3 PRECEDING) ON Orders.id = Shipments.id"
         " WHERE value < 9"
     )
-    assert said.tables == ("Shipments", "Orders")
-    result = said.local({"Orders": ORDERS, "Shipments": SHIPMENTS}, clock=CLOCK)
+    assert query.tables == ("Shipments", "Orders")
+    result = query.local({"Orders": ORDERS, "Shipments": SHIPMENTS}, clock=CLOCK)
     assert by_step(result) == [*TOLD[:2], []]
 
 
@@ -93,7 +93,7 @@ def test_the_greatest_of_three_rows_is_told_early_and_when_the_window_is_full() 
 
 def test_the_greatest_of_a_minute_is_told_again_when_a_late_row_comes() -> None:
     """Samza, case 1 by time: 8:59 has 0 and 9:00 has 5; the row that comes behind its time makes 8:59 a 9."""
-    given = [
+    bundles = [
         orders((1, 0, 1, "8:59:10"), (2, 5, 3, "9:00:01")),
         orders((4, 0, 4, "9:01:05")),
         orders((3, 9, 9, "8:59:30")),
@@ -104,9 +104,9 @@ def test_the_greatest_of_a_minute_is_told_again_when_a_late_row_comes() -> None:
         FROM TUMBLE(Orders, DESCRIPTOR(time), INTERVAL '1' MINUTE)
         GROUP BY window_start, window_end
         EMIT LATE ON UPDATE ALLOWED LATENESS INTERVAL '1' HOUR ACCUMULATING
-        """).local({"Orders": given}, clock=CLOCK)
-    told = result.panes.select(pl.col("window_start").dt.strftime("%H:%M"), "most", "pane_timing").rows()
-    assert told[:3] == [("08:59", 0, "ON_TIME"), ("09:00", 5, "ON_TIME"), ("08:59", 9, "LATE")]
+        """).local({"Orders": bundles}, clock=CLOCK)
+    panes = result.panes.select(pl.col("window_start").dt.strftime("%H:%M"), "most", "pane_timing").rows()
+    assert panes[:3] == [("08:59", 0, "ON_TIME"), ("09:00", 5, "ON_TIME"), ("08:59", 9, "LATE")]
 
 
 TWO_TIMES = """
@@ -123,16 +123,16 @@ group by 1, 2, 3
 
 def test_a_second_watermarked_column_is_a_key_like_any_other() -> None:
     """Hazelcast Jet, keyed watermarks: windows go by one time, and the rows of each are grouped by another."""
-    given = pl.DataFrame({"time1": [1_000_000, 2_000_000, 3_000_000, 6_000_000], "time2": [10, 20, 10, 10]})
-    panes = ev.sql(TWO_TIMES).local({"my_stream": given}).panes
+    events = pl.DataFrame({"time1": [1_000_000, 2_000_000, 3_000_000, 6_000_000], "time2": [10, 20, 10, 10]})
+    panes = ev.sql(TWO_TIMES).local({"my_stream": events}).panes
     seconds = pl.col("window_start_inner", "window_end_inner").dt.second()
     assert panes.select(seconds, "time2", "count").rows() == [(0, 5, 10, 2), (0, 5, 20, 1), (5, 10, 10, 1)]
 
 
 def test_explain_says_that_the_second_watermark_ends_at_the_windows() -> None:
-    told = ev.sql(TWO_TIMES).explain()
-    assert "bounded delay 1s" in told
-    assert "time2 is a key like any other here: its watermark ends at these windows" in told
+    text = ev.sql(TWO_TIMES).explain()
+    assert "bounded delay 1s" in text
+    assert "time2 is a key like any other here: its watermark ends at these windows" in text
 
 
 def test_the_second_time_can_be_that_of_the_windows() -> None:

@@ -59,16 +59,16 @@ def parse(page: str) -> ET.Element:
 
 
 def drawing(timeline: Timeline) -> ET.Element:
-    found = parse(picture(timeline)).find(f".//figure/{SVG}svg")
-    assert found is not None
-    return found
+    drawing = parse(picture(timeline)).find(f".//figure/{SVG}svg")
+    assert drawing is not None
+    return drawing
 
 
 def of_class(root: ET.Element, name: str) -> list[ET.Element]:
     return [node for node in root.iter() if name in node.get("class", "").split()]
 
 
-def said(node: ET.Element) -> str:
+def text_of(node: ET.Element) -> str:
     return "".join(node.itertext())
 
 
@@ -170,15 +170,15 @@ def test_late_rows_and_dead_letters_have_shapes_and_hover_texts_of_their_own() -
     assert inside.find(f"{SVG}circle") is not None
     assert late.find(f"{SVG}path") is not None
     assert dead.find(f"{SVG}path") is not None
-    assert "out: event time 1970-01-01T00:00:00Z, arrived 1970-01-01T00:00:00.000002Z, late" in said(late)
-    assert "dead letter" in said(dead)
+    assert "out: event time 1970-01-01T00:00:00Z, arrived 1970-01-01T00:00:00.000002Z, late" in text_of(late)
+    assert "dead letter" in text_of(dead)
 
 
 def test_ticks_are_times_of_day_and_the_axis_names_the_date() -> None:
     noon = 1_714_564_800_000_000
     root = drawing(Timeline(events=[Event(noon, noon + m(5), "a"), Event(noon + m(8), noon + m(9), "b")]))
     assert {"12:00", "12:02", "12:04", "12:06", "12:08"} <= set(ticks(root))
-    assert ["2024-05-01" in said(axis) for axis in of_class(root, "axis")] == [True, True]
+    assert ["2024-05-01" in text_of(axis) for axis in of_class(root, "axis")] == [True, True]
 
 
 def test_the_ideal_is_where_both_times_are_equal() -> None:
@@ -190,8 +190,8 @@ def test_the_ideal_is_where_both_times_are_equal() -> None:
 
 def test_the_legend_names_only_what_is_shown() -> None:
     def legend(timeline: Timeline) -> list[str]:
-        (found,) = of_class(parse(picture(timeline)), "legend")
-        return [(item[0].tail or "") for item in found]
+        (legend,) = of_class(parse(picture(timeline)), "legend")
+        return [(item[0].tail or "") for item in legend]
 
     assert legend(TEN_INTEGERS) == [
         "row, with its value",
@@ -280,7 +280,7 @@ def test_facets_carry_their_title_and_sentence_and_share_axes() -> None:
     ]
     root = parse(pictures(facets, title="Modes", text="Two of three."))
     figures = root.findall(".//figure")
-    assert [said(figure[0]) for figure in figures] == ["DiscardingParts.", "AccumulatingThe whole."]
+    assert [text_of(figure[0]) for figure in figures] == ["DiscardingParts.", "AccumulatingThe whole."]
     assert ticks(figures[0]) == ticks(figures[1])
     apart = parse(pictures(facets, same_axes=False)).findall(".//figure")
     assert ticks(apart[0]) != ticks(apart[1])

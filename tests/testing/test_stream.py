@@ -296,8 +296,8 @@ def test_the_history_shows_the_input_of_each_row_and_what_became_of_it() -> None
     stream.add(left=[{"ts": "12:00", "user": "b"}], right=[{"ts": None, "user": "c"}])
     with pytest.raises(AssertionError) as failure:
         stream.expect_late()
-    said = str(failure.value)
-    assert "left 12:00 b" in said and "late left 12:00 b" in said and "dead null_time right null c" in said
+    message = str(failure.value)
+    assert "left 12:00 b" in message and "late left 12:00 b" in message and "dead null_time right null c" in message
 
 
 def test_rows_of_several_inputs_without_a_name_are_rejected() -> None:

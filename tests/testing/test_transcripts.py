@@ -50,7 +50,7 @@ class TestForm:
         json.dumps(schema())
 
     @pytest.mark.parametrize(
-        ("wrong", "right", "said"),
+        ("wrong", "right", "message"),
         [
             ("pipline:", "pipeline:", "story.yaml:1: there is no 'pipline' here. Did you mean 'pipeline'?"),
             ("window: tumblng", "window: tumbling", "story.yaml:2: the pipeline of"),
@@ -67,14 +67,14 @@ class TestForm:
             ("steps: 5\nday: 12\n", "steps:", "story.yaml"),
         ],
     )  # fmt: skip
-    def test_a_mistake_is_refused_with_its_place_and_advice(self, wrong: str, right: str, said: str) -> None:
+    def test_a_mistake_is_refused_with_its_place_and_advice(self, wrong: str, right: str, message: str) -> None:
         assert GOOD.count(right) == 1 or right in ("steps:", "name: a", "12:01:30 a 2")
         text = GOOD.replace(right, wrong, 1)
         if wrong == "sum scroe":
-            with pytest.raises(EventideError, match=said):
+            with pytest.raises(EventideError, match=message):
                 run(loads(text)[0])
             return
-        assert said in refusal(text)
+        assert message in refusal(text)
 
     def test_a_transcript_needs_steps_or_a_refusal(self) -> None:
         assert "A transcript needs a `name`, and `steps`" in refusal("name: nothing")
@@ -105,9 +105,9 @@ transcripts:
     pipeline: {window: tumbling 1 hour}
     steps: [{add: 12:00 a 5}, {watermark: end, expect: "+ a [12:00, 13:00) total=5"}]
 """
-        one, two = loads(text)
-        assert one.pipeline.plan.key == two.pipeline.plan.key == ("user",)
-        run(two)
+        first, second = loads(text)
+        assert first.pipeline.plan.key == second.pipeline.plan.key == ("user",)
+        run(second)
 
 
 class TestLines:
@@ -128,15 +128,15 @@ class TestLines:
 
 class TestFailures:
     def test_a_wrong_value_is_reported_as_by_a_test_stream(self) -> None:
-        said = failure(GOOD.replace("total=7", "total=8"))
-        assert said.startswith(
+        message = failure(GOOD.replace("total=7", "total=8"))
+        assert message.startswith(
             "story.yaml:8: 'a window is complete when the watermark reaches its end'\n1 pane expected"
         )
-        assert "total is 7, not 8" in said
-        assert "12:00:30 a 5" in said
+        assert "total is 7, not 8" in message
+        assert "12:00:30 a 5" in message
 
     @pytest.mark.parametrize(
-        ("before", "after", "said"),
+        ("before", "after", "message"),
         [
             ("    expect: + a [12:00, 12:02) total=7 ON_TIME#0\n", "", "No panes expected, 1 came"),
             ("ON_TIME#0", "ON_TIME#1", "pane_index is 0, not 1"),
@@ -152,9 +152,9 @@ class TestFailures:
             ("\nsteps:", "\nrefused: no\nsteps:", "was expected to be rejected, but was accepted"),
         ],
     )
-    def test_whatever_is_not_so_fails(self, before: str, after: str, said: str) -> None:
+    def test_whatever_is_not_so_fails(self, before: str, after: str, message: str) -> None:
         assert before in GOOD
-        assert said in failure(GOOD.replace(before, after))
+        assert message in failure(GOOD.replace(before, after))
 
     def test_a_refusal_must_say_the_right_thing(self) -> None:
         text = GOOD.replace("agg:", "allowed_lateness: 1 mintue, agg:").replace("\nsteps:", "\nrefused: {}\nsteps:")

@@ -23,9 +23,7 @@ eventide explain pipeline.sql
 """
 
 
-def explain(
-    job: Job,
-) -> None:
+def explain(job: Job) -> None:
     """Explain a job: windows, triggers, clocks, state, and what may be lost. Nothing runs."""
     from eventide.cli.jobs import load
 
@@ -78,11 +76,10 @@ def sql(
 
         run_local(job, sources, outputs, limit=limit)
         return
-    options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
     with tempfile.TemporaryDirectory(prefix="eventide-sql-") as place:
         request = RunRequest(job, sources, outputs, f"{place}/checkpoint", available_now=True, drain=True, limit=limit)
         check_request(request)
-        with open_session("sql", **options) as spark:  # type: ignore[arg-type]
+        with open_session("sql", master=master, cores=cores, memory=memory, conf=conf) as spark:
             run_request(request, spark)
 
 

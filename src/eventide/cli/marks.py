@@ -43,7 +43,8 @@ def streams(
     from eventide.marks.streams import list_streams
 
     if "#" in store:
-        raise _store_without_stream(*store.rsplit("#", 1))
+        url, _, name = store.rpartition("#")
+        raise PlanError(f"Name the store without #{name}: eventide marks streams {without_password(url)}")
     check_store(store)
     rows = [_stream(_opened(f"{store}#{name}", token)) for name in list_streams(store, token=token)]
     _print_rows(rows, ("stream", "segments", "events", "writers", "marks", "time"), json=json)
@@ -285,11 +286,6 @@ def _position(position: Any) -> str:
 def _confirm(question: str, yes: bool) -> None:
     if not yes:
         typer.confirm(question, abort=True, err=True)
-
-
-def _store_without_stream(store: str, stream: str) -> PlanError:
-    """The address of a stream, where that of a store is asked for."""
-    return PlanError(f"Name the store without #{stream}: eventide marks streams {without_password(store)}")
 
 
 def check_store(url: str) -> None:

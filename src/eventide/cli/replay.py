@@ -56,8 +56,10 @@ def replay(
         raise PlanError(f"--from {begin} --to {end}: the end must be after the start.")
     around = None if margin is None else duration(margin, what="--margin", zero=True)
     check_comparison(loaded, inputs, table)
-    options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
-    with open_session("replay", folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
+    session = open_session(
+        "replay", folder=loaded.folder, quiet=json, master=master, cores=cores, memory=memory, conf=conf
+    )
+    with session as spark:
         with screen.busy("Computing the windows again …", quiet=json):
             comparison = replay_windows(spark, loaded, inputs, table, TimeRange(start, stop, around))
         _print(comparison, limit, json=json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -152,7 +153,9 @@ def run(
     from eventide.cli.jobs import load
 
     if trigger is not None:
-        raise _old_trigger(trigger)
+        word = re.sub("[-_ ]", "", trigger).lower()  # as spark-submit and SQL write it
+        instead = "--available-now" if word in ("availablenow", "once") else f"--interval {trigger!r}"
+        raise PlanError(f"There is no --trigger: write {instead}.")
     loaded, sources = load(job), read_sources(source or [])
     outputs = read_outputs(sink, late, dead, limit=limit, json=json)
     if local:
@@ -200,8 +203,10 @@ def run(
         from eventide.cli.dashboard import open_for_run
 
         typer.echo(f"Dashboard: {open_for_run(request.checkpoint).url}", err=True)
-    options = {"master": master, "cores": cores, "memory": memory, "conf": conf}
-    with open_session(loaded.name, folder=loaded.folder, quiet=json, **options) as spark:  # type: ignore[arg-type]
+    session = open_session(
+        loaded.name, folder=loaded.folder, quiet=json, master=master, cores=cores, memory=memory, conf=conf
+    )
+    with session as spark:
         run_request(request, spark)
 
 
@@ -260,10 +265,3 @@ def _reject_with_local(**options: object) -> None:
                 f"--{name.replace('_', '-')} has no effect with --local, which runs in this process and "
                 "keeps no state. Leave it out."
             )
-
-
-def _old_trigger(text: str) -> PlanError:
-    """Return the error for an option of ``spark-submit`` and SQL that is named differently here."""
-    word = text.replace("-", "").replace("_", "").replace(" ", "").lower()
-    instead = "--available-now" if word in ("availablenow", "once") else f"--interval {text!r}"
-    return PlanError(f"There is no --trigger: write {instead}.")

@@ -61,11 +61,6 @@ class PrintingSink:
         """Whether the sink needs only the columns that a query selects."""
         return getattr(self.sink, "as_selected", False)
 
-    @property
-    def flattens_windows(self) -> bool:
-        """Whether the sink writes the bounds of a window as columns."""
-        return getattr(self.sink, "flattens_windows", False)
-
     def open(self, schema: StructType, about: OutputInfo) -> None:
         """Delegate to the sink."""
         self.sink.open(schema, about)

@@ -54,21 +54,6 @@ class ReaderReplacedError(EventideError):
     """The reader is no longer a member of its group: its id was taken over, or the group was reset."""
 
 
-def unreachable(url: str, cause: object) -> UnreachableError:
-    """A controller that does not respond."""
-    return UnreachableError(
-        f"The controller at {without_password(url)} does not answer: {cause}. Is it running? Is the address right?"
-    )
-
-
-def too_large(limit: int) -> TooLargeError:
-    """A request above the size limit."""
-    return TooLargeError(
-        f"The request is larger than the {limit:,} bytes that this controller accepts. Flush smaller batches, or start "
-        "the controller with a larger --max-body."
-    )
-
-
 def wrong_type(what: str, value: object, hint: Any) -> PlanError:
     """An argument of the wrong type."""
     kind = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "").replace("collections.abc.", "")
@@ -103,11 +88,6 @@ def unknown_segment(number: int, open_segments: Sequence[int]) -> PlanError:
 def unknown_columns(names: Sequence[str], columns: Sequence[str]) -> PlanError:
     """Events with columns that the stream does not have."""
     return PlanError(f"The stream has no column {names[0]!r}. {did_you_mean(names[0], columns)}")
-
-
-def segment_sealed(stream: str, number: int) -> SegmentSealedError:
-    """An append to a sealed segment."""
-    return SegmentSealedError(f"Segment {number} of stream {stream!r} is sealed. Route the events again.")
 
 
 def stream_sealed(stream: str) -> PlanError:
@@ -185,15 +165,6 @@ def unknown_store(url: str) -> PlanError:
 def reserved_column(stream: str, name: str) -> PlanError:
     """A column of events that readers add themselves."""
     return PlanError(f"The events of stream {stream!r} have a column {name!r}, which readers add. Rename it.")
-
-
-def store_failed(url: str, cause: BaseException) -> StoreFailedError:
-    """A failure of the database of a store."""
-    reason = str(cause).strip().partition("\n")[0].removesuffix(".") or type(cause).__name__
-    return StoreFailedError(
-        f"The store {without_password(url)} failed: {without_password(reason)}. The current operation was executed "
-        "completely or not at all. Check that the database is up, that its disk is not full, and its log."
-    )
 
 
 def invalid_name(what: str, value: object) -> PlanError:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from eventide._arguments import is_integer
 from eventide.errors import PlanError, shown
-from eventide.marks.errors import ReaderReplacedError, SegmentsLostError, invalid_name
+from eventide.marks.errors import ReaderReplacedError, SegmentsLostError, invalid_name, reserved_column
 from eventide.marks.events import OFFSET, SEGMENT, decode_blobs
 from eventide.marks.mark import TimeWindow
 from eventide.marks.reader_group import GroupState, MarkTracker, ReaderGroup, Start, readable_segments
@@ -139,10 +139,7 @@ class Reader:
         info = self.stream.info()
         reserved = {SEGMENT, OFFSET} & set(info.config.schema.names)
         if reserved:
-            raise PlanError(
-                f"Stream {self.stream.name!r} has a column {min(reserved)!r}, which readers add. Rename it to read "
-                "the stream."
-            )
+            raise reserved_column(self.stream.name, min(reserved))
         self._segments = info.segments
         self._ends: dict[int, int] = {}
         """The ends of sealed segments."""

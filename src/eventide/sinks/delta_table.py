@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.errors import PlanError
-from eventide.sinks.errors import not_columns
 from eventide.sinks.lake_table import LakeSink, WindowFilter, check_columns, new_columns
 from eventide.sinks.sink import Sink
+from eventide.sinks.table_sql import column_names
 
 
 def delta(
@@ -38,11 +38,9 @@ def delta(
     """
     if not isinstance(uri, str) or not uri:
         raise PlanError(f"sinks.delta({uri!r}): name the table by its path or address, such as 'lake/revenue'.")
-    if columns is not None and (isinstance(columns, str) or not all(isinstance(name, str) for name in columns)):
-        raise not_columns(columns)
     table = DeltaLakeTable(uri, tuple(partition_by), dict(storage_options or {}))
     label = f"delta({uri!r}{', log=True' if log else ''})"
-    return LakeSink(table, label, None if columns is None else tuple(columns), log)
+    return LakeSink(table, label, column_names(columns), log)
 
 
 @dataclass
@@ -77,12 +75,10 @@ class DeltaLakeTable:
         table = self._load()
         names = [column.name for column in table.schema().fields]
         if extend:
-            added = new_columns(names, schema)
-            if added:
-                fields = deltalake.Schema.from_arrow(pa.schema(added)).fields
-                table.alter.add_columns(fields)
+            if added := new_columns(names, schema):
+                table.alter.add_columns(deltalake.Schema.from_arrow(pa.schema(added)).fields)
             return
-        check_columns(self.name, pa.schema([(name, pa.null()) for name in names]), schema)
+        check_columns(self.name, names, schema)
 
     def last_batch(self, claim: str) -> int | None:
         """Return the version of the application transaction of a claim."""

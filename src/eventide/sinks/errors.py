@@ -22,11 +22,6 @@ def bad_table_name(name: object, need: str) -> PlanError:
     return PlanError(f"sinks.table(name={name!r}): the name of a table is {need}.")
 
 
-def not_columns(value: object) -> PlanError:
-    """``columns`` is not a list of names."""
-    return PlanError(f"sinks.table(columns={shown(value)}): use a list of names, such as columns=['n', 'pane_at'].")
-
-
 def not_opened(sink: str, output: str) -> DataError:
     """A sink is written before it is opened."""
     return DataError(f"{sink} was not opened for the {output}. Call open(schema, info) before the first write().")

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from eventide.errors import PlanError
 from eventide.panes import WINDOW
-from eventide.sinks.errors import not_columns
 from eventide.sinks.lake_table import LakeSink, WindowFilter, check_columns, new_columns
 from eventide.sinks.sink import Sink
+from eventide.sinks.table_sql import column_names
 
 _START = WINDOW[0]
 
@@ -41,12 +41,10 @@ def iceberg(
     """
     if not isinstance(table, str) or "." not in table.strip("."):
         raise PlanError(f"sinks.iceberg({table!r}): name the table with its namespace, such as 'shop.revenue'.")
-    if columns is not None and (isinstance(columns, str) or not all(isinstance(name, str) for name in columns)):
-        raise not_columns(columns)
     properties = catalog if isinstance(catalog, str) else dict(catalog)
     target = IcebergTable(table, properties)
     label = f"iceberg({table!r}{', log=True' if log else ''})"
-    return LakeSink(target, label, None if columns is None else tuple(columns), log)
+    return LakeSink(target, label, column_names(columns), log)
 
 
 @dataclass
@@ -78,13 +76,13 @@ class IcebergTable:
             catalog.create_table(self.identifier, schema=schema)
             return
         table = catalog.load_table(self.identifier)
-        current = table.schema().as_arrow()
+        names = table.schema().as_arrow().names
         if extend:
-            if new_columns(current.names, schema):
+            if new_columns(names, schema):
                 with table.update_schema() as update:
                     update.union_by_name(schema)
             return
-        check_columns(self.name, current, schema)
+        check_columns(self.name, names, schema)
 
     def last_batch(self, claim: str) -> int | None:
         """Return the number that the property of a claim has."""

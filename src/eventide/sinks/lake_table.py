@@ -106,11 +106,8 @@ class LakeSink:
         """Create the table, or compare it with the output."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        layout = (
-            TableLayout(table_layout(schema, info, self.columns).read)
-            if self.log
-            else table_layout(schema, info, self.columns)
-        )
+        layout = table_layout(schema, info, self.columns)
+        layout = TableLayout(layout.read) if self.log else layout
         self._check_types(layout)
         arrow = to_arrow_schema(schema, timezone="UTC")
         wanted = pa.schema([_wider(arrow.field(name)) for name in layout.columns])
@@ -180,10 +177,10 @@ def apply_changes(current: pl.DataFrame, rows: pl.DataFrame, layout: TableLayout
     return pl.concat([left, added])
 
 
-def check_columns(name: str, current: pa.Schema, wanted: pa.Schema) -> None:
+def check_columns(name: str, current: Sequence[str], wanted: pa.Schema) -> None:
     """Reject a table whose columns are not those of the output: other columns would stay empty."""
-    missing = [column for column in wanted.names if column not in current.names]
-    extra = [column for column in current.names if column not in wanted.names]
+    missing = [column.name for column in new_columns(current, wanted)]
+    extra = [column for column in current if column not in wanted.names]
     if missing or extra:
         raise PlanError(
             f"{name} has other columns than this output: {_named('missing', missing)}{_named('not written', extra)}"

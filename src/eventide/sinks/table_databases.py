@@ -1,5 +1,7 @@
 """The databases of ``table``: PostgreSQL 9.5 or newer through psycopg 3, and SQLite 3.24 or newer."""
 
+# ruff: noqa: D102 - ``Connection`` and ``Database`` document the methods
+
 from __future__ import annotations
 
 import sqlite3
@@ -113,7 +115,6 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """Its address, without a password."""
         return without_password(self.conninfo)
 
     @property
@@ -135,7 +136,6 @@ class Postgres:
                 raise PlanError(f"sinks.table(): {name!r} is a system column of PostgreSQL. Rename this column.")
 
     def connect(self) -> PostgresConnection:
-        """Return a new connection."""
         return PostgresConnection(connect_postgres(psycopg_driver(_PURPOSE), self.conninfo))
 
 
@@ -147,27 +147,21 @@ class PostgresConnection:
 
     @property
     def lost(self) -> bool:
-        """Whether the server has closed the connection."""
         return bool(self.raw.closed)
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Return a context that commits all statements, or none."""
         return self.raw.transaction()
 
     def run(self, statement: str) -> None:
-        """Run a statement without values."""
         self.raw.execute(statement)
 
     def execute(self, statement: str, values: Sequence[Any]) -> int:
-        """Run a statement with values, and return the number of changed rows."""
         return self.raw.execute(statement.replace("?", "%s"), values).rowcount
 
     def query(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a query with values, and return its rows."""
         return self.raw.execute(query.replace("?", "%s"), values).fetchall()
 
     def columns(self, table: str) -> list[TableColumn]:
-        """Return the columns of a table."""
         return [TableColumn(*row) for row in self.query(_COLUMNS, [table])]
 
     def load(self, table: str, rows: pl.DataFrame) -> None:
@@ -178,7 +172,6 @@ class PostgresConnection:
                 copy.write(to_csv(part))
 
     def close(self) -> None:
-        """Close the connection."""
         self.raw.close()
 
 
@@ -213,7 +206,6 @@ class Sqlite:
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"sqlite:///{self.path}"
 
     @property
@@ -231,7 +223,6 @@ class Sqlite:
             )
 
     def connect(self) -> SqliteConnection:
-        """Return a new connection."""
         if sqlite3.sqlite_version_info < _OLDEST:
             raise PlanError(
                 f"sinks.table(): this Python has SQLite {sqlite3.sqlite_version}; "
@@ -255,23 +246,18 @@ class SqliteConnection:
         return False
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Return a context that commits all statements, or none."""
         return _transaction(self.raw)
 
     def run(self, statement: str) -> None:
-        """Run a statement without values."""
         self.raw.execute(statement)
 
     def execute(self, statement: str, values: Sequence[Any]) -> int:
-        """Run a statement with values, and return the number of changed rows."""
         return self.raw.execute(statement, values).rowcount
 
     def query(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run a query with values, and return its rows."""
         return self.raw.execute(query, values).fetchall()
 
     def columns(self, table: str) -> list[TableColumn]:
-        """Return the columns of a table."""
         name = table[1:-1].replace('""', '"')
         query = "SELECT name, type, dflt_value IS NOT NULL OR hidden > 0 FROM pragma_table_xinfo(?)"
         return [TableColumn(column, dtype, bool(default)) for column, dtype, default in self.query(query, [name])]

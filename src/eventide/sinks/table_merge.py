@@ -7,7 +7,7 @@ often it is repeated, and an interrupted batch leaves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import polars as pl
@@ -98,7 +98,10 @@ class TableStore:
         try:
             connection = self._database.connect()
         except self._database.errors as cause:
-            raise _no_connection(self._database.url, cause) from cause
+            raise PlanError(
+                f"sinks.table(): no connection to {self._database.url}: {_first_line(cause)}. Check the address and "
+                "that the database is up."
+            ) from cause
         try:
             with connection.transaction():
                 self._create(connection, create)
@@ -108,7 +111,9 @@ class TableStore:
                 if self._layout.identity and not self._layout.many:
                     self._check_identity(connection)
         except self._database.errors as cause:
-            raise _not_prepared(self._table, self._database.url, cause) from cause
+            raise PlanError(
+                f"The table {self._table!r} cannot be prepared in {self._database.url}: {_first_line(cause)}."
+            ) from cause
         finally:
             connection.close()  # the first batch opens its own, perhaps in another process
 
@@ -187,7 +192,10 @@ class TableStore:
         }
         for name, statements in statements_by_table.items():
             if statements and not create:
-                raise _no_table(name, self._database.url, statements)
+                raise PlanError(
+                    f"sinks.table(create=False): {self._database.url} has no table {name!r}. Use create=True, or "
+                    f"create it:{_listed(statements)}"
+                )
             for statement in statements:
                 connection.run(statement)
 
@@ -210,20 +218,23 @@ class TableStore:
     def _check_columns(self, connection: Connection) -> None:
         expected = self._sql.types
         actual = {column.name: column for column in connection.columns(self._sql.target)}
-        missing = {name: dtype for name, dtype in expected.items() if name not in actual}
-        extra = {
-            name: column.type
+        faults = [f"{name} is missing ({dtype})" for name, dtype in expected.items() if name not in actual]
+        faults += [
+            f"{name} is {actual[name].type}, and should be {dtype}"
+            for name, dtype in expected.items()
+            if name in actual and actual[name].type.lower() != dtype.lower()
+        ]
+        faults += [
+            f"{name} ({column.type}) is not written, and has no default"
             for name, column in actual.items()
             # A column that hides the row number of SQLite is an error even with a default.
             if name not in expected and (not column.has_default or name.lower() == self._sql.row_address)
-        }
-        other = {
-            name: (actual[name].type, dtype)
-            for name, dtype in expected.items()
-            if name in actual and actual[name].type.lower() != dtype.lower()
-        }
-        if missing or extra or other:
-            raise _other_columns(self._table, self._database.url, missing=missing, extra=extra, other=other)
+        ]
+        if faults:
+            raise PlanError(
+                f"The table {self._table!r} of {self._database.url} has other columns than this output:"
+                f"{_listed(faults)}\nGive the output its own table (name=…), change the table, or choose columns=[…]."
+            )
 
     def _check_identity(self, connection: Connection) -> None:
         """Check for the index that an upsert needs: planning an upsert fails without it."""
@@ -231,49 +242,12 @@ class TableStore:
         try:
             connection.run(f"EXPLAIN {self._sql.upsert}")
         except self._database.errors as cause:
-            raise _no_identity(self._table, self._database.url, self._sql.index, cause) from cause
+            raise PlanError(
+                f"The table {self._table!r} of {self._database.url} does not identify rows as this output does: "
+                f"{_first_line(cause)}. If it was created for another accumulation mode, give this output its own "
+                f"table (name=…). If not, create this index:{_listed([self._sql.index])}"
+            ) from cause
         connection.run(f"DROP TABLE {CURRENT}")
-
-
-def _no_connection(url: str, cause: BaseException) -> PlanError:
-    return PlanError(
-        f"sinks.table(): no connection to {url}: {_first_line(cause)}. Check the address and that the database is up."
-    )
-
-
-def _no_table(table: str, url: str, statements: Sequence[str]) -> PlanError:
-    return PlanError(
-        f"sinks.table(create=False): {url} has no table {table!r}. Use create=True, or create it:{_listed(statements)}"
-    )
-
-
-def _other_columns(
-    table: str,
-    url: str,
-    *,
-    missing: Mapping[str, str],
-    extra: Mapping[str, str],
-    other: Mapping[str, tuple[str, str]],
-) -> PlanError:
-    lines = [f"{name} is missing ({dtype})" for name, dtype in missing.items()]
-    lines += [f"{name} is {actual}, and should be {expected}" for name, (actual, expected) in other.items()]
-    lines += [f"{name} ({dtype}) is not written, and has no default" for name, dtype in extra.items()]
-    return PlanError(
-        f"The table {table!r} of {url} has other columns than this output:{_listed(lines)}\n"
-        "Give the output its own table (name=…), change the table, or choose columns=[…]."
-    )
-
-
-def _no_identity(table: str, url: str, statement: str, cause: BaseException) -> PlanError:
-    return PlanError(
-        f"The table {table!r} of {url} does not identify rows as this output does: {_first_line(cause)}. If it was "
-        "created for another accumulation mode, give this output its own table (name=…). If not, create this index:"
-        f"{_listed([statement])}"
-    )
-
-
-def _not_prepared(table: str, url: str, cause: BaseException) -> PlanError:
-    return PlanError(f"The table {table!r} cannot be prepared in {url}: {_first_line(cause)}.")
 
 
 def _not_written(table: str, url: str, batch_id: int, cause: BaseException) -> DataError:

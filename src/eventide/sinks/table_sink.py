@@ -14,11 +14,11 @@ from eventide._addresses import split_table
 from eventide._databases import sqlite_path, without_password
 from eventide.errors import DataError, PlanError
 from eventide.sinks.batch import read_flat
-from eventide.sinks.errors import bad_table_name, not_columns, not_opened
+from eventide.sinks.errors import bad_table_name, not_opened
 from eventide.sinks.sink import Output, OutputInfo, Sink
 from eventide.sinks.table_databases import Database, Postgres, Sqlite
 from eventide.sinks.table_merge import TableStore
-from eventide.sinks.table_sql import TableLayout, table_layout
+from eventide.sinks.table_sql import TableLayout, column_names, table_layout
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -49,8 +49,6 @@ def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = 
     """
     if name is not None and (not isinstance(name, str) or not name or "\0" in name):
         raise bad_table_name(name, "some text")
-    if columns is not None and (isinstance(columns, str) or not all(isinstance(column, str) for column in columns)):
-        raise not_columns(columns)
     if isinstance(url, str):
         url, address_name = split_table(url)
         if address_name is not None and name is not None:
@@ -59,7 +57,7 @@ def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = 
                 f"{address_name!r}. Use one of the two names."
             )
         name = name or address_name
-    return TableSink(_database(url), name, None if columns is None else tuple(columns), create)
+    return TableSink(_database(url), name, column_names(columns), create)
 
 
 def _database(url: str) -> Database:
@@ -83,8 +81,6 @@ class TableSink:
     columns: tuple[str, ...] | None
     create: bool
     _opened: dict[Output, tuple[TableLayout, TableStore]] = field(default_factory=dict, repr=False)
-
-    flattens_windows = True
 
     def __repr__(self) -> str:
         values = {"name": self.name, "columns": self.columns and list(self.columns)}

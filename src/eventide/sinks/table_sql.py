@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from eventide.errors import PlanError, did_you_mean
+from eventide.errors import PlanError, did_you_mean, shown
 from eventide.panes import DIFF, EMITTED_AT, PANE, PANE_INDEX, PANE_IS_LAST, PANE_TIMING, WINDOW
 from eventide.sinks.batch import Field, flat_fields
-from eventide.sinks.errors import not_columns
 from eventide.sinks.sink import OutputInfo
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def table_layout(schema: StructType, info: OutputInfo, columns: Sequence[str] | 
         order = [field for field in fields if field.name in (PANE_INDEX, DIFF)]
         fields = [field for field in fields if field.name != DIFF and (field.name not in PANE or field.name in _STORED)]
     if columns is not None:
-        fields = _chosen(fields, identity, columns)
+        fields = _chosen(fields, identity, column_names(columns) or ())
     _check_names(fields)
     names = {field.name for field in fields}
     many: Literal["all", "each"] | None = None
@@ -171,9 +170,18 @@ def table_layout(schema: StructType, info: OutputInfo, columns: Sequence[str] | 
     return TableLayout(tuple(fields), identity, tuple(field for field in order if field.name not in names), many)
 
 
-def _chosen(fields: Sequence[Field], identity: Sequence[str], columns: Sequence[str]) -> list[Field]:
+def column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the value of ``columns=``. Reject one that is not a list of names."""
+    if columns is None:
+        return None
     if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-        raise not_columns(columns)
+        raise PlanError(
+            f"sinks.table(columns={shown(columns)}): use a list of names, such as columns=['n', 'pane_at']."
+        )
+    return tuple(columns)
+
+
+def _chosen(fields: Sequence[Field], identity: Sequence[str], columns: Sequence[str]) -> list[Field]:
     names = [field.name for field in fields]
     unknown = next((name for name in columns if name not in names), None)
     if unknown is not None:

@@ -70,10 +70,8 @@ class WindowAggregator(WindowOperator):
         name = "WindowAggregator"
         assigner = fixed_windows(name, window, first_only=False)
         columns = roles(name, time=time, offset=offset, window_key=key)
-        axis = assigner.kind.axis
-        per_key = axis == "rows" and bool(columns.window_key)
-        axis_config = AxisConfig(axis, per_key, retention(allowed_lateness, limit_rows))
-        policies = Policies(early, late, full_size(full, axis), operator=name)
+        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
+        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
         config = _aggregate_config(columns, assigner, axis_config, aggregates, policies)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
 
@@ -114,11 +112,8 @@ class SessionAggregator(WindowOperator):
         name = "SessionAggregator"
         assigner = session_windows(name, window)
         columns = roles(name, time=time, offset=offset, window_key=key)
-        if not columns.window_key:
-            raise _no_key(name)
-        axis = assigner.kind.axis
-        axis_config = AxisConfig(axis, False, retention(allowed_lateness, limit_rows), knows_next=axis == "rows")
-        policies = Policies(early, late, full_size(full, axis), operator=name)
+        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
+        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
         config = _aggregate_config(columns, assigner, axis_config, aggregates, policies)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
 
@@ -130,7 +125,6 @@ def _aggregate_config(
     aggregates: Mapping[str, Aggregate],
     policies: Policies,
 ) -> OperatorConfig:
-    _check_time(columns, axis_config)
     if not aggregates:
         raise no_aggregates()
     check_names([*columns.window_key, *aggregates])
@@ -151,15 +145,28 @@ def _aggregate_config(
     )
 
 
-def _check_time(columns: Roles, axis_config: AxisConfig) -> None:
-    """Check that windows in time, and a retention by age, have a time column."""
-    if axis_config.axis == "time" and columns.time is None:
+def _axis_config(
+    columns: Roles,
+    assigner: FixedWindows | SessionWindows,
+    allowed_lateness: str | timedelta | None,
+    limit_rows: int | None,
+) -> AxisConfig:
+    """Return the axis of windows. Sessions need a key; windows and a retention in time need a time column."""
+    axis, session = assigner.kind.axis, isinstance(assigner, SessionWindows)
+    if session and not columns.window_key:
+        raise PlanError(
+            f"{columns.operator} needs key=…, the column or columns that say whose session a message belongs to."
+        )
+    if axis == "time" and columns.time is None:
         raise PlanError(f"{columns.operator} needs time=…, the column of event times, for windows in time.")
-    if axis_config.axis == "rows" and axis_config.retention.time is not None and columns.time is None:
+    if allowed_lateness is not None and columns.time is None:
         raise PlanError(
             f"{columns.operator}: allowed_lateness= needs time=…, the column with the event time of messages. Name it, "
             "or use limit_rows= only."
         )
+    per_key = axis == "rows" and not session and bool(columns.window_key)
+    knows_next = axis == "rows" and session
+    return AxisConfig(axis, per_key, retention(allowed_lateness, limit_rows), knows_next)
 
 
 class JoinWindow(WindowOperator):
@@ -201,9 +208,8 @@ class JoinWindow(WindowOperator):
         name = "JoinWindow"
         assigner = fixed_windows(name, window, first_only=True)
         columns = roles(name, time=time, offset=offset, join_key=key)
-        axis = assigner.kind.axis
-        axis_config = AxisConfig(axis, False, retention(allowed_lateness, limit_rows))
-        policies = Policies(early, late, full_size(full, axis), operator=name)
+        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
+        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
         config = _join_config(columns, assigner, axis_config, policies, time_range, size)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
 
@@ -245,11 +251,8 @@ class SessionJoinWindow(WindowOperator):
         name = "SessionJoinWindow"
         assigner = session_windows(name, window)
         columns = roles(name, time=time, offset=offset, window_key=key, join_key=on)
-        if not columns.window_key:
-            raise _no_key(name)
-        axis = assigner.kind.axis
-        axis_config = AxisConfig(axis, False, retention(allowed_lateness, limit_rows), knows_next=axis == "rows")
-        policies = Policies(early, late, full_size(full, axis), operator=name)
+        axis_config = _axis_config(columns, assigner, allowed_lateness, limit_rows)
+        policies = Policies(early, late, full_size(full, axis_config.axis), operator=name)
         config = _join_config(columns, assigner, axis_config, policies, time_range, size)
         super().__init__(config, store=store, downstream=downstream, dead=dead, schema=schema)
 
@@ -262,7 +265,6 @@ def _join_config(
     time_range: bool,
     size: Size,
 ) -> OperatorConfig:
-    _check_time(columns, axis_config)
     session = isinstance(assigner, SessionWindows)
     if size not in ("small", "large"):
         raise PlanError(f"size={shown(size)}: {did_you_mean(str(size), ['small', 'large'])}")
@@ -277,7 +279,3 @@ def _join_config(
     return OperatorConfig(
         columns, assigner, policies, axis_config, layout, content, content_description="the messages that are new"
     )
-
-
-def _no_key(operator: str) -> PlanError:
-    return PlanError(f"{operator} needs key=…, the column or columns that say whose session a message belongs to.")

@@ -150,13 +150,14 @@ class WindowOperator:
         on: object = None,
         start_offset: int | None = None,
         end_offset: int | None = None,
-        told: bool = False,
+        emitted_only: bool = False,
     ) -> pl.DataFrame:
         """Return the stored messages in ``[start, end)``, all of them or those of a key, by time and offset.
 
         Offsets refine the ends: messages at ``start`` count from ``start_offset`` on, and those at ``end`` itself up to
         ``end_offset``. Without ``start`` or ``end``, offsets are bounds by themselves. Where windows are counted in
-        rows, ``start`` and ``end`` are offsets, too. ``told=True`` leaves out messages that were not emitted yet.
+        rows, ``start`` and ``end`` are offsets, too. ``emitted_only`` leaves out messages that were not
+        emitted yet.
         """
         if self._content is None:
             raise _no_schema()
@@ -168,7 +169,7 @@ class WindowOperator:
         messages = self._lookup().messages(start, end, key=key, on=on, start_offset=start_offset, end_offset=end_offset)
         if messages is None:
             return pl.DataFrame(schema=self._columns)
-        windows = self._store.windows.all() if told else None
+        windows = self._store.windows.all() if emitted_only else None
         return message_rows(messages, windows).select(self._columns.names())
 
     @property

@@ -58,7 +58,10 @@ class AggregateCalls:
             inner = inner.this
         word = inner.name.lower()
         if word in PYTHON_AGGREGATES:
-            raise LocatedError(inner, _aggregate_in_python(word.upper()))
+            raise LocatedError(
+                inner,
+                f"{word.upper()} needs a function of Python's. Build this pipeline in Python: .agg(x=ev.{word}(…)).",
+            )
         arguments = self._arguments(inner, within)
         if arguments and isinstance(
             arguments[0], exp.IgnoreNulls | exp.RespectNulls
@@ -66,10 +69,7 @@ class AggregateCalls:
             nulls, arguments = arguments[0], [arguments[0].this, *arguments[1:]]
         if nulls is not None and AGGREGATES[word] not in _WITH_NULLS:
             raise LocatedError(
-                inner,
-                PlanError(
-                    f"{word.upper()} takes neither IGNORE NULLS nor RESPECT NULLS: FIRST and LAST do. Leave it out."
-                ),
+                inner, f"{word.upper()} takes neither IGNORE NULLS nor RESPECT NULLS: FIRST and LAST do. Leave it out."
             )
         return self._called(inner, AGGREGATES[word], arguments, where, isinstance(nulls, exp.IgnoreNulls))
 
@@ -78,10 +78,8 @@ class AggregateCalls:
         if any(isinstance(argument, exp.Order) for argument in arguments):
             raise LocatedError(
                 call,
-                PlanError(
-                    f"{call.name.upper()}(… ORDER BY …) is not supported. Use SORT(column), or SORT(column, "
-                    "descending => TRUE)."
-                ),
+                f"{call.name.upper()}(… ORDER BY …) is not supported. Use SORT(column), or SORT(column, "
+                "descending => TRUE).",
             )
         if within is None:
             return arguments
@@ -110,10 +108,7 @@ class AggregateCalls:
             if name not in (*_DISTINCT, "min", "max") or len(arguments[0].expressions) != 1:
                 raise LocatedError(
                     call,
-                    PlanError(
-                        f"{call.name.upper()}(DISTINCT …) is not supported. COUNT, MIN, MAX and ARRAY_AGG "
-                        "take DISTINCT."
-                    ),
+                    f"{call.name.upper()}(DISTINCT …) is not supported. COUNT, MIN, MAX and ARRAY_AGG take DISTINCT.",
                 )
             arguments = [*arguments[0].expressions, *arguments[1:]]
         if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
@@ -168,10 +163,3 @@ def aggregate_name(aggregate: Aggregate) -> str:
 def _aggregate_arguments(name: str, example: str) -> PlanError:
     """An aggregate that is called wrongly."""
     return PlanError(f"{name} cannot be called like this. Write {example}.")
-
-
-def _aggregate_in_python(name: str) -> PlanError:
-    """Reduce and fold."""
-    return PlanError(
-        f"{name} needs a function of Python's. Build this pipeline in Python: .agg(x=ev.{name.lower()}(…))."
-    )

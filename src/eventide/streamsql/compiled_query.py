@@ -14,7 +14,7 @@ from sqlglot import exp
 from eventide.errors import PlanError, did_you_mean
 from eventide.panes import DIFF, PANE, WINDOW
 from eventide.plan import Pipeline
-from eventide.streamsql.create_stream import StreamDeclaration, stream_declaration
+from eventide.streamsql.create_stream import StreamDeclaration, Time, stream_declaration
 from eventide.streamsql.expressions import column, evaluate, filter_rows, text_of
 from eventide.streamsql.select_clause import WINDOW_COLUMNS, Projection, TableColumns
 from eventide.streamsql.source_positions import LocatedError, locate
@@ -40,10 +40,10 @@ class CommonTable:
 
 @dataclass(frozen=True)
 class Scope:
-    """The names that a query can use. ``given`` has the columns of each table; without it, any name may be a table."""
+    """The names that a query can use. ``tables`` has the columns of each table; without it, any name may be one."""
 
     streams: Mapping[str, CreateStream] = field(default_factory=dict)
-    given: Mapping[str, tuple[str, ...]] | None = None
+    tables: Mapping[str, tuple[str, ...]] | None = None
     queries: Mapping[str, CommonTable] = field(default_factory=dict)
 
     def query(self, name: str) -> CommonTable | None:
@@ -54,10 +54,10 @@ class Scope:
         """Return the rows of a table by its name."""
         name = node.name
         if node.args.get("db"):
-            raise LocatedError(node, _no_such_table(f"{node.args['db'].name}.{name}", self.given or ()))
-        columns = None if self.given is None else _by_name(self.given, name)
-        if self.given is not None and columns is None:
-            raise LocatedError(node, _no_such_table(name, self.given))
+            raise LocatedError(node, _no_such_table(f"{node.args['db'].name}.{name}", self.tables or ()))
+        columns = None if self.tables is None else _by_name(self.tables, name)
+        if self.tables is not None and columns is None:
+            raise LocatedError(node, _no_such_table(name, self.tables))
         declaration = _by_name(self.streams, name)
         stream = StreamDeclaration(name) if declaration is None else stream_declaration(declaration, columns)
         return StreamRows(stream, stream.columns if columns is None else columns)
@@ -66,6 +66,10 @@ class Scope:
         """Return the scope with a further query, which hides others of its name."""
         others = {other: table for other, table in self.queries.items() if other.lower() != name.lower()}
         return replace(self, queries={**others, name: CommonTable(query, self)})
+
+
+def _listed(times: Iterable[Time]) -> str:
+    return " and ".join(repr(str(time)) for time in times)
 
 
 def _by_name(mapping: Mapping[str, T], name: str) -> T | None:
@@ -110,6 +114,34 @@ class StreamRows:
         """The columns that the query selects, in their order."""
         return None if self.columns is None else tuple(name for name in self.columns if name not in self.carried)
 
+    def only_time(self, at: exp.Expr) -> Time:
+        """Return the declared event time, if there is exactly one."""
+        name, times = self.stream.name, list(self.stream.watermarks)
+        if not times:
+            raise LocatedError(
+                at,
+                f"The event time of {name!r} is not known. Declare it before the query: CREATE STREAM {name} WATERMARK "
+                "FOR ts AS ts - INTERVAL '30' SECOND;",
+            )
+        if len(times) > 1:
+            raise LocatedError(
+                at,
+                f"{name!r} has watermarks for {_listed(times)}; a join goes by one of them. Compare that one in ON: "
+                "… AND b.time BETWEEN a.time AND a.time + INTERVAL '1' HOUR.",
+            )
+        return times[0]
+
+    def check_time(self, time: Time, at: exp.Expr | None) -> Time:
+        """Return a time, if the stream has a watermark for it, or has none at all."""
+        name, times = self.stream.name, self.stream.watermarks
+        if times and time not in times:
+            raise LocatedError(
+                at,
+                f"The windows go by {str(time)!r}, but the watermark of {name!r} is for {_listed(times)}. Window by "
+                f"that column, or add WATERMARK FOR {time} to CREATE STREAM {name}.",
+            )
+        return time
+
     def names(self, *aliases: str) -> TableColumns:
         """Return the names of the columns in a query."""
         return TableColumns(self.stream.name, self.columns, frozenset(aliases))
@@ -122,10 +154,8 @@ class StreamRows:
         if counted is not None:
             raise LocatedError(
                 at,
-                PlanError(
-                    f"WHERE would drop rows of {self.stream.name!r} whose {counted} the watermark counts, "
-                    "so that it would wait for them forever. Use COUNT(*) FILTER (WHERE …), or HAVING."
-                ),
+                f"WHERE would drop rows of {self.stream.name!r} whose {counted} the watermark counts, "
+                "so that it would wait for them forever. Use COUNT(*) FILTER (WHERE …), or HAVING.",
             )
         return replace(self, steps=(*self.steps, QueryStep(where)))
 
@@ -145,10 +175,8 @@ class StreamRows:
             elif columns[name] != column(name):
                 raise LocatedError(
                     at,
-                    PlanError(
-                        f"The watermark of {self.stream.name!r} reads {name!r}, which this SELECT "
-                        "redefines. Give it another name."
-                    ),
+                    f"The watermark of {self.stream.name!r} reads {name!r}, which this SELECT "
+                    "redefines. Give it another name.",
                 )
         every = dict(columns) | carried
         steps = (*self.steps, QueryStep(columns=every, only=True))

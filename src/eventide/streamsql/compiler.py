@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -100,7 +100,9 @@ def _reject_unread(streams: Mapping[str, CreateStream], read: Sequence[str], tab
         return
     for name, node in streams.items():
         if name.lower() not in used | available:
-            raise LocatedError(node.this, _stream_not_read(name, read))
+            hint = did_you_mean(name, read)
+            fix = f"{hint} Else leave it out." if "mean" in hint else "Leave it out."
+            raise LocatedError(node.this, f"CREATE STREAM {name}: the query does not read this stream. {fix}")
 
 
 def parse_statements(text: str) -> Statements:
@@ -120,23 +122,20 @@ def _read(text: str) -> Statements:
         if query is not None:
             raise LocatedError(
                 node,
-                PlanError(
-                    "There is a second query here. Give each its own ev.sql(): only CREATE STREAM may precede a SELECT."
-                ),
+                "There is a second query here. Give each its own ev.sql(): only CREATE STREAM may precede a SELECT.",
             )
         if isinstance(node, CreateStream):
             name = stream_declaration(node).name  # a wrong declaration is rejected even if the query does not read it
             if name.lower() in {other.lower() for other in streams}:
                 raise LocatedError(
-                    node.this,
-                    PlanError(f"CREATE STREAM {name}: this stream was declared before. Declare each stream once."),
+                    node.this, f"CREATE STREAM {name}: this stream was declared before. Declare each stream once."
                 )
             streams[name] = node
             continue
         query = _query(node)
         reject_clauses(query)
     if query is None:
-        raise LocatedError(None, PlanError("The text has no SELECT. Write one behind the CREATE STREAM statements."))
+        raise LocatedError(None, "The text has no SELECT. Write one behind the CREATE STREAM statements.")
     return Statements(text, streams, query)
 
 
@@ -149,10 +148,3 @@ def _query(node: exp.Expr) -> exp.Expr:
     if not isinstance(node, exp.Query):
         raise LocatedError(node, unsupported(f"{node.sql().split()[0].upper()} as a statement", "Write a SELECT."))
     return node
-
-
-def _stream_not_read(name: str, read: Iterable[str]) -> PlanError:
-    """A declaration that the query makes no use of."""
-    hint = did_you_mean(name, read)
-    fix = f"{hint} Else leave it out." if "mean" in hint else "Leave it out."
-    return PlanError(f"CREATE STREAM {name}: the query does not read this stream. {fix}")

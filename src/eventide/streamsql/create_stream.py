@@ -59,19 +59,15 @@ class StreamGrammar(ClauseParser):
         if self._match_text_seq("WATERMARK", "FOR"):
             self._retreat(start)
             self._reject(
-                PlanError(
-                    "WATERMARK FOR follows the columns: CREATE STREAM orders (ts TIMESTAMP) WATERMARK FOR ts AS …."
-                )
+                "WATERMARK FOR follows the columns: CREATE STREAM orders (ts TIMESTAMP) WATERMARK FOR ts AS …."
             )
         definition = self._parse_field_def()
         if definition is not None and definition.args.get("constraints"):
             raise LocatedError(
                 definition,
-                PlanError(
-                    "A column of CREATE STREAM has a name and optionally a type; nothing else is checked. Compute "
-                    "columns in a subquery: FROM TUMBLE((SELECT …, CAST(t AS TIMESTAMP) AS ts FROM orders), "
-                    "DESCRIPTOR(ts), …)."
-                ),
+                "A column of CREATE STREAM has a name and optionally a type; nothing else is checked. Compute "
+                "columns in a subquery: FROM TUMBLE((SELECT …, CAST(t AS TIMESTAMP) AS ts FROM orders), "
+                "DESCRIPTOR(ts), …).",
             )
         name = definition.this if isinstance(definition, exp.ColumnDef) else definition
         if not isinstance(name, exp.Identifier):
@@ -235,7 +231,7 @@ def stream_declaration(node: nodes.CreateStream, columns: tuple[str, ...] | None
     for part in node.args["watermarks"]:
         time = _resolved(time_of(part.this), names)
         if time in strategies:
-            raise LocatedError(part, PlanError(f"WATERMARK FOR {time!s} is repeated. A column has one watermark."))
+            raise LocatedError(part, f"WATERMARK FOR {time!s} is repeated. A column has one watermark.")
         strategies[time] = _watermark(part, time, names)
     return StreamDeclaration(
         node.this.name,

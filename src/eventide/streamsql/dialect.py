@@ -76,11 +76,7 @@ class Parser(StreamGrammar, EmitGrammar):
         while self._match(TokenType.COMMA):
             self._parse_window_part(table)
         if self._match(TokenType.PARTITION_BY, advance=False):
-            self._reject(
-                PlanError(
-                    f"PARTITION BY in {kind} is not supported. Leave it out: the key is what the query groups by."
-                )
-            )
+            self._reject(f"PARTITION BY in {kind} is not supported. Leave it out: the key is what the query groups by.")
         if not self._match(TokenType.R_PAREN, advance=False):
             self._reject(expecting(", or )"))
         if table.this is None:

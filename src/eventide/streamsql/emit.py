@@ -10,7 +10,6 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from eventide import triggers
-from eventide.errors import PlanError
 from eventide.plan import Stream, WindowedStream
 from eventide.plan.plan import Window
 from eventide.streamsql.errors import duplicate_part, expecting, no_such_function, window_arguments
@@ -169,10 +168,7 @@ def emit_clause(node: Emit | None) -> EmitClause:
     early, late, when = parts.get("early"), parts.get("late"), parts.get("when")
     if when is not None and (early is not None or late is not None or parts.get("close")):
         raise LocatedError(
-            when,
-            PlanError(
-                "EMIT WHEN … is the whole trigger. Leave out EARLY, LATE and ON WINDOW CLOSE, or leave out WHEN."
-            ),
+            when, "EMIT WHEN … is the whole trigger. Leave out EARLY, LATE and ON WINDOW CLOSE, or leave out WHEN."
         )
     lateness = parts.get("lateness")
     trigger, first, last = (None if when_node is None else _trigger(when_node) for when_node in (when, early, late))
@@ -194,24 +190,21 @@ def _lateness(option: Option) -> Any:
 
 
 def _trigger(node: When) -> Trigger:
+    value = node.args.get("value")
     with locate(node):
-        return _simple_trigger(node, node.args.get("value"))
-
-
-def _simple_trigger(node: When, value: Any) -> Trigger:
-    match node.args["kind"]:
-        case "every":
-            return triggers.every(length(value), aligned=bool(node.args.get("aligned")))
-        case "on_update":
-            return triggers.on_update()
-        case "never":
-            return triggers.never()
-        case "count":
-            return triggers.after_count(number(value))
-        case "after":
-            return triggers.after_processing_time(length(value))
-        case _:
-            return _trigger_call(value)
+        match node.args["kind"]:
+            case "every":
+                return triggers.every(length(value), aligned=bool(node.args.get("aligned")))
+            case "on_update":
+                return triggers.on_update()
+            case "never":
+                return triggers.never()
+            case "count":
+                return triggers.after_count(number(value))
+            case "after":
+                return triggers.after_processing_time(length(value))
+            case _:
+                return _trigger_call(value)
 
 
 def _trigger_call(node: Any) -> Trigger:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from eventide.errors import PlanError, did_you_mean
 
@@ -49,22 +49,6 @@ def window_arguments(kind: str, example: str) -> PlanError:
     return PlanError(f"{kind} cannot be called like this. Write {example}.")
 
 
-def other_time(time: str, table: str, times: Sequence[str]) -> PlanError:
-    """Return the error for a time column without a watermark."""
-    return PlanError(
-        f"The windows go by {time!r}, but the watermark of {table!r} is for {' and '.join(map(repr, times))}. "
-        f"Window by that column, or add WATERMARK FOR {time} to CREATE STREAM {table}."
-    )
-
-
-def no_time(table: str) -> PlanError:
-    """Return the error for a stream without an event time."""
-    return PlanError(
-        f"The event time of {table!r} is not known. Declare it before the query: "
-        f"CREATE STREAM {table} WATERMARK FOR ts AS ts - INTERVAL '30' SECOND;"
-    )
-
-
 def nothing_to_do() -> PlanError:
     """Return the error for a query that neither groups nor joins."""
     return PlanError(
@@ -106,14 +90,6 @@ def number_as_instant(text: str) -> PlanError:
 def not_a_condition(text: str) -> PlanError:
     """Return the error for a condition that is not boolean."""
     return PlanError(f"{text} is neither true nor false. Compare it with something: {text} > 0, {text} IS NOT NULL.")
-
-
-def which_time(table: str, times: Sequence[str]) -> PlanError:
-    """Return the error for a join of a stream with several watermarks."""
-    return PlanError(
-        f"{table!r} has watermarks for {' and '.join(map(repr, times))}; a join goes by one of them. Compare that one "
-        "in ON: … AND b.time BETWEEN a.time AND a.time + INTERVAL '1' HOUR."
-    )
 
 
 def keep_without_join(stream: str) -> PlanError:

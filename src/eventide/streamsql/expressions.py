@@ -26,6 +26,9 @@ _PARTS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW", "HO
 _DAY_FUNCTIONS = (exp.DateAdd, exp.DateSub, exp.DatetimeAdd, exp.DatetimeSub, exp.TimestampAdd, exp.TimestampSub)
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _CHAINED = (*_COMPARED, exp.Between, exp.In, exp.Like, exp.ILike, exp.Not)
+_AGGREGATE_EXAMPLES = (
+    "There are COUNT, SUM, AVG, MIN, MAX, VARIANCE, STDDEV, MEDIAN, QUANTILE, FIRST, LAST, ARRAY_AGG and others."
+)
 _RANDOM = (exp.Rand, exp.Randn, exp.Uuid)
 _NOW = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.CurrentDatetime)
 
@@ -43,10 +46,8 @@ def reject_changing(node: exp.Expr) -> None:
         if isinstance(part, _NOW) or (isinstance(part, exp.Anonymous) and part.name.lower() in ("now", "getdate")):
             raise LocatedError(
                 part,
-                PlanError(
-                    f"{part.sql().removesuffix('()')} of a pane is not supported: its value "
-                    "would change when the pane is retracted. Use emitted_at, or compute it when you read the result."
-                ),
+                f"{part.sql().removesuffix('()')} of a pane is not supported: its value "
+                "would change when the pane is retracted. Use emitted_at, or compute it when you read the result.",
             )
 
 
@@ -56,7 +57,7 @@ def _ambiguity(node: exp.Expr) -> PlanError | None:
         fix = f"Write FROM {kind}(orders, DESCRIPTOR(ts), …) and GROUP BY window_start, window_end."
         return unsupported(f"{kind} outside FROM", fix)
     if isinstance(node, exp.AggFunc):
-        return _other_aggregate(_name(node))
+        return PlanError(f"{_name(node)} is not supported. {_AGGREGATE_EXAMPLES}")
     if isinstance(node, exp.Anonymous):
         return _unknown_call(node)
     if isinstance(node, exp.Log) and node.args.get("expression") is None:
@@ -113,7 +114,9 @@ def _unknown_call(node: exp.Anonymous) -> PlanError | None:
     if any(isinstance(argument, of_aggregates) for argument in node.expressions) or isinstance(
         node.parent, _AGGREGATE_SUFFIXES
     ):
-        return _no_such_aggregate(node.name.upper(), _nearest(name))
+        near = _nearest(name)
+        hint = f"Did you mean {near}?" if near else _AGGREGATE_EXAMPLES
+        return PlanError(f"There is no aggregate {node.name.upper()}. {hint}")
     return None
 
 
@@ -302,18 +305,3 @@ def to_polars(node: exp.Expr) -> pl.Expr:
     except (pl.exceptions.PolarsError, UnsupportedError) as cause:
         raise LocatedError(node, not_computed(text_of(node), cause)) from None
     return expression
-
-
-_EXAMPLES = (
-    "There are COUNT, SUM, AVG, MIN, MAX, VARIANCE, STDDEV, MEDIAN, QUANTILE, FIRST, LAST, ARRAY_AGG and others."
-)
-
-
-def _no_such_aggregate(name: str, near: str | None) -> PlanError:
-    """An aggregate that is misspelt."""
-    return PlanError(f"There is no aggregate {name}. {f'Did you mean {near}?' if near else _EXAMPLES}")
-
-
-def _other_aggregate(name: str) -> PlanError:
-    """An aggregate of other databases."""
-    return PlanError(f"{name} is not supported. {_EXAMPLES}")

@@ -103,20 +103,16 @@ def _renamed_like(rows: StreamRows, first: StreamRows, at: exp.Expr, *, by_name:
         if set(ours) != set(theirs):
             raise LocatedError(
                 at,
-                PlanError(
-                    "UNION ALL BY NAME: not all parts have "
-                    f"{', '.join(map(repr, sorted(set(ours) ^ set(theirs))))}. Name the same columns in all of them; "
-                    "NULL AS name, if need be."
-                ),
+                "UNION ALL BY NAME: not all parts have "
+                f"{', '.join(map(repr, sorted(set(ours) ^ set(theirs))))}. Name the same columns in all of them; "
+                "NULL AS name, if need be.",
             )
         return rows
     if len(ours) != len(theirs):
         raise LocatedError(
             at,
-            PlanError(
-                f"UNION ALL matches columns by position, and the first part has {len(ours)} of them, this one "
-                f"{len(theirs)}. Name the same number of columns in both."
-            ),
+            f"UNION ALL matches columns by position, and the first part has {len(ours)} of them, this one "
+            f"{len(theirs)}. Name the same number of columns in both.",
         )
     return rows.chosen({name: column(other) for name, other in zip(ours, theirs, strict=True)}, at)
 
@@ -172,17 +168,13 @@ def with_queries(select: exp.Expr, scope: Scope) -> Scope:
     for number, query in enumerate(named):
         if query.alias.lower() in {other.alias.lower() for other in named[:number]}:
             raise LocatedError(
-                query.args["alias"],
-                PlanError(f"WITH has two queries named {query.alias!r}. Give one of them another name."),
+                query.args["alias"], f"WITH has two queries named {query.alias!r}. Give one of them another name."
             )
         behind = [*named[number + 1 :], *(part for part in select.iter_expressions() if part is not ctes)]
         if not any(_reads(part, query.alias) for part in behind):
             raise LocatedError(
                 query.args["alias"],
-                PlanError(
-                    f"No later query reads {query.alias!r}, a query of WITH. Leave it out, or move it "
-                    "before its reader."
-                ),
+                f"No later query reads {query.alias!r}, a query of WITH. Leave it out, or move it before its reader.",
             )
         scope = scope.with_query(query.alias, query.this)
     return scope
@@ -201,9 +193,7 @@ def where_condition(select: exp.Select, names: TableColumns) -> exp.Expr | None:
     reject_aggregates(where)
     for node in where.find_all(exp.Column):
         if node.name.lower() in WINDOW_COLUMNS and (names.columns is None or names.find(node.name) is None):
-            raise LocatedError(
-                node, PlanError(f"{node.name} in WHERE: rows are filtered before they have windows. Use HAVING.")
-            )
+            raise LocatedError(node, f"{node.name} in WHERE: rows are filtered before they have windows. Use HAVING.")
     return names.resolve(where.this)
 
 
@@ -255,9 +245,9 @@ def _select_results(select: exp.Select, inner: CompiledQuery, *aliases: str) -> 
         _selected(select, inner, placed),
         conjunction(part for part in conditions if part is not None),
     )
-    untold = projection.unrepeated_column()
-    if untold is not None and inner.pipelines[-1].plan.mode == "retracting":
-        raise LocatedError(where, not_in_retractions(untold))
+    unrepeated = projection.unrepeated_column()
+    if unrepeated is not None and inner.pipelines[-1].plan.mode == "retracting":
+        raise LocatedError(where, not_in_retractions(unrepeated))
     return replace(inner, projection=projection)
 
 

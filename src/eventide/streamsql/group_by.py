@@ -21,11 +21,8 @@ from eventide.streamsql.emit import emit_clause
 from eventide.streamsql.errors import (
     keep_without_join,
     limits_of_several,
-    no_time,
     not_in_retractions,
-    other_time,
     unsupported,
-    which_time,
     window_arguments,
 )
 from eventide.streamsql.from_clause import Relation, UnionRows, compile_relation, relation_names, where_condition
@@ -62,7 +59,7 @@ def compile_grouped(select: exp.Select, scope: Scope) -> CompiledQuery:
     parts = {"rows": source} if isinstance(source, StreamRows) else dict(source.parts)
     key = tuple(grouping.keys)
     with locate(windowed or select.args.get("group") or select):
-        streams = {name: rows.stream.stream(check_watermark(rows, time, windowed), key) for name, rows in parts.items()}
+        streams = {name: rows.stream.stream(rows.check_time(time, windowed), key) for name, rows in parts.items()}
         first: Stream = streams["rows"] if isinstance(source, StreamRows) else union(**streams)
     limits = _limits(parts, source, windowed or table)
     with locate(select.args.get("emit") or windowed or select):
@@ -98,10 +95,8 @@ def _over_panes(
     if not source.plain:
         raise LocatedError(
             select.args["from_"].this,
-            PlanError(
-                "This query aggregates the result of another. The inner SELECT may name keys, window_start, window_end "
-                "and aggregates, without HAVING or WHERE; compute columns in the outer query."
-            ),
+            "This query aggregates the result of another. The inner SELECT may name keys, window_start, window_end "
+            "and aggregates, without HAVING or WHERE; compute columns in the outer query.",
         )
     if where is not None or grouping.computed:
         at = select.args.get("where") or select
@@ -115,10 +110,8 @@ def _over_panes(
     if _emits_again(source.pipelines[-1].plan):
         raise LocatedError(
             select.args["from_"].this,
-            PlanError(
-                "The inner query emits its windows more than once, so the outer query would count them twice. Write "
-                "RETRACTING in its EMIT, or let it emit once, on window close."
-            ),
+            "The inner query emits its windows more than once, so the outer query would count them twice. Write "
+            "RETRACTING in its EMIT, or let it emit once, on window close.",
         )
     with locate(select):
         source_stream = stream(time=time, key=list(grouping.keys) or None)
@@ -172,19 +165,7 @@ def _only_time(source: Relation, node: exp.Expr) -> Time:
     if isinstance(source, CompiledQuery):
         raise LocatedError(node, window_arguments("A window of results", "DESCRIPTOR(window_time)"))
     rows = source if isinstance(source, StreamRows) else next(iter(source.parts.values()))
-    times = list(rows.stream.watermarks)
-    if len(times) != 1:
-        fault = which_time(rows.stream.name, list(map(str, times))) if times else no_time(rows.stream.name)
-        raise LocatedError(node, fault)
-    return times[0]
-
-
-def check_watermark(rows: StreamRows, time: Time, node: exp.Expr | None) -> Time:
-    """The time, if the stream has a watermark for it, or has none at all."""
-    times = rows.stream.watermarks
-    if times and time not in times:
-        raise LocatedError(node, other_time(str(time), rows.stream.name, [str(other) for other in times]))
-    return time
+    return rows.only_time(node)
 
 
 def _dropped_watermarks(rows: StreamRows, time: Time, key: tuple[str, ...]) -> list[str]:

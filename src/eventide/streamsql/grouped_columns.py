@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from eventide.aggregates import Aggregate
-from eventide.errors import PlanError
 from eventide.panes import DIFF, PANE, WINDOW
 from eventide.streamsql.aggregates import AggregateCalls, aggregate_name
 from eventide.streamsql.errors import (
@@ -106,10 +104,8 @@ class GroupedColumns:
             if not 1 <= place <= len(items):
                 raise LocatedError(
                     node,
-                    PlanError(
-                        f"GROUP BY {node.name}: SELECT has {len(items)} columns. Name one of them, or give "
-                        "its number from 1."
-                    ),
+                    f"GROUP BY {node.name}: SELECT has {len(items)} columns. Name one of them, or give "
+                    "its number from 1.",
                 )
             return items[place - 1].expression
         if (
@@ -190,7 +186,10 @@ class GroupedColumns:
         call = misspelt_aggregate(node)
         if call is not None:
             raise LocatedError(call, no_such_function(call.name, AGGREGATES))
-        raise LocatedError(node, _not_grouped(text_of(node), (*WINDOW, *PANE) if self.has_windows else ()))
+        text = text_of(node)
+        near = difflib.get_close_matches(text, (*WINDOW, *PANE), n=1, cutoff=0.8) if self.has_windows else []
+        hint = f"Did you mean {near[0]!r}?" if near else f"Add it to GROUP BY, or use LAST({text})."
+        raise LocatedError(node, f"{text} is neither in GROUP BY nor inside an aggregate. {hint}")
 
     def _as_key(self, node: exp.Expr) -> str | None:
         """Return the key that is equal to an expression; None: there is none."""
@@ -254,10 +253,3 @@ def _group_expressions(group: exp.Group | None) -> list[exp.Expr]:
             raise LocatedError(node, unsupported("GROUP BY ()", "Leave GROUP BY out."))
         expressions += node.expressions if isinstance(node, exp.Tuple) else [node]
     return expressions
-
-
-def _not_grouped(text: str, candidates: Iterable[str] = ()) -> PlanError:
-    """Return the error for a column that is neither a key nor aggregated."""
-    near = difflib.get_close_matches(text, list(candidates), n=1, cutoff=0.8)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Add it to GROUP BY, or use LAST({text})."
-    return PlanError(f"{text} is neither in GROUP BY nor inside an aggregate. {hint}")

@@ -10,7 +10,6 @@ from typing import Any
 from sqlglot import exp
 
 from eventide import windows
-from eventide.errors import PlanError
 from eventide.panes import DIFF, WINDOW
 from eventide.plan import Pipeline, join, window_join
 from eventide.streamsql.compiled_query import CompiledQuery, Scope, StreamRows
@@ -19,9 +18,8 @@ from eventide.streamsql.emit import emit_clause
 from eventide.streamsql.errors import keep_without_join, limits_of_several, not_in_retractions, unsupported
 from eventide.streamsql.expressions import to_polars
 from eventide.streamsql.from_clause import compile_relation
-from eventide.streamsql.group_by import check_watermark
 from eventide.streamsql.join_conditions import LEFT, RIGHT, JoinConditions, JoinTable, JoinTables, join_conditions
-from eventide.streamsql.joined_columns import SUFFIX, JoinedColumns, is_pane_column
+from eventide.streamsql.joined_columns import JoinedColumns, is_pane_column
 from eventide.streamsql.select_clause import (
     Projection,
     alias_of,
@@ -50,29 +48,25 @@ class ReadColumns:
 
     def narrowed(self) -> JoinTables:
         """Return both sides with only the columns that are read. The names of a star depend on all columns."""
-        left, right = self._both
+        left, right = self.sides.both
         if self.star or left.names.columns is None or right.names.columns is None:
             return self.sides
         return replace(self.sides, left=left.narrowed(self.named[LEFT]), right=right.narrowed(self.named[RIGHT]))
 
     def inputs(self, pairs: Collection[str] | None = None) -> Mapping[str, StreamRows]:
         """Return the rows of both sides, with the columns that the given columns of the join need."""
-        both = self._both
+        both = self.sides.both
         if pairs is None or not self.star or any(side.names.columns is None for side in both):
             return {"left": both[LEFT].rows, "right": both[RIGHT].rows}
         inputs = []
         for i, side in enumerate(both):
             # The suffix of a column depends on whether the other side has one of its name, so such a pair stays.
             shared = set(both[1 - i].names.columns or ())
-            selected = {
-                name for name in side.names.columns or () if self.sides.output_name(i, name, SUFFIX) in pairs
-            } | (set(side.names.columns or ()) & shared)
+            selected = {name for name in side.names.columns or () if self.sides.output_name(i, name) in pairs} | (
+                set(side.names.columns or ()) & shared
+            )
             inputs.append(side.narrowed(selected | self.named[i]).rows)
         return {"left": inputs[LEFT], "right": inputs[RIGHT]}
-
-    @property
-    def _both(self) -> tuple[JoinTable, JoinTable]:
-        return self.sides.left, self.sides.right
 
 
 def read_columns(
@@ -108,18 +102,15 @@ def compile_join(select: exp.Select, scope: Scope) -> CompiledQuery:
         plain = right if left.windowed else left
         raise LocatedError(
             plain.node,
-            PlanError(
-                f"One side of this join has windows and {plain.called!r} has none. Give both the same windows, or "
-                "write OVER (RANGE INTERVAL '2' MINUTE PRECEDING) for a window on one side."
-            ),
+            f"One side of this join has windows and {plain.called!r} has none. Give both the same windows, or "
+            "write OVER (RANGE INTERVAL '2' MINUTE PRECEDING) for a window on one side.",
         )
     how = _join_type(join_)
     sides = JoinTables(left, right)
     on = join_conditions(join_, sides)
     if not on.equal:
         raise LocatedError(
-            join_,
-            PlanError(f"A join of streams needs columns that are equal: ON {left.called}.id = {right.called}.id."),
+            join_, f"A join of streams needs columns that are equal: ON {left.called}.id = {right.called}.id."
         )
     sides = sides.joined_on(on.equal)
     times = _times(select, sides, on)
@@ -134,7 +125,7 @@ def compile_join(select: exp.Select, scope: Scope) -> CompiledQuery:
     if unrepeated is not None and pipeline.plan.mode == "retracting":
         raise LocatedError(select.args["where"], not_in_retractions(unrepeated))
     inputs = {"left": sides.left.rows, "right": sides.right.rows}
-    return CompiledQuery((pipeline,), inputs, projection, sides.columns(SUFFIX), left.windowed, read=read)
+    return CompiledQuery((pipeline,), inputs, projection, sides.columns(), left.windowed, read=read)
 
 
 def _on_of(join_: exp.Join) -> list[exp.Expr]:
@@ -147,9 +138,7 @@ def _only_join(select: exp.Select) -> exp.Join:
     if len(joins) > 1:
         raise LocatedError(
             joins[1].this,
-            PlanError(
-                "A third table is joined here. Two streams are joined at a time; join the result in a second query."
-            ),
+            "A third table is joined here. Two streams are joined at a time; join the result in a second query.",
         )
     if not isinstance(joins[0].this, exp.Table | exp.Subquery):
         raise LocatedError(joins[0], unsupported("This join", "Join two streams."))
@@ -202,8 +191,8 @@ def _filters(
         of = {None if is_pane_column(node) else sides.side_of(node) for node in columns}
         only = of.pop() if len(of) == 1 else None
         # Rows that the watermark counts must not be missing, so they are filtered behind the join.
-        if only is not None and only in early and (sides.left, sides.right)[only].rows.stream.counted_column() is None:
-            pushed[only].append((sides.left, sides.right)[only].names.resolve(conjunct))
+        if only is not None and only in early and sides.both[only].rows.stream.counted_column() is None:
+            pushed[only].append(sides.both[only].names.resolve(conjunct))
         else:
             behind.append(conjunct)
     return pushed, behind
@@ -212,15 +201,13 @@ def _filters(
 def _times(select: exp.Select, sides: JoinTables, on: JoinConditions) -> tuple[Time, ...]:
     """Return the event times of both sides."""
     if sides.left.windowed:
-        return tuple(_time_of(side, side.node.this) for side in (sides.left, sides.right))
+        return tuple(_time_of(side, side.node.this) for side in sides.both)
     if select.args.get("emit"):
         raise LocatedError(
             select.args["emit"],
-            PlanError(
-                "EMIT has no meaning for a join of rows: each pair is emitted once, when both rows "
-                "have arrived. Leave it out; a join of windows, JOIN TUMBLE(…) b ON … AND "
-                "a.window_start = b.window_start, takes it."
-            ),
+            "EMIT has no meaning for a join of rows: each pair is emitted once, when both rows "
+            "have arrived. Leave it out; a join of windows, JOIN TUMBLE(…) b ON … AND "
+            "a.window_start = b.window_start, takes it.",
         )
     return sides.times(on, sides.right.node.args.get("over"))
 
@@ -235,15 +222,18 @@ def _interval_join(
         if on.bound is not None:
             raise LocatedError(
                 on.bound,
-                PlanError(
-                    "A bound of time with OVER is not supported: OVER selects the rows. Leave OVER out and write "
-                    "the whole bound in ON; or, in an inner join, in WHERE."
-                ),
+                "A bound of time with OVER is not supported: OVER selects the rows. Leave OVER out and write "
+                "the whole bound in ON; or, in an inner join, in WHERE.",
             )
         bounds |= _over(over)
     elif on.lower is None and on.upper is None and not keep:
-        names = sides.left.called, sides.right.called, str(times[1]), str(times[0])
-        raise LocatedError(join_, _no_bound(*names))
+        left, right = (side.called for side in sides.both)
+        raise LocatedError(
+            join_,
+            f"Nothing says how near in time rows of {left!r} and {right!r} must be, so they would be kept for ever. "
+            f"Add to ON: AND {right}.{times[RIGHT]} BETWEEN {left}.{times[LEFT]} AND {left}.{times[LEFT]} + INTERVAL "
+            f"'1' HOUR; or join {right} OVER (ROWS 3 PRECEDING), or windows of both.",
+        )
     else:
         bounds["within"] = tuple(
             None if part is None else timedelta(microseconds=part) for part in (on.lower, on.upper)
@@ -265,22 +255,19 @@ def _interval_join(
 def _window_join(
     select: exp.Select, join_: exp.Join, sides: JoinTables, on: JoinConditions, times: tuple[Time, ...], how: Any
 ) -> Pipeline:
-    tables = [join_side.node.this for join_side in (sides.left, sides.right)]
+    tables = [join_side.node.this for join_side in sides.both]
     kind, other = (window_of(table) for table in tables)
     if kind != other:
         raise LocatedError(
-            tables[1],
-            PlanError("The two sides of this join have different windows. Give both the same function and lengths."),
+            tables[1], "The two sides of this join have different windows. Give both the same function and lengths."
         )
     # Windows that grow share their starts, and some share their ends.
     needed = 2 if isinstance(kind, windows.Cumulate) else 1
     if len(on.windows & set(WINDOW)) < needed:
         raise LocatedError(
             join_.args.get("on") or join_,
-            PlanError(
-                "Rows of windows match in the same window: add AND a.window_start = b.window_start AND a.window_end = "
-                "b.window_end to ON."
-            ),
+            "Rows of windows match in the same window: add AND a.window_start = b.window_start AND a.window_end = "
+            "b.window_end to ON.",
         )
     if on.further or on.lower is not None or on.upper is not None:
         at = on.further[0] if on.further else join_
@@ -289,7 +276,7 @@ def _window_join(
     if options is None:
         what = "ONLY UPDATED, AT, MAY LOSE DATA or a lateness in rows for a join"
         raise LocatedError(select.args["emit"], unsupported(what, "Leave it out."))
-    for side in (sides.left, sides.right):
+    for side in sides.both:
         if side.rows.stream.keep is not None:
             raise LocatedError(side.node, keep_without_join(side.rows.stream.name))
     with locate(select.args.get("emit") or join_):
@@ -308,14 +295,14 @@ def _time_of(side: JoinTable, table: WindowTable) -> Time:
     """Return the time of the windows of a side."""
     descriptor = table.args.get("time")
     if descriptor is None:
-        return side.time(table)
+        return side.rows.only_time(table)
     time = time_of(descriptor)
-    return check_watermark(side.rows, side.names.name(descriptor) if isinstance(time, str) else time, table)
+    return side.rows.check_time(side.names.name(descriptor) if isinstance(time, str) else time, table)
 
 
 def _streams(sides: JoinTables, on: JoinConditions, times: tuple[Time, ...]) -> list[Any]:
     streams = []
-    for i, (side, time) in enumerate(zip((sides.left, sides.right), times, strict=True)):
+    for i, (side, time) in enumerate(zip(sides.both, times, strict=True)):
         if side.rows.stream.limits:
             raise LocatedError(side.node, limits_of_several(side.rows.stream.name))
         streams.append(side.rows.stream.stream(time, tuple(pair[i] for pair in on.equal)))
@@ -338,12 +325,3 @@ def _over(node: Any) -> dict[str, Any]:
 def _keep(sides: JoinTables) -> dict[str, str]:
     named = {"left": sides.left.rows.stream.keep, "right": sides.right.rows.stream.keep}
     return {name: keep for name, keep in named.items() if keep is not None}
-
-
-def _no_bound(left: str, right: str, right_time: str, left_time: str) -> PlanError:
-    """A join without a bound in time."""
-    return PlanError(
-        f"Nothing says how near in time rows of {left!r} and {right!r} must be, so they would be kept for ever. Add to "
-        f"ON: AND {right}.{right_time} BETWEEN {left}.{left_time} AND {left}.{left_time} + INTERVAL '1' HOUR; or join "
-        f"{right} OVER (ROWS 3 PRECEDING), or windows of both."
-    )

@@ -12,7 +12,7 @@ from sqlglot import exp
 from eventide.errors import PlanError
 from eventide.streamsql.compiled_query import StreamRows
 from eventide.streamsql.create_stream import Time
-from eventide.streamsql.errors import no_such_alias, no_such_column, no_time, no_windows_here, other_time, which_time
+from eventide.streamsql.errors import no_such_alias, no_such_column, no_windows_here
 from eventide.streamsql.expressions import column
 from eventide.streamsql.select_clause import WINDOW_COLUMNS, TableColumns, conjunction, conjuncts, reject_aggregates
 from eventide.streamsql.source_positions import LocatedError, MissingColumnsError, locate
@@ -20,6 +20,7 @@ from eventide.streamsql.syntax import WindowTable, length
 from eventide.time import duration
 
 LEFT, RIGHT = 0, 1
+SUFFIX = "_right"  # of a right column whose name is taken
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 
 
@@ -49,14 +50,6 @@ class JoinTable:
         rows = self.rows.chosen({name: column(name) for name in columns if name in read}, self.node)
         return replace(self, rows=rows, names=replace(self.names, columns=rows.columns))
 
-    def time(self, at: exp.Expr) -> Time:
-        """Return the declared event time."""
-        times = list(self.rows.stream.watermarks)
-        if len(times) != 1:
-            name = self.rows.stream.name
-            raise LocatedError(at, which_time(name, list(map(str, times))) if times else no_time(name))
-        return times[0]
-
 
 @dataclass(frozen=True)
 class JoinConditions:
@@ -82,6 +75,11 @@ class JoinTables:
     right: JoinTable
     equal: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def both(self) -> tuple[JoinTable, JoinTable]:
+        """The left and the right stream."""
+        return self.left, self.right
+
     def joined_on(self, equal: Any) -> JoinTables:
         """Return both sides with these key columns."""
         return replace(self, equal=tuple(equal))
@@ -90,18 +88,23 @@ class JoinTables:
         """Return both sides, filtered by conditions."""
         left, right = (
             replace(side, rows=side.rows.filtered(conjunction(parts), at))
-            for side, parts in zip((self.left, self.right), where, strict=True)
+            for side, parts in zip(self.both, where, strict=True)
         )
         return replace(self, left=left, right=right)
 
     def find(self, node: exp.Column) -> tuple[int, str]:
         """Return the side and the name of a column."""
-        both = (self.left, self.right)
+        both = self.both
         if node.table:
             side = self.qualified(node)
             return side, both[side].names.name(exp.column(node.this.copy()))
         if any(table.names.columns is None for table in both):
-            raise MissingColumnsError(node, _whose_column(node.name, [table.called for table in both]))
+            left, right = (table.called for table in both)
+            raise MissingColumnsError(
+                node,
+                f"The columns of {left!r} and {right!r} are not known, so {node.name!r} is ambiguous. Write "
+                f"{left}.{node.name}, or declare the columns: CREATE STREAM {left} ({node.name} INT, …).",
+            )
         matches = [(i, name) for i, table in enumerate(both) if (name := table.names.find(node.name)) is not None]
         if not matches:
             candidates = [*(self.left.names.columns or ()), *(self.right.names.columns or ())]
@@ -114,7 +117,7 @@ class JoinTables:
 
     def qualified(self, node: exp.Column) -> int:
         """Return the side that qualifies a column."""
-        both = (self.left, self.right)
+        both = self.both
         for i, side in enumerate(both):
             # An alias hides the name of the table, so that a stream can be joined with itself.
             if (node.table.lower() == side.called.lower()) or (
@@ -129,7 +132,7 @@ class JoinTables:
 
     def is_unknown(self, node: exp.Column) -> bool:
         """Whether the side of a column is not known before the rows."""
-        return not node.table and any(side.names.columns is None for side in (self.left, self.right))
+        return not node.table and any(side.names.columns is None for side in self.both)
 
     def is_key(self, side: int, name: str) -> bool:
         """Whether a column of a side is part of the key."""
@@ -137,10 +140,10 @@ class JoinTables:
 
     def is_shared(self, node: exp.Column) -> bool:
         """Whether an unqualified column is the key of both sides."""
-        names = [side.names.find(node.name) for side in (self.left, self.right)]
+        names = [side.names.find(node.name) for side in self.both]
         return not node.table and (names[LEFT], names[RIGHT]) in self.equal
 
-    def output_name(self, side: int, name: str, suffix: str) -> str:
+    def output_name(self, side: int, name: str) -> str:
         """Return the name in joined rows: keys have the left name, right columns a suffix if the name is taken."""
         for ours, theirs in self.equal:
             if name == (ours, theirs)[side]:
@@ -148,38 +151,33 @@ class JoinTables:
         if side == LEFT:
             return name
         taken = {*(self.left.names.columns or ()), *(ours for ours, _ in self.equal)}
-        return f"{name}{suffix}" if name in taken else name
+        return f"{name}{SUFFIX}" if name in taken else name
 
-    def columns(self, suffix: str) -> tuple[str, ...] | None:
+    def columns(self) -> tuple[str, ...] | None:
         """Return the columns of joined rows; None: not known."""
         left, right = self.left.names.columns, self.right.names.columns
         if left is None or right is None:
             return None
-        named = [self.output_name(LEFT, name, suffix) for name in left]
-        return tuple(dict.fromkeys((*named, *(self.output_name(RIGHT, name, suffix) for name in right))))
+        named = [self.output_name(LEFT, name) for name in left]
+        return tuple(dict.fromkeys((*named, *(self.output_name(RIGHT, name) for name in right))))
 
     def times(self, on: JoinConditions, over: Any) -> tuple[Time, Time]:
         """Return the event time of each side: compared in ON, ordered by in OVER, or declared."""
         if on.times is not None:
-            for side, time in zip((self.left, self.right), on.times, strict=True):
-                times = side.rows.stream.watermarks
-                if times and time not in times:
-                    raise LocatedError(side.node, other_time(time, side.rows.stream.name, list(map(str, times))))
+            for side, time in zip(self.both, on.times, strict=True):
+                side.rows.check_time(time, side.node)
             return on.times
         ordered = None if over is None else over.args.get("time")
         if ordered is None:
-            return self.left.time(self.left.node), self.right.time(self.right.node)
+            return self.left.rows.only_time(self.left.node), self.right.rows.only_time(self.right.node)
         named = self.right.names.name(ordered)
         times = self.right.rows.stream.watermarks
         if times and named not in times:
             raise LocatedError(
                 ordered,
-                PlanError(
-                    f"OVER (ORDER BY {named} …): the range goes by the event time of the stream, which is "
-                    "another column."
-                ),
+                f"OVER (ORDER BY {named} …): the range goes by the event time of the stream, which is another column.",
             )
-        return self.left.time(self.left.node), named
+        return self.left.rows.only_time(self.left.node), named
 
 
 def join_conditions(join_: exp.Join, sides: JoinTables) -> JoinConditions:
@@ -267,7 +265,7 @@ class _ConditionReader:
 
     def _same_window(self, left: exp.Column, right: exp.Column) -> bool:
         """Whether a condition compares bounds of windows. Rows without windows may have columns of these names."""
-        name, both = left.name.lower(), (self.sides.left, self.sides.right)
+        name, both = left.name.lower(), self.sides.both
         if not both[LEFT].windowed:
             if any(side.names.columns is not None and side.names.find(name) is None for side in both):
                 raise LocatedError(left, no_windows_here(name))
@@ -299,13 +297,13 @@ class _ConditionReader:
 
     def _declared(self, column: tuple[int, str]) -> bool:
         side, name = column
-        return name in (self.sides.left, self.sides.right)[side].rows.stream.watermarks
+        return name in self.sides.both[side].rows.stream.watermarks
 
     def _times(self, ours: tuple[int, str], theirs: tuple[int, str]) -> bool:
         """Whether both may be event times: their streams declare them, or declare none."""
-        both = (self.sides.left, self.sides.right)
         return all(
-            self._declared((side, name)) or not both[side].rows.stream.watermarks for side, name in (ours, theirs)
+            self._declared((side, name)) or not self.sides.both[side].rows.stream.watermarks
+            for side, name in (ours, theirs)
         )
 
     def _shifted(self, node: exp.Expr) -> tuple[int, str, int] | None:
@@ -341,11 +339,3 @@ def _ambiguous_column(name: str, tables: Sequence[str]) -> PlanError:
     """A column of both sides."""
     both = " and ".join(map(repr, tables))
     return PlanError(f"{name!r} is a column of {both}. Qualify it: {tables[0]}.{name}.")
-
-
-def _whose_column(name: str, tables: Sequence[str]) -> PlanError:
-    """A column of a join whose tables are not known."""
-    return PlanError(
-        f"The columns of {' and '.join(map(repr, tables))} are not known, so {name!r} is ambiguous. "
-        f"Write {tables[0]}.{name}, or declare the columns: CREATE STREAM {tables[0]} ({name} INT, …)."
-    )

@@ -262,9 +262,7 @@ def result_name(name: str, expression: exp.Expr) -> str:
 def reject_reserved(name: str, expression: exp.Expr, at: exp.Expr, reserved: Collection[str] = RESERVED) -> None:
     """Reject a reserved name for another column."""
     if name.lower() in reserved and (name not in reserved or expression != column(name)):
-        raise LocatedError(
-            at, PlanError(f"{name!r} is the name of a column that every result has. Choose another name with AS.")
-        )
+        raise LocatedError(at, f"{name!r} is the name of a column that every result has. Choose another name with AS.")
 
 
 def reject_clauses(query: exp.Expr) -> None:
@@ -295,16 +293,13 @@ def _reject_misplaced(node: exp.Expr) -> None:
     over = node.args.get("over")
     if isinstance(over, Preceding) and not isinstance(node.parent, exp.Join):
         raise LocatedError(
-            over,
-            PlanError("OVER follows the joined table: FROM shipments JOIN orders OVER (ROWS 3 PRECEDING) ON …."),
+            over, "OVER follows the joined table: FROM shipments JOIN orders OVER (ROWS 3 PRECEDING) ON …."
         )
     if isinstance(node, exp.Window) and isinstance(node.this, WindowTable):
         raise LocatedError(
             node,
-            PlanError(
-                f"OVER behind {node.this.args['kind']}(…) is not supported: a row is joined with rows of "
-                "its window, or with rows before it. Leave one of them out."
-            ),
+            f"OVER behind {node.this.args['kind']}(…) is not supported: a row is joined with rows of "
+            "its window, or with rows before it. Leave one of them out.",
         )
     if isinstance(node, WindowTable) and isinstance(node.parent, exp.Table):
         around = node.parent.parent

@@ -17,7 +17,7 @@ from eventide.streamsql.errors import ColumnsNotKnownError
 class LocatedError(Exception):
     """An error about a part of the query. ``with_excerpt`` finds the part in the text."""
 
-    def __init__(self, part: exp.Expr | tuple[int, int] | None, error: PlanError) -> None:
+    def __init__(self, part: exp.Expr | tuple[int, int] | None, error: PlanError | str) -> None:
         super().__init__(_in_sql_terms(str(error)))
         self.place = part if isinstance(part, tuple) else span(part)
 
@@ -40,10 +40,9 @@ def with_excerpt(text: str) -> Iterator[None]:
     """Show the line of ``text`` that errors refer to, with a caret."""
     try:
         yield
-    except MissingColumnsError as found:
-        raise ColumnsNotKnownError(str(_with_position(str(found), excerpt(text, found.place)))) from found.__cause__
-    except LocatedError as found:
-        raise _with_position(str(found), excerpt(text, found.place)) from found.__cause__
+    except LocatedError as error:
+        kind = ColumnsNotKnownError if isinstance(error, MissingColumnsError) else PlanError
+        raise kind(f"{error}\n{excerpt(text, error.place)}") from error.__cause__
     except ParseError as unread:
         fault = unread.errors[0] if unread.errors else {}
         word = str(fault.get("highlight") or "")
@@ -129,11 +128,6 @@ _SQL_TERMS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"IngestionTime\(\)", "INGESTION_TIME()"),
     (r"\.deduplicate\(\)", "DEDUPLICATE"),
 )
-
-
-def _with_position(message: str, where: str) -> PlanError:
-    """An error with its place."""
-    return PlanError(f"{message}\n{where}")
 
 
 def _unreadable(description: str, word: str, where: str, before: str = "") -> PlanError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
 from typing import Any, ClassVar, NoReturn
 
 from sqlglot import exp
@@ -181,7 +180,7 @@ def number(node: Any) -> int:
     """Return the value of an integer literal."""
     text = node.name if isinstance(node, exp.Literal) else ""
     if not text.isdigit():
-        raise LocatedError(node, PlanError(f"{node.sql()} is not a whole number."))
+        raise LocatedError(node, f"{node.sql()} is not a whole number.")
     return int(text)
 
 
@@ -191,7 +190,7 @@ def constant(node: Any, function: str) -> Any:
         return node.name if node.is_string else float(node.name) if "." in node.name else int(node.name)
     if isinstance(node, exp.Boolean):
         return bool(node.this)
-    raise LocatedError(node, PlanError(f"{function}: {node.sql()} must be a number or a text, not an expression."))
+    raise LocatedError(node, f"{function}: {node.sql()} must be a number or a text, not an expression.")
 
 
 def column(node: Any, what: str) -> str:
@@ -201,7 +200,7 @@ def column(node: Any, what: str) -> str:
     if isinstance(node, exp.Identifier):
         return node.name
     raise LocatedError(
-        node, PlanError(f"{what}: {node.sql()} is not a column. Name a column; compute one in a subquery, if need be.")
+        node, f"{what}: {node.sql()} is not a column. Name a column; compute one in a subquery, if need be."
     )
 
 
@@ -259,23 +258,18 @@ class ClauseParser(Parser):
             for phrase, words_here in words.items()
             if difflib.SequenceMatcher(None, phrase, words_here).ratio() > 0.75
         ]
-        self._reject(_unknown_word(clause, self._curr.text, near[0] if near else None, phrases))
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(phrases)}."
+        self._reject(f"{self._curr.text!r} is no part of {clause}. {hint}")
 
     def _following(self, count: int) -> list[str]:
         return [token.text for token in self._tokens[self._index : self._index + count]]
 
-    def _reject(self, error: PlanError) -> NoReturn:
+    def _reject(self, error: PlanError | str) -> NoReturn:
         token = self._curr or self._prev
         raise LocatedError((token.start, token.end + 1), error)
 
     def _warn_unsupported(self) -> None:
         """Log nothing: commands are rejected by name."""
-
-
-def _unknown_word(clause: str, word: str, near: str | None, phrases: Sequence[str]) -> PlanError:
-    """Return the error for a word that begins no part of a clause."""
-    hint = f"Did you mean {near}?" if near else f"There are: {', '.join(phrases)}."
-    return PlanError(f"{word!r} is no part of {clause}. {hint}")
 
 
 def _not_a_length(text: str) -> PlanError:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from sqlglot import exp
 
 from eventide import windows
-from eventide.errors import PlanError, did_you_mean
+from eventide.errors import did_you_mean
 from eventide.plan.plan import Window
 from eventide.streamsql.errors import window_arguments
 from eventide.streamsql.select_clause import TableColumns
 from eventide.streamsql.source_positions import LocatedError, locate
 from eventide.streamsql.syntax import WindowTable, column, constant, length, number
 
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "TUMBLE": windows.tumbling,
+    "HOP": windows.sliding,
+    "SESSION": windows.sessions,
+    "CUMULATE": windows.cumulate,
+    "CALENDAR": windows.calendar,
+    "ROWS_WINDOW": windows.rows,
+    "ROW_SESSION": windows.row_sessions,
+}
 # The arguments of each in their order, behind the table and its time, with what each of them is.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "TUMBLE": {"size": length, "offset": length},
@@ -46,28 +57,13 @@ _EXAMPLES = {
 def window_of(table: WindowTable, names: TableColumns | None = None) -> Window:
     """Return the window of a table function, for the columns of its table if they are known."""
     kind: str = table.args["kind"]
-    arguments = _named(table, kind, names)
-    example = _EXAMPLES[kind]
-    needed = {"TUMBLE": ["size"], "HOP": ["size", "every"], "SESSION": ["gap"], "CUMULATE": ["step", "size"]}
-    needed |= {"CALENDAR": ["unit"], "ROWS_WINDOW": ["size"], "ROW_SESSION": ["absent"]}
-    if any(name not in arguments for name in needed[kind]):
-        raise LocatedError(table, window_arguments(kind, example))
+    build, arguments = _FUNCTIONS[kind], _named(table, kind, names)
+    required = (name for name, parameter in signature(build).parameters.items() if parameter.default is parameter.empty)
+    if any(name not in arguments for name in required):
+        raise LocatedError(table, window_arguments(kind, _EXAMPLES[kind]))
     with locate(table):
-        match kind:
-            case "TUMBLE":
-                return windows.tumbling(arguments.pop("size"), **arguments)
-            case "HOP":
-                return windows.sliding(arguments.pop("size"), **arguments)
-            case "SESSION":
-                return windows.sessions(arguments.pop("gap"), **arguments)
-            case "CUMULATE":
-                return windows.cumulate(arguments.pop("step"), arguments.pop("size"), **arguments)
-            case "CALENDAR":
-                return windows.calendar(arguments.pop("unit"), **arguments)
-            case "ROWS_WINDOW":
-                return windows.rows(arguments.pop("size"), **arguments)
-            case _:
-                return windows.row_sessions(**arguments)
+        window: Window = build(**arguments)
+        return window
 
 
 def _named(table: WindowTable, kind: str, names: TableColumns | None) -> dict[str, Any]:
@@ -79,9 +75,7 @@ def _named(table: WindowTable, kind: str, names: TableColumns | None) -> dict[st
             name, value = node.this.name.lower(), node.expression
             name = _ALSO.get((kind, name), name)
             if name not in parameters:
-                raise LocatedError(
-                    node, PlanError(f"{kind} has no argument {name!r}. {did_you_mean(name, parameters)}")
-                )
+                raise LocatedError(node, f"{kind} has no argument {name!r}. {did_you_mean(name, parameters)}")
         elif place < len(parameters):
             name, value = list(parameters)[place], node
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -38,7 +38,10 @@ class TestInputs:
             self._readers = {"": RowReader(plan, day, by_name)}
             return
         if not set(by_name) <= set(self.names):
-            raise _schema_of_inputs(list(by_name), self.names)
+            form = ", ".join(f"{name!r}: {{…}}" for name in self.names)
+            raise PlanError(
+                f"TestStream(schema=…): this pipeline has several inputs. Write schema={{{form}}}, not {list(by_name)}."
+            )
         self._readers = {
             name: RowReader(plan.at(edge), day, by_name.get(name), fixed=name in by_name)
             for edge, name in enumerate(self.names)
@@ -53,9 +56,13 @@ class TestInputs:
     def frames(self, rows: Sequence[Mapping[str, Any] | Frame], named: Mapping[str, Rows]) -> list[pl.DataFrame | None]:
         """Return the rows of each input; None: no rows, and its columns are not known yet."""
         if self.names and rows:
-            raise _rows_without_input(self.names)
-        if not set(named) <= set(self.names):
-            raise _unknown_input(list(named), self.names)
+            form = ", ".join(f"{name}=[{{…}}]" for name in self.names)
+            raise PlanError(f".add(): this pipeline has several inputs. Name the input of the rows: .add({form}).")
+        for name in named:
+            if name not in self.names:
+                hint = did_you_mean(name, self.names) if self.names else "Add its rows as dicts: .add({…}, {…})."
+                inputs = "there is no such input" if self.names else "this pipeline has one input"
+                raise PlanError(f".add({name}=…): {inputs}. {hint}")
         by_name = named if self.names else {"": list(rows)}
         frames = [self._frame(reader, by_name.get(name, [])) for name, reader in self._readers.items()]
         return [frame if frame.width else None for frame in frames]
@@ -147,52 +154,20 @@ class LocalHost:
         key: int | str | None = None,
     ) -> BundleResult:
         """Process a bundle in all pipelines."""
+        query = self._query
         with warnings.catch_warnings():  # late rows are expected, or the test fails
             warnings.simplefilter("ignore", LateRowsWarning)
-            return self._bundle(rows, now, watermark, polled, key)
-
-    def wait_for_calls(self, answers: int | None = None) -> None:
-        """Wait for calls that span bundles."""
-        self._query.wait_for_calls(answers)
-
-    def _bundle(
-        self,
-        rows: pl.DataFrame | Sequence[pl.DataFrame],
-        now: int,
-        watermark: int | None,
-        polled: bool,
-        key: int | str | None,
-    ) -> BundleResult:
-        query = self._query
-        if isinstance(rows, pl.DataFrame):
-            query.push(rows, now=now, watermark=watermark, polled=polled)
-        elif watermark == MAX:
-            _ = query.drain(now=now) if key is None else query.end(str(key), now=now)
-        else:
-            named = dict(zip(self._names, rows, strict=True))
-            query.push(named, now=now, watermark=watermark, key=key, polled=polled)
+            if isinstance(rows, pl.DataFrame):
+                query.push(rows, now=now, watermark=watermark, polled=polled)
+            elif watermark == MAX:
+                _ = query.drain(now=now) if key is None else query.end(str(key), now=now)
+            else:
+                named = dict(zip(self._names, rows, strict=True))
+                query.push(named, now=now, watermark=watermark, key=key, polled=polled)
         steps = [operator.steps[-1] for operator in query.result.operators]
         late, dead = [step.late for step in steps], [step.dead for step in steps]
         return BundleResult(steps[-1].panes, late, dead, steps[0].watermark_us, steps[0].counts)
 
-
-def _schema_of_inputs(names: Iterable[str], known: Iterable[str]) -> PlanError:
-    """The schema does not name the inputs of the pipeline."""
-    form = ", ".join(f"{name!r}: {{…}}" for name in known)
-    return PlanError(
-        f"TestStream(schema=…): this pipeline has several inputs. Write schema={{{form}}}, not {list(names)}."
-    )
-
-
-def _rows_without_input(known: Iterable[str]) -> PlanError:
-    """Rows do not name their input."""
-    form = ", ".join(f"{name}=[{{…}}]" for name in known)
-    return PlanError(f".add(): this pipeline has several inputs. Name the input of the rows: .add({form}).")
-
-
-def _unknown_input(names: Iterable[str], known: Iterable[str]) -> PlanError:
-    """The pipeline has no such input."""
-    name, known = next(name for name in names if name not in known), list(known)
-    if not known:
-        return PlanError(f".add({name}=…): this pipeline has one input. Add its rows as dicts: .add({{…}}, {{…}}).")
-    return PlanError(f".add({name}=…): there is no such input. {did_you_mean(name, known)}")
+    def wait_for_calls(self, answers: int | None = None) -> None:
+        """Wait for calls that span bundles."""
+        self._query.wait_for_calls(answers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, TypeAlias
@@ -114,7 +114,10 @@ class RowReader:
         names = list(columns or dict.fromkeys((*self._declared, *(name for row in rows for name in row))))
         unknown = [name for row in rows for name in row if name not in names]
         if unknown:
-            raise _unknown_columns(unknown, names)
+            raise PlanError(
+                f".add(): the rows have no column {unknown[0]!r}. {did_you_mean(unknown[0], names)} "
+                "Columns are those of the first bundle and of TestStream(schema=…)."
+            )
         return pl.DataFrame([self._series(name, [row.get(name) for row in rows]) for name in names])
 
     def _series(self, name: str, values: list[Any]) -> pl.Series:
@@ -151,12 +154,3 @@ def _build(name: str, values: list[Any], dtype: pl.DataType | None) -> pl.Series
             f".add(): the column {name!r}: {problem}. Columns get their types from the first bundle; name "
             "others in schema=…."
         ) from None
-
-
-def _unknown_columns(names: Iterable[str], columns: Iterable[str]) -> PlanError:
-    """A row has a column that the first bundle does not have."""
-    name, columns = next(iter(names)), list(columns)
-    return PlanError(
-        f".add(): the rows have no column {name!r}. {did_you_mean(name, columns)} "
-        "Columns are those of the first bundle and of TestStream(schema=…)."
-    )

@@ -14,6 +14,7 @@ from eventide._frames import Frame
 from eventide.errors import PlanError, shown
 from eventide.operators.operator import Counts
 from eventide.panes import DEAD_COLUMNS, DIFF, LATE_COLUMNS, REASON, WINDOW_START
+from eventide.plan import Stream, WindowedStream
 from eventide.plan.explain import summary
 from eventide.plan.pipeline import Pipeline
 from eventide.testing import chart_timeline as timelines
@@ -81,7 +82,10 @@ class TestStream:
         host: StartHost = LocalHost,
     ) -> None:
         if not isinstance(pipeline, Pipeline):
-            raise _not_a_pipeline(pipeline)
+            hint = " Complete it with .agg(…) first." if isinstance(pipeline, Stream | WindowedStream) else ""
+            raise PlanError(
+                f"TestStream() needs a pipeline, which is what .agg(…) returns, not {shown(pipeline)}.{hint}"
+            )
         self._pipeline = pipeline
         self._last = pipeline.plans[-1]
         self._day = Day.of(day)
@@ -363,12 +367,6 @@ class TestStream:
 
 def _counted(count: int, what: str) -> str:
     return f"{count or 'No'} {what}{'s' * (count != 1)}"
-
-
-def _not_a_pipeline(value: object) -> PlanError:
-    """The value is no pipeline."""
-    hint = " Complete it with .agg(…) first." if type(value).__name__ in ("Stream", "WindowedStream") else ""
-    return PlanError(f"TestStream() needs a pipeline, which is what .agg(…) returns, not {shown(value)}.{hint}")
 
 
 def _no_rows_yet() -> PlanError:

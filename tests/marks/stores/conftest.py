@@ -27,15 +27,15 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
         with remote(clock) as far:
             yield far
         return
-    found: Store
+    opened: Store
     if request.param == "memory":
-        found = MemoryStore(clock=clock)
+        opened = MemoryStore(clock=clock)
     elif request.param == "sqlite":
-        found = sqlite_store(f"sqlite:///{tmp_path}/marks.db", clock=clock)
+        opened = sqlite_store(f"sqlite:///{tmp_path}/marks.db", clock=clock)
     else:
-        found = postgres_store(request.getfixturevalue("postgres_url"), clock=clock)
-    yield found
-    found.close()
+        opened = postgres_store(request.getfixturevalue("postgres_url"), clock=clock)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture
@@ -49,5 +49,5 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A place for a store that many can open; its clock is the real one."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/marks.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
+    url: str = request.getfixturevalue("postgres_url")
+    return url

@@ -61,7 +61,7 @@ def append(
         routed: dict[int, list[int]] = {}
         for number, segment in zip(numbers, segments.route(np.array(points)).tolist(), strict=True):
             routed.setdefault(segment, []).append(number)
-        parts = [part(segment, *own) for segment, own in routed.items()]
+        parts = [part(segment, *content) for segment, content in routed.items()]
         try:
             ends = store.append(handle, sequence, parts)
         except SegmentSealedError:
@@ -76,9 +76,9 @@ def endless(url: str, stream: str, sequence: int) -> None:
     compaction.POLICY = OFTEN
     store = connect(url)
     handle = store.open_writer(stream, "endless", take_over=True)
-    for one in range(sequence, sys.maxsize):
-        store.append(handle, one, [part(0, one), part(1, one)], note=one)
-        print(one, flush=True)
+    for number in range(sequence, sys.maxsize):
+        store.append(handle, number, [part(0, number), part(1, number)], note=number)
+        print(number, flush=True)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def test_events_are_read_as_they_were_appended(store: Store, handle: WriterHandl
     assert store.append(handle, 2, [part(0, 3)]) == {0: 3}
     assert store.lengths("orders") == {0: 3, 1: 1}
     blobs = store.read("orders", 0, 0, rows=100)
-    assert [(one.offset, one.rows, one.writer) for one in blobs] == [(0, 2, "till"), (2, 1, "till")]
+    assert [(blob.offset, blob.rows, blob.writer) for blob in blobs] == [(0, 2, "till"), (2, 1, "till")]
     assert numbers_in(store, "orders", 0) == [1, 2, 3] and numbers_in(store, "orders", 1) == [10]
 
 
@@ -142,7 +142,7 @@ def test_writers_of_different_ids_do_not_disturb_each_other(store: Store, handle
     assert store.append(handle, 1, [part(0, 1)]) == {0: 1}
     assert store.append(other, 1, [part(0, 2)]) == {0: 2}
     assert store.append(handle, 2, [part(0, 3)]) == {0: 3}
-    assert [one.writer for one in store.read("orders", 0, 0, rows=9)] == ["till", "web", "till"]
+    assert [blob.writer for blob in store.read("orders", 0, 0, rows=9)] == ["till", "web", "till"]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_a_read_gives_whole_blobs(
 ) -> None:
     for sequence, numbers in enumerate(((0, 1), (2, 3, 4), (5,)), start=1):
         store.append(handle, sequence, [part(0, *numbers)])
-    found = store.read("orders", 0, offset, rows=rows, until=until)
-    assert [one.offset for one in found] == offsets
+    blobs = store.read("orders", 0, offset, rows=rows, until=until)
+    assert [blob.offset for blob in blobs] == offsets
 
 
 def test_nothing_is_left_of_a_writer_without_an_id_of_its_own_but_its_events(store: Store) -> None:

@@ -36,7 +36,7 @@ def blobs(store: Store, segment: int = 0) -> list[Blob]:
 
 
 def sizes(store: Store, segment: int = 0) -> list[int]:
-    return [one.rows for one in blobs(store, segment)]
+    return [blob.rows for blob in blobs(store, segment)]
 
 
 def test_appends_of_one_row_are_compacted_a_hundred_at_a_time(store: Store, handle: WriterHandle) -> None:
@@ -96,7 +96,7 @@ def test_a_compacted_blob_of_several_writers_names_none(store: Store, handle: Wr
     for number in range(1, 5):
         store.append(handle if number % 2 else other, number, [part(0, number)])
     store.append(handle, 5, [part(0, 5)])
-    assert [one.writer for one in blobs(store)] == ["", "till"]
+    assert [blob.writer for blob in blobs(store)] == ["", "till"]
     assert numbers_in(store, "orders", 0) == [1, 2, 3, 4, 5]
 
 
@@ -130,7 +130,7 @@ def test_what_was_compacted_is_truncated_when_the_cut_is_behind_all_of_it(store:
     with pytest.raises(DataError, match="truncated"):
         store.read("orders", 0, 6, rows=1)
     store.truncate("orders", {0: 16, 1: 0})
-    assert [one.offset for one in store.read("orders", 0, 16, rows=9)] == [16]
+    assert [blob.offset for blob in store.read("orders", 0, 16, rows=9)] == [16]
 
 
 @pytest.mark.usefixtures("often")
@@ -138,7 +138,7 @@ def test_a_stretch_whose_beginning_is_truncated_is_compacted(store: Store) -> No
     appended(store, *[2] * 6)
     store.truncate("orders", {0: 5, 1: 0})
     appended(store, *[2] * 2)
-    assert [(one.offset, one.rows) for one in store.read("orders", 0, 5, rows=99)] == [(4, 12)]
+    assert [(blob.offset, blob.rows) for blob in store.read("orders", 0, 5, rows=99)] == [(4, 12)]
     assert numbers_in(store, "orders", 0, 5) == list(range(5, 16))
 
 

@@ -42,10 +42,10 @@ def test_an_append_that_fails_while_it_compacts_leaves_everything_as_it_was(
         broken.setattr(compaction, "compact_bodies", broke)
         with pytest.raises(MemoryError):
             store.append(handle, 4, [part(0, 4)], note=5)
-    assert [one.rows for one in store.read("orders", 0, 0, rows=9)] == [1, 1, 1]
+    assert [blob.rows for blob in store.read("orders", 0, 0, rows=9)] == [1, 1, 1]
     assert store.lengths("orders") == {0: 3} and store.notes("orders") == []
     assert store.append(handle, 4, [part(0, 4)], note=5) == {0: 4}
-    assert [one.rows for one in store.read("orders", 0, 0, rows=9)] == [4]
+    assert [blob.rows for blob in store.read("orders", 0, 0, rows=9)] == [4]
     store.close()
 
 

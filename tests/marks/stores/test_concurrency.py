@@ -38,8 +38,8 @@ def contents(store: Store, stream: str) -> dict[int, list[int]]:
 
 
 def is_in_order(numbers: list[int], writer: int) -> bool:
-    own = [number for number in numbers if number // 1_000_000 == writer]
-    return own == sorted(own)
+    of_writer = [number for number in numbers if number // 1_000_000 == writer]
+    return of_writer == sorted(of_writer)
 
 
 def test_writers_in_processes_lose_nothing_and_repeat_nothing_while_the_stream_is_scaled(url: str) -> None:
@@ -59,24 +59,24 @@ def test_writers_in_processes_lose_nothing_and_repeat_nothing_while_the_stream_i
     for process in running:
         process.join()
         assert process.exitcode == 0
-    found = contents(store, "orders")
+    numbers_by_segment = contents(store, "orders")
     expected = [
         writer * 1_000_000 + number for writer in range(writers) for number in range(BATCH, (batches + 1) * BATCH)
     ]
-    assert sorted(number for numbers in found.values() for number in numbers) == expected
-    assert len(found) > 2
-    assert all(is_in_order(numbers, writer) for numbers in found.values() for writer in range(writers))
-    assert {segment: len(numbers) for segment, numbers in found.items()} == store.lengths("orders")
+    assert sorted(number for numbers in numbers_by_segment.values() for number in numbers) == expected
+    assert len(numbers_by_segment) > 2
+    assert all(is_in_order(numbers, writer) for numbers in numbers_by_segment.values() for writer in range(writers))
+    assert {segment: len(numbers) for segment, numbers in numbers_by_segment.items()} == store.lengths("orders")
     store.close()
 
 
 def split_or_merge(store: Store) -> None:
-    one, other, *_ = now = store.stream("orders").segments.open
+    first, second, *_ = now = store.stream("orders").segments.open
     if len(now) < 4:
-        middle = (one.low + one.high) / 2
-        store.scale("orders", [one.number], [(one.low, middle), (middle, one.high)])
+        middle = (first.low + first.high) / 2
+        store.scale("orders", [first.number], [(first.low, middle), (middle, first.high)])
     else:
-        store.scale("orders", [one.number, other.number], [(one.low, other.high)])
+        store.scale("orders", [first.number, second.number], [(first.low, second.high)])
 
 
 def test_a_writer_that_is_killed_leaves_whole_appends_and_what_was_acknowledged(url: str) -> None:
@@ -98,11 +98,14 @@ def test_a_writer_that_is_killed_leaves_whole_appends_and_what_was_acknowledged(
         acknowledged = max([acknowledged, *map(int, process.stdout.read().split("\n")[:-1])])
         process.wait()
         settle(store, acknowledged)
-        found = contents(store, "orders")
-        assert found[0] == found[1] == list(range(1, len(found[0]) + 1))
-        assert acknowledged <= len(found[0]) <= acknowledged + 1
+        numbers_by_segment = contents(store, "orders")
+        assert numbers_by_segment[0] == numbers_by_segment[1] == list(range(1, len(numbers_by_segment[0]) + 1))
+        assert acknowledged <= len(numbers_by_segment[0]) <= acknowledged + 1
         (note,) = store.notes("orders")
-        assert (note.time, dict(note.position)) == (len(found[0]), {0: len(found[0]), 1: len(found[0])})
+        assert (note.time, dict(note.position)) == (
+            len(numbers_by_segment[0]),
+            {0: len(numbers_by_segment[0]), 1: len(numbers_by_segment[0])},
+        )
     store.close()
 
 
@@ -125,9 +128,9 @@ def test_threads_share_a_store(url: str) -> None:
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(write, range(6)))
-    found = contents(store, "orders")
+    numbers_by_segment = contents(store, "orders")
     expected = [writer * 1_000_000 + batch for writer in range(6) for batch in range(1, 11)]
-    assert sorted(found[0]) == sorted(found[1]) == expected
+    assert sorted(numbers_by_segment[0]) == sorted(numbers_by_segment[1]) == expected
     store.close()
 
 
@@ -154,10 +157,10 @@ def test_whoever_reads_while_others_append_pack_and_truncate_misses_nothing(url:
         while (length := store.lengths("orders")[0]) < rows:
             start = dict(store.stream("orders").starts).get(0, 0)
             try:
-                found = numbers_in(store, "orders", 0, start)
+                numbers = numbers_in(store, "orders", 0, start)
             except DataError:  # it was truncated meanwhile
                 continue
-            assert found == list(range(start, start + len(found))) and start + len(found) >= length
+            assert numbers == list(range(start, start + len(numbers))) and start + len(numbers) >= length
 
     run_concurrently(5, lambda place: (write, pack, pack, truncate, read)[place]())
     start = dict(store.stream("orders").starts)[0]
@@ -225,8 +228,8 @@ def test_of_many_that_want_a_lease_one_gets_it(url: str) -> None:
     store = connect(url)
     store.create_stream("orders", config())
     until = store.now() + 60_000_000
-    found = run_concurrently(5, lambda number: store.acquire("orders", f"c{number}", until))
-    assert [one for one in found if one is not None] == store.leases()
+    leases = run_concurrently(5, lambda number: store.acquire("orders", f"c{number}", until))
+    assert [lease for lease in leases if lease is not None] == store.leases()
     assert len(store.leases()) == 1
 
 
@@ -236,8 +239,8 @@ def test_of_many_that_change_a_group_one_does(url: str) -> None:
     for version in range(3):
         done = run_concurrently(5, lambda number, seen=version: store.put_group("orders", "g", seen, bytes([number])))
         assert sorted(done) == [False] * 4 + [True]
-    found = store.group("orders", "g")
-    assert found is not None and found[0] == 3
+    state = store.group("orders", "g")
+    assert state is not None and state[0] == 3
 
 
 def test_of_a_commit_and_a_sweep_at_the_same_time_one_wins(url: str) -> None:

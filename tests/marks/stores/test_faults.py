@@ -72,12 +72,12 @@ def test_sqlite_waits_for_the_disk(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("found", ["UPDATE eventide_format SET version = 99", "DELETE FROM eventide_format"])
-def test_another_version_is_rejected_by_sqlite(tmp_path: Path, found: str) -> None:
+@pytest.mark.parametrize("version", ["UPDATE eventide_format SET version = 99", "DELETE FROM eventide_format"])
+def test_another_version_is_rejected_by_sqlite(tmp_path: Path, version: str) -> None:
     url = f"sqlite:///{tmp_path}/marks.db"
     sqlite_store(url).close()
     with sqlite3.connect(tmp_path / "marks.db") as other:
-        other.execute(found)
+        other.execute(version)
     with pytest.raises(DataError, match=r"marks.db was written by another version of Eventide \(format (99|unknown)"):
         sqlite_store(url)
 

@@ -51,7 +51,7 @@ def some_steps(store: Store, chance: random.Random, number: int) -> None:
     begun = store.begin(handle, timeout=20_000 if chance.random() < 0.1 else 60_000_000)
     store.add(handle, begun.id, 1, *addition((1, 0.1), (2, 0.6), (3, 0.9)))
     segments = store.stream(stream).segments.open
-    parts = [part(one.number, 1) for one in segments]
+    parts = [part(segment.number, 1) for segment in segments]
     chance.shuffle(parts)
     for step in chance.sample(
         [
@@ -60,9 +60,9 @@ def some_steps(store: Store, chance: random.Random, number: int) -> None:
             lambda: store.commit(handle, begun.id, note=store.now()),
             lambda: store.abort(handle, begun.id),
             lambda: store.scale(stream, [segments[0].number], [(segments[0].low, segments[0].high)]),
-            lambda: store.truncate(stream, {one.number: 0 for one in segments}),
+            lambda: store.truncate(stream, {segment.number: 0 for segment in segments}),
             lambda: store.truncate(stream, all_of(store, stream, segments)),
-            lambda: [store.compact(stream, one.number, 0) for one in segments],
+            lambda: [store.compact(stream, segment.number, 0) for segment in segments],
             lambda: lease and store.delete_notes(lease, [(f"writer {other}", store.now()) for other in range(6)]),
             lambda: store.leave(f"c{number % 2}"),
             lambda: store.close_writer(handle),
@@ -76,4 +76,4 @@ def some_steps(store: Store, chance: random.Random, number: int) -> None:
 def all_of(store: Store, stream: str, segments: Sequence[Segment]) -> dict[int, int]:
     """Where segments end; one of a stream that was deleted meanwhile ends where it began."""
     lengths = store.lengths(stream)
-    return {one.number: lengths.get(one.number, 0) for one in segments}
+    return {segment.number: lengths.get(segment.number, 0) for segment in segments}

@@ -22,9 +22,9 @@ def handle(store: Store) -> WriterHandle:
 
 @pytest.fixture
 def lease(store: Store, handle: WriterHandle, clock: Clock) -> Lease:
-    found = store.acquire("orders", "c1", clock.time + 10 * SECOND)
-    assert found is not None
-    return found
+    acquired = store.acquire("orders", "c1", clock.time + 10 * SECOND)
+    assert acquired is not None
+    return acquired
 
 
 def test_the_store_has_the_time_of_its_clock(store: Store, clock: Clock) -> None:
@@ -38,7 +38,7 @@ def test_the_last_note_of_each_writer_counts(store: Store, handle: WriterHandle,
     clock.time += 1
     store.note(other, 50, {})
     store.note(handle, 200, {0: 3, 1: 1})
-    assert sorted(store.notes("orders"), key=lambda one: one.writer) == [
+    assert sorted(store.notes("orders"), key=lambda note: note.writer) == [
         Note("till", 200, {0: 3, 1: 1}, clock.time),
         Note("web", 50, {}, clock.time),
     ]
@@ -61,13 +61,13 @@ def test_notes_as_columns_are_the_same(store: Store, handle: WriterHandle) -> No
         )
         for writer, name in enumerate(columns.writers)
     ]
-    assert sorted(notes, key=lambda one: one.writer) == sorted(store.notes("orders"), key=lambda one: one.writer)
+    assert sorted(notes, key=lambda note: note.writer) == sorted(store.notes("orders"), key=lambda note: note.writer)
     assert len(notes) == 2
 
 
 def test_columns_of_no_notes_are_empty(store: Store, handle: WriterHandle) -> None:
-    found = store.note_columns("orders")
-    assert (list(found.writers), found.times.size, found.segment.size) == ([], 0, 0)
+    columns = store.note_columns("orders")
+    assert (list(columns.writers), columns.times.size, columns.segment.size) == ([], 0, 0)
 
 
 def test_a_time_that_goes_back_is_rejected_and_the_note_stays(store: Store, handle: WriterHandle) -> None:
@@ -77,7 +77,7 @@ def test_a_time_that_goes_back_is_rejected_and_the_note_stays(store: Store, hand
     with pytest.raises(PlanError, match="noted time does not go back"):
         store.append(handle, 2, [part(0, 9)], note=199)
     assert store.lengths("orders") == {0: 3, 1: 1}
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 3, 1: 1})]
+    assert [(note.time, dict(note.position)) for note in store.notes("orders")] == [(200, {0: 3, 1: 1})]
 
 
 def test_a_position_that_goes_back_or_is_beyond_the_end_is_rejected(store: Store, handle: WriterHandle) -> None:
@@ -89,16 +89,16 @@ def test_a_position_that_goes_back_or_is_beyond_the_end_is_rejected(store: Store
         store.note(handle, 300, {0: 6})
     with pytest.raises(PlanError, match="There is no segment 7"):
         store.note(handle, 300, {7: 0})
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(200, {0: 5, 1: 1})]
+    assert [(note.time, dict(note.position)) for note in store.notes("orders")] == [(200, {0: 5, 1: 1})]
 
 
-@pytest.mark.parametrize("said", [{}, {0: 1}, {1: 0}, {0: 3, 1: 1}])
+@pytest.mark.parametrize("position", [{}, {0: 1}, {1: 0}, {0: 3, 1: 1}])
 def test_a_note_is_not_before_what_its_writer_has_written(
-    store: Store, handle: WriterHandle, said: dict[int, int]
+    store: Store, handle: WriterHandle, position: dict[int, int]
 ) -> None:
     for time in (200, 300):  # again: what the store knows better is no position that goes back
-        store.note(handle, time, said)
-        assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(time, {0: 3, 1: 1})]
+        store.note(handle, time, position)
+        assert [(note.time, dict(note.position)) for note in store.notes("orders")] == [(time, {0: 3, 1: 1})]
 
 
 def test_a_position_beyond_the_writers_own_events_stays_when_it_is_not_named(
@@ -108,7 +108,7 @@ def test_a_position_beyond_the_writers_own_events_stays_when_it_is_not_named(
     store.note(handle, 200, {0: 5})
     store.note(handle, 300, {})
     store.append(handle, 2, [part(1, 7)], note=400)
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(400, {0: 5, 1: 2})]
+    assert [(note.time, dict(note.position)) for note in store.notes("orders")] == [(400, {0: 5, 1: 2})]
 
 
 @pytest.mark.parametrize("time", [LAST + 1, MAX, FIRST - 1])
@@ -127,9 +127,9 @@ def test_what_was_written_since_a_note_is_known(store: Store, handle: WriterHand
     store.close_writer(handle)
     (note,) = store.notes("orders")
     assert (dict(note.position), dict(note.written), note.closed) == ({0: 3, 1: 1}, {0: 3, 1: 3}, True)
-    found = store.note_columns("orders")
-    places = zip(found.segment.tolist(), found.offset.tolist(), found.is_noted.tolist(), strict=True)
-    assert set(found.writer.tolist()) == {0} and sorted(places) == [
+    columns = store.note_columns("orders")
+    places = zip(columns.segment.tolist(), columns.offset.tolist(), columns.is_noted.tolist(), strict=True)
+    assert set(columns.writer.tolist()) == {0} and sorted(places) == [
         (0, 3, False),
         (0, 3, True),
         (1, 1, True),
@@ -151,15 +151,15 @@ def test_a_note_after_scaling_leaves_predecessors_behind(store: Store, handle: W
     store.note(handle, 100, {0: 3, 1: 1})
     store.scale("orders", [0], [(0.0, 0.5)])
     store.append(handle, 2, [part(2, 5)], note=200)
-    assert [dict(one.position) for one in store.notes("orders")] == [{1: 1, 2: 1}]
+    assert [dict(note.position) for note in store.notes("orders")] == [{1: 1, 2: 1}]
 
 
 def test_closing_marks_the_note_and_a_new_note_opens_it(store: Store, handle: WriterHandle) -> None:
     store.note(handle, 100, {0: 3})
     store.close_writer(handle)
-    assert [one.closed for one in store.notes("orders")] == [True]
+    assert [note.closed for note in store.notes("orders")] == [True]
     store.note(store.open_writer("orders", "till"), 200, {0: 3})
-    assert [one.closed for one in store.notes("orders")] == [False]
+    assert [note.closed for note in store.notes("orders")] == [False]
 
 
 @pytest.mark.parametrize("closing", [True, False])
@@ -171,7 +171,7 @@ def test_a_writer_that_comes_back_is_bound_by_its_last_note(
         store.close_writer(handle)
     clock.time += 40 * SECOND
     store.open_writer("orders", "till")
-    assert [(one.time, one.at, one.closed) for one in store.notes("orders")] == [(100, clock.time, False)]
+    assert [(note.time, note.at, note.closed) for note in store.notes("orders")] == [(100, clock.time, False)]
 
 
 def test_a_writer_that_comes_back_without_a_note_has_none(store: Store, handle: WriterHandle) -> None:
@@ -209,12 +209,12 @@ def test_truncating_drops_the_marks_before_the_last_one_that_is_passed(
     for number in range(1, 11):
         store.put_mark(lease, mark(number))
     store.truncate("orders", cut)
-    assert [one.number for one in store.marks("orders")] == list(range(first, 11))
-    assert [one.number for one in store.marks("orders", after=9, limit=5)] == [10]
-    assert [one.number for one in store.marks("orders", limit=2)] == [first, first + 1]
+    assert [mark.number for mark in store.marks("orders")] == list(range(first, 11))
+    assert [mark.number for mark in store.marks("orders", after=9, limit=5)] == [10]
+    assert [mark.number for mark in store.marks("orders", limit=2)] == [first, first + 1]
     store.put_mark(lease, mark(11))
     store.truncate("orders", {0: 10, 1: 2})
-    assert [one.number for one in store.marks("orders")] == [10, 11]
+    assert [mark.number for mark in store.marks("orders")] == [10, 11]
     assert store.last_mark("orders") == mark(11)
 
 
@@ -258,14 +258,14 @@ def test_a_note_that_is_newer_on_a_clock_that_was_set_back_is_not_forgotten(
     clock.time -= 500 * SECOND
     store.note(handle, 200, {0: 3})
     store.delete_notes(lease, [("till", seen)])
-    assert [one.time for one in store.notes("orders")] == [200]
+    assert [note.time for note in store.notes("orders")] == [200]
 
 
 def test_a_forgotten_writer_may_note_again(store: Store, handle: WriterHandle, lease: Lease, clock: Clock) -> None:
     store.note(handle, 100, {0: 3})
     store.delete_notes(lease, [("till", clock.time)])
     store.note(handle, 300, {0: 3})
-    assert [one.time for one in store.notes("orders")] == [300]
+    assert [note.time for note in store.notes("orders")] == [300]
 
 
 def test_a_lease_belongs_to_one_until_it_ends(store: Store, lease: Lease, clock: Clock) -> None:

@@ -57,11 +57,11 @@ class History(RuleBasedStateMachine):
 
     def routed(self, points: list[float]) -> dict[int, list[int]]:
         """New numbers for points, by segment."""
-        found: dict[int, list[int]] = {}
+        numbers: dict[int, list[int]] = {}
         for number in self.segments.route(np.array(points, dtype=np.float64)).tolist():
             self.number += 1
-            found.setdefault(number, []).append(self.number)
-        return found
+            numbers.setdefault(number, []).append(self.number)
+        return numbers
 
     def written(self, writer: Writer, routed: dict[int, list[int]]) -> dict[int, int]:
         for segment, numbers in routed.items():
@@ -107,13 +107,13 @@ class History(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def scale(self, data: st.DataObject) -> None:
-        one = data.draw(st.sampled_from(self.segments.open))
-        neighbour = next((other for other in self.segments.open if other.low == one.high), None)
+        segment = data.draw(st.sampled_from(self.segments.open))
+        neighbour = next((other for other in self.segments.open if other.low == segment.high), None)
         if neighbour is not None and data.draw(st.booleans()):
-            change = ([one.number, neighbour.number], [(one.low, neighbour.high)])
+            change = ([segment.number, neighbour.number], [(segment.low, neighbour.high)])
         else:
-            middle = (one.low + one.high) / 2
-            change = ([one.number], [(one.low, middle), (middle, one.high)])
+            middle = (segment.low + segment.high) / 2
+            change = ([segment.number], [(segment.low, middle), (middle, segment.high)])
         self.segments = self.segments.scaled(*change)
         for new in self.segments.all:
             self.log.setdefault(new.number, [])
@@ -127,37 +127,39 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: self.pending)
     @rule(data=st.data(), points=POINTS.filter(bool), twice=st.booleans())
     def add(self, data: st.DataObject, points: list[float], twice: bool) -> None:
-        id_, one = self.drawn(data)
+        id_, transaction = self.drawn(data)
         new = [(self.number + place, point) for place, point in enumerate(points, start=1)]
         self.number += len(points)
         for _ in range(1 + twice):
-            self.tried(id_, one, lambda handle: self.store.add(handle, id_, one.added, *addition(*new)))
-        one.events += new
-        one.added += 1
+            self.tried(id_, transaction, lambda handle: self.store.add(handle, id_, transaction.added, *addition(*new)))
+        transaction.events += new
+        transaction.added += 1
 
     @precondition(lambda self: self.pending)
     @rule(data=st.data(), noting=st.booleans(), twice=st.booleans())
     def commit(self, data: st.DataObject, noting: bool, twice: bool) -> None:
-        id_, one = self.drawn(data)
+        id_, transaction = self.drawn(data)
         time = self.clock.time if noting else None
-        ends = self.tried(id_, one, lambda handle: self.store.commit(handle, id_, note=time))
+        ends = self.tried(id_, transaction, lambda handle: self.store.commit(handle, id_, note=time))
         if ends is not None:
             routed: dict[int, list[int]] = {}
-            targets = self.segments.route(np.array([point for _, point in one.events], dtype=np.float64)).tolist()
-            for (number, _), segment in zip(one.events, targets, strict=True):
+            targets = self.segments.route(
+                np.array([point for _, point in transaction.events], dtype=np.float64)
+            ).tolist()
+            for (number, _), segment in zip(transaction.events, targets, strict=True):
                 routed.setdefault(segment, []).append(number)
-            assert ends == self.written(self.writers[one.writer], routed)
+            assert ends == self.written(self.writers[transaction.writer], routed)
             if noting:
-                self.noted(one.writer)
+                self.noted(transaction.writer)
             if twice:
-                assert self.store.commit(self.writers[one.writer].handle, id_, note=time) == ends
+                assert self.store.commit(self.writers[transaction.writer].handle, id_, note=time) == ends
         self.pending.pop(id_, None)
 
     @precondition(lambda self: self.pending)
     @rule(data=st.data())
     def abort(self, data: st.DataObject) -> None:
-        id_, one = self.drawn(data)
-        self.store.abort(self.writers[one.writer].handle, id_)
+        id_, transaction = self.drawn(data)
+        self.store.abort(self.writers[transaction.writer].handle, id_)
         del self.pending[id_]
 
     def drawn(self, data: st.DataObject) -> tuple[str, Pending]:
@@ -166,11 +168,11 @@ class History(RuleBasedStateMachine):
         return id_, self.pending[id_]
 
     def tried(
-        self, id_: str, one: Pending, step: Callable[[WriterHandle], dict[int, int] | None]
+        self, id_: str, transaction: Pending, step: Callable[[WriterHandle], dict[int, int] | None]
     ) -> dict[int, int] | None:
         """Done, or refused if it is too late."""
-        handle = self.writers[one.writer].handle
-        if self.clock.time < one.deadline:
+        handle = self.writers[transaction.writer].handle
+        if self.clock.time < transaction.deadline:
             return step(handle)
         try:
             step(handle)
@@ -183,12 +185,14 @@ class History(RuleBasedStateMachine):
         self.clock.time += seconds * SECOND
         if sweeping:
             self.store.expire_transactions()
-            self.pending = {id_: one for id_, one in self.pending.items() if self.clock.time < one.deadline}
+            self.pending = {
+                id_: transaction for id_, transaction in self.pending.items() if self.clock.time < transaction.deadline
+            }
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        one = data.draw(st.sampled_from(self.segments.all)).number
-        cut = self.segments.least_cut({one: data.draw(st.integers(0, len(self.log[one])))})
+        segment_number = data.draw(st.sampled_from(self.segments.all)).number
+        cut = self.segments.least_cut({segment_number: data.draw(st.integers(0, len(self.log[segment_number])))})
         lengths = {number: len(numbers) for number, numbers in self.log.items()}
         for number, offset in self.segments.must_be_read(cut, lengths).items():
             if offset > self.starts.get(number, 0):
@@ -197,9 +201,9 @@ class History(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def pack(self, data: st.DataObject) -> None:
-        one = data.draw(st.sampled_from(self.segments.all)).number
-        offset = data.draw(st.integers(0, len(self.log[one])))
-        assert offset <= self.store.compact(self.name, one, offset) <= len(self.log[one])
+        number = data.draw(st.sampled_from(self.segments.all)).number
+        offset = data.draw(st.integers(0, len(self.log[number])))
+        assert offset <= self.store.compact(self.name, number, offset) <= len(self.log[number])
 
     @invariant()
     def the_store_is_as_the_model(self) -> None:

@@ -15,10 +15,15 @@ from tests.marks.stores.cases import SECOND, Clock, addition, config, numbers_in
 def test_a_stream_is_found_as_it_was_made(store: Store, clock: Clock) -> None:
     schema = pa.schema([pa.field("shop", pa.string(), nullable=False), ("price", pa.decimal128(9, 2))], {"by": "me"})
     wanted = Config(schema=schema, segments=3, writer_timeout=7, mark_every=8, writer_lease=9)
-    made = store.create_stream("orders", wanted)
-    assert made == store.stream("orders")
-    assert made.config == wanted and made.config.schema.equals(schema, check_metadata=True)
-    assert (made.name, made.created, made.segments, dict(made.starts)) == ("orders", clock.time, Segments.even(3), {})
+    created = store.create_stream("orders", wanted)
+    assert created == store.stream("orders")
+    assert created.config == wanted and created.config.schema.equals(schema, check_metadata=True)
+    assert (created.name, created.created, created.segments, dict(created.starts)) == (
+        "orders",
+        clock.time,
+        Segments.even(3),
+        {},
+    )
 
 
 def test_streams_are_listed_in_order(store: Store) -> None:

@@ -35,7 +35,7 @@ def test_nothing_is_visible_before_the_commit_and_all_after(
     assert store.lengths("orders") == {0: 1, 1: 0}
     assert store.commit(handle, begun.id) == {0: 4, 1: 1}
     assert numbers_in(store, "orders", 0) == [100, 1, 3, 4] and numbers_in(store, "orders", 1) == [2]
-    assert [one.status for one in store.transactions("orders")] == ["committed"]
+    assert [transaction.status for transaction in store.transactions("orders")] == ["committed"]
 
 
 def test_parts_come_in_the_order_of_their_numbers_and_once(
@@ -101,7 +101,7 @@ def test_a_note_that_is_rejected_leaves_the_transaction_open(
 
 def test_an_empty_transaction_can_be_committed(store: Store, handle: WriterHandle, begun: TransactionInfo) -> None:
     assert store.commit(handle, begun.id, note=5) == {}
-    assert [(one.time, dict(one.position)) for one in store.notes("orders")] == [(5, {})]
+    assert [(note.time, dict(note.position)) for note in store.notes("orders")] == [(5, {})]
 
 
 def test_positions_of_commits_are_the_writers_own(store: Store, handle: WriterHandle, begun: TransactionInfo) -> None:
@@ -119,7 +119,7 @@ def test_an_aborted_transaction_is_forgotten(store: Store, handle: WriterHandle,
     with pytest.raises(DataError, match="was aborted"):
         store.add(handle, begun.id, 2, *addition((1, 0.1)))
     assert store.lengths("orders") == {0: 0, 1: 0}
-    assert [one.status for one in store.transactions("orders")] == ["aborted"]
+    assert [transaction.status for transaction in store.transactions("orders")] == ["aborted"]
 
 
 def test_a_committed_transaction_cannot_be_aborted(store: Store, handle: WriterHandle, begun: TransactionInfo) -> None:
@@ -153,7 +153,10 @@ def test_only_what_is_beyond_its_deadline_expires(
     clock.time = begun.deadline
     assert store.expire_transactions() == 1
     assert store.expire_transactions() == 0
-    assert {one.id: one.status for one in store.transactions("orders")} == {begun.id: "aborted", later.id: "open"}
+    assert {transaction.id: transaction.status for transaction in store.transactions("orders")} == {
+        begun.id: "aborted",
+        later.id: "open",
+    }
     assert store.commit(handle, later.id) == {}
 
 
@@ -183,22 +186,25 @@ def test_closing_a_writer_aborts_its_transactions_only(
     other = store.open_writer("orders", "web")
     kept = store.begin(other, timeout=SECOND)
     store.close_writer(handle)
-    assert {one.id: one.status for one in store.transactions("orders")} == {begun.id: "aborted", kept.id: "open"}
+    assert {transaction.id: transaction.status for transaction in store.transactions("orders")} == {
+        begun.id: "aborted",
+        kept.id: "open",
+    }
 
 
 def batch(store: Store, handle: WriterHandle, *contents: tuple[int, float]) -> list[str]:
     """Transactions with one event each."""
     begun = [store.begin(handle, timeout=10 * SECOND) for _ in contents]
-    for one, content in zip(begun, contents, strict=True):
-        store.add(handle, one.id, 1, *addition(content))
-    return [one.id for one in begun]
+    for transaction, content in zip(begun, contents, strict=True):
+        store.add(handle, transaction.id, 1, *addition(content))
+    return [transaction.id for transaction in begun]
 
 
 def test_a_batch_of_transactions_becomes_visible_at_once(store: Store, handle: WriterHandle) -> None:
     ids = batch(store, handle, (1, 0.1), (2, 0.9), (3, 0.2))
     assert store.commit_batch(handle, 5, ids, note=40) == {0: 2, 1: 1}
     assert numbers_in(store, "orders", 0) == [1, 3] and numbers_in(store, "orders", 1) == [2]
-    assert {one.status for one in store.transactions("orders")} == {"committed"}
+    assert {transaction.status for transaction in store.transactions("orders")} == {"committed"}
     (note,) = store.notes("orders")
     assert (note.time, note.position) == (40, {0: 2, 1: 1})
     assert store.open_writer("orders", "till", take_over=True).sequence == 5
@@ -209,7 +215,9 @@ def test_a_batch_that_comes_again_changes_nothing(store: Store, handle: WriterHa
     again = batch(store, handle, (1, 0.1))
     assert store.commit_batch(handle, 5, again, note=30) == {}
     assert numbers_in(store, "orders", 0) == [1]
-    assert [one.status for one in store.transactions("orders") if one.id in again] == ["aborted"]
+    assert [transaction.status for transaction in store.transactions("orders") if transaction.id in again] == [
+        "aborted"
+    ]
     assert [note.time for note in store.notes("orders")] == [40]
 
 
@@ -227,8 +235,8 @@ def test_an_empty_batch_can_be_committed_with_a_note(store: Store, handle: Write
 
 
 def test_a_transaction_that_is_named_twice_in_a_batch_is_committed_once(store: Store, handle: WriterHandle) -> None:
-    one, two = batch(store, handle, (1, 0.1), (2, 0.2))
-    assert store.commit_batch(handle, 1, [one, two, one]) == {0: 2}
+    first, second = batch(store, handle, (1, 0.1), (2, 0.2))
+    assert store.commit_batch(handle, 1, [first, second, first]) == {0: 2}
     assert numbers_in(store, "orders", 0) == [1, 2]
 
 

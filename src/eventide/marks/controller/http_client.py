@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from eventide._databases import without_password
 from eventide.errors import PlanError
 from eventide.marks.controller import wire
-from eventide.marks.errors import UnreachableError, unknown_store, unreachable, unreadable
+from eventide.marks.errors import UnreachableError, unknown_store, unreadable
 
 _TOKEN_MODE = 0o600
 _MAX_PAUSE = 1.0
@@ -81,7 +81,10 @@ class Client:
                 self.close()  # the others are as old
                 is_over = pause > 0 and time.monotonic() + pause > deadline
                 if is_over or not is_repeatable or isinstance(cause, ssl.SSLCertVerificationError):
-                    raise unreachable(self.url, cause) from cause
+                    raise UnreachableError(
+                        f"The controller at {without_password(self.url)} does not answer: {cause}. Is it running? Is "
+                        "the address right?"
+                    ) from cause
             self._pause(pause)
             pause = min(pause * 2 or 0.05, _MAX_PAUSE)
 

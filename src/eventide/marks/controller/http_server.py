@@ -31,7 +31,7 @@ from eventide.marks.controller import wire
 from eventide.marks.controller.connections import ConnectionLimits, RequestGuard, protocol_factory
 from eventide.marks.controller.controller import Status
 from eventide.marks.controller.http_client import check_token, create_token, is_loopback, read_token, token_file
-from eventide.marks.errors import bad_segments, too_large, unreadable, wrong_type
+from eventide.marks.errors import TooLargeError, bad_segments, unreadable, wrong_type
 from eventide.marks.mark import Mark
 from eventide.marks.stores.store import Config, Store
 
@@ -205,7 +205,11 @@ class _Endpoints:
             message = f"There is no call {call!r}. {did_you_mean(call, wire.CALLS)}"
             return _reject_request("unknown_call", message, close=False)
         if body is None:
-            return _error_response(too_large(self._max_body))
+            message = (
+                f"The request is larger than the {self._max_body:,} bytes that this controller accepts. Flush smaller "
+                "batches, or start the controller with a larger --max-body."
+            )
+            return _error_response(TooLargeError(message))
         return await run_in_threadpool(self._execute, call, body)
 
     def _execute(self, call: str, body: bytes) -> Response:

@@ -94,7 +94,8 @@ def decode(body: bytes, hint: Any) -> Any:
 def decode_arguments(call: str, body: bytes) -> dict[str, Any]:
     """Decode the arguments of a call. Those with a default may be missing."""
     head, tail = _split(body)
-    hints, parameters = _signature(call)
+    hints, signature = _signature(call)
+    parameters = signature.parameters
     if not isinstance(head, dict):
         raise PlanError(f"{call} takes an object with its arguments: {', '.join(parameters)}.")
     for name in head:
@@ -104,6 +105,16 @@ def decode_arguments(call: str, body: bytes) -> dict[str, Any]:
         if parameter.default is parameter.empty and name not in head:
             raise PlanError(f"{call} needs the argument {name!r}.")
     return {name: _from_json(value, tail, hints[name], name) for name, value in head.items()}
+
+
+def bind_arguments(call: str, *values: Any, **options: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name.
+
+    >>> bind_arguments("seal", "orders")
+    {'name': 'orders'}
+    """
+    _, signature = _signature(call)
+    return signature.bind(*values, **options).arguments
 
 
 def decode_result(call: str, body: bytes) -> Any:
@@ -128,11 +139,12 @@ def error_from_code(code: object, message: str) -> EventideError:
 
 
 @cache
-def _signature(call: str) -> tuple[dict[str, Any], dict[str, inspect.Parameter]]:
+def _signature(call: str) -> tuple[dict[str, Any], inspect.Signature]:
+    """The types of a call, and its arguments."""
     method = getattr(EventLog, call, None) or getattr(MarkStore, call)
-    parameters = dict(inspect.signature(method).parameters)
-    del parameters["self"]
-    return get_type_hints(method), parameters
+    signature = inspect.signature(method)
+    _, *parameters = signature.parameters.values()  # without self
+    return get_type_hints(method), signature.replace(parameters=parameters)
 
 
 def _split(body: bytes) -> tuple[Any, bytes]:

@@ -8,7 +8,8 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from inspect import isfunction
+from typing import Any, TypeVar
 
 from eventide.marks.errors import lease_lost, stream_exists, unknown_stream
 from eventide.marks.events import check_columns
@@ -27,23 +28,27 @@ from eventide.marks.stores.store import (
     wall_clock,
 )
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
+_S = TypeVar("_S", bound=type)
 
 
-def _synchronized(
-    method: Callable[Concatenate[MemoryStore, _P], _R],
-) -> Callable[Concatenate[MemoryStore, _P], _R]:
-    """Serialize calls, so that each is atomic."""
+def _synchronized(store: _S) -> _S:
+    """Serialize the public methods of a store, so that each call is atomic."""
 
-    @wraps(method)
-    def synchronized(store: MemoryStore, /, *args: _P.args, **options: _P.kwargs) -> _R:
-        with store._lock:
-            return method(store, *args, **options)
+    def synchronized(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: MemoryStore, *args: Any, **options: Any) -> Any:
+            with self._lock:
+                return method(self, *args, **options)
 
-    return synchronized
+        return call
+
+    for name, method in list(vars(store).items()):
+        if isfunction(method) and not name.startswith("_"):
+            setattr(store, name, synchronized(method))
+    return store
 
 
+@_synchronized
 class MemoryStore:
     """A ``Store`` in memory. ``clock`` returns microseconds.
 
@@ -76,7 +81,6 @@ class MemoryStore:
 
     # streams and segments
 
-    @_synchronized
     def create_stream(self, name: str, config: Config) -> StreamInfo:
         if name in self._streams:
             raise stream_exists(name)
@@ -86,107 +90,85 @@ class MemoryStore:
         self._streams[name] = MemoryStream(info, self._created)
         return info
 
-    @_synchronized
     def stream(self, name: str) -> StreamInfo:
         return self._stream(name).info
 
-    @_synchronized
     def streams(self) -> list[str]:
         return sorted(self._streams)
 
-    @_synchronized
     def delete_stream(self, name: str) -> None:
         self._stream(name)
         del self._streams[name]
         self._leases.pop(name, None)
         self._groups = {key: state for key, state in self._groups.items() if key[0] != name}
 
-    @_synchronized
     def scale(self, name: str, seal: Sequence[int], ranges: Ranges) -> Segments:
         return self._stream(name).scale(seal, ranges)
 
-    @_synchronized
     def seal(self, name: str) -> Segments:
         return self._stream(name).seal()
 
-    @_synchronized
     def truncate(self, name: str, cut: Position) -> None:
         self._stream(name).truncate(cut)
 
-    @_synchronized
     def lengths(self, name: str) -> dict[int, int]:
         return dict(self._stream(name).lengths)
 
     # events
 
-    @_synchronized
     def open_writer(self, stream: str, writer: str, *, take_over: bool = False) -> WriterHandle:
         return self._stream(stream).open_writer(writer, self.now(), take_over=take_over)
 
-    @_synchronized
     def append(
         self, handle: WriterHandle, sequence: int, parts: Sequence[Part], *, note: int | None = None
     ) -> dict[int, int]:
         return self._stream(handle.stream).append(handle, sequence, parts, note, self.now())
 
-    @_synchronized
     def read(self, stream: str, segment: int, offset: int, *, rows: int, until: int | None = None) -> list[Blob]:
         return self._stream(stream).read(segment, offset, rows, until)
 
-    @_synchronized
     def compact(self, stream: str, segment: int, offset: int) -> int:
         return self._stream(stream).compact(segment, offset)
 
-    @_synchronized
     def close_writer(self, handle: WriterHandle) -> None:
         self._stream(handle.stream).close_writer(handle)
 
     # transactions
 
-    @_synchronized
     def begin(self, handle: WriterHandle, *, timeout: int) -> TransactionInfo:
         return self._stream(handle.stream).begin(handle, uuid.uuid4().hex, timeout, self.now())
 
-    @_synchronized
     def add(self, handle: WriterHandle, transaction: str, number: int, rows: int, body: bytes) -> None:
         self._stream(handle.stream).add(handle, transaction, number, body, self.now())
 
-    @_synchronized
     def commit(self, handle: WriterHandle, transaction: str, *, note: int | None = None) -> dict[int, int]:
         return self._stream(handle.stream).commit(handle, transaction, note, self.now())
 
-    @_synchronized
     def commit_batch(
         self, handle: WriterHandle, sequence: int, ids: Sequence[str], *, note: int | None = None
     ) -> dict[int, int]:
         return self._stream(handle.stream).commit_batch(handle, sequence, ids, note, self.now())
 
-    @_synchronized
     def abort(self, handle: WriterHandle, transaction: str) -> None:
         self._stream(handle.stream).abort(handle, transaction, self.now())
 
-    @_synchronized
     def transactions(self, stream: str) -> list[TransactionInfo]:
         return [transaction.info(self.now()) for transaction in self._stream(stream).transactions.values()]
 
-    @_synchronized
     def expire_transactions(self) -> int:
         return sum(stream.expire(self.now()) for stream in self._streams.values())
 
     # notes and marks
 
-    @_synchronized
     def note(self, handle: WriterHandle, time: int, position: Position) -> None:
         self._stream(handle.stream).note(handle, time, position, self.now())
 
-    @_synchronized
     def notes(self, stream: str) -> list[Note]:
         return self._stream(stream).all_notes()
 
     def note_columns(self, stream: str) -> NoteColumns:
         return NoteColumns.from_notes(self.notes(stream))
 
-    @_synchronized
     def put_mark(self, lease: Lease, mark: Mark, *, obsolete: Collection[tuple[str, int]] = ()) -> None:
         stream = self._owned(lease)
         if mark.number != (stream.marks[-1].number if stream.marks else 0) + 1:
@@ -194,37 +176,30 @@ class MemoryStore:
         stream.marks.append(mark)
         stream.delete_notes(obsolete)
 
-    @_synchronized
     def delete_notes(self, lease: Lease, notes: Collection[tuple[str, int]]) -> None:
         self._owned(lease).delete_notes(notes)
 
-    @_synchronized
     def marks(self, stream: str, *, after: int = 0, limit: int | None = None) -> list[Mark]:
         return [mark for mark in self._stream(stream).marks if mark.number > after][:limit]
 
-    @_synchronized
     def last_mark(self, stream: str) -> Mark | None:
         marks = self._stream(stream).marks
         return marks[-1] if marks else None
 
     # controllers
 
-    @_synchronized
     def heartbeat(self, controller: str, until: int) -> None:
         now = self.now()
         self._heartbeats = {name: expiry for name, expiry in self._heartbeats.items() if is_lease_active(*expiry, now)}
         self._heartbeats[controller] = until, until - now
 
-    @_synchronized
     def controllers(self) -> list[str]:
         return sorted(name for name, expiry in self._heartbeats.items() if is_lease_active(*expiry, self.now()))
 
-    @_synchronized
     def leave(self, controller: str) -> None:
         self._heartbeats.pop(controller, None)
         self._leases = {name: entry for name, entry in self._leases.items() if entry[0].owner != controller}
 
-    @_synchronized
     def acquire(self, stream: str, controller: str, until: int) -> Lease | None:
         self._stream(stream)
         now, lease = self.now(), self._active_leases().get(stream)
@@ -237,24 +212,20 @@ class MemoryStore:
         self._leases[stream] = lease, until - now
         return lease
 
-    @_synchronized
     def release(self, lease: Lease) -> None:
         current = self._leases.get(lease.stream)
         if current is not None and current[0].fence == lease.fence:
             del self._leases[lease.stream]
 
-    @_synchronized
     def leases(self) -> list[Lease]:
         return sorted(self._active_leases().values())
 
     # reader groups
 
-    @_synchronized
     def group(self, stream: str, name: str) -> tuple[int, bytes] | None:
         self._stream(stream)
         return self._groups.get((stream, name))
 
-    @_synchronized
     def put_group(self, stream: str, name: str, version: int, state: bytes) -> bool:
         self._stream(stream)
         if self._groups.get((stream, name), (0, b""))[0] != version:
@@ -262,7 +233,6 @@ class MemoryStore:
         self._groups[stream, name] = version + 1, state
         return True
 
-    @_synchronized
     def delete_group(self, stream: str, name: str) -> None:
         self._groups.pop((stream, name), None)
 

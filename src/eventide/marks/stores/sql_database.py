@@ -17,8 +17,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from eventide._databases import without_password
 from eventide.errors import DataError
-from eventide.marks.errors import store_failed
+from eventide.marks.errors import StoreFailedError
 from eventide.marks.segments import Position
 from eventide.marks.stores.store import STORAGE_FORMAT
 
@@ -213,7 +214,12 @@ class Database:
             finally:
                 self._release(connection)
         except self._errors as cause:
-            raise store_failed(self.url, cause) from cause
+            reason = str(cause).strip().partition("\n")[0].removesuffix(".") or type(cause).__name__
+            raise StoreFailedError(
+                f"The store {without_password(self.url)} failed: {without_password(reason)}. The current operation was "
+                "executed completely or not at all. Check that the database is up, that its disk is not full, and its "
+                "log."
+            ) from cause
 
     def _acquire(self) -> Connection:
         try:

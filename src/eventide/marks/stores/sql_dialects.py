@@ -4,6 +4,8 @@ SQLite (3.35 or newer) is a file for any number of processes on one machine. Pos
 is shared by any number of machines and provides the clock.
 """
 
+# ruff: noqa: D102 - ``Connection`` documents the methods
+
 from __future__ import annotations
 
 import re
@@ -88,11 +90,9 @@ class SqliteConnection:
         return [self._raw.execute(_sqlite_query(query), values).fetchall() for query, values in queries]
 
     def execute(self, statement: str, values: Values = ()) -> None:
-        """Execute a statement."""
         self._raw.execute(statement, values)
 
     def execute_many(self, statement: str, rows: Sequence[Values]) -> None:
-        """Execute a statement with many rows of values."""
         self._raw.executemany(statement, rows)
 
     @contextmanager
@@ -175,7 +175,6 @@ class PostgresConnection:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the server has closed the connection."""
         return bool(self._raw.closed)
 
     @property
@@ -198,11 +197,9 @@ class PostgresConnection:
         return results
 
     def execute(self, statement: str, values: Values = ()) -> None:
-        """Execute a statement."""
         self._raw.execute(_postgres_statement(statement), values)
 
     def execute_many(self, statement: str, rows: Sequence[Values]) -> None:
-        """Execute a statement with many rows of values."""
         for start in range(0, len(rows), _INSERT_ROWS):
             chunk = rows[start : start + _INSERT_ROWS]
             if _VALUES.search(statement):
@@ -229,7 +226,6 @@ class PostgresConnection:
             self._in_step, self._now = False, None
 
     def close(self) -> None:
-        """Close the connection."""
         self._raw.close()
 
 

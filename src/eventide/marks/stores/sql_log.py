@@ -3,6 +3,8 @@
 Appends, compaction and truncation lock the segment. Readers lock nothing: each query sees one snapshot.
 """
 
+# ruff: noqa: D103 - ``Store`` documents the functions with the names of its methods
+
 from __future__ import annotations
 
 import json
@@ -144,7 +146,6 @@ def save_writer(
 
 
 def open_writer(step: DatabaseStep, stream: str, writer: str, take_over: bool) -> WriterHandle:
-    """``EventLog.open_writer``."""
     streams, _, writers = step.query(
         ("SELECT id, writer_lease FROM eventide_streams WHERE name = ? FOR SHARE", (stream,)),
         (_INSERT_WRITER, (writer, b"", b"", stream)),
@@ -161,7 +162,6 @@ def open_writer(step: DatabaseStep, stream: str, writer: str, take_over: bool) -
 
 
 def close_writer(step: DatabaseStep, handle: WriterHandle) -> None:
-    """``EventLog.close_writer``."""
     (rows,) = step.query(writer_query(handle))
     if not rows and is_generated(handle.writer):
         return
@@ -180,7 +180,6 @@ def append(
     parts: Sequence[Part],
     time: int | None,
 ) -> dict[int, int]:
-    """``EventLog.append``."""
     rows, lengths, epoch = step.query(
         writer_query(handle),
         segments_query(handle.stream, {part.segment for part in parts}),
@@ -229,7 +228,6 @@ def append_parts(
 
 
 def read(step: DatabaseStep, stream: str, segment: int, offset: int, rows: int, until: int | None) -> list[Blob]:
-    """``EventLog.read``."""
     end = offset + rows if until is None else min(offset + rows, until)
     (blobs,) = step.query((_READ, (segment, end, offset, segment, offset, stream)))
     if not blobs:
@@ -246,7 +244,6 @@ def read(step: DatabaseStep, stream: str, segment: int, offset: int, rows: int, 
 
 
 def compact(step: DatabaseStep, name: str, segment: int, offset: int) -> int:
-    """``EventLog.compact``."""
     streams, segments = step.query((STREAM_ID, (name,)), (_LOCK_SEGMENT, (name, segment)))
     if not streams:
         raise unknown(step, name)

@@ -1,5 +1,7 @@
 """Streams and their segments, leases of controllers, and states of reader groups in SQL."""
 
+# ruff: noqa: D103 - ``Store`` documents the functions with the names of its methods
+
 from __future__ import annotations
 
 import json
@@ -54,7 +56,6 @@ _UPDATE_GROUP = f"""
 
 
 def create_stream(step: DatabaseStep, name: str, config: Config) -> StreamInfo:
-    """``EventLog.create_stream``."""
     check_columns(name, config.schema)
     segments = Segments.even(config.segments)
     step.query()  # reads the clock
@@ -70,7 +71,6 @@ def create_stream(step: DatabaseStep, name: str, config: Config) -> StreamInfo:
 
 
 def stream_info(step: DatabaseStep, name: str) -> StreamInfo:
-    """``EventLog.stream``."""
     (rows,) = step.query((_STREAM, (name,)))
     if not rows:
         raise unknown(step, name)
@@ -86,13 +86,11 @@ def stream_info(step: DatabaseStep, name: str) -> StreamInfo:
 
 
 def stream_names(step: DatabaseStep) -> list[str]:
-    """``EventLog.streams``."""
     (rows,) = step.query(("SELECT name FROM eventide_streams", ()))
     return sorted(name for (name,) in rows)
 
 
 def delete_stream(step: DatabaseStep, name: str) -> None:
-    """``EventLog.delete_stream``."""
     stream, _ = lock_stream(step, name)
     # Wait for the holders of writers and transactions before the segments, in the order of locks.
     step.query(
@@ -110,7 +108,6 @@ def delete_stream(step: DatabaseStep, name: str) -> None:
 
 
 def scale(step: DatabaseStep, name: str, seal: Sequence[int], ranges: Ranges) -> Segments:
-    """``EventLog.scale``."""
     stream, segments = lock_stream(step, name)
     scaled = segments.scaled(seal, ranges)
     created = [segment.number for segment in scaled.all if segment.number not in segments]
@@ -120,7 +117,6 @@ def scale(step: DatabaseStep, name: str, seal: Sequence[int], ranges: Ranges) ->
 
 
 def seal(step: DatabaseStep, name: str) -> Segments:
-    """``EventLog.seal``."""
     stream, segments = lock_stream(step, name)
     ended = segments.ended()
     if not segments.has_ended:
@@ -130,7 +126,6 @@ def seal(step: DatabaseStep, name: str) -> Segments:
 
 
 def truncate(step: DatabaseStep, name: str, cut: Position) -> None:
-    """``EventLog.truncate``."""
     stream, segments = lock_stream(step, name)
     # Wait for appends: they may be compacting the deleted blobs and would store them again as one.
     rows, ((encoded_starts,),) = step.query(
@@ -153,7 +148,6 @@ def truncate(step: DatabaseStep, name: str, cut: Position) -> None:
 
 
 def lengths(step: DatabaseStep, name: str) -> dict[int, int]:
-    """``EventLog.lengths``."""
     (rows,) = step.query((f"{LENGTHS} ORDER BY number", (name,)))
     if not rows:
         raise unknown(step, name)
@@ -161,7 +155,6 @@ def lengths(step: DatabaseStep, name: str) -> dict[int, int]:
 
 
 def heartbeat(step: DatabaseStep, controller: str, until: int) -> None:
-    """``MarkStore.heartbeat``."""
     step.query()  # reads the clock
     (dead,) = step.query((_DEAD_CONTROLLERS, (controller, step.now, step.now)))
     step.execute_many("DELETE FROM eventide_controllers WHERE name = ?", dead)
@@ -169,14 +162,12 @@ def heartbeat(step: DatabaseStep, controller: str, until: int) -> None:
 
 
 def controllers(step: DatabaseStep) -> list[str]:
-    """``MarkStore.controllers``."""
     now = step.now
     (rows,) = step.query((f"SELECT name FROM eventide_controllers WHERE {_IS_ACTIVE}", (now, now)))
     return sorted(name for (name,) in rows)
 
 
 def leave(step: DatabaseStep, controller: str) -> None:
-    """``MarkStore.leave``."""
     (streams,) = step.query(
         ("SELECT stream FROM eventide_leases WHERE owner = ? ORDER BY stream FOR UPDATE", (controller,))
     )
@@ -185,7 +176,6 @@ def leave(step: DatabaseStep, controller: str) -> None:
 
 
 def acquire(step: DatabaseStep, stream: str, controller: str, until: int) -> Lease | None:
-    """``MarkStore.acquire``."""
     streams, _, leases = step.query(
         (f"{STREAM_ID} FOR SHARE", (stream,)),
         (_INSERT_LEASE, (stream,)),
@@ -207,12 +197,10 @@ def acquire(step: DatabaseStep, stream: str, controller: str, until: int) -> Lea
 
 
 def release(step: DatabaseStep, lease: Lease) -> None:
-    """``MarkStore.release``."""
     step.execute(f"{_RELEASE_LEASE} AND owner = ? AND fence = ?", (lease.stream, lease.owner, lease.fence))
 
 
 def leases(step: DatabaseStep) -> list[Lease]:
-    """``MarkStore.leases``."""
     now = step.now
     query = f"SELECT stream, owner, fence, until FROM eventide_leases WHERE owner <> '' AND {_IS_ACTIVE}"
     (rows,) = step.query((query, (now, now)))
@@ -220,7 +208,6 @@ def leases(step: DatabaseStep) -> list[Lease]:
 
 
 def group(step: DatabaseStep, stream: str, name: str) -> tuple[int, bytes] | None:
-    """``MarkStore.group``."""
     (rows,) = step.query((_GROUP, (stream, name)))
     if not rows:
         require_stream(step, stream)
@@ -229,7 +216,6 @@ def group(step: DatabaseStep, stream: str, name: str) -> tuple[int, bytes] | Non
 
 
 def put_group(step: DatabaseStep, stream: str, name: str, version: int, state: bytes) -> bool:
-    """``MarkStore.put_group``."""
     insert = (_INSERT_GROUP, (name, state, stream))
     (rows,) = step.query(insert if version == 0 else (_UPDATE_GROUP, (state, stream, name, version)))
     if not rows:
@@ -238,7 +224,6 @@ def put_group(step: DatabaseStep, stream: str, name: str, version: int, state: b
 
 
 def delete_group(step: DatabaseStep, stream: str, name: str) -> None:
-    """``MarkStore.delete_group``."""
     step.execute(f"DELETE FROM eventide_groups WHERE stream = ({STREAM_ID}) AND name = ?", (stream, name))
 
 

@@ -1,5 +1,7 @@
 """Transactions, notes and marks in SQL."""
 
+# ruff: noqa: D103 - ``Store`` documents the functions with the names of its methods
+
 from __future__ import annotations
 
 import uuid
@@ -92,7 +94,6 @@ _LEASE = """
 
 
 def begin(step: DatabaseStep, handle: WriterHandle, timeout: int) -> TransactionInfo:
-    """``EventLog.begin``."""
     _, segments = lock_stream(step, handle.stream, shared=True)
     (rows,) = step.query(writer_query(handle))
     writer = parse_writer(step, handle, rows)
@@ -106,7 +107,6 @@ def begin(step: DatabaseStep, handle: WriterHandle, timeout: int) -> Transaction
 
 
 def add(step: DatabaseStep, handle: WriterHandle, transaction: str, number: int, rows: int, body: bytes) -> None:
-    """``EventLog.add``."""
     writer_rows, transaction_rows = step.query(writer_query(handle), _transaction_query(handle, transaction))
     writer = parse_writer(step, handle, writer_rows)
     check_open(transaction, _parse_status(step, handle, transaction, transaction_rows))
@@ -115,7 +115,6 @@ def add(step: DatabaseStep, handle: WriterHandle, transaction: str, number: int,
 
 
 def commit(step: DatabaseStep, handle: WriterHandle, transaction: str, time: int | None) -> dict[int, int]:
-    """``EventLog.commit``."""
     _, segments = lock_stream(step, handle.stream, shared=True)  # no scaling during the step
     writer_rows, transaction_rows = step.query(writer_query(handle), _transaction_query(handle, transaction))
     writer = parse_writer(step, handle, writer_rows)
@@ -133,7 +132,6 @@ def commit(step: DatabaseStep, handle: WriterHandle, transaction: str, time: int
 def commit_batch(
     step: DatabaseStep, handle: WriterHandle, sequence: int, ids: Sequence[str], time: int | None
 ) -> dict[int, int]:
-    """``EventLog.commit_batch``."""
     transactions = list(dict.fromkeys(ids))
     _, segments = lock_stream(step, handle.stream, shared=True)
     queries = (_transaction_query(handle, transaction) for transaction in transactions)
@@ -159,7 +157,6 @@ def commit_batch(
 
 
 def abort(step: DatabaseStep, handle: WriterHandle, transaction: str) -> None:
-    """``EventLog.abort``."""
     writer_rows, transaction_rows = step.query(writer_query(handle), _transaction_query(handle, transaction))
     writer = parse_writer(step, handle, writer_rows)
     status = _parse_status(step, handle, transaction, transaction_rows)
@@ -172,7 +169,6 @@ def abort(step: DatabaseStep, handle: WriterHandle, transaction: str) -> None:
 
 
 def transactions(step: DatabaseStep, stream: str) -> list[TransactionInfo]:
-    """``EventLog.transactions``."""
     (rows,) = step.query((_ALL_TRANSACTIONS, (stream,)))
     if not rows:
         raise unknown(step, stream)
@@ -185,7 +181,6 @@ def transactions(step: DatabaseStep, stream: str) -> list[TransactionInfo]:
 
 
 def expire_transactions(step: DatabaseStep) -> int:
-    """``EventLog.expire_transactions``."""
     step.query()  # reads the clock
     (expired,) = step.query((_EXPIRED, (step.now,)))
     step.execute_many(_END, [("expired", b"", id_) for (id_,) in expired])
@@ -195,7 +190,6 @@ def expire_transactions(step: DatabaseStep) -> int:
 
 
 def note(step: DatabaseStep, cache: SegmentCache, handle: WriterHandle, time: int, position: Position) -> None:
-    """``MarkStore.note``."""
     numbers = sorted(position)
     lengths_query = f"{LENGTHS} AND number IN ({', '.join('?' * len(numbers)) or 'NULL'})"
     rows, lengths, epoch = step.query(
@@ -210,7 +204,6 @@ def note(step: DatabaseStep, cache: SegmentCache, handle: WriterHandle, time: in
 
 
 def notes(step: DatabaseStep, stream: str) -> list[Note]:
-    """``MarkStore.notes``."""
     return [
         Note(
             writer,
@@ -225,7 +218,6 @@ def notes(step: DatabaseStep, stream: str) -> list[Note]:
 
 
 def note_columns(step: DatabaseStep, stream: str) -> NoteColumns:
-    """``MarkStore.note_columns``."""
     rows = _note_rows(step, stream)
     index, segment, offset = decode_positions([*(row[4] for row in rows), *(row[5] or b"" for row in rows)])
     is_noted = index < len(rows)
@@ -242,7 +234,6 @@ def note_columns(step: DatabaseStep, stream: str) -> NoteColumns:
 
 
 def put_mark(step: DatabaseStep, lease: Lease, mark: Mark, obsolete: Collection[tuple[str, int]]) -> None:
-    """``MarkStore.put_mark``."""
     stream, last_number = _lock_lease(step, lease)
     if mark.number != last_number + 1:
         raise lease_lost(lease.stream, lease.owner)
@@ -252,13 +243,11 @@ def put_mark(step: DatabaseStep, lease: Lease, mark: Mark, obsolete: Collection[
 
 
 def delete_notes(step: DatabaseStep, lease: Lease, notes: Collection[tuple[str, int]]) -> None:
-    """``MarkStore.delete_notes``."""
     stream, _ = _lock_lease(step, lease)
     _delete_notes(step, stream, notes)
 
 
 def marks(step: DatabaseStep, stream: str, after: int, limit: int | None) -> list[Mark]:
-    """``MarkStore.marks``."""
     clause, values = ("", ()) if limit is None else (" LIMIT ?", (limit,))
     (rows,) = step.query((_MARKS + clause, (after, stream, *values)))
     if not rows and limit != 0:
@@ -267,7 +256,6 @@ def marks(step: DatabaseStep, stream: str, after: int, limit: int | None) -> lis
 
 
 def last_mark(step: DatabaseStep, stream: str) -> Mark | None:
-    """``MarkStore.last_mark``."""
     (rows,) = step.query((_LAST_MARK, (stream,)))
     if not rows:
         raise unknown(step, stream)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eventide.marks.errors import (
-    segment_sealed,
+    SegmentSealedError,
     stream_sealed,
     transaction_ended,
     unknown_segment,
@@ -55,4 +55,4 @@ def check_append(stream: str, segments: Segments, parts: Sequence[Part]) -> None
             raise unknown_segment(part.segment, segments.open_numbers)
     for part in parts:
         if segments[part.segment].sealed:
-            raise segment_sealed(stream, part.segment)
+            raise SegmentSealedError(f"Segment {part.segment} of stream {stream!r} is sealed. Route the events again.")

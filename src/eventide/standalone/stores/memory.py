@@ -1,5 +1,7 @@
 """A store in memory: windows as one frame, messages as sorted runs with binary search."""
 
+# ruff: noqa: D102 - ``MessageStore`` and ``Store`` and ``Windows`` document the methods
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -28,7 +30,6 @@ class MemoryWindows:
         self._frame: pl.DataFrame | None = None
 
     def put(self, windows: pl.DataFrame) -> None:
-        """Add windows, or replace them."""
         frame = windows.lazy()
         if self._frame is not None:
             others = self._frame.lazy().join(frame, on=WINDOW_NAME, how="anti")
@@ -36,16 +37,13 @@ class MemoryWindows:
         self._frame = frame.sort(self._order).collect(engine="in-memory")
 
     def delete(self, windows: pl.DataFrame) -> None:
-        """Delete these windows."""
         if self._frame is not None:
             self._frame = self._frame.join(windows, on=WINDOW_NAME, how="anti", maintain_order="left")
 
     def all(self) -> pl.DataFrame | None:
-        """Return every window."""
         return self._frame
 
     def overlapping(self, start: int, end: int, *, session: str | None = None) -> pl.DataFrame | None:
-        """Return the windows that overlap a range."""
         if self._frame is None:
             return None
         overlaps = (pl.col(c.START) < end) & (pl.col(c.END) > start)
@@ -70,15 +68,12 @@ class MemoryStore:
         return None
 
     def keep(self, number: int, output: pl.DataFrame) -> None:
-        """Store an output until it is accepted."""
         self._outputs[number] = output
 
     def drop(self, up_to: int) -> None:
-        """Delete the outputs up to this number."""
         self._outputs = {number: output for number, output in self._outputs.items() if number > up_to}
 
     def outputs(self) -> list[tuple[int, pl.DataFrame]]:
-        """Return the pending outputs, by number."""
         return sorted(self._outputs.items(), key=lambda item: item[0])
 
     def commit(self, state: Callable[[], bytes]) -> None:
@@ -148,7 +143,6 @@ class MemoryMessages:
         self._floor = MIN
 
     def put(self, messages: pl.DataFrame) -> int:
-        """Add messages that are not stored yet, and return their number."""
         self._empty = messages.clear() if self._empty is None else self._empty
         messages = messages.filter(pl.col(c.AT) >= self._floor)
         new = self._not_stored(messages.unique(_MESSAGE_NAME, keep="first", maintain_order=True))
@@ -165,7 +159,6 @@ class MemoryMessages:
     def read(
         self, within: Range = EVERYWHERE, *, session: str | None = None, equal: str | None = None
     ) -> pl.DataFrame | None:
-        """Return the messages in a range."""
         if self._empty is None:
             return None
         exact = {name: value for name, value in ((c.SESSION, session), (c.EQUAL, equal)) if value is not None}
@@ -177,7 +170,6 @@ class MemoryMessages:
         return pl.concat([self._empty, *parts]).sort(c.AT, c.OFFSET)
 
     def named(self, offsets: pl.Series, origin: str = "") -> pl.DataFrame | None:
-        """Return the messages with these offsets."""
         if self._empty is None:
             return None
         matches = (pl.col(c.ORIGIN) == origin) & pl.col(c.OFFSET).is_in(offsets.implode())
@@ -189,7 +181,6 @@ class MemoryMessages:
         return 0 if self.layout.equal_first else self._delete(Range(end=before), {})
 
     def retire(self, ranges: pl.DataFrame) -> int:
-        """Delete ranges of sessions."""
         sessions = ranges.select(c.SESSION, c.START, c.END)
         if sessions.height < MANY_RANGES:
             return sum(self._delete(Range(start, end), {c.SESSION: key}) for key, start, end in sessions.iter_rows())
@@ -199,11 +190,9 @@ class MemoryMessages:
         return before - self.count()
 
     def count(self) -> int:
-        """Return the number of messages."""
         return sum(run.frame.height for run in self._runs)
 
     def bytes(self) -> int:
-        """Return the size of their content."""
         return int(sum(run.frame.estimated_size() for run in self._runs))
 
     @property

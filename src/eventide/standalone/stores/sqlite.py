@@ -5,6 +5,8 @@ in the order of the layout's key, whose entries refer to rows of chunks. Windows
 is written through.
 """
 
+# ruff: noqa: D102 - ``MessageStore`` and ``Store`` and ``Windows`` document the methods
+
 from __future__ import annotations
 
 import io
@@ -132,22 +134,18 @@ class SqliteWindows:
             self._cache.put(self._chunks.rows(stored))
 
     def put(self, windows: pl.DataFrame) -> None:
-        """Add windows, or replace them."""
         self._cache.put(windows)
         self._remove(windows)
         self._write(windows)
 
     def delete(self, windows: pl.DataFrame) -> None:
-        """Delete these windows."""
         self._cache.delete(windows)
         self._remove(windows)
 
     def all(self) -> pl.DataFrame | None:
-        """Return every window."""
         return self._cache.all()
 
     def overlapping(self, start: int, end: int, *, session: str | None = None) -> pl.DataFrame | None:
-        """Return the windows that overlap a range."""
         return self._cache.overlapping(start, end, session=session)
 
     def _write(self, windows: pl.DataFrame) -> None:
@@ -207,7 +205,6 @@ class SqliteMessages:
         self._floor: int = MIN if floor is None else floor[0]
 
     def put(self, messages: pl.DataFrame) -> int:
-        """Add messages that are not stored yet, and return their number."""
         self._empty = messages.clear() if self._empty is None else self._empty
         messages = messages.filter(pl.col(c.AT) >= self._floor)
         new = self._not_stored(messages.unique([c.ORIGIN, c.OFFSET], keep="first", maintain_order=True))
@@ -225,7 +222,6 @@ class SqliteMessages:
     def read(
         self, within: Range = EVERYWHERE, *, session: str | None = None, equal: str | None = None
     ) -> pl.DataFrame | None:
-        """Return the messages in a range."""
         exact = {name: value for name, value in (("session", session), ("equal", equal)) if value is not None}
         if self.layout.equal_first and equal is not None and self._floor > MIN:
             self._delete(Range(end=self._floor), exact)
@@ -236,7 +232,6 @@ class SqliteMessages:
         return self._chunks.rows(references) if references else self._no_messages()
 
     def named(self, offsets: pl.Series, origin: str = "") -> pl.DataFrame | None:
-        """Return the messages with these offsets."""
         references = [
             reference
             for offset in offsets.sort()
@@ -252,16 +247,13 @@ class SqliteMessages:
         return 0 if self.layout.equal_first else self._delete(Range(end=before), {})
 
     def retire(self, ranges: pl.DataFrame) -> int:
-        """Delete ranges of sessions."""
         rows = ranges.select(c.SESSION, c.START, c.END).iter_rows()
         return sum(self._delete(Range(start, end), {"session": session}) for session, start, end in rows)
 
     def count(self) -> int:
-        """Return the number of messages."""
         return self._chunks.count()
 
     def bytes(self) -> int:
-        """Return the size of their content."""
         return self._chunks.bytes()
 
     def _index(self, messages: pl.DataFrame, references: pl.DataFrame) -> None:
@@ -343,31 +335,25 @@ class SqliteStore:
         self.windows = SqliteWindows(self._database, by_session=layout.session)
 
     def state(self) -> bytes | None:
-        """Return the state of the last commit."""
         row = self._database.execute("SELECT value FROM facts WHERE name = 'state'").fetchone()
         return None if row is None else row[0]
 
     def keep(self, number: int, output: pl.DataFrame) -> None:
-        """Store an output until it is accepted."""
         self._database.execute("INSERT OR REPLACE INTO outputs VALUES (?, ?)", [number, as_bytes(output)])
 
     def drop(self, up_to: int) -> None:
-        """Delete the outputs up to this number."""
         self._database.execute("DELETE FROM outputs WHERE number <= ?", [up_to])
 
     def outputs(self) -> list[tuple[int, pl.DataFrame]]:
-        """Return the pending outputs, by number."""
         rows = self._database.execute("SELECT number, body FROM outputs ORDER BY number").fetchall()
         return [(number, as_frame(body)) for number, body in rows]
 
     def commit(self, state: Callable[[], bytes]) -> None:
-        """Make all changes since the last commit durable."""
         self._database.execute("INSERT OR REPLACE INTO facts VALUES ('state', ?)", [state()])
         self._database.execute("COMMIT")
         self._begin()
 
     def close(self) -> None:
-        """Close the file."""
         if self._database.in_transaction:
             self._database.execute("ROLLBACK")
         self._database.close()
