@@ -127,7 +127,7 @@ def bucket_counts(output: Output, state: State, sizes: dict[str, int]) -> dict[s
 
 
 def progress_detail(state: State, *, operation: str, before: int = MIN, commands: Sequence[CommandEffect] = ()) -> str:
-    """Return which origins hold the watermark back and what moved it, as JSON. Every bucket has the same.
+    """Return which origins hold the watermark back and what moved it, as JSON. All places that track it agree.
 
     ``before`` is the watermark at the start of the batch.
     """
@@ -203,7 +203,10 @@ def read_metrics(
         batch_metrics(
             batch,
             depth,
-            sum_buckets([(row["now"], row["counts"]) for row in rows], rows[0]["detail"]),
+            sum_buckets(
+                [(row["now"], row["counts"]) for row in rows],
+                next((row["detail"] for row in rows if row["detail"]), None),
+            ),
             watermark_keys.get(depth, 0),
             seconds=seconds,
         )
