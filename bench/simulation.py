@@ -54,15 +54,15 @@ SIZES = (
 
 @dataclass(frozen=True)
 class Counted:
-    """One batch of one way: pages and bytes of all exchanges, state of progress, and processor seconds."""
+    """One batch of one way: pages and bytes in all exchanges, state of progress, and processor seconds."""
 
     tasks: int
     buckets: int
     origins: int
     progress: Progress
     pages: int
-    page_bytes: int
-    row_bytes: int  # of them: pages that would be sent without any progress, once for each exchange
+    progress_bytes: int
+    row_bytes: int  # what would be sent without any progress, once for each exchange
     state_bytes: int  # of the trackers of all places
     stamp_seconds: float  # of all tasks
     tracker_seconds: float  # of the place that tracks all origins
@@ -89,13 +89,16 @@ def count(
     plain = _row_bytes(stage, sampled) * tasks // len(sampled)
     arrived = _summaries(stage, origins, samples=10)
     tracker_seconds, state_bytes = 0.0, 0
+    progress_bytes = exchanged.bytes - plain  # a page has both
     if progress == "coalesced":
+        progress_bytes = round(sum(size for size, tracked in first if tracked) * tasks / len(sampled))
         passing = [size for size, tracked in first if not tracked]
         exchanged += _Exchange(len(passing), sum(passing)) * (tasks / len(sampled))
         start = process_time()
         tracked = track(tracker_stage(stage), stage.operator().initial(), sort_pages(arrived), {})
         tracker_seconds = process_time() - start
         exchanged += _Exchange(len(tracked.pages), sum(map(_size, tracked.pages)))
+        progress_bytes += sum(map(_size, tracked.pages))
         state_bytes = _state_bytes(stage, tracked.state)
         arrived = [one.row() for one in tracked.pages if one.bucket == 0]
     start = process_time()
@@ -104,7 +107,7 @@ def count(
     state_bytes += _state_bytes(stage, step.state) * buckets
     plain *= 2 if progress == "coalesced" else 1
     seconds = (round(number, 3) for number in (stamp_seconds, tracker_seconds, bucket_seconds))
-    return Counted(tasks, buckets, origins, progress, exchanged.pages, exchanged.bytes, plain, state_bytes, *seconds)
+    return Counted(tasks, buckets, origins, progress, exchanged.pages, progress_bytes, plain, state_bytes, *seconds)
 
 
 @dataclass(frozen=True)
@@ -168,10 +171,10 @@ def _state_bytes(stage: Stage, state: State) -> int:
 
 def table(results: Sequence[Counted]) -> str:
     """The results as Markdown."""
-    head = "| tasks | buckets | origins | progress | pages | page bytes | of them rows | state bytes | CPU s |"
+    head = "| tasks | buckets | origins | progress | pages | progress bytes | row bytes | state bytes | CPU s |"
     lines = [
-        f"| {one.tasks:,} | {one.buckets:,} | {one.origins:,} | {one.progress} | {one.pages:,} | {one.page_bytes:,} "
-        f"| {one.row_bytes:,} | {one.state_bytes:,} "
+        f"| {one.tasks:,} | {one.buckets:,} | {one.origins:,} | {one.progress} | {one.pages:,} "
+        f"| {one.progress_bytes:,} | {one.row_bytes:,} | {one.state_bytes:,} "
         f"| {one.stamp_seconds + one.tracker_seconds + one.bucket_seconds:,.2f} |"
         for one in results
     ]
@@ -188,7 +191,7 @@ def main(arguments: Sequence[str]) -> int:
     results = []
     for tasks, buckets, origins in sizes:
         for progress in ("direct", "coalesced"):
-            results.append(count(tasks, buckets, origins, progress, rows=given.rows))  # type: ignore[arg-type]
+            results.append(count(tasks, buckets, origins, progress, rows=given.rows))
             print(json.dumps(asdict(results[-1])), flush=True)
     print(table(results))
     return 0

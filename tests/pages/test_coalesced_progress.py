@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
-from eventide.operators.redistribution import BucketState, redistribute
+from eventide.operators.redistribution import redistribute
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.coalesced_progress import COALESCED_FROM, TRACKED, can_coalesce, default_progress
@@ -145,9 +145,7 @@ def test_only_one_place_stores_origins_and_state_moves_with_them() -> None:
     assert coalesced.tracker is not None
     assert all(state.tracker.metrics().origins == 0 for state in coalesced.states.values())
     assert coalesced.tracker.state.tracker.metrics().origins == 2_000
-    tracker = BucketState()
-    tracker.head, _ = stage.operator().write(coalesced.tracker.state, tracker, None)
-    moved = redistribute(coalesced.stored(), 2, split_rows, tracker=tracker)
+    moved = redistribute(coalesced.stored(), 2, split_rows, tracker=coalesced.stored_tracker())
     expected = redistribute(direct.stored(), 2, split_rows)
     assert [part.tracker()["origins"].to_list() for part in moved] == [
         part.tracker()["origins"].to_list() for part in expected

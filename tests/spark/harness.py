@@ -83,9 +83,18 @@ class Buckets:
             written.append((head, pages))
         return written
 
+    def stored_tracker(self) -> BucketState | None:
+        """The state of the tracker, where progress is coalesced."""
+        if self.tracker is None:
+            return None
+        pages = BucketState()
+        pages.head, _ = self.stage.operator().write(self.tracker.state, pages, None)
+        return pages
+
     def restored(self, parts: Sequence[BucketState], sources: int) -> Buckets:
         """The same operator with the state of other buckets."""
         stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
+        stage = replace(stage, progress="direct")  # as after a move on Spark
         restored = Buckets(stage)
         for label, part in zip(bucket_labels(len(parts)), parts, strict=True):
             restored.states[label], ledger = stage.operator().read(part.head, part)
@@ -167,7 +176,10 @@ class PagesHost:
 
     def stored(self, buckets: int) -> list[list[BucketState]]:
         """The state of each operator in so many buckets."""
-        return [redistribute(operator.stored(), buckets, split_rows) for operator in self._operators]
+        return [
+            redistribute(operator.stored(), buckets, split_rows, tracker=operator.stored_tracker())
+            for operator in self._operators
+        ]
 
     def restore(self, operators: Sequence[Sequence[BucketState]]) -> None:
         """Go on from the state of another host."""
