@@ -39,7 +39,12 @@ def differs(history: History, rng: Random) -> str | None:
     pipeline = pipeline_of(history.spec, history.source)
     here = LocalHost(pipeline, SCHEMA)
     there = PagesHost(
-        pipeline, SCHEMA, buckets=rng.choice([1, 2, 5]), tasks=rng.choice([1, 3]), knows=rng.random() < 0.7
+        pipeline,
+        SCHEMA,
+        buckets=rng.choice([1, 2, 5]),
+        tasks=rng.choice([1, 3]),
+        knows=rng.random() < 0.7,
+        progress=rng.choice(["direct", "coalesced"]),
     )
     for i, push in enumerate(history.pushes):
         told = {"now": push.now, "watermark": push.note, "polled": True}

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
+from eventide.spark.shuffle_pages import Progress
 from eventide.testing.hosts import LocalHost
 from eventide.testing.transcripts import Transcript, run
 from tests.effort import SEED, examples
@@ -31,7 +32,9 @@ def difference(history: History, rng: Random) -> str | None:
     """Return where a history whose state moves differs from one in process."""
     pipeline = pipeline_of(history.spec, history.source)
     local = LocalHost(pipeline, SCHEMA)
-    moved = PagesHost(pipeline, SCHEMA, buckets=rng.choice([1, 3]), moves=lambda: rng.choice(_MOVES))
+    progress: Progress = rng.choice(["direct", "coalesced"])
+    buckets = rng.choice([1, 3])
+    moved = PagesHost(pipeline, SCHEMA, buckets=buckets, moves=lambda: rng.choice(_MOVES), progress=progress)
     for number, push in enumerate(history.pushes):
         rows = as_ordered(frame_of(push.rows))
         expected, actual = (

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from eventide.spark.scan import _read
+from eventide.spark.shuffle_pages import Progress
 from eventide.testing.transcripts import Transcript, load, run
 from tests.spark.harness import PagesHost
 
@@ -26,9 +27,10 @@ def transcript_id(transcript: Transcript) -> str:
     "knows",
     [pytest.param(True, id="watermark known"), pytest.param(False, id="watermark unknown", marks=pytest.mark.long)],
 )
+@pytest.mark.parametrize("progress", ["direct", "coalesced"])
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=transcript_id)
-def test_transcript_over_pages(transcript: Transcript, knows: bool) -> None:
-    run(transcript, host=partial(PagesHost, buckets=3, tasks=2, knows=knows))
+def test_transcript_over_pages(transcript: Transcript, progress: Progress, knows: bool) -> None:
+    run(transcript, host=partial(PagesHost, buckets=3, tasks=2, knows=knows, progress=progress))
 
 
 def test_a_scan_reads_files_without_any_of_the_columns_and_names_that_look_like_patterns(tmp_path: Path) -> None:

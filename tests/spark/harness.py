@@ -21,7 +21,9 @@ from eventide.operators.windowed_aggregate import State
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
-from eventide.spark.shuffle_pages import Stage, read_batches
+from eventide.spark.coalesced_progress import TRACKED, Tracked, can_coalesce, track
+from eventide.spark.metrics import command_effects
+from eventide.spark.shuffle_pages import Progress, Stage, read_batches
 from eventide.spark.stamp import forward_pages, split_rows, stamp_to_pages
 from eventide.spark.stateful import apply_pages, output_pages, sort_pages
 from eventide.spark.types import arrow_schema, from_spark
@@ -40,9 +42,24 @@ class Buckets:
     promises: dict[int, dict[int, int]] = field(default_factory=dict)
     watermark: int | None = None  # as the stamps know it; None: they do not
     opened: ExitStack = field(default_factory=ExitStack)
+    tracker: Tracked | None = None  # where progress is coalesced
+
+    def coalesced(self, pages: Sequence[page.Page]) -> list[page.Page]:
+        """The stage before the buckets: what is tracked becomes what it has reached, and other pages pass."""
+        tracked = [one.row() for one in pages if one.kind in TRACKED]
+        assert {one["bucket"] for one in tracked} <= {0}, "one place tracks progress"
+        others = [one for one in pages if one.kind not in TRACKED]
+        if not tracked:
+            return others
+        state = self.tracker.state if self.tracker else self.stage.operator().initial()
+        known = self.tracker.output_watermarks if self.tracker else {}
+        self.tracker = track(self.stage, state, sort_pages(tracked), known)
+        return [*others, *self.tracker.pages]
 
     def step(self, pages: Sequence[page.Page]) -> list[page.Page]:
         """A batch: every bucket takes its pages and gives its own."""
+        if self.stage.progress == "coalesced":
+            pages = self.coalesced(pages)
         given: list[page.Page] = []
         for label in bucket_labels(self.stage.buckets):
             own = sort_pages([one.row() for one in pages if one.bucket == label])
@@ -51,7 +68,9 @@ class Buckets:
             state = self.states.get(label) or self.stage.operator().initial()
             step, promises = apply_pages(self.stage, state, own, self.promises.get(label, {}))
             self.states[label], self.promises[label] = step.state, promises
-            given += output_pages(self.stage, label, step, {})
+            detail = next((row["detail"] for row in own if row["kind"] == page.REACHED), None)
+            before, effects = state.watermark, command_effects(own, state)
+            given += output_pages(self.stage, label, step, {}, before=before, commands=effects, tracked_detail=detail)
             given += [page.Page(**row) for row in own if "." in row["kind"]]
         return given
 
@@ -64,9 +83,18 @@ class Buckets:
             written.append((head, pages))
         return written
 
+    def stored_tracker(self) -> BucketState | None:
+        """The state of the tracker, where progress is coalesced."""
+        if self.tracker is None:
+            return None
+        pages = BucketState()
+        pages.head, _ = self.stage.operator().write(self.tracker.state, pages, None)
+        return pages
+
     def restored(self, parts: Sequence[BucketState], sources: int) -> Buckets:
         """The same operator with the state of other buckets."""
         stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
+        stage = replace(stage, progress="direct")  # as after a move on Spark
         restored = Buckets(stage)
         for label, part in zip(bucket_labels(len(parts)), parts, strict=True):
             restored.states[label], ledger = stage.operator().read(part.head, part)
@@ -88,15 +116,19 @@ class PagesHost:
         buckets: int = 3,
         tasks: int = 2,
         knows: bool = True,
+        progress: Progress = "direct",
         moves: Callable[[], int | None] | None = None,
     ) -> None:
         self._tasks, self._knows, self._moves = tasks, knows, moves
+        self.command: dict[str, Any] | None = None  # of the control stream, for the next bundle
+        self.details: list[Any] = []  # what the operators reported of the last bundle
         self._operators: list[Buckets] = []
         schemas = (schema,) if isinstance(schema, Mapping) else tuple(schema)
         for depth, plan in enumerate(pipeline.plans):
             count = 1 if not plan.key or plan.counts_all_keys else buckets
             sources = self._operators[-1].stage.buckets if depth else 0
             stage = Stage(f"stage {next(_serial)}", plan, schemas, count, depth, sources)
+            stage = replace(stage, progress=progress if can_coalesce(plan) else "direct")
             self._operators.append(Buckets(stage))
             panes = stage.operator().output_schemas()["panes"]
             schemas = (dict(pl.DataFrame(pl.from_arrow(arrow_schema(panes).empty_table())).schema),)
@@ -123,12 +155,18 @@ class PagesHost:
             if watermark == MAX:
                 command = {"do": "drain"} if key is None else {"do": "end", "input": key}
             detail = json.dumps(command)
-            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in bucket_labels(first.stage.buckets)]
-        pages += [page.Page(b, page.TICK, -1, now) for b in bucket_labels(first.stage.buckets)]
+            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
+        if self.command is not None:
+            detail, self.command = json.dumps({"id": "command", **self.command}), None
+            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
+        pages += [page.Page(b, page.TICK, -1, now) for b in first.stage.tracking_labels]
         given = first.step(pages)
         for operator in self._operators[1:]:
             taken = [one.row() for one in given]
             given = operator.step(list(forward_pages(operator.stage, taken, 0, self._was(operator))))
+        self.details = [
+            {one.detail for one in given if one.kind == f"progress.{depth}" and one.detail} for depth in (0, 1)
+        ]
         return self._came(given)
 
     def move(self, buckets: int | None) -> None:
@@ -138,7 +176,10 @@ class PagesHost:
 
     def stored(self, buckets: int) -> list[list[BucketState]]:
         """The state of each operator in so many buckets."""
-        return [redistribute(operator.stored(), buckets, split_rows) for operator in self._operators]
+        return [
+            redistribute(operator.stored(), buckets, split_rows, tracker=operator.stored_tracker())
+            for operator in self._operators
+        ]
 
     def restore(self, operators: Sequence[Sequence[BucketState]]) -> None:
         """Go on from the state of another host."""

@@ -253,7 +253,7 @@ def test_thousands_of_rows_are_cells_whose_numbers_add_up() -> None:
     aside = [Event(m(1), m(80), "old", "late"), Event(m(2), m(80), "bad", "dead")]
     root = drawing(Timeline(events=[*rows, *aside]))
     (cells,), (area,) = of_class(root, "density"), of_class(root, "area")
-    numbers = [int(said(cell).split()[0].replace(",", "")) for cell in cells]
+    numbers = [int(text_of(cell).split()[0].replace(",", "")) for cell in cells]
     assert sum(numbers) == 5000
     left, top = float(area.attrib["x"]), float(area.attrib["y"])
     right, bottom = left + float(area.attrib["width"]), top + float(area.attrib["height"])

@@ -19,7 +19,7 @@ from eventide.plan.errors import key_is_a_side
 from eventide.plan.plan import Plan
 from eventide.plan.process_plan import ProcessPlan
 from eventide.plan.window_plan import WindowPlan
-from eventide.watermarks import AnyTracker, InputTracker, OperatorTracker, Strategy
+from eventide.watermarks import AnyTracker, InputTracker, OperatorTracker, Reached, Strategy
 
 Schema = Mapping[str, pl.DataType]
 
@@ -172,7 +172,10 @@ def restored_tracker(plan: Plan, snapshot: dict[str, Any]) -> AnyTracker:
 def advanced(
     tracker: AnyTracker, summaries: Sequence[tuple[int, pl.DataFrame]], now: int, polled: bool, notes: Any
 ) -> AnyTracker:
-    """A copy of the tracker, advanced by the summaries of a bundle."""
+    """A copy of the tracker, advanced by the summaries of a bundle, or at what a tracker elsewhere has reached."""
+    for note in notes:
+        if isinstance(note, Reached):
+            return tracker.at(note.content)
     tracker = tracker.copy()
     if isinstance(tracker, InputTracker):
         frames = [summary for _, summary in summaries]

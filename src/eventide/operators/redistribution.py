@@ -7,7 +7,7 @@ buckets are read, their rows go to the bucket of their key, and each new bucket 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
@@ -47,6 +47,13 @@ class BucketState:
         """Delete a page."""
         del self.bodies[page]
 
+    def tracker(self) -> dict[str, Any]:
+        """Return the tracker of watermarks."""
+        reader = PageReader()
+        with reader.attach(self):
+            content: dict[str, Any] = read_blocks(snapshot.load(self.head)["tracker"], reader)[0]
+        return content
+
 
 @dataclass(frozen=True)
 class _Whole:
@@ -58,9 +65,16 @@ class _Whole:
     tables: _Tables
 
 
-def redistribute(buckets: Sequence[tuple[bytes, PageStore]], count: int, split: SplitRows) -> list[BucketState]:
-    """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by."""
+def redistribute(
+    buckets: Sequence[tuple[bytes, PageStore]], count: int, split: SplitRows, *, tracker: BucketState | None = None
+) -> list[BucketState]:
+    """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by.
+
+    ``tracker`` is the state that tracks progress for all buckets, if these do not. The new buckets track it themselves.
+    """
     whole = _merged(buckets)
+    if tracker is not None:
+        whole = replace(whole, head={**whole.head, "tracker": tracker.tracker()})
     key: list[str] = whole.plan["key"]
     count = count if key else 1
     parts: list[_Tables] = [{} for _ in range(count)]

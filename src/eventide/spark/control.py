@@ -21,7 +21,6 @@ from eventide._paths import local_path
 from eventide.errors import PlanError, did_you_mean
 from eventide.plan.plan import Plan
 from eventide.spark import shuffle_pages as page
-from eventide.spark.buckets import bucket_labels
 from eventide.spark.checkpoint_storage import storage_of
 from eventide.spark.control_status import RunningLock, is_running, read_applied, write_applied
 from eventide.spark.metrics import BatchMetrics
@@ -176,15 +175,15 @@ def check_known(command: str, batch: BatchMetrics) -> None:
 
 
 def commands(spark: SparkSession, place: str, stage: Stage) -> DataFrame:
-    """Return the commands of a control stream, for every bucket."""
+    """Return the commands of a control stream, for every bucket that tracks progress."""
     from pyspark.sql import functions as F  # noqa: N812
 
     lines = spark.readStream.format("text").load(place)
-    return lines.select(*for_all_buckets(stage, page.CONTROL, F.col("value")))
+    return lines.select(*for_trackers(stage, page.CONTROL, F.col("value")))
 
 
 def marks_of(spark: SparkSession, stage: Stage) -> list[DataFrame]:
-    """Return the marks of streams, for every bucket: one source for each stream that a watermark follows."""
+    """Return the marks of each stream that a watermark follows, for every bucket that tracks progress."""
     from pyspark.sql import functions as F  # noqa: N812
 
     rules = [edge.watermark.generator for edge in stage.plan.edges if isinstance(edge.watermark.generator, Noted)]
@@ -192,7 +191,7 @@ def marks_of(spark: SparkSession, stage: Stage) -> list[DataFrame]:
     for rule in {rule.identity: rule for rule in rules}.values():
         source = spark.readStream.format("eventide").option("only", "marks").option("identity", rule.identity)
         source = source if rule.token is None else source.option("token", rule.token)
-        marks.append(source.load(rule.address).select(*for_all_buckets(stage, page.CONTROL, F.col("value"))))
+        marks.append(source.load(rule.address).select(*for_trackers(stage, page.CONTROL, F.col("value"))))
     return marks
 
 
@@ -248,7 +247,7 @@ def needs_ticks(plan: Plan) -> bool:
 
 
 def ticks(spark: SparkSession, stage: Stage) -> DataFrame:
-    """Return one tick in every batch for every bucket, whether or not there is data.
+    """Return one tick in every batch for every bucket that tracks progress, whether or not there is data.
 
     Of Spark's two sources that need no data, this one can end with ``availableNow``. With the other (``rate``) all
     available data would be one batch.
@@ -256,15 +255,15 @@ def ticks(spark: SparkSession, stage: Stage) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
-    return source.select(*for_all_buckets(stage, page.TICK, F.lit(None).cast("string")))
+    return source.select(*for_trackers(stage, page.TICK, F.lit(None).cast("string")))
 
 
-def for_all_buckets(stage: Stage, kind: str, detail: Column) -> list[Column]:
-    """Return the columns of a page without a body, once for each bucket."""
+def for_trackers(stage: Stage, kind: str, detail: Column) -> list[Column]:
+    """Return the columns of a page without a body, once for each bucket that tracks progress."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return [
-        F.explode(F.array(*[F.lit(label) for label in bucket_labels(stage.buckets)])).alias("bucket"),
+        F.explode(F.array(*[F.lit(label) for label in stage.tracking_labels])).alias("bucket"),
         F.lit(kind).alias("kind"),
         F.lit(-1).cast("bigint").alias("sequence"),
         batch_time().alias("now"),

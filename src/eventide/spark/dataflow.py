@@ -28,13 +28,14 @@ from eventide.plan.plan import Plan, spans_bundles
 from eventide.processors.errors import calls_need_driver
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_count
+from eventide.spark.coalesced_progress import progress_of, tracker_stage
 from eventide.spark.control import commands, marks_of, needs_ticks, ticks
 from eventide.spark.metrics import observation, observed_columns
 from eventide.spark.scan import Scan, stamp_splits
 from eventide.spark.session import check_session, reject_spark_connect
-from eventide.spark.shuffle_pages import Page, Stage, batch_time
+from eventide.spark.shuffle_pages import Layout, Page, Stage, batch_time
 from eventide.spark.stamp import NOW, pages_to_batch, stamp_needs_now, stamp_pages, stamp_rows
-from eventide.spark.state_processor import OperatorProcessor, task_function
+from eventide.spark.state_processor import OperatorProcessor, TrackerProcessor, task_function
 from eventide.spark.stateful import apply_pages, output_pages, sort_pages, unpack
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.watermarks.errors import naming_input
@@ -179,14 +180,14 @@ def _user_stack_level() -> int:
 
 
 def apply_chain(
-    pipeline: Pipeline, rows: Source, *, buckets: Sequence[int | None] | None = None, **options: Any
+    pipeline: Pipeline, rows: Source, *, layouts: Sequence[Layout] | None = None, **options: Any
 ) -> AppliedPipeline:
     """Apply all operators of a pipeline to its inputs. ``options`` are those of ``apply``."""
     first, *following = pipeline.operators
-    counts = [None] * len(pipeline.operators) if buckets is None else list(buckets)
-    applied = apply(first, rows, buckets=counts[0], **options)
-    for operator, count in zip(following, counts[1:], strict=True):
-        applied = chain(operator, applied, buckets=count)
+    known = [Layout()] * len(pipeline.operators) if layouts is None else list(layouts)
+    applied = apply(first, rows, layout=known[0], **options)
+    for operator, layout in zip(following, known[1:], strict=True):
+        applied = chain(operator, applied, layout=layout)
     return applied
 
 
@@ -198,12 +199,12 @@ def apply(
     control: str | None = None,
     tasks_know_time: bool = False,
     repaired_in: int = -1,
-    buckets: int | None = None,
+    layout: Layout | None = None,
 ) -> AppliedPipeline:
     """Apply an operator to its inputs. With ``all_columns``, late rows and dead letters have all columns of the row.
 
     With ``tasks_know_time`` the caller calls ``set_batch_time`` for each batch. ``repaired_in`` is the batch that
-    lowers the watermark. ``buckets`` is the number of buckets in the checkpoint.
+    lowers the watermark. ``layout`` is that of the state in the checkpoint.
     """
     reject_spark_connect(rows)
     plan = pipeline.plan
@@ -222,7 +223,8 @@ def apply(
     if not all_columns:
         inputs = [bound.narrowed(operator.reads(edge)) for edge, bound in enumerate(inputs)]
     spark = inputs[0].spark
-    count = bucket_count(plan, spark, buckets)
+    layout = layout or Layout()
+    count = bucket_count(plan, spark, layout.buckets)
     # pipeline.run, which has a control stream, sets the number of state partitions itself.
     check_session(spark, streaming=inputs[0].streaming, buckets=count if control is None else None)
     stage = Stage(
@@ -234,6 +236,7 @@ def apply(
         derived=() if plan.inputs else inputs[0].derived,
         tasks_know_time=tasks_know_time,
         repaired_in=repaired_in,
+        progress=progress_of(plan, count, 0, spark, layout.progress) if inputs[0].streaming else "direct",
     )
     pages = _union(bound.stamped(stage, edge) for edge, bound in enumerate(inputs))
     # The order of the sources is the same as with state in the driver, so that a checkpoint can move.
@@ -248,20 +251,24 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda left, right: left.union(right), frames)
 
 
-def chain(pipeline: Pipeline, previous: AppliedPipeline, *, buckets: int | None = None) -> AppliedPipeline:
+def chain(pipeline: Pipeline, previous: AppliedPipeline, *, layout: Layout | None = None) -> AppliedPipeline:
     """Apply an operator to the panes of another, with their output watermark."""
+    layout = layout or Layout()
     plan = over_panes(pipeline.plan, previous.stage.plan)
     if spans_bundles(plan):
         raise calls_need_driver()
     schema = polars_schema(previous.rows(page.PANES).schema)
+    spark, sources, streaming = previous.pages.sparkSession, previous.stage.buckets, previous.stage.streaming
+    count = bucket_count(plan, spark, layout.buckets)
     stage = Stage(
         uuid.uuid4().hex,
         plan,
         (schema,),
-        bucket_count(plan, previous.pages.sparkSession, buckets),
+        count,
         depth=previous.stage.depth + 1,
-        sources=previous.stage.buckets,
-        streaming=previous.stage.streaming,
+        sources=sources,
+        streaming=streaming,
+        progress=progress_of(plan, count, sources, spark, layout.progress) if streaming else "direct",
     )
     stage.operator()  # fails here, not in a task
     pages = previous.pages.mapInArrow(stamp_pages(stage), page.SCHEMA)
@@ -274,6 +281,9 @@ def _add_stateful_stage(pages: DataFrame, stages: tuple[Stage, ...], *, ticking:
         return AppliedPipeline(pages.groupBy("bucket").applyInArrow(process_once(stage), page.SCHEMA), stages, False)
     if not ticking and needs_ticks(stage.plan):
         pages, ticking = pages.union(ticks(pages.sparkSession, stage)), True
+    if stage.progress == "coalesced":
+        tracker = TrackerProcessor(tracker_stage(stage))
+        pages = pages.groupBy("bucket").transformWithState(tracker, page.SCHEMA, "Append", "None")
     outputs = pages.groupBy("bucket").transformWithState(OperatorProcessor(stage), page.SCHEMA, "Append", "None")
     return AppliedPipeline(outputs, stages, ticking)
 

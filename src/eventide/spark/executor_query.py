@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from eventide.plan.pipeline import Pipeline
 from eventide.sinks.batch import SinkBatch
 from eventide.spark import shuffle_pages as page
+from eventide.spark.coalesced_progress import describe_progress
 from eventide.spark.control import Control
 from eventide.spark.dataflow import AppliedPipeline, Source, apply_chain, observe
 from eventide.spark.metrics import read_metrics
 from eventide.spark.repair import repaired_in
-from eventide.spark.shuffle_pages import Stage, set_batch_time
+from eventide.spark.shuffle_pages import Layout, Stage, set_batch_time
 from eventide.spark.sink_delivery import RunOutputs
 from eventide.spark.stamp import least_output_watermark
 
@@ -45,9 +46,16 @@ class ExecutorPlan:
         return [
             ("state", f"executors, in {buckets} {'bucket' if buckets == 1 else 'buckets'}"),
             ("transport", "stamps, from the tasks that read to the tasks that hold state"),
+            *self._progress(),
             ("columns", "all; late rows have all columns"),
             ("batches", "at every trigger" if self.ticks(followed=followed) else "when there is data"),
         ]
+
+    def _progress(self) -> list[tuple[str, str]]:
+        lines = [describe_progress(stage) for stage in self.stages]
+        if len(set(lines)) == 1:
+            return [("progress", lines[0])]
+        return [(f"progress {number}", line) for number, line in enumerate(lines, 1)]
 
     def dataframe(self, *, followed: bool) -> DataFrame:
         """Return the streaming DataFrame of the query: its output pages."""
@@ -59,13 +67,13 @@ class ExecutorPlan:
 
 
 def plan_on_executors(
-    pipeline: Pipeline, rows: Source, *, control: Control, local: Path | None, buckets: Sequence[int | None]
+    pipeline: Pipeline, rows: Source, *, control: Control, local: Path | None, layouts: Sequence[Layout]
 ) -> ExecutorPlan:
-    """Bind a pipeline to its sources. ``buckets`` are the numbers in the checkpoint, one for each operator."""
+    """Bind a pipeline to its sources. ``layouts`` are those of the checkpoint, one for each operator."""
     applied = apply_chain(
         pipeline,
         rows,
-        buckets=buckets,
+        layouts=layouts,
         all_columns=True,
         control=control.place,
         tasks_know_time=local is not None,

@@ -21,6 +21,7 @@ from eventide import _columns as c
 from eventide.metrics import instant_text
 from eventide.operators.call_queue import CallQueue
 from eventide.operators.factory import operator_of
+from eventide.operators.redistribution import BucketState
 from eventide.panes import WINDOW, WINDOW_END, WINDOW_START, window_bound
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import Plan
@@ -54,6 +55,7 @@ class StoredOperator:
     buckets: int
     heads: Mapping[int, bytes]
     pages: Mapping[int, Mapping[int, bytes]]
+    tracker: BucketState | None = None  # tracks progress for all buckets, if these do not
 
 
 def read_driver_state(log: CommitLog, record: Record) -> list[StoredOperator]:
@@ -74,14 +76,22 @@ def read_executor_state(spark: SparkSession, checkpoint: str, batch: int | None 
         return []
     if batch is None:
         batch = min(row["maxBatchId"] for row in rows)  # the same batch for all, even if the query is running
-    operators = [_executor_operator(spark, checkpoint, batch, row["operatorId"]) for row in rows]
-    return sorted((operator for operator in operators if operator is not None), key=lambda operator: operator.depth)
+    operators: dict[int, StoredOperator] = {}
+    trackers: dict[int, BucketState] = {}
+    for row in rows:
+        if headers := _variable(spark, checkpoint, batch, row["operatorId"], HEADER):
+            operator, tracks_all = _executor_operator(spark, checkpoint, batch, row["operatorId"], headers)
+            if tracks_all:
+                trackers[operator.depth] = BucketState(operator.heads[0], dict(operator.pages[0]))
+            else:
+                operators[operator.depth] = operator
+    return [replace(operators[depth], tracker=trackers.get(depth)) for depth in sorted(operators)]
 
 
-def _executor_operator(spark: SparkSession, checkpoint: str, batch: int, number: int) -> StoredOperator | None:
-    rows = _variable(spark, checkpoint, batch, number, HEADER)
-    if not rows:
-        return None
+def _executor_operator(
+    spark: SparkSession, checkpoint: str, batch: int, number: int, rows: Sequence[Any]
+) -> tuple[StoredOperator, bool]:
+    """Return what an operator of Spark holds, and whether that is only the tracker of all buckets."""
     heads = {row["key"]["bucket"]: StateHeader.from_bytes(bytes(row["value"]["body"])) for row in rows}
     pages = {bucket: dict(head.inline_pages) for bucket, head in heads.items()}
     if any(head.stored_pages for head in heads.values()):
@@ -89,7 +99,8 @@ def _executor_operator(spark: SparkSession, checkpoint: str, batch: int, number:
             pages[bucket][page] = body
     facts = json.loads(rows[0]["value"]["facts"])
     bodies = {bucket: head.body for bucket, head in heads.items()}
-    return StoredOperator(facts["depth"], FORMATS["state"], facts["buckets"], bodies, pages)
+    stored = StoredOperator(facts["depth"], FORMATS["state"], facts["buckets"], bodies, pages)
+    return stored, facts.get("tracks_all", False)
 
 
 def _variable(spark: SparkSession, checkpoint: str, batch: int, operator: int, name: str) -> list[Any]:
@@ -269,7 +280,10 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
     depth, bodies, pages = stored.depth, stored.heads, stored.pages
     bucket, first = next((bucket, snapshot.load(body)) for bucket, body in bodies.items())
     calls = _blocks_of(first.get(CALLS, {}), pages[bucket])  # with them, the watermark of the source is in their part
-    tracker = calls["tracker"] if calls else _blocks_of(first["tracker"], pages[bucket])
+    if stored.tracker is not None:
+        tracker = stored.tracker.tracker()
+    else:
+        tracker = calls["tracker"] if calls else _blocks_of(first["tracker"], pages[bucket])
     keys = tracker["all" if "inputs" in tracker else "coalescer"]["keys"]  # of several inputs: of all
     plan = _plan_of(first, pages[bucket])
     current = chain[depth] if depth < len(chain) else None

@@ -143,7 +143,7 @@ def progress_detail(
     commands: Sequence[CommandEffect] = (),
     event_times: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return which origins hold the watermark back and what moved it, as JSON. Every bucket has the same.
+    """Return which origins hold the watermark back and what moved it, as JSON. All places that track it agree.
 
     ``before`` is the watermark at the start of the batch.
     """
@@ -223,7 +223,10 @@ def read_metrics(
         batch_metrics(
             batch,
             depth,
-            sum_buckets([(row["now"], row["counts"]) for row in rows], rows[0]["detail"]),
+            sum_buckets(
+                [(row["now"], row["counts"]) for row in rows],
+                next((row["detail"] for row in rows if row["detail"]), None),
+            ),
             watermark_keys.get(depth, 0),
             seconds=seconds,
         )

@@ -193,7 +193,10 @@ def redistribute_operators(stored: Sequence[StoredOperator], buckets: int) -> li
         [(head, BucketState(head, dict(operator.pages[bucket]))) for bucket, head in operator.heads.items()]
         for operator in stored
     ]
-    return [redistribute(part, buckets, split_rows) for part in parts]
+    return [
+        redistribute(part, buckets, split_rows, tracker=operator.tracker)
+        for part, operator in zip(parts, stored, strict=True)
+    ]
 
 
 def _write_commit(opened: _Checkpoint, version: str, commit: Mapping[str, Any]) -> None:
@@ -234,7 +237,8 @@ def _switch(opened: _Checkpoint, to: Placement, operators: Sequence[Sequence[Buc
     """Make the new state the one that is used."""
     counts = [len(buckets) for buckets in operators]
     records = [
-        replace(operator, buckets=count) for operator, count in zip(opened.record.operators, counts, strict=True)
+        replace(operator, buckets=count, progress="direct")
+        for operator, count in zip(opened.record.operators, counts, strict=True)
     ]
     record = replace(opened.record, operators=tuple(records), state=to)
     replace_file(opened.path / FILE, record.to_text())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from eventide.errors import DataError, PlanError
 from eventide.operators.chain import Chain
 from eventide.spark.control import needs_ticks
+from eventide.spark.shuffle_pages import Layout, Progress
 from eventide.spark.storage import Storage, read_text
 from eventide.state.errors import PLACEMENTS, plan_changed, plan_changes
 from eventide.state.format import FORMATS
@@ -40,6 +41,7 @@ class OperatorRecord:
     key: tuple[str, ...] = ()
     mode: str = "accumulating"
     row_grain: str = "windows"
+    progress: Progress = "direct"
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> OperatorRecord:
@@ -55,9 +57,10 @@ class QueryRecord:
     state: Placement
     ticks: Mapping[Placement, bool] = field(default_factory=dict)  # by placement: whether it has a source of ticks
 
-    def buckets(self, depth: int) -> int | None:
-        """Return the number of buckets of an operator; None if there is none at that depth."""
-        return self.operators[depth].buckets if depth < len(self.operators) else None
+    def layout(self, depth: int) -> Layout:
+        """Return the layout of an operator's state."""
+        operator = self.operators[depth] if depth < len(self.operators) else None
+        return Layout() if operator is None else Layout(operator.buckets, operator.progress)
 
     def columns(self, output: str, depth: int) -> Mapping[str, str]:
         """Return the columns that late rows or dead letters of an operator have had."""
@@ -114,7 +117,9 @@ def record_of(
             for output in ("late", "dead")
         )
         plan, facts = stage.plan, dict(stage.operator().state_facts)
-        operators.append(OperatorRecord(facts, stage.buckets, late, dead, plan.key, plan.mode, plan.row_grain))
+        operators.append(
+            OperatorRecord(facts, stage.buckets, late, dead, plan.key, plan.mode, plan.row_grain, stage.progress)
+        )
     ticks: dict[Placement, bool] = {
         "driver": Chain([stage.operator() for stage in stages]).moves_with_clock(followed=followed),
         "executors": any(needs_ticks(stage.plan) for stage in stages),

@@ -41,6 +41,7 @@ from eventide.spark.query_record import (
     write_record,
 )
 from eventide.spark.session import check_session, reject_spark_connect
+from eventide.spark.shuffle_pages import Layout
 from eventide.spark.sink_delivery import OnBatch, RunOutputs, chosen_sinks, query_id
 from eventide.spark.source_log import OnMissingFile, check_source_files
 from eventide.spark.storage import Storage
@@ -205,8 +206,8 @@ def _bind(pipeline: Pipeline, rows: Source, checkpoint: Checkpoint, options: Run
     """Bind the pipeline to its sources and to the placement of its state."""
     if checkpoint.records is None:
         last_start = checkpoint.last_start
-        buckets = [last_start.buckets(depth) if last_start else None for depth in range(len(pipeline.operators))]
-        return plan_on_executors(pipeline, rows, control=checkpoint.control, local=checkpoint.local, buckets=buckets)
+        layouts = [last_start.layout(depth) if last_start else Layout() for depth in range(len(pipeline.operators))]
+        return plan_on_executors(pipeline, rows, control=checkpoint.control, local=checkpoint.local, layouts=layouts)
     return plan_in_driver(
         pipeline,
         rows,

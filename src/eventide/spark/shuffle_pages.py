@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -20,8 +20,10 @@ from eventide.operators.factory import operator_of
 from eventide.operators.operator import Stamp, StreamOperator
 from eventide.operators.window_logic import Stamped
 from eventide.plan.plan import Plan
+from eventide.spark.buckets import bucket_labels
 from eventide.state import format as snapshot
 from eventide.time import MIN
+from eventide.watermarks import AnyTracker, Note, Reached, Watermark, empty_summary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
+
+Progress: TypeAlias = Literal["direct", "coalesced"]
+"""How the progress of origins reaches the buckets: from every task, or coalesced in one place."""
 
 SCHEMA = "bucket int, kind string, sequence bigint, now bigint, body binary, counts map<string,bigint>, detail string"
 
@@ -38,6 +43,8 @@ ROWS = "rows"  # a task's rows without a stamp: the task did not know the waterm
 OUTPUT_WATERMARK = "output_watermark"  # of a bucket of the previous operator
 CONTROL = "control"  # a command
 TICK = "tick"  # processing time has advanced
+SUMMARY = "summary"  # the progress of a task's origins, where one place tracks them
+REACHED = "reached"  # what that place has reached, for each bucket
 
 # Kinds of pages that are outputs of an operator. Later operators forward all of them except panes, so their kinds also
 # name the operator by its depth in the chain: ``late.0``.
@@ -99,7 +106,7 @@ def stamp_to_bytes(stamp: Stamp) -> bytes:
         {
             "rows": stamp.rows,
             "dead": list(stamp.dead),
-            "summary": stamp.summary,
+            "summary": stamp.summary if stamp.summary.height else None,
             "behind": stamp.behind,
             "stamped": stamped,
             "edge": stamp.edge,
@@ -111,18 +118,49 @@ def stamp_to_bytes(stamp: Stamp) -> bytes:
 def stamp_from_bytes(body: bytes) -> Stamp:
     """Return the stamp in the body of a page."""
     content = snapshot.load(body)
-    return Stamp(**content | {"stamped": Stamped(**content["stamped"])})
+    summary = _summary_in(content)
+    return Stamp(**content | {"stamped": Stamped(**content["stamped"]), "summary": summary})
 
 
 def rows_to_bytes(rows: pl.DataFrame, summary: pl.DataFrame, edge: int) -> bytes:
     """Return rows of an input, and the watermark summary of all rows of their task, as the body of a page."""
-    return snapshot.dump({"rows": rows, "summary": summary, "edge": edge}, compression=_COMPRESSION)
+    content = {"rows": rows, "summary": summary if summary.height else None, "edge": edge}
+    return snapshot.dump(content, compression=_COMPRESSION)
 
 
 def rows_from_bytes(body: bytes) -> tuple[pl.DataFrame, pl.DataFrame, int]:
     """Return the rows and the summary in the body of a page, and the number of the input."""
     content = snapshot.load(body)
-    return content["rows"], content["summary"], content["edge"]
+    return content["rows"], _summary_in(content), content["edge"]
+
+
+def summary_to_bytes(summary: pl.DataFrame, edge: int) -> bytes:
+    """Return the progress of a task's origins as the body of a page."""
+    content = {"summary": summary if summary.height else None, "edge": edge}
+    return snapshot.dump(content, compression=_COMPRESSION)
+
+
+def summary_from_bytes(body: bytes) -> tuple[int, pl.DataFrame]:
+    """Return the number of the input and the progress of its origins in the body of a page."""
+    content = snapshot.load(body)
+    return content["edge"], _summary_in(content)
+
+
+def reached_to_bytes(tracker: AnyTracker, notes: Sequence[Note]) -> bytes:
+    """Return what a tracker has reached, and the watermarks that arrived from outside, as the body of a page."""
+    marks = [[note.key, note.time] for note in notes if isinstance(note, Watermark)]
+    return json.dumps({"reached": tracker.reached(), "marks": marks}, separators=(",", ":")).encode()
+
+
+def reached_from_bytes(body: bytes) -> list[Note]:
+    """Return the notes in the body of a page that ``reached_to_bytes`` wrote."""
+    content = json.loads(bytes(body))
+    return [Reached(content["reached"]), *(Watermark(*mark) for mark in content["marks"])]
+
+
+def _summary_in(content: Mapping[str, Any]) -> pl.DataFrame:
+    summary: pl.DataFrame | None = content["summary"]
+    return empty_summary() if summary is None else summary
 
 
 def table_to_bytes(table: pa.Table) -> bytes:
@@ -211,6 +249,14 @@ def freeze_gc() -> None:
 
 
 @dataclass(frozen=True)
+class Layout:
+    """The layout of an operator's state in a checkpoint; None: it is not started yet."""
+
+    buckets: int | None = None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True)
 class Stage:
     """An operator of a query, as its tasks need it: small, immutable, and sent to each of them."""
 
@@ -224,6 +270,7 @@ class Stage:
     derived: tuple[str, ...] = ()  # columns from expressions of the plan, which late rows and dead letters leave out
     repaired_in: int = -1  # up to this batch, tasks ignore the previous batch's watermark, because it is lowered
     tasks_know_time: bool = False  # the host sends the batch's time to its tasks, so rows do not carry it
+    progress: Progress = "direct"  # whether each bucket tracks all origins, or one place for all buckets
 
     def output_schema(self, output: str) -> StructType:
         """Return the columns of panes, late rows or dead letters, in Spark's types."""
@@ -232,6 +279,11 @@ class Stage:
         schema = self.operator().output_schemas()[output]
         hidden = () if output == PANES else self.derived
         return spark_schema({name: dtype for name, dtype in schema.items() if name not in hidden})
+
+    @property
+    def tracking_labels(self) -> tuple[int, ...]:
+        """Return the buckets that summaries, output watermarks, commands and ticks are sent to."""
+        return bucket_labels(self.buckets) if self.progress == "direct" else bucket_labels(self.buckets)[:1]
 
     def operator(self) -> StreamOperator:
         """Return the operator, which each process binds once."""

@@ -50,6 +50,7 @@ ARROW = pa.schema(
 
 _MAX_ROWS = 1_000_000  # rows that are stamped together, unless the task has fewer
 _MAX_BYTES = 1 << 28  # or bytes of them: a page must fit into a row of Spark
+_FRAMES = ("cells", "rows", "late", "outside", "failed")  # of a stamp
 _PUBLISHED_BATCHES = 3
 _SWEPT = "swept"  # an empty directory, whose modification time is that of the last cleanup
 _SWEEP_INTERVAL = 3_600  # seconds
@@ -109,7 +110,7 @@ def forward_pages(stage: Stage, pages: list[dict[str, Any]], task: int, watermar
         yield page.Page(**row | {"bucket": labels[sequence % stage.buckets], "sequence": sequence})
         if row["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
             watermarks = output_watermarks_for(key, str(row["bucket"]), row["counts"])
-            for label in labels:
+            for label in stage.tracking_labels:
                 yield page.Page(label, page.OUTPUT_WATERMARK, sequence, row["now"], counts=watermarks)
 
 
@@ -145,8 +146,13 @@ def stamp_to_pages(
         return
     summary = operator.stamp(rows, now, MIN, edge).summary
     parts = split_rows(rows, stage.plan.edges[edge].key, stage.buckets)
+    if stage.progress == "coalesced":
+        yield _summary_page(stage, summary, now, sequence, edge)
     for label, part in zip(bucket_labels(stage.buckets), parts, strict=True):
-        yield page.Page(label, page.ROWS, sequence, now, page.rows_to_bytes(part, summary, edge))
+        if stage.progress == "direct":
+            yield page.Page(label, page.ROWS, sequence, now, page.rows_to_bytes(part, summary, edge))
+        elif part.height:
+            yield page.Page(label, page.ROWS, sequence, now, page.rows_to_bytes(part, summary.clear(), edge))
 
 
 def dead_letter_pages(stage: Stage, detail: str, now: int, sequence: int, edge: int = 0) -> Iterator[page.Page]:
@@ -156,9 +162,25 @@ def dead_letter_pages(stage: Stage, detail: str, now: int, sequence: int, edge: 
 
 
 def _stamp_pages(stage: Stage, stamp: Stamp, now: int, sequence: int, home: int) -> Iterator[page.Page]:
+    is_coalesced = stage.progress == "coalesced"
+    if is_coalesced:
+        yield _summary_page(stage, stamp.summary, now, sequence, stamp.edge)
+        stamp = replace(stamp, summary=stamp.summary.clear())
     parts = split_stamp(stamp, stage.plan.key, stage.buckets, home)
     for label, part in zip(bucket_labels(stage.buckets), parts, strict=True):
-        yield page.Page(label, page.STAMP, sequence, now, page.stamp_to_bytes(part))
+        if not is_coalesced or _has_content(part):
+            yield page.Page(label, page.STAMP, sequence, now, page.stamp_to_bytes(part))
+
+
+def _summary_page(stage: Stage, summary: pl.DataFrame, now: int, sequence: int, edge: int) -> page.Page:
+    (label,) = stage.tracking_labels
+    return page.Page(label, page.SUMMARY, sequence, now, page.summary_to_bytes(summary, edge))
+
+
+def _has_content(stamp: Stamp) -> bool:
+    """Return whether a part of a stamp has rows or counts. Without a summary, others need not be sent."""
+    frames = [*stamp.dead, *(getattr(stamp.stamped, name) for name in _FRAMES)]
+    return stamp.rows > 0 or stamp.behind > 0 or any(frame is not None and frame.height for frame in frames)
 
 
 def unreadable_stamp(operator: StreamOperator, detail: str, now: int, edge: int = 0) -> Stamp:
@@ -183,11 +205,11 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
 
     Every row goes to the bucket of its key, late rows and dead letters too. A task that is repeated elsewhere may not
     know the watermark and sends plain rows; their outputs must be those of the same bucket. Only counts go to ``home``.
-    Every bucket gets the whole summary, so that all buckets compute the same watermark.
+    Every bucket gets the whole summary, so that all buckets compute the same watermark (unless progress is coalesced).
     """
     if buckets == 1:
         return [stamp]
-    frames = (getattr(stamp.stamped, name) for name in ("cells", "rows", "late", "outside", "failed"))
+    frames = (getattr(stamp.stamped, name) for name in _FRAMES)
     split = [[None] * buckets if frame is None else split_rows(frame, key, buckets) for frame in frames]
     dead = [split_rows(frame, key, buckets) for frame in stamp.dead]
     return [

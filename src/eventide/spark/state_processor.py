@@ -94,15 +94,32 @@ class OperatorProcessor(StatefulProcessor):
         from eventide.spark.state_store import BucketStateStore
         from eventide.spark.stateful import process_bucket
 
+        stage = self._stage()
+        return process_bucket(stage, BucketStateStore(self._header, self._page_map, stage), key[0], rows)
+
+    def close(self) -> None:
+        """Do nothing: the processor holds no resources."""
+
+    def _stage(self) -> Stage:
         stage = _stages.get(self._pickled)
         if stage is None:
             if len(_stages) > _MAX_STAGES:
                 _stages.clear()
             stage = _stages[self._pickled] = pickle.loads(self._pickled)
-        return process_bucket(stage, BucketStateStore(self._header, self._page_map, stage), key[0], rows)
+        return stage
 
-    def close(self) -> None:
-        """Do nothing: the processor holds no resources."""
+
+class TrackerProcessor(OperatorProcessor):
+    """Tracks the progress of an operator's origins on Spark's state, for all of its buckets."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Process the pages that arrive at one bucket in this batch."""
+        from eventide.spark.coalesced_progress import process_summaries
+        from eventide.spark.state_store import BucketStateStore
+
+        stage = self._stage()
+        store = BucketStateStore(self._header, self._page_map, stage, tracks_all=True)
+        return process_summaries(stage, store, key[0], rows)
 
 
 def state_variables(handle: StatefulProcessorHandle) -> tuple[ValueState, Callable[[], MapState]]:

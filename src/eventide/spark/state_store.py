@@ -100,8 +100,11 @@ class BucketState:
 class BucketStateStore:
     """Reads and writes the state of the bucket that Spark's task is processing."""
 
-    def __init__(self, header: ValueState, page_map: Callable[[], MapState], stage: Stage) -> None:
+    def __init__(
+        self, header: ValueState, page_map: Callable[[], MapState], stage: Stage, *, tracks_all: bool = False
+    ) -> None:
         self._header = header
+        self._tracks_all = tracks_all  # the state is only the tracker of an operator, for all of its buckets
         self._page_map = page_map
         self._stage = stage
         self.pages = SparkPageStore(page_map)
@@ -135,7 +138,9 @@ class BucketStateStore:
         header = StateHeader(body, in_header, sizes["pages"] - len(in_header)).to_bytes()
         version = f"{task.batch}.{task.attempt}"
         ancestors = (*before.ancestors, before.version)[-_MAX_VERSIONS:] if before.version else ()
-        facts = header_facts(self._stage.buckets, self._stage.depth, output_watermarks, ancestors)
+        facts = header_facts(
+            self._stage.buckets, self._stage.depth, output_watermarks, ancestors, tracks_all=self._tracks_all
+        )
         self._header.update((version, facts, header))
         after = BucketState(version, state, manifest, output_watermarks, ancestors, sizes["raw"])
         _cache.put((task.run, self._stage.name, bucket), after)
@@ -144,11 +149,16 @@ class BucketStateStore:
 
 
 def header_facts(
-    buckets: int, depth: int, output_watermarks: Mapping[str, int] | None = None, ancestors: Sequence[str] = ()
+    buckets: int,
+    depth: int,
+    output_watermarks: Mapping[str, int] | None = None,
+    ancestors: Sequence[str] = (),
+    *,
+    tracks_all: bool = False,
 ) -> str:
-    """Return what a header says of its bucket, as JSON."""
+    """Return what a header says of its bucket, as JSON. ``tracks_all``: it is the tracker of all buckets instead."""
     facts = {"buckets": buckets, "depth": depth, "output_watermarks": output_watermarks or {}, "ancestors": ancestors}
-    return json.dumps(facts)
+    return json.dumps(facts | ({"tracks_all": True} if tracks_all else {}))
 
 
 class StateCache:

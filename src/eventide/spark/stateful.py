@@ -26,7 +26,7 @@ from eventide.spark.state_store import BucketStateStore
 from eventide.spark.types import arrow_schema, to_spark
 from eventide.state.operator_state import State
 from eventide.time import MIN
-from eventide.watermarks import Cut, Note, Watermark
+from eventide.watermarks import Cut, Note, Reached, Watermark
 
 _MAX_ROWS = 500_000  # of one output page, which must fit into a row of Spark
 
@@ -43,7 +43,10 @@ def process_bucket(stage: Stage, store: BucketStateStore, bucket: int, rows: Ite
     if task.batch is not None:
         publish_watermark(task.run, stage.name, task.batch, step.state.watermark)
     effects = command_effects(pages, stored.state)
-    outputs = output_pages(stage, bucket, step, sizes, before=stored.state.watermark, commands=effects)
+    detail = next((row["detail"] for row in pages if row["kind"] == page.REACHED), None)
+    outputs = output_pages(
+        stage, bucket, step, sizes, before=stored.state.watermark, commands=effects, tracked_detail=detail
+    )
     forwarded = (Row(**row.asDict() | {"bucket": bucket}) for row in pages if "." in row["kind"])
     return chain((Row(**output.row()) for output in outputs), forwarded)
 
@@ -62,7 +65,7 @@ def apply_pages(
     """
     operator = stage.operator()
     stamps: list[Stamp] = []
-    notes: list[Note] = []
+    notes: list[Note] = [] if stage.progress == "direct" else [Reached(state.tracker.reached())]
     output_watermarks = dict(output_watermarks)
     now = MIN
     for row in pages:
@@ -77,7 +80,9 @@ def apply_pages(
             case page.CONTROL:
                 state, command_notes = apply_command(operator, state, json.loads(row["detail"]))
                 notes += command_notes
-    notes += _input_watermarks(stage, output_watermarks)
+            case page.REACHED:
+                notes = page.reached_from_bytes(row["body"])
+    notes += input_watermarks(stage, output_watermarks)
     if not stage.streaming:
         notes += drained(stage.plan)
     now = max(now, state.now)
@@ -88,7 +93,7 @@ def apply_pages(
     return operator.apply(state, stamps, now, notes=notes), output_watermarks
 
 
-def _input_watermarks(stage: Stage, output_watermarks: dict[str, int]) -> list[Note]:
+def input_watermarks(stage: Stage, output_watermarks: dict[str, int]) -> list[Note]:
     """Return the least output watermark for each watermark key that every bucket of the previous operator has sent."""
     default = str(stage.plan.watermark.options.watermark_key)
     by_key: dict[str, list[int]] = {}
@@ -128,8 +133,12 @@ def output_pages(
     *,
     before: int = MIN,
     commands: Sequence[CommandEffect] = (),
+    tracked_detail: str | None = None,
 ) -> Iterator[page.Page]:
-    """Yield the output of a bundle as pages. ``before`` is the watermark at its start."""
+    """Yield the output of a bundle as pages. ``before`` is the watermark at its start.
+
+    ``tracked_detail`` is what the place that tracks progress for all buckets reports; it sends it to one of them.
+    """
     output, now = step.output, step.state.now
     for kind, rows in ((page.PANES, output.panes), (page.LATE, output.late), (page.DEAD, output.dead)):
         if rows.height:
@@ -140,7 +149,9 @@ def output_pages(
     counts = bucket_counts(output, step.state, sizes)
     counts[page.OUTPUT_WATERMARK] = output.promise
     counts |= {f"{page.OUTPUT_WATERMARK}.{key}": time for key, time in output.promises.items()}
-    detail = progress_detail(step.state, operation=stage.plan.operation, before=before, commands=commands)
+    detail = None if tracked_detail is None else json.dumps(json.loads(tracked_detail) | {"previous_watermark": before})
+    if stage.progress == "direct":
+        detail = progress_detail(step.state, operation=stage.plan.operation, before=before, commands=commands)
     yield page.Page(bucket, page.at_depth(page.PROGRESS, stage.depth), 0, now, None, counts, detail)
 
 

@@ -21,7 +21,18 @@ from eventide.watermarks.strategies import (
     punctuated,
 )
 from eventide.watermarks.tracker import InputTracker
-from eventide.watermarks.watermark import Cut, Done, Idle, InputEnd, InputIdle, InputWatermark, Message, Note, Watermark
+from eventide.watermarks.watermark import (
+    Cut,
+    Done,
+    Idle,
+    InputEnd,
+    InputIdle,
+    InputWatermark,
+    Message,
+    Note,
+    Reached,
+    Watermark,
+)
 
 __all__ = [
     "SUMMARY",
@@ -40,6 +51,7 @@ __all__ = [
     "OperatorTracker",
     "Options",
     "OriginGap",
+    "Reached",
     "SequenceGap",
     "SequenceProgress",
     "Strategy",

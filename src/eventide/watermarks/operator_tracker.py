@@ -153,6 +153,23 @@ class OperatorTracker:
         """The tracker of an input."""
         return self._inputs[edge]
 
+    def reached(self) -> dict[str, Any]:
+        """The watermarks of all inputs without the origins that they follow from, as plain data for ``at``."""
+        whole = self._all.snapshot()
+        inputs = [tracker.reached() for tracker in self._inputs]
+        return {"inputs": inputs, "all": whole | {"inputs": whole["inputs"].to_dict(as_series=False)}}
+
+    def at(self, reached: Mapping[str, Any]) -> OperatorTracker:
+        """A tracker without origins that has reached what another has."""
+        tracker = OperatorTracker.__new__(OperatorTracker)
+        tracker.names, tracker.key = self.names, self.key
+        tracker._inputs = [own.at(part) for own, part in zip(self._inputs, reached["inputs"], strict=True)]
+        whole = reached["all"]
+        inputs = pl.DataFrame(whole["inputs"], schema_overrides={"status": pl.Int8})
+        tracker._all = Coalescer(len(self._inputs), on_back="clamp", name=self.names.__getitem__)
+        tracker._all.restore({**whole, "inputs": inputs})
+        return tracker
+
     def copy(self) -> OperatorTracker:
         """An independent copy."""
         twin = OperatorTracker.__new__(OperatorTracker)

@@ -6,7 +6,7 @@ does not find all of its origins idle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,8 +84,7 @@ class InputTracker:
         for note in notes:
             if isinstance(note, Watermark) and note.key == self.key:
                 messages += self._coalescer.raise_to(note)
-        cut_time = self._pass_cuts(summary, notes)
-        if cut_time is not None:
+        if (cut_time := self._pass_cuts(summary, notes)) is not None:
             messages += self._coalescer.raise_to(Watermark(self.key, cut_time))
         self._forget(alive)
         return WatermarkStatus(self.time, self.idle, tuple(messages))
@@ -218,6 +217,16 @@ class InputTracker:
         chunk = numbers["chunk"].fill_null(-1).to_numpy() if "chunk" in numbers.columns else None
         return pl.Series(self._sequences.seen.has_seen(origin, numbers["sequence"].fill_null(-1).to_numpy(), chunk))
 
+    def reached(self) -> dict[str, Any]:
+        """The watermark without the origins that it follows from, as plain data for ``at``."""
+        return {"time": self.time}
+
+    def at(self, reached: Mapping[str, Any]) -> InputTracker:
+        """A tracker without origins that has reached what another has."""
+        tracker = InputTracker(self.strategy)
+        tracker._coalescer.raise_to(Watermark(self.key, reached["time"]))
+        return tracker
+
     def copy(self) -> InputTracker:
         """An independent copy, cheap enough to make in every step."""
         twin = InputTracker.__new__(InputTracker)
@@ -238,7 +247,6 @@ class InputTracker:
         present = np.flatnonzero(status != ABSENT)
         waited_for = NO_INTS if self._expected.waiting else self._coalescer.waited_for(self.key)
         times = self._coalescer.times(self.key)
-        idle = np.flatnonzero(status == IDLE)
         named = present[present != SOURCE]
         slowest = named[np.argsort(times[named], kind="stable")[:SHOWN]]
         unpolled, shift = self._clock.unpolled if self._clock else 0, self.strategy.options.shift
@@ -251,7 +259,7 @@ class InputTracker:
             watermark=self.time,
             least_origin=self._name(waited_for[np.argmin(times[waited_for])]) if len(waited_for) else None,
             origins=len(named) or int(not self.strategy.options.origin),
-            idle_origins=tuple(self._name(number) for number in idle if number != SOURCE),
+            idle_origins=tuple(self._name(number) for number in np.flatnonzero(status == IDLE) if number != SOURCE),
             gaps=tuple(gaps),
             slowest=tuple((self._name(number), int(times[number])) for number in slowest),
             renumbered_origins=tuple(self._name(number) for number in self._sequences.renumbered[:SHOWN]),

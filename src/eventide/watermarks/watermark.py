@@ -88,8 +88,15 @@ class InputIdle:
     input: str
 
 
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What a tracker elsewhere has reached, as its ``reached`` returns it: it replaces that of the operator."""
+
+    content: Mapping[str, Any]
+
+
 Message: TypeAlias = Watermark | Idle | Done
-Note: TypeAlias = Watermark | Cut | InputWatermark | InputEnd | InputIdle
+Note: TypeAlias = Watermark | Cut | InputWatermark | InputEnd | InputIdle | Reached
 """A message about event time that reaches a stream from outside its rows."""
 
 
