@@ -101,6 +101,12 @@ def _restart(names: Sequence[str]) -> list[Line]:
     return [restart()]
 
 
+def _rescale(names: Sequence[str]) -> list[Line]:
+    from bench.spark.rescale import rescale
+
+    return [rescale()]
+
+
 def _latency(names: Sequence[str]) -> list[Line]:
     from bench.spark.latency import latency_end_to_end
 
@@ -170,6 +176,7 @@ BENCHMARKS: dict[str, Group] = {
     "first_result_plain_session": _first_result,
     "backlog_50m": _backlog,
     "restart": _restart,
+    "rescale": _rescale,
     "two_queries": _two_queries,
     "latency_end_to_end": _latency,
     "interval_join_many_keys": _interval_join_many,
@@ -202,6 +209,7 @@ TARGETS = {
     "first_result_plain_session": "at most 0.4",
     "backlog_50m": "below 2,000 MB",
     "restart": "at most 5 s more",
+    "rescale": "at most 3",
     "two_queries": "at most 2",
     "latency_end_to_end": "at most 0.7",
     "interval_join_many_keys": "at least 2",

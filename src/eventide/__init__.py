@@ -65,9 +65,9 @@ if TYPE_CHECKING:
     from eventide.spark.metrics import BatchMetrics
     from eventide.spark.metrics_export import OpenTelemetryMetrics, PrometheusMetrics
     from eventide.spark.metrics_listener import listen
-    from eventide.spark.move import move
     from eventide.spark.query import Query
     from eventide.spark.query_outputs import QueryOutputs, outputs
+    from eventide.spark.rescale import rescale
     from eventide.spark.scan import scan_parquet, scan_stream
     from eventide.spark.session import configure, spark_session
     from eventide.spark.sources import scan_kafka
@@ -172,7 +172,6 @@ __all__ = [
     "min",
     "min_by",
     "mode",
-    "move",
     "never",
     "no_watermark",
     "noted",
@@ -185,6 +184,7 @@ __all__ = [
     "quantile",
     "reduce",
     "repeatedly",
+    "rescale",
     "row_sessions",
     "rows",
     "scan_kafka",
@@ -228,9 +228,9 @@ _ON_SPARK = {
     "configure": "session",
     "inspect": "inspection",
     "listen": "metrics_listener",
-    "move": "move",
     "QueryOutputs": "query_outputs",
     "outputs": "query_outputs",
+    "rescale": "rescale",
     "scan_kafka": "sources",
     "scan_parquet": "scan",
     "scan_stream": "scan",

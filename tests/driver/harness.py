@@ -21,7 +21,7 @@ from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_state import Commands, Delivery, DriverState
 from eventide.spark.inspection import read_driver_state
 from eventide.spark.metrics import REASONS
-from eventide.spark.move import redistribute_operators, write_record
+from eventide.spark.rescale import redistribute_operators, write_record
 from eventide.spark.storage import LocalStorage, Storage
 from eventide.spark.types import polars_schema, spark_schema
 from eventide.testing.hosts import BundleResult

@@ -6,7 +6,7 @@ import pytest
 
 from eventide.spark.driver_query import BATCHES, LONG_BATCH, Growth
 
-REMEDY = "eventide move /checkpoints/orders --to executors --buckets 8"
+REMEDY = "eventide rescale /checkpoints/orders --buckets 8"
 
 
 @pytest.fixture

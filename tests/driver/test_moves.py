@@ -1,4 +1,4 @@
-"""Random histories whose state moves between the driver and buckets, as ``eventide move`` moves it."""
+"""Random histories whose state moves between the driver and buckets, as ``eventide rescale`` moves it."""
 
 from __future__ import annotations
 

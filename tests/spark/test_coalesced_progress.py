@@ -59,7 +59,7 @@ def history(spark: SparkSession, place: Path, progress: str) -> tuple[Any, ...]:
         for operator in ev.inspect(stream.checkpoint, spark=spark)
     ]
     spark.conf.unset(PROGRESS)
-    ev.move(stream.checkpoint, to="driver", spark=spark)
+    ev.rescale(stream.checkpoint, to="driver", spark=spark)
     stream.put(bundle(41)).run(pipeline, state="driver", drain=True)
     metrics = [(m.depth, m.rows, m.kept, m.late, m.watermark, m.origins, m.slowest, m.gaps) for m in stream.metrics]
     commands = [[effect.action for effect in m.commands] for m in stream.metrics]

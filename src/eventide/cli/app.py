@@ -188,7 +188,7 @@ for name, command, epilog in (
     ("advance-watermark", control.advance_watermark, control.EXAMPLES["advance-watermark"] + control.ABOUT),
     ("end", control.end, control.EXAMPLES["end"] + control.ABOUT),
     ("repair", state_commands.repair, state_commands.REPAIR_EXAMPLES),
-    ("move", state_commands.move, state_commands.MOVE_EXAMPLES),
+    ("rescale", state_commands.rescale, state_commands.RESCALE_EXAMPLES),
     ("outputs", inspect.outputs, inspect.OUTPUTS_EXAMPLES),
     ("replay", replay.replay, replay.EXAMPLES),
     ("dashboard", dashboard.dashboard, dashboard.EXAMPLES),

@@ -1,75 +1,102 @@
-"""``eventide move`` and ``eventide repair``: commands that change the state of a stopped query."""
+"""``eventide rescale`` and ``eventide repair``: commands that change the state of a stopped query."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from eventide.cli import terminal as screen
 from eventide.cli.spark_options import Conf, Memory, check_checkpoint
-from eventide.spark.errors import unknown_placement
-from eventide.state.errors import move_buckets
+from eventide.state.errors import PLACEMENTS
 
 if TYPE_CHECKING:
-    from eventide.spark.move import MoveResult
     from eventide.spark.query_record import Placement
     from eventide.spark.repair import Repair
+    from eventide.spark.rescale import RescaleResult
 
 
-MOVE_EXAMPLES = """Examples:
+RESCALE_EXAMPLES = """Examples:
 
-eventide move checkpoints/revenue --to executors --buckets 8
+eventide rescale checkpoints/revenue --buckets 8
 
-eventide move checkpoints/revenue --to driver
+eventide rescale checkpoints/revenue --to driver
 
-Offsets, batch ids and sinks stay. The old state stays in use until the new one is complete. Then start the query with
-the new placement: eventide run job.py --state executors
+With --buckets the state is on the executors afterwards, wherever it was. Offsets, batch ids and sinks stay, and nothing
+is read again. The old state stays in use until the new one is complete. Then start the query with the placement that
+the command names: eventide run job.py --state executors
 """
 
 
-def move(
+def rescale(
     checkpoint: Annotated[str, typer.Argument(help="The checkpoint of a stopped query.")],
-    to: Annotated[str, typer.Option(help="The new placement: driver or executors.")],
-    buckets: Annotated[
-        int | None, typer.Option(help="The number of buckets of the state on the executors.", min=1)
-    ] = None,
+    buckets: Annotated[int | None, typer.Option(help="The number of buckets of the state on the executors.")] = None,
+    to: Annotated[str | None, typer.Option(help="driver: the state moves from the executors to the driver.")] = None,
     memory: Memory = None,
     conf: Conf = None,
 ) -> None:
-    """Move the state of a stopped query between the driver and the executors."""
+    """Change the number of buckets of a stopped query, or move its state between the driver and the executors."""
     from eventide._paths import on_disk
     from eventide.cli.spark_options import open_session
-    from eventide.spark.move import move as move_state
-    from eventide.spark.query_record import placement_of
-    from eventide.spark.storage import LocalStorage
+    from eventide.spark.rescale import check_target
+    from eventide.spark.rescale import rescale as rescale_state
 
-    if to not in ("driver", "executors"):
-        raise unknown_placement(to)
-    if (buckets is None) == (to == "executors"):
-        raise move_buckets(to)
+    check_target(buckets, to)
     check_checkpoint(checkpoint)
     try:
-        with open_session("move", memory=memory, conf=conf) as spark, screen.busy("Moving the state …"):
-            moved = move_state(checkpoint, to=cast("Placement", to), buckets=buckets, spark=spark)
+        with open_session("rescale", memory=memory, conf=conf) as spark, screen.busy("Opening …") as show:
+            result = rescale_state(
+                checkpoint, buckets=buckets, to=cast("Placement | None", to), spark=spark, on_progress=show
+            )
     except BaseException:
-        local = on_disk(checkpoint)
-        if local is not None and (placement := placement_of(LocalStorage(local))) is not None:
-            typer.echo(f"The query still uses the state of the {placement}.", err=True)
+        if (local := on_disk(checkpoint)) is not None:
+            typer.echo(state_in_use(Path(local)), err=True)
         raise
-    for line in move_lines(moved, checkpoint):
+    for line in rescale_lines(result, checkpoint):
         typer.echo(line)
 
 
-def move_lines(moved: MoveResult, checkpoint: str) -> list[str]:
-    """Return the lines that describe a move."""
-    counts = ", ".join(map(str, moved.buckets))
-    divided = f" in {counts} bucket{'s' if counts != '1' else ''}" if moved.after == "executors" else ""
-    return [
-        f"The state of {checkpoint} moved from the {moved.before} to the {moved.after}: "
-        f"{moved.bytes:,} bytes after batch {moved.batch}{divided}.",
-        f"Start the query with state={moved.after!r} (eventide run --state {moved.after}).",
+def state_in_use(checkpoint: Path) -> str:
+    """Return which state a query uses after a rescale that has failed."""
+    from eventide.spark.query_record import read_record
+    from eventide.spark.replacement import JOURNAL
+    from eventide.spark.storage import LocalStorage
+
+    files = LocalStorage(checkpoint)
+    if files.exists(JOURNAL):
+        return "The new state is complete and in use. Run the command again, or start the query: both finish it."
+    record = read_record(files)
+    if record is None:
+        return "Nothing was changed."
+    place = PLACEMENTS[record.state] + (
+        f", in {_buckets([operator.buckets for operator in record.operators])}" if record.state == "executors" else ""
+    )
+    return f"The query uses the state {place}."
+
+
+def rescale_lines(result: RescaleResult, checkpoint: str) -> list[str]:
+    """Return the lines that describe a rescale."""
+    places = [
+        f"on the executors in {_buckets(counts)}" if placement == "executors" else "in the driver"
+        for placement, counts in ((result.before, result.buckets_before), (result.after, result.buckets))
     ]
+    return [
+        *(["An earlier call was interrupted after its state was complete. It was finished now."] * result.resumed),
+        f"The state of {checkpoint} was {places[0]}, and is {places[1]} now: {result.bytes:,} bytes after batch "
+        f"{result.batch}.",
+        f"Start the query with state={result.after!r} (eventide run --state {result.after}).",
+    ]
+
+
+def _buckets(counts: Sequence[int]) -> str:
+    """Return the numbers of buckets of all operators in words.
+
+    >>> _buckets([1]), _buckets([8, 1])
+    ('1 bucket', '8, 1 buckets')
+    """
+    return f"{', '.join(map(str, counts))} bucket{'' if list(counts) == [1] else 's'}"
 
 
 REPAIR_EXAMPLES = """Examples:

@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,17 +50,17 @@ def stderr_console() -> Console:
 
 
 @contextmanager
-def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show that something takes a while: a spinner on a terminal, a line elsewhere."""
+def busy(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show that something takes a while: a spinner on a terminal, a line elsewhere. The function shows another text."""
     console = stderr_console()
     if quiet:
-        yield
+        yield lambda text: None
     elif console.is_terminal:
-        with console.status(text):
-            yield
+        with console.status(text) as status:
+            yield status.update
     else:
         console.print(text, style="dim")
-        yield
+        yield lambda text: console.print(text, style="dim")
 
 
 @contextmanager

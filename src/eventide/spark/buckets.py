@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide._arguments import is_integer
 from eventide.errors import PlanError
 from eventide.kernels.keys import hashed
 from eventide.plan.plan import Plan
@@ -126,10 +127,10 @@ def query_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator
             spark.conf.unset(name)
 
 
-def check_bucket_count(count: int) -> None:
+def check_bucket_count(count: object) -> None:
     """Reject a number of buckets that no state can have."""
-    if not 1 <= count <= _MAX_BUCKETS:
-        raise _bad_bucket_count("buckets", str(count))
+    if not is_integer(count, at_least=1, at_most=_MAX_BUCKETS):
+        raise _bad_bucket_count("buckets", count)
 
 
 def _as_count(setting: str) -> int:
@@ -139,5 +140,5 @@ def _as_count(setting: str) -> int:
     return count
 
 
-def _bad_bucket_count(name: str, value: str) -> PlanError:
+def _bad_bucket_count(name: str, value: object) -> PlanError:
     return PlanError(f"{name} is {value!r}. Set it to an integer from 1 to {_MAX_BUCKETS}, or unset it.")

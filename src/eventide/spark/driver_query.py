@@ -231,9 +231,7 @@ class Growth:
 
     def __init__(self, checkpoint: str, *, memory: int, buckets: int) -> None:
         self._memory = memory
-        self._remedy = (
-            f"Stop the query and move its state: eventide move {checkpoint} --to executors --buckets {buckets}"
-        )
+        self._remedy = f"Stop the query and move its state: eventide rescale {checkpoint} --buckets {buckets}"
         self._seconds: deque[float] = deque(maxlen=BATCHES)
         self._compute: deque[float] = deque(maxlen=BATCHES)
         self._warned = False
@@ -245,7 +243,7 @@ class Growth:
         >>> growth.message(seconds=1, compute=0.5, state_bytes=100)
         >>> print(growth.message(seconds=1, compute=0.5, state_bytes=900))
         State takes 90 % of the memory that it may use in the driver (state_memory=). Stop the query and move its \
-state: eventide move checkpoints/orders --to executors --buckets 4
+state: eventide rescale checkpoints/orders --buckets 4
         """
         self._seconds.append(seconds)
         self._compute.append(compute)

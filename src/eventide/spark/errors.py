@@ -31,9 +31,9 @@ def no_state(checkpoint: str) -> DataError:
     return DataError(f"The checkpoint {checkpoint!r} holds no state of an Eventide query that has finished a batch.")
 
 
-def unknown_placement(state: object) -> PlanError:
+def unknown_placement(state: object, call: str = "run(state=") -> PlanError:
     """A placement of state does not exist."""
-    return PlanError(f"run(state={state!r}): state is kept in the 'driver' or on the 'executors'.")
+    return PlanError(f"{call}{state!r}): state is kept in the 'driver' or on the 'executors'.")
 
 
 def not_exclusive(location: str) -> PlanError:

@@ -31,6 +31,7 @@ from eventide.spark.checkpoint_storage import record_storage, storage_of
 from eventide.spark.commit_log import CommitLog, RecordPages
 from eventide.spark.errors import no_session, no_state
 from eventide.spark.query_record import placement_of
+from eventide.spark.replacement import check_settled
 from eventide.spark.state_processor import HEADER, PAGES
 from eventide.state import format as snapshot
 from eventide.state.block_codec import read_blocks
@@ -261,6 +262,7 @@ def inspect(
     chain = () if pipeline is None else pipeline.plans
     checkpoint = os.fspath(checkpoint)
     files = storage_of(checkpoint, spark)
+    check_settled(files)
     log = CommitLog(files, record_storage(files, storage))
     if placement_of(files) != "executors" and (record := log.newest()) is not None:
         return [_operator_state(operator, chain) for operator in read_driver_state(log, record)]

@@ -22,6 +22,7 @@ from eventide.sinks.batch import SinkBatch
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control_status import is_running
 from eventide.spark.query_record import QueryRecord, placement_of
+from eventide.spark.replacement import check_settled
 from eventide.spark.shuffle_pages import read_batches
 from eventide.spark.storage import LocalStorage, Storage
 from eventide.state.commit_record import Record, Span
@@ -152,6 +153,7 @@ def _storage(checkpoint: str | Path) -> LocalStorage:
             f"The checkpoint {os.fspath(checkpoint)!r} is not on this machine's disk. Copy it to a disk first."
         )
     storage = LocalStorage(local)
+    check_settled(storage)
     if placement_of(storage) != "driver":
         raise PlanError(
             f"The checkpoint {os.fspath(checkpoint)!r} has no commit records, because its query does not have "

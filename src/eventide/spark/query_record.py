@@ -130,11 +130,11 @@ def record_of(
 def check_placement(last: QueryRecord, state: Placement, checkpoint: str) -> None:
     """Reject a query whose state is in the other placement."""
     if last.state != state:
-        buckets = " --buckets N" if state == "executors" else ""
+        target = "--buckets N" if state == "executors" else "--to driver"
         raise PlanError(
             f"The state of the checkpoint {checkpoint!r} is {PLACEMENTS[last.state]}, and the query starts with "
             f"state={state!r}. Start it with state={last.state!r}, or move the state: "
-            f"eventide move {checkpoint} --to {state}{buckets}"
+            f"eventide rescale {checkpoint} {target}"
         )
 
 

@@ -28,7 +28,6 @@ from eventide.spark.environment import renaming_file_manager
 from eventide.spark.errors import unknown_placement
 from eventide.spark.executor_query import ExecutorPlan, plan_on_executors
 from eventide.spark.memory_limit import memory_limit
-from eventide.spark.move import delete_leftovers
 from eventide.spark.pending_outputs import deliver_pending
 from eventide.spark.query import Query
 from eventide.spark.query_record import (
@@ -40,6 +39,7 @@ from eventide.spark.query_record import (
     record_of,
     write_record,
 )
+from eventide.spark.replacement import settle
 from eventide.spark.session import check_session, reject_spark_connect
 from eventide.spark.shuffle_pages import Layout
 from eventide.spark.sink_delivery import OnBatch, RunOutputs, chosen_sinks, query_id
@@ -153,13 +153,13 @@ class Checkpoint:
         """Open a checkpoint, old or new. Reject a drained one, and one whose state is in the other placement."""
         location = absolute_address(os.fspath(options.checkpoint), spark)
         local = local_path(location, spark)
+        if local is not None:
+            settle(local)
         files = storage_of(location, spark, single_writer=options.single_writer)
         check_not_drained(files, location)
         last_start = read_record(files)
         if last_start is not None:
             check_placement(last_start, options.state, location)
-            if local is not None:
-                delete_leftovers(local, options.state)
         records = None
         if options.state == "driver":
             records = record_storage(files, options.storage, single_writer=options.single_writer)

@@ -83,11 +83,11 @@ class ImportProcessor(StatefulProcessor):
 
 
 def import_state(
-    spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, *, work: Path, checkpoint: Path
+    spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, *, work: Path
 ) -> ImportedState:
     """Write the buckets of each operator into a state store below ``work``, as if ``batch`` had written it.
 
-    ``checkpoint`` is where the store will be: Spark writes absolute paths into it.
+    Spark writes absolute paths into it: call ``relocate`` when it is in its place.
     """
     (work / _PAGES).mkdir(parents=True)
     for depth, buckets in enumerate(operators):
@@ -96,8 +96,6 @@ def import_state(
     written = work / _CHECKPOINT
     for file in sorted((written / _STATE).glob("*/*/*")):
         _renumber(file, batch + 1)
-    for file in (written / _STATE).glob("*/_metadata/v2/[0-9]*"):
-        _relocate(file, checkpoint)
     (_, offsets, *_), (version, commit, *_) = (
         (written / log / "0").read_text(encoding="utf-8").splitlines() for log in ("offsets", "commits")
     )
@@ -118,7 +116,7 @@ def _run(spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch:
     """Run the query that stores the pages. It has as many operators as the query that will use them."""
     rows = spark.readStream.schema(_SCHEMA).parquet((work / _PAGES).as_uri())
     for depth, buckets in enumerate(operators):
-        store = ImportProcessor(depth, len(buckets), f"{batch}.moved")
+        store = ImportProcessor(depth, len(buckets), f"{batch}.rescaled")
         rows = rows.groupBy("bucket").transformWithState(store, _SCHEMA, "Append", "None")
     partitions = max(len(buckets) for buckets in operators)
     writer = rows.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
@@ -148,8 +146,13 @@ def _renumber(file: Path, version: int) -> None:
         file.rename(file.with_name(name))
 
 
+def relocate(state: Path, checkpoint: Path) -> None:
+    """Let the metadata of the operators name the schema files in ``checkpoint``."""
+    for file in state.glob("*/_metadata/v2/[0-9]*"):
+        _relocate(file, checkpoint)
+
+
 def _relocate(file: Path, checkpoint: Path) -> None:
-    """Replace the paths of schema files in the metadata of an operator by those in the checkpoint."""
     version, text = file.read_text(encoding="utf-8").split("\n", 1)
     content = json.loads(text)
     for store in content["stateStoreInfo"]:

@@ -50,7 +50,8 @@ def other_buckets(stored: int, configured: int) -> PlanError:
     """The state is divided into another number of buckets."""
     return PlanError(
         f"The state of this checkpoint has {stored} buckets, and the pipeline was applied with {configured}. "
-        f'Apply it after spark.conf.set("spark.eventide.buckets", "{stored}").'
+        f'Apply it after spark.conf.set("spark.eventide.buckets", "{stored}"), or rescale the stopped query: '
+        f"eventide rescale CHECKPOINT --buckets {configured}"
     )
 
 
@@ -82,8 +83,11 @@ def spanning_changed(*, added: bool) -> PlanError:
     )
 
 
-def move_buckets(to: str) -> PlanError:
-    """The number of buckets does not fit the target of a move."""
-    if to == "executors":
-        return PlanError("A move to the executors needs the number of buckets, such as one for each core: --buckets 8")
-    return PlanError("State in the driver has no buckets. Leave out --buckets.")
+def rescale_target(to: str | None) -> PlanError:
+    """The arguments of a rescale name no number of buckets, or one that does not fit the placement."""
+    if to == "driver":
+        return PlanError("State in the driver has no buckets. Leave out --buckets (buckets=).")
+    return PlanError(
+        "State on the executors needs the number of buckets, such as one for each core: --buckets 8 (buckets=8). "
+        'For state in the driver: --to driver (to="driver").'
+    )

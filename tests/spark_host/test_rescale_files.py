@@ -1,4 +1,4 @@
-"""The files of Spark that a move rewrites: offsets, source logs, state stores. No Spark is started."""
+"""The files of Spark that a rescale rewrites: offsets, source logs, state stores. No Spark is started."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_imported_pages_are_stored_as_an_operator_stores_them(tmp_path: Path) ->
     rows = [Row(**row) for row in pq.read_table(tmp_path / "0.parquet").to_pylist()]
     stored: dict[str, Any] = {}
     in_map: dict[int, bytes] = {}
-    processor = ImportProcessor(0, 2, "7.moved")
+    processor = ImportProcessor(0, 2, "7.rescaled")
     processor._header = SimpleNamespace(update=lambda value: stored.update(head=value))  # type: ignore[assignment]
     processor._page_map = lambda: SimpleNamespace(  # type: ignore[assignment, return-value]
         updateValue=lambda key, value: in_map.update({key[0]: value[0]})
@@ -117,6 +117,6 @@ def test_imported_pages_are_stored_as_an_operator_stores_them(tmp_path: Path) ->
     behind = Row(bucket=0, depth=1, page=0, body=b"")
     assert list(processor.handleInputRows((0,), iter([*first, behind]), None)) == [behind]
     version, facts, head = stored["head"]
-    assert version == "7.moved"
+    assert version == "7.rescaled"
     assert json.loads(facts) == {"buckets": 2, "depth": 0, "output_watermarks": {}, "ancestors": []}
     assert StateHeader.from_bytes(head) == StateHeader(HEAD, {1: b"small"}, 1) and in_map == {2: b"x" * 40_000}
