@@ -16,9 +16,9 @@ from pyspark.sql import types as t
 
 import eventide as ev
 from eventide.sinks import staged_tables
-from eventide.sinks.staged_tables import PostgresStaging, WrittenPart, write_parts
 from eventide.sinks.sink import OutputInfo
 from eventide.sinks.staged_rows import put_in_parts
+from eventide.sinks.staged_tables import PostgresStaging, WrittenPart, write_parts
 from eventide.sinks.table_merge import TableStore
 from eventide.sinks.table_sink import TableSink, table
 from eventide.sinks.table_sql import Statements

@@ -15,9 +15,9 @@ from eventide._databases import sqlite_path, without_password
 from eventide.errors import DataError, PlanError
 from eventide.sinks.batch import read_flat, read_flat_parts
 from eventide.sinks.errors import bad_option, bad_table_name, not_columns, not_opened
-from eventide.sinks.staged_tables import PostgresStaging
 from eventide.sinks.sink import Output, OutputInfo, Sink
 from eventide.sinks.staged_rows import put_in_parts
+from eventide.sinks.staged_tables import PostgresStaging
 from eventide.sinks.table_databases import Database, Postgres, Sqlite
 from eventide.sinks.table_merge import TableStore
 from eventide.sinks.table_sql import Statements, TableLayout, table_layout
