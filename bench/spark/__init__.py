@@ -101,6 +101,12 @@ def _restart(names: Sequence[str]) -> list[Line]:
     return [restart()]
 
 
+def _sink_postgres(names: Sequence[str]) -> list[Line]:
+    from bench.spark.sink_postgres import sink_postgres
+
+    return [sink_postgres()]
+
+
 def _latency(names: Sequence[str]) -> list[Line]:
     from bench.spark.latency import latency_end_to_end
 
@@ -170,6 +176,7 @@ BENCHMARKS: dict[str, Group] = {
     "first_result_plain_session": _first_result,
     "backlog_50m": _backlog,
     "restart": _restart,
+    "sink_postgres": _sink_postgres,
     "two_queries": _two_queries,
     "latency_end_to_end": _latency,
     "interval_join_many_keys": _interval_join_many,
@@ -202,6 +209,7 @@ TARGETS = {
     "first_result_plain_session": "at most 0.4",
     "backlog_50m": "below 2,000 MB",
     "restart": "at most 5 s more",
+    "sink_postgres": "less memory in the driver",
     "two_queries": "at most 2",
     "latency_end_to_end": "at most 0.7",
     "interval_join_many_keys": "at least 2",
