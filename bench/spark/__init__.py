@@ -107,6 +107,12 @@ def _rescale(names: Sequence[str]) -> list[Line]:
     return [rescale()]
 
 
+def _sink_postgres(names: Sequence[str]) -> list[Line]:
+    from bench.spark.sink_postgres import sink_postgres
+
+    return [sink_postgres()]
+
+
 def _latency(names: Sequence[str]) -> list[Line]:
     from bench.spark.latency import latency_end_to_end
 
@@ -177,6 +183,7 @@ BENCHMARKS: dict[str, Group] = {
     "backlog_50m": _backlog,
     "restart": _restart,
     "rescale": _rescale,
+    "sink_postgres": _sink_postgres,
     "two_queries": _two_queries,
     "latency_end_to_end": _latency,
     "interval_join_many_keys": _interval_join_many,
@@ -210,6 +217,7 @@ TARGETS = {
     "backlog_50m": "below 2,000 MB",
     "restart": "at most 5 s more",
     "rescale": "at most 3",
+    "sink_postgres": "less memory in the driver",
     "two_queries": "at most 2",
     "latency_end_to_end": "at most 0.7",
     "interval_join_many_keys": "at least 2",

@@ -56,6 +56,7 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(in_wheel: set[str]) -
 
 def test_the_wheel_holds_what_is_not_python(in_wheel: set[str]) -> None:
     assert {"eventide/py.typed", "eventide/spark/log4j2.properties"} <= in_wheel
+    assert {f"eventide/dashboards/static/{name}" for name in ("index.html", "app.js", "style.css")} <= in_wheel
 
 
 def test_the_source_archive_holds_the_project_without_its_surroundings(built: Path) -> None:

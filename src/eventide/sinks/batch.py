@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
+
+from eventide._jvm import arrow_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,12 +32,16 @@ class SinkBatch:
 
     State in the driver produces Arrow, state on the executors produces DataFrames. A sink requests the form that it
     writes best, and only another form costs a conversion. ``has_rows`` says that the batch is known to have rows.
+    ``size`` is the number of bytes of its rows in Arrow, if it is known.
     """
 
-    def __init__(self, rows: pa.Table | DataFrame, spark: SparkSession, *, has_rows: bool = False) -> None:
+    def __init__(
+        self, rows: pa.Table | DataFrame, spark: SparkSession, *, has_rows: bool = False, size: int | None = None
+    ) -> None:
         self._rows = rows
         self.spark = spark
         self._has_rows = has_rows
+        self.size = size
 
     @property
     def is_local(self) -> bool:
@@ -56,11 +62,7 @@ class SinkBatch:
         """The rows as an Arrow table; time zones are UTC."""
         if isinstance(self._rows, pa.Table):
             return self._rows
-        table = self._rows.toArrow()
-        for index, column in enumerate(table.schema):
-            if _in_utc(column.type) != column.type:
-                table = table.set_column(index, column.name, table.column(index).cast(_in_utc(column.type)))
-        return table
+        return in_utc(self._rows.toArrow())
 
     @cached_property
     def dataframe(self) -> DataFrame:
@@ -86,12 +88,12 @@ class SinkBatch:
         from pyspark.sql import functions as F  # noqa: N812
 
         nulls = [F.lit(None).cast(dtype).alias(name) for name, dtype in missing.items()]
-        return SinkBatch(self._rows.select("*", *nulls), self.spark, has_rows=self._has_rows)
+        return SinkBatch(self._rows.select("*", *nulls), self.spark, has_rows=self._has_rows, size=self.size)
 
     def select(self, *columns: str) -> SinkBatch:
         """Return some of the columns."""
         rows = self._rows.select(list(columns)) if isinstance(self._rows, pa.Table) else self._rows.select(*columns)
-        return SinkBatch(rows, self.spark, has_rows=self._has_rows)
+        return SinkBatch(rows, self.spark, has_rows=self._has_rows, size=self.size)
 
     def head(self, count: int) -> SinkBatch:
         """Return the first rows."""
@@ -132,6 +134,14 @@ def _with_null_columns(table: pa.Table, columns: Mapping[str, str]) -> pa.Table:
     return table
 
 
+def in_utc(table: pa.Table) -> pa.Table:
+    """Return the same instants with UTC as their time zone, as Spark's time zone changes nothing in a sink."""
+    for index, column in enumerate(table.schema):
+        if _in_utc(column.type) != column.type:
+            table = table.set_column(index, column.name, table.column(index).cast(_in_utc(column.type)))
+    return table
+
+
 def _in_utc(dtype: pa.DataType) -> pa.DataType:
     return pa.timestamp("us", "UTC") if pa.types.is_timestamp(dtype) and dtype.tz is not None else dtype
 
@@ -168,6 +178,12 @@ def read_flat(batch: SinkBatch, fields: Iterable[Field]) -> pl.DataFrame:
     if not batch.is_local or any(field.kind in _NESTED for field in columns):
         return pl.DataFrame(batch.with_dataframe(flatten(batch.dataframe, columns)).arrow)
     return pl.DataFrame(batch.arrow.select([field.name for field in columns]))
+
+
+def read_flat_parts(batch: SinkBatch, fields: Iterable[Field]) -> Iterator[pl.DataFrame]:
+    """Yield the rows of ``read_flat`` in parts, so that this process holds one partition at a time."""
+    for part in arrow_batches(flatten(batch.dataframe, fields)):
+        yield pl.DataFrame(in_utc(pa.Table.from_batches([part])))
 
 
 def _flat_column(field: Field) -> Column:

@@ -17,6 +17,7 @@ from eventide.panes import DIFF, PANE_INDEX
 from eventide.sinks.errors import bad_table_name
 from eventide.sinks.table_databases import Connection, Database
 from eventide.sinks.table_sql import (
+    ATTEMPT,
     BATCHES,
     CLAIM_BATCH,
     COPIES,
@@ -55,10 +56,14 @@ def table_changes(rows: pl.DataFrame, layout: TableLayout) -> TableChanges:
         return TableChanges(newest, rows.select(layout.identity).unique(maintain_order=True))
     if layout.many == "each":
         return _count_copies(rows, layout)
-    last = rows.sort(DIFF, PANE_INDEX).unique(subset=layout.identity, keep="last", maintain_order=True)
-    last = last.sort(layout.identity)  # PostgreSQL is faster in the order of the index
+    last = last_rows(rows, layout).sort(layout.identity)  # PostgreSQL is faster in the order of the index
     is_current = last[DIFF] > 0
     return TableChanges(last.filter(is_current), last.filter(~is_current).select(layout.identity))
+
+
+def last_rows(rows: pl.DataFrame, layout: TableLayout) -> pl.DataFrame:
+    """Return the row that decides for each identity. It may be applied to parts of a batch, and then to their rows."""
+    return rows.sort(DIFF, PANE_INDEX).unique(subset=layout.identity, keep="last", maintain_order=True)
 
 
 def _count_copies(rows: pl.DataFrame, layout: TableLayout) -> TableChanges:
@@ -124,18 +129,22 @@ class TableStore:
             last = connection.query(LAST_BATCH, [query, self._table])
             return bool(last) and int(last[0][0]) >= batch_id
 
-        return self._on_connection(has, batch_id)
+        return self.on_connection(has, batch_id)
 
     def put(self, rows: pl.DataFrame, query: str, batch_id: int) -> None:
         """Put a batch into the table, unless it is there already."""
 
         def put(connection: Connection) -> None:
-            with connection.transaction():
-                if self._claim(connection, query, batch_id):
-                    self._apply(connection, rows)
+            self.change(connection, query, batch_id, lambda: self._apply(connection, rows))
 
         if rows.height:
-            self._on_connection(put, batch_id)
+            self.on_connection(put, batch_id)
+
+    def change(self, connection: Connection, query: str, batch_id: int, apply: Callable[[], None]) -> None:
+        """Claim a batch and apply its changes in one transaction, unless the batch is in the table already."""
+        with connection.transaction():
+            if self._claim(connection, query, batch_id):
+                apply()
 
     def close(self) -> None:
         """Close the connection."""
@@ -167,7 +176,7 @@ class TableStore:
             connection.run(statement)
             connection.run(f"DROP TABLE {name}")
 
-    def _on_connection(self, work: Callable[[Connection], T], batch_id: int) -> T:
+    def on_connection(self, work: Callable[[Connection], T], batch_id: int) -> T:
         """Do some work on the connection, and retry once on a new one if the connection was lost.
 
         The retry is safe even if the commit succeeded and only its answer was lost: the batch is claimed then.
@@ -182,6 +191,9 @@ class TableStore:
                 self.close()
                 if attempt == 2 or not lost:
                     raise _not_written(self._table, self._database.url, batch_id, cause) from cause
+            except BaseException:
+                self.close()  # with its temporary tables
+                raise
         raise AssertionError("the second attempt returns or raises")
 
     def _create(self, connection: Connection, create: bool) -> None:
@@ -203,9 +215,11 @@ class TableStore:
         """Reject names that the sink or the database reserves."""
         if self._table.lower() in RESERVED:
             raise bad_table_name(self._table, f"not one that the sink uses: {', '.join(sorted(RESERVED))}")
-        if any(not name or "\0" in name or name.lower() == COPIES for name in self._layout.columns):
+        reserved = {COPIES, ATTEMPT}
+        if any(not name or "\0" in name or name.lower() in reserved for name in self._layout.columns):
             raise PlanError(
-                f"sinks.table(): a column has a name, without a null character, that is not {COPIES!r}. Rename it."
+                "sinks.table(): a column has a name, without a null character, that is not "
+                f"{' or '.join(map(repr, sorted(reserved)))}. Rename it."
             )
         self._database.check_names(self._table, self._layout.columns)
 

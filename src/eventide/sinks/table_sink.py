@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from eventide._addresses import split_table
 from eventide._databases import sqlite_path, without_password
 from eventide.errors import DataError, PlanError
-from eventide.sinks.batch import read_flat
-from eventide.sinks.errors import bad_table_name, not_opened
+from eventide.sinks.batch import read_flat, read_flat_parts
+from eventide.sinks.errors import bad_option, bad_table_name, not_opened
 from eventide.sinks.sink import Output, OutputInfo, Sink
+from eventide.sinks.staged_rows import put_in_parts
+from eventide.sinks.staged_tables import PostgresStaging
 from eventide.sinks.table_databases import Database, Postgres, Sqlite
 from eventide.sinks.table_merge import TableStore
-from eventide.sinks.table_sql import TableLayout, column_names, table_layout
+from eventide.sinks.table_sql import Statements, TableLayout, column_names, table_layout
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -26,7 +28,18 @@ if TYPE_CHECKING:
     from eventide.sinks.batch import SinkBatch
 
 
-def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = None, create: bool = True) -> Sink:
+COLLECTED_BYTES = 16 << 20
+"""Batches up to this size are collected by the driver. Larger ones would fill its memory, and are staged."""
+
+
+def table(
+    url: str,
+    *,
+    name: str | None = None,
+    columns: Sequence[str] | None = None,
+    create: bool = True,
+    staged: bool | None = None,
+) -> Sink:
     """A table in PostgreSQL or SQLite that always equals the sum of the diffs, exactly once.
 
     The address names the table after ``#``: ``"postgresql://db/shop#revenue"``, ``"sqlite:///shop.db#revenue"``.
@@ -40,6 +53,11 @@ def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = 
     ``name`` is the name of the table, if the address cannot hold it. It may have a schema: ``sales.revenue``.
     ``columns`` are stored in addition to key and window. Tables of late rows and dead letters get new columns of the
     source. With ``create=False`` nothing is created.
+
+    With state on the executors, a batch above 16 MB is staged: the executors write it to PostgreSQL, into an UNLOGGED
+    table of the batch, and the driver merges that table; into SQLite the driver writes it in parts. ``staged=False``
+    lets the driver collect every batch, for instance if executors cannot reach the database; so does ``create=False``.
+    ``staged=True`` stages every batch.
 
     >>> table("postgresql://me:secret@db.example:5432/shop#revenue")
     table('postgresql://me:…@db.example:5432/shop', name='revenue')
@@ -57,7 +75,9 @@ def table(url: str, *, name: str | None = None, columns: Sequence[str] | None = 
                 f"{address_name!r}. Use one of the two names."
             )
         name = name or address_name
-    return TableSink(_database(url), name, column_names(columns), create)
+    if staged not in (None, True, False):
+        raise bad_option("table", "staged", staged, "True, False or None")
+    return TableSink(_database(url), name, column_names(columns), create, staged)
 
 
 def _database(url: str) -> Database:
@@ -80,20 +100,27 @@ class TableSink:
     name: str | None
     columns: tuple[str, ...] | None
     create: bool
+    staged: bool | None = None
     _opened: dict[Output, tuple[TableLayout, TableStore]] = field(default_factory=dict, repr=False)
+    _staging: dict[Output, PostgresStaging] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
-        values = {"name": self.name, "columns": self.columns and list(self.columns)}
+        values = {"name": self.name, "columns": self.columns and list(self.columns), "staged": self.staged}
         options = [f"{name}={value!r}" for name, value in values.items() if value is not None]
         return f"table({', '.join([repr(self.database.url), *options, *([] if self.create else ['create=False'])])})"
 
     def open(self, schema: StructType, info: OutputInfo) -> None:
         """Create the table, or compare it with the output."""
         layout = table_layout(schema, info, self.columns)
-        store = TableStore(self.database, self.name or info.output, layout)
+        table = self.name or info.output
+        store = TableStore(self.database, table, layout)
         # Late rows and dead letters are appended, with the current columns of the source.
         store.prepare(create=self.create, extend=info.output != "panes")
         self._opened[info.output] = (layout, store)
+        if self.database.dialect == "postgres":
+            self._staging[info.output] = PostgresStaging(
+                self.database, store, Statements(table, layout, self.database.dialect)
+            )
 
     def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
         """Change the table, unless the batch has changed it before."""
@@ -105,8 +132,27 @@ class TableSink:
             )
         layout, store = self._opened[info.output]
         claim = info.query if info.output == "panes" else f"{info.query} {info.output}"  # two outputs may share a table
-        if not store.has(claim, batch_id):  # before the rows are computed, which may take long
+        staging = self._staging.get(info.output)
+        if staging is not None and not batch.is_local:
+            staging.clean(claim, batch_id)  # also if the batch is in the table, and its driver died before it cleaned
+        if store.has(claim, batch_id):  # before the rows are computed, which may take long
+            return
+        if self._collects(batch):
             store.put(read_flat(batch, layout.read), claim, batch_id)
+        elif staging is not None:
+            staging.put(batch, claim, batch_id)
+        else:
+            sql = Statements(self.name or info.output, layout, self.database.dialect)
+            put_in_parts(store, sql, read_flat_parts(batch, layout.read), claim, batch_id)
+
+    def _collects(self, batch: SinkBatch) -> bool:
+        """Return whether the driver collects a batch. Otherwise the batch is staged."""
+        if batch.is_local:
+            return True
+        if self.staged is not None:
+            return not self.staged
+        allowed = self.create or self.database.dialect == "sqlite"  # whose staging table is temporary
+        return not allowed or (batch.size is not None and batch.size <= COLLECTED_BYTES)
 
     def close(self) -> None:
         """Close the connections."""

@@ -28,9 +28,13 @@ BATCHES = "eventide_batches"
 """The table with the last batch of each query and table."""
 CURRENT, REMOVED = "eventide_current", "eventide_removed"
 """Temporary tables in the transaction of a batch."""
+STAGED, ATTEMPTS, LAST = "eventide_staged", "eventide_attempts", "eventide_last"
+"""Temporary tables and views in the transaction of a staged batch."""
 COPIES = "eventide_copies"
 """The column with the number of equal rows to delete."""
-RESERVED = frozenset({BATCHES, CURRENT, REMOVED})
+ATTEMPT = "eventide_attempt"
+"""The column of a staged batch with the attempt of the task that wrote the row."""
+RESERVED = frozenset({BATCHES, CURRENT, REMOVED, STAGED, ATTEMPTS, LAST})
 ROW_IDS = ("rowid", "_rowid_", "oid")  # names of the row number in SQLite, unless a column has the name
 
 CREATE_BATCHES = (

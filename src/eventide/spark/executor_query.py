@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,14 +99,18 @@ class PageWriter:
         start = perf_counter()
         pages.persist()  # the sinks and the counts share one computation
         try:
-            headers = pages.select("kind", "counts", "now", "detail").collect()
-            kinds = {header["kind"] for header in headers}
+            headers = pages.selectExpr("kind", "counts", "now", "detail", "length(body) AS size").collect()
+            sizes: Counter[str] = Counter()
+            for header in headers:
+                sizes[header["kind"]] += header["size"] or 0
 
             def rows(output: str, depth: int) -> SinkBatch | None:
-                if page.at_depth(output, self._applied.stages[depth].depth) not in kinds:
+                kind = page.at_depth(output, self._applied.stages[depth].depth)
+                if kind not in sizes:
                     return None
                 # A page has at least one row, so the sink needs no job to find out whether there are rows.
-                return SinkBatch(self._applied.rows(output, pages, depth), pages.sparkSession, has_rows=True)
+                found = self._applied.rows(output, pages, depth)
+                return SinkBatch(found, pages.sparkSession, has_rows=True, size=sizes[kind])
 
             self._outputs.write(batch_id, rows)
             self._advance(headers)

@@ -1,0 +1,175 @@
+"""Batches that the executors write to PostgreSQL, and one transaction of the driver merges.
+
+The driver creates an UNLOGGED table for the batch. Each attempt of a task copies the rows of its partition into it, in
+one transaction and under an id of the attempt, and returns the id and the number of rows. Nothing else reaches the
+driver. The driver merges the rows of the attempts whose result it received, so a task that was retried or speculated
+does not double rows.
+
+Exactly once: the merge is in the transaction that claims the batch (``table_merge``). A driver that dies before it
+leaves a table that nobody reads. Each driver gives its tables names of its own and, before its first batch, drops those
+that earlier drivers of the same query left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from eventide.errors import DataError
+from eventide.sinks.batch import flatten, in_utc
+from eventide.sinks.staged_rows import definitions, merge_staged, reduce_parts, staged_types
+from eventide.sinks.table_databases import Connection, Database
+from eventide.sinks.table_merge import TableStore
+from eventide.sinks.table_sql import ATTEMPT, ATTEMPTS, STAGED, Statements, column_list, name_parts, quoted
+
+if TYPE_CHECKING:
+    from eventide.sinks.batch import SinkBatch
+
+_RESULT = "attempt long, rows long"
+# An attempt that Spark has given up may still hold the table; the next batch tries again.
+_SHORT_WAIT = "SET LOCAL lock_timeout = '5s'"
+_TABLES = """
+    SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE left(relname, ?) = ? AND nspname = coalesce(?, current_schema()) AND relpersistence = 'u'
+"""
+
+
+class WrittenPart(NamedTuple):
+    """What a successful attempt of a task has written."""
+
+    attempt: int
+    rows: int
+
+
+@dataclass
+class PostgresStaging:
+    """The staging tables of one output of a query."""
+
+    database: Database
+    store: TableStore
+    sql: Statements
+    _may_be_left: bool = field(default=True, repr=False)  # by an earlier driver, or by an attempt that holds a table
+
+    def put(self, batch: SinkBatch, query: str, batch_id: int) -> None:
+        """Put a batch into the table, unless it is there already."""
+        table = self._table(query, batch_id)
+        types = {ATTEMPT: "bigint", **staged_types(self.sql)}
+        create = f"CREATE UNLOGGED TABLE {table} ({definitions(types)})"
+        self.store.on_connection(lambda connection: connection.run(create), batch_id)
+        self._may_be_left = True
+        try:
+            self.merge(table, self.write(batch, table), query, batch_id)
+        finally:
+            with suppress(DataError):  # no connection: the next batch tries again
+                self.clean(query, batch_id)
+
+    def write(self, batch: SinkBatch, table: str) -> list[WrittenPart]:
+        """Let the executors write a batch into its staging table. Return the attempts that succeeded."""
+        rows = flatten(batch.dataframe, self.sql.layout.read)
+        results = rows.mapInArrow(partition_writer(self.database, self.sql, table), _RESULT).collect()
+        return [WrittenPart(row["attempt"], row["rows"]) for row in results]
+
+    def merge(self, table: str, parts: Sequence[WrittenPart], query: str, batch_id: int) -> None:
+        """Change the table by the rows of some attempts, unless the batch is there already."""
+        if parts:
+            self.store.on_connection(
+                lambda connection: self.store.change(
+                    connection, query, batch_id, lambda: self._merge(connection, table, parts, batch_id)
+                ),
+                batch_id,
+            )
+
+    def clean(self, query: str, batch_id: int) -> None:
+        """Drop the staging tables of this output, if any may be left."""
+        if self._may_be_left:
+            self._may_be_left = not self.store.on_connection(lambda found: self._drop(found, query), batch_id)
+
+    def _merge(self, connection: Connection, table: str, parts: Sequence[WrittenPart], batch_id: int) -> None:
+        connection.run(f"CREATE TEMPORARY TABLE {ATTEMPTS} ({ATTEMPT} bigint)")
+        connection.load(ATTEMPTS, pl.DataFrame({ATTEMPT: [part.attempt for part in parts]}))
+        connection.run(
+            f"CREATE TEMPORARY VIEW {STAGED} AS SELECT {column_list(staged_types(self.sql))} FROM {table} "
+            f"WHERE {ATTEMPT} IN (SELECT {ATTEMPT} FROM {ATTEMPTS})"
+        )
+        written = sum(part.rows for part in parts)
+        found = int(connection.query(f"SELECT count(*) FROM {STAGED}", [])[0][0])
+        if found != written:  # a server that crashes empties its UNLOGGED tables
+            raise DataError(
+                f"Batch {batch_id} was not written into {self.sql.table!r} of {self.database.url}: the server has "
+                f"{found:,} of {written:,} staged rows, because it restarted. The table is unchanged; a restart from "
+                "the checkpoint writes the batch again."
+            )
+        merge_staged(connection, self.sql)
+        connection.run(f"DROP VIEW {STAGED}")
+        connection.run(f"DROP TABLE {ATTEMPTS}")
+
+    def _drop(self, connection: Connection, query: str) -> bool:
+        """Drop all staging tables of this output. Return whether none is left."""
+        prefix = self._prefix(query)
+        for schema, table in connection.query(_TABLES, [len(prefix), prefix, next(iter(self._schema), None)]):
+            try:
+                with connection.transaction():
+                    connection.run(_SHORT_WAIT)
+                    connection.run(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(table)}")
+            except self.database.errors:
+                if connection.lost:
+                    raise
+                return False
+        return True
+
+    def _table(self, query: str, batch_id: int) -> str:
+        """Return the quoted name of a new staging table, in the schema of the table."""
+        name = f"{self._prefix(query)}{batch_id}_{secrets.token_hex(4)}"
+        return ".".join(map(quoted, [*self._schema, name]))
+
+    @property
+    def _schema(self) -> list[str]:
+        """The schema that the name of the table begins with, if it does."""
+        return name_parts(self.sql.table, "postgres")[:-1]
+
+    def _prefix(self, query: str) -> str:
+        digest = hashlib.sha256(f"{query}\0{self.sql.table}".encode()).hexdigest()
+        return f"eventide_staging_{digest[:16]}_"
+
+
+def partition_writer(
+    database: Database, sql: Statements, table: str
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that writes a partition into a staging table, in a task.
+
+    The function holds the password of the database. Spark sends it to the executors as bytes and shows its name only.
+    """
+
+    def write_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = (pl.DataFrame(in_utc(pa.Table.from_batches([batch]))) for batch in batches if batch.num_rows)
+        written = write_parts(database, sql, table, parts)
+        if written is not None:
+            yield pa.RecordBatch.from_pydict({"attempt": [written.attempt], "rows": [written.rows]})
+
+    return write_partition
+
+
+def write_parts(database: Database, sql: Statements, table: str, parts: Iterator[pl.DataFrame]) -> WrittenPart | None:
+    """Copy the rows of a partition in one transaction. Return None if there are none."""
+    reduced = reduce_parts(parts, sql.layout)
+    first = next(reduced, None)
+    if first is None:
+        return None
+    attempt, rows = secrets.randbits(63), 0
+    connection = database.connect()
+    try:
+        with connection.transaction():
+            for part in chain([first], reduced):
+                connection.load(table, part.select(pl.lit(attempt, pl.Int64).alias(ATTEMPT), pl.all()))
+                rows += part.height
+    finally:
+        connection.close()
+    return WrittenPart(attempt, rows)

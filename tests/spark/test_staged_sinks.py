@@ -1,0 +1,80 @@
+"""Batches that the executors write to PostgreSQL: nothing is lost, doubled or left, and no password is shown."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventide import sinks
+from eventide.sinks.batch import SinkBatch
+from eventide.sinks.staged_tables import partition_writer
+from eventide.sinks.table_sink import TableSink
+from tests.sinks.panes import output_info, schema
+from tests.sinks.places import Place
+from tests.sinks.test_staging import TABLES
+from tests.spark.chaos import ROOT, expected, prepare
+
+PANES = (
+    "SELECT shop, (extract(epoch FROM window_start) * 1000000)::bigint, "
+    "(extract(epoch FROM window_end) * 1000000)::bigint, orders, total FROM panes"
+)
+
+
+def job(place: Path, url: str, die: str = "") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.staging_job", str(place), url],
+        cwd=ROOT,
+        env=os.environ | {"EVENTIDE_DIE": die, "PYTHONPATH": f"{ROOT}/src:{ROOT}", "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.PIPE,
+        stderr=(place / "log").open("a"),
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.long
+def test_a_task_that_dies_and_a_driver_that_dies_before_the_merge_change_nothing(
+    postgres: Place, tmp_path: Path
+) -> None:
+    prepare(tmp_path, 4)
+    killed = job(tmp_path, postgres.url, die="2")
+    killed.communicate()
+    log = (tmp_path / "log").read_text()[-3000:]
+    assert killed.returncode == -signal.SIGKILL, log
+    assert (tmp_path / "killed").exists()
+    assert postgres.ask("SELECT batch_id FROM eventide_batches") == [(1,)], log
+    ((left,),) = postgres.ask(TABLES)
+    assert postgres.ask(f"SELECT count(*) > 0 FROM {left}") == [(1,)]
+
+    out, _ = job(tmp_path, postgres.url).communicate()
+    assert "done" in out, (tmp_path / "log").read_text()[-3000:]
+    assert sorted(postgres.ask(PANES)) == expected(4)
+    assert postgres.ask(TABLES) == []
+
+
+def test_the_password_is_not_in_the_plan_and_only_counts_are_collected(spark: Any, postgres: Place) -> None:
+    url = f"{postgres.url}&password=sec-ret"
+    sink = sinks.table(url, staged=True)
+    assert isinstance(sink, TableSink)
+    sink.open(schema(), output_info())
+    rows = spark.range(1000).selectExpr(
+        "concat('shop ', id % 500) AS shop", "id AS n", "1Y AS diff", "id AS pane_index"
+    )
+    missing = [field for field in schema().fields if field.name not in rows.columns]
+    types = {field.name: field.dataType.simpleString() for field in missing}
+    rows = rows.selectExpr("*", *(f"CAST(null AS {dtype}) AS {name}" for name, dtype in types.items()))
+    staging = sink._staging["panes"]
+    plan = rows.mapInArrow(partition_writer(staging.database, staging.sql, '"t"'), "attempt long, rows long")
+    shown = plan._jdf.queryExecution().toString()
+    assert "write_partition" in shown and "sec-ret" not in shown + repr(sink) + repr(staging)
+
+    sink.write(SinkBatch(rows, spark), 0, output_info())
+    sink.close()
+    assert postgres.ask("SELECT count(*), sum(n) FROM panes") == [(500, sum(range(500, 1000)))]
+    assert postgres.ask(TABLES) == []
