@@ -470,7 +470,7 @@ def test_a_repeated_batch_delivers_what_had_been_answered_and_a_restart_goes_on(
 def test_state_with_calls_across_bundles_cannot_move_to_the_executors(service: Service, tmp_path: Path) -> None:
     host = DriverHost(tmp_path, windowed(service), {name: dtype() for name, dtype in SCHEMA.items()})
     host.bundle(rows(), now=0, watermark=None)
-    with pytest.raises(ev.PlanError, match="so leave the option out"):
+    with pytest.raises(ev.PlanError, match="so remove the option"):
         host.stored(2)
 
 

@@ -369,7 +369,7 @@ def test_only_rows_that_were_given_can_be_rejected_and_once(again: Any) -> None:
         def process(self, edge: str, rows: pl.DataFrame) -> None:
             self.dead(again(rows), "no")
 
-    with pytest.raises(ev.DataError, match="takes rows of the frame that process"):
+    with pytest.raises(ev.DataError, match="takes rows of the frame passed to process"):
         run(Wrong(), rows((1, "a", 1)))
 
 
@@ -378,7 +378,7 @@ def test_outside_of_process_there_is_nothing_to_reject() -> None:
         def on_watermark(self, watermark: ev.Watermark) -> Any:
             self.dead(rows((1, "a", 1)), "no")
 
-    with pytest.raises(ev.DataError, match="is called inside of it"):
+    with pytest.raises(ev.DataError, match="can be called only there"):
         run(Wrong(), rows((1, "a", 1)), output=TOTALS)
 
 

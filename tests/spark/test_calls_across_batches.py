@@ -103,5 +103,5 @@ def test_executors_and_transform_reject_calls_across_bundles(spark: SparkSession
     stream = Stream(spark, tmp_path).put(rows((1, 1)))
     with pytest.raises(ev.PlanError, match=r"across_bundles=True\) runs in process and with"):
         stream.run(pipeline(double), state="executors")
-    with pytest.raises(ev.PlanError, match="so leave the option out"):
+    with pytest.raises(ev.PlanError, match="so remove the option"):
         stream.rows.transform(pipeline(double))

@@ -137,7 +137,7 @@ def test_its_state_can_be_looked_into(ran: tuple[Shop, Result]) -> None:
     assert {one["name"]: one["status"] for one in operator["origins"]} == {"north": "active", "west": "active"}
     assert [(one["window_start"], one["keys"]) for one in operator["windows"]] == [("2026-03-01T12:02:00Z", 2)]
     shown = typed("inspect", shop.checkpoint).stdout
-    assert "tumbling 1m, key shop" in shown and "north" in shown and "active" in shown
+    assert "tumbling(1m), key shop" in shown and "north" in shown and "active" in shown
 
 
 @pytest.mark.long

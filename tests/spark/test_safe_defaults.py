@@ -129,7 +129,7 @@ def test_a_changed_plan_is_rejected_before_a_query_starts(spark: SparkSession, t
     with pytest.raises(ev.PlanError, match=r"the window changed from tumbling\(1m\) to tumbling\(5m\)"):
         started.append(stream.run(longer.agg(n=ev.count(), total=ev.sum("price"))))
     record = json.loads(Path(stream.checkpoint, "eventide", "plan.json").read_text())
-    assert record["operators"][0]["plan"]["window"] == "tumbling 1m"
+    assert record["operators"][0]["plan"]["window"] == "tumbling(1m)"
     stream.run(LATE, drain=True)  # nothing was lost by the attempt
 
 
