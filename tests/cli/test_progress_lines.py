@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -104,3 +105,20 @@ def test_the_line_names_the_commands_that_the_batch_applied() -> None:
 
 def test_a_watermark_ahead_of_the_clock_is_not_behind() -> None:
     assert "(2.0 s ahead)" in str(BatchMetrics(batch=0, depth=0, at=NOON, watermark=NOON + 2 * SECOND))
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_the_live_view_fits_its_terminal(width: int) -> None:
+    from rich.console import Console
+
+    progress = Progress(clock=lambda: 0.0)
+    for number in range(60):
+        slowest = tuple((f"till-{till}", NOON + till * SECOND) for till in range(12))
+        progress(batch(number, rows=1_000_000, slowest=slowest, origins=12, seconds=1.24, open_windows=7_000))
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(progress)
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("rows") and "60,000,000" in line and "batch 59 in 1.2 s" in line for line in lines)
+    assert any(line.startswith("lag") and "▁" in line for line in lines)
+    assert any(line.startswith("state") and "7,000 open windows" in line for line in lines)

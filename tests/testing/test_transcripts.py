@@ -63,7 +63,7 @@ class TestForm:
             ("expect: + [12:00", "expect: + a [12:00", "after the sign, write 'user [start, end)'"),
             ("watermark: [12]", "watermark: 12:02", "at steps.1.watermark: [12] does not fit. Write a time"),
             ("name: [", "name: a", "story.yaml:2: this is not YAML"),
-            ("columns: ts user score\ncolumns: ts", "columns: ts user score", "story.yaml:4: the key 'columns' occurs for"),
+            ("columns: ts user score\ncolumns: ts", "columns: ts user score", "story.yaml:4: the key 'columns' occurs"),
             ("steps: 5\nday: 12\n", "steps:", "story.yaml"),
         ],
     )  # fmt: skip

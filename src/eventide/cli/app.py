@@ -14,6 +14,7 @@ from eventide.cli.run import ADDRESSES, Job, Limit, Source, read_outputs
 from eventide.cli.shutdown import managed_java
 from eventide.cli.spark_options import Conf, Cores, Master, Memory
 from eventide.cli.terminal import Commands, quiet_java, show_traces
+from eventide.errors import PlanError
 
 EXPLAIN_EXAMPLES = """Examples:
 
@@ -116,6 +117,8 @@ DEMO_EXAMPLES = """Examples:
 
 eventide demo            (a live stream on Spark)
 
+eventide demo --dashboard    (the same, longer, with a live page in the browser)
+
 eventide demo story      (ten integers, in this process, without Spark)
 """
 
@@ -132,6 +135,9 @@ def demo(
         Demo, typer.Argument(help="live: a shop on Spark. story: ten integers, without Spark.")
     ] = Demo.live,
     picture: Annotated[Path, typer.Option(help="The HTML file of the picture.")] = Path("build") / "demo.html",
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Show the live stream on a page, and keep it open until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Show windows, watermarks, late rows and retractions in a demonstration."""
     from rich.console import Console
@@ -141,7 +147,16 @@ def demo(
 
     console = Console(highlight=False)
     if show is Demo.story:
+        if dashboard:
+            raise PlanError(
+                "eventide demo story has no --dashboard: it runs without a query. Leave out one of the two."
+            )
         story.main(console, picture)
+    elif dashboard:
+        from eventide.cli.dashboard import hold, watch_demo
+
+        with managed_java(), quiet_java():
+            live.main(console, picture, seconds=3 * live.SECONDS, watch=watch_demo, hold=hold)
     else:
         with managed_java(), quiet_java():
             live.main(console, picture)

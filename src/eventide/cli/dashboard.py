@@ -9,7 +9,13 @@ import typer
 from eventide.errors import PlanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from eventide.dashboards.server import DashboardServer
+    from eventide.sinks.sink import Sink
+    from eventide.spark.metrics import BatchMetrics
+
+SHOWN_WINDOWS = 40  # windows of a batch in the history of a query with a dashboard: its size is limited
 
 EXAMPLES = """Examples:
 
@@ -113,3 +119,25 @@ def open_for_run(checkpoint: str) -> DashboardServer:
     server = open_server(checkpoint, 0)
     server.start_in_background()
     return server
+
+
+def watch_demo(checkpoint: str, sink: Sink) -> tuple[Sink, Callable[[BatchMetrics], object]]:
+    """Start the dashboard of a demonstration, print its URL, and record its panes and batches."""
+    from eventide.cli.history import History, history_file
+    from eventide.cli.live_progress import TracingSink
+
+    typer.echo(f"Dashboard: {open_for_run(checkpoint).url}\n")
+    file = history_file(checkpoint)
+    assert file is not None  # a demonstration has a local checkpoint
+    return TracingSink(sink, History(file), SHOWN_WINDOWS), History(file)
+
+
+def hold() -> None:
+    """Wait until the user presses Ctrl-C, so that the page stays open."""
+    from threading import Event
+
+    typer.echo("The dashboard stays open until you press Ctrl-C.")
+    try:
+        Event().wait()
+    except KeyboardInterrupt:  # the usual end
+        typer.echo("Stopped.", err=True)

@@ -106,6 +106,7 @@ _WIDTH = 24  # of the chart of an origin
 _NARROW = 70  # columns of a terminal below which there is no chart
 _RECENT = 10.0  # seconds over which the rate is taken
 _LAGS = 40  # batches whose lag is shown
+_BESIDE_LAGS = 30  # columns of a terminal that the chart of lags leaves free
 
 
 class Progress:
@@ -185,18 +186,20 @@ class Progress:
             yield Text("Waiting for the first batch …", style="dim")
             return
         facts = Table.grid(padding=(0, 2))
-        for name, text in self._facts():
+        for name, text in self._facts(options.max_width):
             facts.add_row(Text(name, style="dim"), text)
         yield facts
         yield from origin_lines(self._first, width=_WIDTH if options.max_width >= _NARROW else 0)
 
-    def _facts(self) -> list[tuple[str, Text]]:
+    def _facts(self, width: int) -> list[tuple[str, Text]]:
         first = self._first
+        lags = list(self.lags)[-max(width - _BESIDE_LAGS, 1) :]
         shown = [
-            ("rows", Text(f"{self.rows:,}   {self.rate:,.0f}/s   batch {self.batch}")),
+            ("rows", Text(f"{self.rows:,}   {self.rate:,.0f}/s   batch {self.batch}{_duration_text(first)}")),
             ("watermark", Text(watermark_text(first), style="cyan")),
-            ("lag", Text(f"{'unknown' if first.lag is None else lag_text(first.lag)}   {sparkline(self.lags)}")),
+            ("lag", Text(f"{'unknown' if first.lag is None else lag_text(first.lag)}   {sparkline(lags)}")),
             self._output(),
+            ("state", Text(self._state())),
         ]
         if self.late or self.dead:
             dead = {f"dead ({reason})": count for reason, count in self.dead.items()}
@@ -207,6 +210,12 @@ class Progress:
             shown.append(("gaps", Text(f"{first.gaps} runs of sequence numbers are missing", style="yellow")))
         return shown
 
+    def _state(self) -> str:
+        """Open windows and bytes of all operators."""
+        opened = sum(batch.open_windows for batch in self.last.values())
+        size = sum(batch.state_bytes for batch in self.last.values())
+        return f"{opened:,} open windows   {size / 1e6:,.1f} MB"
+
     def _output(self) -> tuple[str, Text]:
         """Panes by timing, or the rows that a join or a processor has emitted."""
         last = self.last[max(self.last)]
@@ -214,6 +223,10 @@ class Progress:
             name = "rows joined" if last.operation == "join" else "rows emitted"
             return name, Text(f"{sum(self.panes.values()):,}")
         return "panes", _counts({timing.replace("_", " ").lower(): n for timing, n in self.panes.items()})
+
+
+def _duration_text(batch: BatchMetrics) -> str:
+    return f" in {batch.seconds:.2g} s" if batch.seconds else ""
 
 
 def watermark_text(batch: BatchMetrics) -> str:

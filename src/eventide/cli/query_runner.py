@@ -33,7 +33,6 @@ _DRAINED = "Finished: the stream is drained, and every open window was emitted a
 _DRAINED_ROWS = "Finished: the stream is drained, and all pending rows were emitted."
 _STOPPING = "Stopping after this batch. Press Ctrl-C again to abort it."
 _UNLIMITED = 1 << 40  # bytes of a trace
-_SHOWN_WINDOWS = 40  # windows of a batch in the history of a query with a dashboard: its size is limited
 
 
 @dataclass(frozen=True)
@@ -164,6 +163,7 @@ def _rows(request: RunRequest, spark: SparkSession) -> Any:
 
 
 def _sinks(request: RunRequest, stop: StopRequest) -> dict[str, Any]:
+    from eventide.cli.dashboard import SHOWN_WINDOWS
     from eventide.cli.history import History, history_file
     from eventide.cli.live_progress import TracingSink
 
@@ -174,7 +174,7 @@ def _sinks(request: RunRequest, stop: StopRequest) -> dict[str, Any]:
     if request.trace is not None:
         sinks["sink"] = TracingSink(sinks["sink"], History(request.trace, most=_UNLIMITED))
     if request.dashboard and (file := history_file(request.checkpoint)) is not None:
-        sinks["sink"] = TracingSink(sinks["sink"], History(file), _SHOWN_WINDOWS)
+        sinks["sink"] = TracingSink(sinks["sink"], History(file), SHOWN_WINDOWS)
     return sinks
 
 

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +24,7 @@ from rich.text import Text
 import eventide as ev
 from eventide.metrics import idle_text, instant_text, lag_text
 from eventide.panes import EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
+from eventide.sinks.sink import Sink, as_sink
 from eventide.spark.metrics import BatchMetrics
 from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
@@ -32,7 +33,8 @@ from eventide.time import instant
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "till": pl.String(), "price": pl.Int64()}
 SPARK_SCHEMA = "ts timestamp, till string, price bigint"
 TILLS = ("north", "east", "south", "west")
-STALLS, RETURNS = 8, 16  # seconds after opening: west is offline, and sends its buffered sales
+SECONDS = 24  # of a cycle; a longer demonstration repeats it
+STALLS, RETURNS = 8, 16  # seconds of a cycle: west is offline, and sends its buffered sales
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,21 @@ def day(opening: datetime, seconds: int) -> Iterator[Second]:
     rng = Random(102)
     buffered: list[tuple[datetime, str, int]] = []
     for number in range(seconds):
+        second = number % SECONDS
         sales: list[tuple[datetime | None, str, int]] = []
         for till in TILLS:
             for _ in range(rng.randint(1, 3)):
                 when = opening + timedelta(seconds=number - rng.uniform(0, 1.5))
                 sale = (when, till, rng.randint(1, 20))
-                (buffered if till == "west" and STALLS <= number < RETURNS else sales).append(sale)
+                (buffered if till == "west" and STALLS <= second < RETURNS else sales).append(sale)
         news = ""
-        if number == STALLS:
+        if second == STALLS:
             news = "till 'west' has lost its connection"
-        if number == RETURNS:
+        if second == RETURNS:
             news, sales = f"till 'west' is back, with {len(buffered)} buffered sales", [*sales, *buffered]
-        if number == RETURNS + 4:
-            old = (opening - timedelta(seconds=40), "south", 7)
+            buffered = []
+        if second == RETURNS + 4:
+            old = (opening + timedelta(seconds=number - second - 40), "south", 7)
             news, sales = "a sale from long ago, and one without a time", [*sales, old, (None, "east", 3)]
         yield Second(number, pl.DataFrame(sales, schema=SCHEMA, orient="row"), news)
 
@@ -103,7 +107,6 @@ def progress_line(metrics: BatchMetrics, total: int, rate: float, *, what: str =
     return Text(f"      {total:,} {what} ({rate:,.0f}/s)  watermark {watermark}{lag}{idle}", style="cyan")
 
 
-SECONDS = 24
 _TITLE = "A shop, live on Spark"
 _INTRO = (
     "Four tills send their sales; five-second windows add them up. Each window is emitted early, once on time, and "
@@ -150,37 +153,60 @@ class Recorder:
             self._console.print(f"[magenta]{second.number:>3} s  {second.news}[/magenta]")
 
 
-def main(console: Console, picture: Path, *, seconds: int = SECONDS) -> Recorder:
-    """Run the shop for some seconds, drain the query, and check that nothing was lost."""
+Watch = Callable[[str, Sink], tuple[Sink, Callable[[BatchMetrics], object]]]
+"""Takes a checkpoint and a sink; returns the sink to use and a function to call with each batch."""
+
+
+def main(
+    console: Console,
+    picture: Path,
+    *,
+    seconds: int = SECONDS,
+    watch: Watch | None = None,
+    hold: Callable[[], object] | None = None,
+) -> Recorder:
+    """Run the shop for some seconds, drain the query, and check that nothing was lost.
+
+    ``watch`` observes the query. ``hold`` is called at the end, before the checkpoint is deleted.
+    """
     console.print(f"[bold]{_TITLE}[/bold]\n{_INTRO}\n")
     console.print("[dim]Starting Spark …[/dim]")
     place = Path(tempfile.mkdtemp(prefix="eventide-demo-"))
     try:
-        recorder = _run(console, place, seconds)
+        recorder = _run(console, place, seconds, watch)
+        _summarize(console, recorder)
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        text = pictures([Facet("Windows of five seconds, retracting", _timeline(recorder))], title=_TITLE, text=_INTRO)
+        picture.write_text(text, encoding="utf-8")
+        console.print(f"The picture of it: {picture}", soft_wrap=True)
+        if hold is not None:
+            hold()
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    _summarize(console, recorder)
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    text = pictures([Facet("Windows of five seconds, retracting", _timeline(recorder))], title=_TITLE, text=_INTRO)
-    picture.write_text(text, encoding="utf-8")
-    console.print(f"The picture of it: {picture}", soft_wrap=True)
     return recorder
 
 
-def _run(console: Console, place: Path, seconds: int) -> Recorder:
+def _run(console: Console, place: Path, seconds: int, watch: Watch | None) -> Recorder:
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     spark = ev.spark_session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
     (place / "sales").mkdir()
     rows = spark.readStream.schema(SPARK_SCHEMA).parquet(str(place / "sales"))
-    recorder = Recorder(console)
+    recorder, checkpoint = Recorder(console), str(place / "checkpoint")
+    sink, observe = (as_sink(recorder.pane), None) if watch is None else watch(checkpoint, as_sink(recorder.pane))
+
+    def on_batch(metrics: BatchMetrics) -> None:
+        recorder.progress(metrics)
+        if observe is not None:
+            observe(metrics)
+
     query = REVENUE.run(
         rows,
-        sink=recorder.pane,
+        sink=sink,
         late=ev.sinks.noop(),
         dead=ev.sinks.noop(),
-        checkpoint=str(place / "checkpoint"),
+        checkpoint=checkpoint,
         interval="1 second",
-        on_batch=recorder.progress,
+        on_batch=on_batch,
     )
     try:
         _open_shop(recorder, query, place / "sales", seconds)
