@@ -123,12 +123,17 @@ def open_for_run(checkpoint: str) -> DashboardServer:
 
 def watch_demo(checkpoint: str, sink: Sink) -> tuple[Sink, Callable[[BatchMetrics], object]]:
     """Start the dashboard of a demonstration, print its URL, and record its panes and batches."""
+    typer.echo(f"Dashboard: {open_for_run(checkpoint).url}\n")
+    return record_run(checkpoint, sink)
+
+
+def record_run(checkpoint: str, sink: Sink) -> tuple[Sink, Callable[[BatchMetrics], object]]:
+    """Return a sink and a function that record panes and batches in the history of a local checkpoint."""
     from eventide.cli.history import History, history_file
     from eventide.cli.live_progress import TracingSink
 
-    typer.echo(f"Dashboard: {open_for_run(checkpoint).url}\n")
     file = history_file(checkpoint)
-    assert file is not None  # a demonstration has a local checkpoint
+    assert file is not None  # the checkpoint is local
     return TracingSink(sink, History(file), SHOWN_WINDOWS), History(file)
 
 

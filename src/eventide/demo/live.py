@@ -191,7 +191,7 @@ def _run(console: Console, place: Path, seconds: int, watch: Watch | None) -> Re
     spark = ev.spark_session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
     (place / "sales").mkdir()
     rows = spark.readStream.schema(SPARK_SCHEMA).parquet(str(place / "sales"))
-    recorder, checkpoint = Recorder(console), str(place / "checkpoint")
+    recorder, checkpoint = Recorder(console), str(place / "shop")
     sink, observe = (as_sink(recorder.pane), None) if watch is None else watch(checkpoint, as_sink(recorder.pane))
 
     def on_batch(metrics: BatchMetrics) -> None:
