@@ -107,6 +107,18 @@ def _rescale(names: Sequence[str]) -> list[Line]:
     return [rescale()]
 
 
+def _buckets(names: Sequence[str]) -> list[Line]:
+    from bench.spark.buckets import bucket_cost
+
+    return bucket_cost(names)
+
+
+def _progress_origins(names: Sequence[str]) -> list[Line]:
+    from bench.spark.buckets import progress_origins
+
+    return [progress_origins()]
+
+
 def _sink_postgres(names: Sequence[str]) -> list[Line]:
     from bench.spark.sink_postgres import sink_postgres
 
@@ -183,6 +195,10 @@ BENCHMARKS: dict[str, Group] = {
     "backlog_50m": _backlog,
     "restart": _restart,
     "rescale": _rescale,
+    "transform_1k": _buckets,
+    "buckets_20": _buckets,
+    "buckets_200": _buckets,
+    "progress_origins": _progress_origins,
     "sink_postgres": _sink_postgres,
     "two_queries": _two_queries,
     "latency_end_to_end": _latency,
@@ -217,6 +233,10 @@ TARGETS = {
     "backlog_50m": "below 2,000 MB",
     "restart": "at most 5 s more",
     "rescale": "at most 3",
+    "transform_1k": "at most 1.2",
+    "buckets_20": "at most 1.5",
+    "buckets_200": "at most 1.5",
+    "progress_origins": "at most 1.5",
     "sink_postgres": "less memory in the driver",
     "two_queries": "at most 2",
     "latency_end_to_end": "at most 0.7",

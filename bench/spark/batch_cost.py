@@ -109,7 +109,7 @@ def _measure(who: str, name: str) -> dict[str, Any]:
             "median": statistics.median(times[size.warm_up :]),
             "first": times[0],
             "late": sum(pl.read_parquet(file).height for file in late),
-            "digest": _digest(place / "out", size.minutes),
+            "digest": digest(place / "out", size.minutes),
         }
 
 
@@ -130,7 +130,7 @@ def _run_spark(rows: Any, place: Path) -> Any:
     return run_in_spark(windows.agg(F.count("*").alias("n"), F.sum("value").alias("total")), place)
 
 
-def _digest(place: Path, minutes: int) -> str:
+def digest(place: Path, minutes: int) -> str:
     """What was written of the windows that both sides have closed by then, as one line."""
     panes = with_bounds(pl.read_parquet(str(place / "**/*.parquet"), hive_partitioning=False))
     micros = [pl.col(name).dt.timestamp("us") for name in ("start", "end")]  # Spark writes nanoseconds without a zone

@@ -1,0 +1,138 @@
+"""State on the executors: what many buckets cost against Spark's own windows, and many origins against one.
+
+Each run has a process of its own. Both sides write Parquet files, and the median batch counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.measure import Line
+from bench.spark import data, settings
+from bench.spark.batch_cost import digest
+from bench.spark.contestant import ContestantProcess, answer_requests
+from bench.spark.machine import Watch
+from bench.spark.settings import KEY
+
+ROUNDS = min(settings.ROUNDS, 2)
+
+
+@dataclass(frozen=True)
+class _Size:
+    """A benchmark: rows per batch, buckets, which are Spark's state partitions, and how many batches there are."""
+
+    rows: int
+    buckets: int
+    batches: int
+    warm_up: int
+
+    @property
+    def minutes(self) -> int:
+        """Minutes of event time whose windows both sides close; a batch has 20 seconds."""
+        return self.batches // 4
+
+
+SIZES = {
+    "transform_1k": _Size(1_000, 2, 40, 15),
+    "buckets_20": _Size(50_000, 20, 16, 6),
+    "buckets_200": _Size(50_000, 200, 8, 2),
+}
+ORIGINS = {"one": 1, "many": 100_000}
+TASKS = BUCKETS = 64
+_ORIGIN_ROWS, _ORIGIN_BATCHES, _ORIGIN_WARM_UP = 200_000, 8, 3
+
+
+def bucket_cost(names: Sequence[str]) -> list[Line]:
+    """Milliseconds of the median batch of ``df.transform(pipeline)``, against Spark's own windows."""
+    return [_compare(name, ("eventide", "spark"), "Spark's own, as many partitions") for name in names]
+
+
+def progress_origins() -> Line:
+    """Milliseconds of the median batch with 64 tasks and buckets: a hundred thousand origins against one origin."""
+    return _compare("progress_origins", ("many", "one"), "itself with one origin")
+
+
+def _compare(name: str, sides: tuple[str, str], peer: str) -> Line:
+    runs: dict[str, list[dict[str, Any]]] = {who: [] for who in sides}
+    with Watch() as watch:
+        for _ in range(ROUNDS):
+            for who, done in runs.items():
+                with ContestantProcess("bench.spark.buckets", who) as process:
+                    done.append(process.ask(name=name))
+                print(f"{name}, {who}: {done[-1]['median']:.0f} ms, first {done[-1]['first']:.0f} ms", file=sys.stderr)
+    ours, theirs = (min(run["median"] for run in runs[who]) for who in sides)
+    first, peer_first = (min(run["first"] for run in runs[who]) for who in sides)
+    details = {
+        "first_batch": first,
+        "peer_first_batch": peer_first,
+        "first_ratio": round(first / peer_first, 3),
+        "rounds": ROUNDS,
+        "load_before": watch.load_before,
+    }
+    equal = len({run["digest"] for done in runs.values() for run in done}) == 1
+    ratio = round(ours / theirs, 3)
+    return Line(name, round(ours, 1), round(theirs, 1), peer, ratio, "ms/batch", watch.total_mb, equal, details)
+
+
+def _measure(who: str, name: str) -> dict[str, Any]:
+    return _measure_origins(ORIGINS[who]) if who in ORIGINS else _measure_buckets(who, SIZES[name])
+
+
+def _measure_buckets(who: str, size: _Size) -> dict[str, Any]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    import eventide as ev
+    from bench.spark.queries import start_session, stream
+
+    spark = start_session()
+    rows = stream(spark, data.batches(size.rows, 1_000, size.batches))
+    _set_buckets(spark, size.buckets)
+    if who == "eventide":
+        stream_ = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("10 seconds"))
+        result = rows.transform(stream_.window(ev.tumbling("1 minute")).agg(n=ev.count(), total=ev.sum("value")))
+    else:
+        windows = rows.withWatermark("ts", "10 seconds").groupBy(F.window("ts", "1 minute").alias("window"), KEY)
+        result = windows.agg(F.count("*").alias("n"), F.sum("value").alias("total"))
+    return _run(result, size.minutes, size.warm_up)
+
+
+def _measure_origins(origins: int) -> dict[str, Any]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    import eventide as ev
+    from bench.spark.queries import start_session, stream
+
+    spark = start_session()
+    rows = stream(spark, data.batches(_ORIGIN_ROWS, 1_000, _ORIGIN_BATCHES)).repartition(TASKS)
+    rows = rows.withColumn("origin", F.pmod(F.xxhash64("ts", KEY, "value"), F.lit(origins)))
+    _set_buckets(spark, BUCKETS)
+    # An origin may be missing in a batch, so that its last time would hold the windows back: the delay covers it.
+    watermark = ev.bounded_delay("10 seconds", origin="origin", idle_timeout="1 hour")
+    windows = ev.stream(time="ts", key=KEY, watermark=watermark).window(ev.tumbling("1 minute"))
+    result = rows.transform(windows.agg(n=ev.count(), total=ev.sum("value")))
+    return _run(result, 0, _ORIGIN_WARM_UP)
+
+
+def _set_buckets(spark: Any, count: int) -> None:
+    from eventide.spark.buckets import BUCKETS as SETTING
+
+    spark.conf.set("spark.sql.shuffle.partitions", str(count))
+    spark.conf.set(SETTING, str(count))
+
+
+def _run(result: Any, minutes: int, warm_up: int) -> dict[str, Any]:
+    from bench.spark.queries import scratch
+    from bench.spark.sinks import batch_seconds, run_in_spark
+
+    with scratch("buckets") as place:
+        times = [1000 * seconds for seconds in batch_seconds(run_in_spark(result, place))]
+        result_digest = digest(place / "out", minutes) if minutes else ""
+    return {"median": statistics.median(times[warm_up:]), "first": times[0], "digest": result_digest}
+
+
+if __name__ == "__main__":
+    answer_requests(lambda name: _measure(sys.argv[1], name))
