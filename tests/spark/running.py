@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,25 @@ from eventide.spark.types import spark_schema
 _FIRST = 1_760_000_000
 
 STATE = "driver"  # the fixture ``placement`` runs a test with either
+
+
+@contextmanager
+def settings(spark: SparkSession, changes: dict[str, str | None]) -> Iterator[None]:
+    """Change settings of the session that all tests share, and restore them. None: the session does not have it."""
+    before = {name: spark.conf.get(name, None) for name in changes}
+    try:
+        _apply(spark, changes)
+        yield
+    finally:
+        _apply(spark, before)
+
+
+def _apply(spark: SparkSession, changes: dict[str, str | None]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
 
 
 class Stream:

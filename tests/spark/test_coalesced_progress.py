@@ -15,7 +15,7 @@ from eventide.errors import PlanError
 from eventide.spark.buckets import BUCKETS
 from eventide.spark.coalesced_progress import PROGRESS
 from eventide.spark.control import Control
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, settings, told
 
 pytestmark = pytest.mark.long
 
@@ -29,11 +29,8 @@ HOURS = ev.stream(time="window_time", key="shop").window(ev.tumbling("1 hour")).
 
 @pytest.fixture(autouse=True)
 def three_buckets(spark: SparkSession) -> Iterator[None]:
-    buckets = spark.conf.get(BUCKETS)
-    spark.conf.set(BUCKETS, "3")
-    yield
-    spark.conf.set(BUCKETS, str(buckets))
-    spark.conf.unset(PROGRESS)
+    with settings(spark, {BUCKETS: "3", PROGRESS: None}):
+        yield
 
 
 def bundle(start: int, missing: int | None = None) -> pl.DataFrame:

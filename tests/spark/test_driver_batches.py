@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, settings, told
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
 
@@ -66,12 +66,8 @@ def test_a_relative_checkpoint_is_in_the_working_directory_of_python(
 def test_as_many_records_stay_as_spark_retains_batches(spark: SparkSession, tmp_path: Path) -> None:
     ended = [rows(*range(minute * 60, minute * 60 + 5)) for minute in range(0, 24, 3)]
     stream = Stream(spark, tmp_path).put(*ended)
-    before = spark.conf.get("spark.sql.streaming.minBatchesToRetain")
-    spark.conf.set("spark.sql.streaming.minBatchesToRetain", "2")
-    try:
+    with settings(spark, {"spark.sql.streaming.minBatchesToRetain": "2"}):
         stream.run(WINDOWS, state="driver")
-    finally:
-        spark.conf.set("spark.sql.streaming.minBatchesToRetain", before)
     records = sorted(int(path.name) for path in (tmp_path / "checkpoint/eventide/commits").iterdir())
     assert records[-2:] == [6, 7] and len(records) <= 4
     assert told(stream.all("panes")) == told(WINDOWS.local(ended, drain=False).panes)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import eventide as ev
 from eventide.spark.control_status import RunningLock
 from eventide.spark.repair import repair
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, settings, told
 
 pytestmark = pytest.mark.usefixtures("placement")
 
@@ -172,12 +172,9 @@ def test_another_plan_or_another_number_of_buckets_is_refused(
     with pytest.raises(ev.PlanError, match=message):
         stream.run(longer)
     if placement == "executors":  # the driver has one
-        spark.conf.set("spark.eventide.buckets", "5")
-        try:
+        with settings(spark, {"spark.eventide.buckets": "5"}):
             with pytest.raises(ev.PlanError, match="has 2 buckets, and the pipeline was applied with 5"):
                 stream.run(PER_MINUTE)
-        finally:
-            spark.conf.unset("spark.eventide.buckets")
     stream.run(PER_MINUTE, drain=True)  # nothing was lost by the tries
     assert stream.all("panes")["n"].to_list() == [2]
     with pytest.raises(ev.PlanError, match="was drained: its stream has ended"):

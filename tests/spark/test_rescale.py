@@ -24,7 +24,7 @@ from eventide.spark.control_status import RunningLock
 from eventide.spark.query_record import placement_of
 from eventide.spark.replacement import FOLDER
 from eventide.spark.storage import LocalStorage
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, settings, told
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
 CHAIN = (
@@ -44,10 +44,8 @@ LONGER = [*BUNDLES, rows(*range(190, 260, 3)), rows(120, 300, 330)]
 @pytest.fixture(autouse=True)
 def any_number_of_buckets(spark: SparkSession) -> Iterator[None]:
     """A session that names no number of buckets: the checkpoint does."""
-    buckets = spark.conf.get(BUCKETS)
-    spark.conf.unset(BUCKETS)
-    yield
-    spark.conf.set(BUCKETS, str(buckets))
+    with settings(spark, {BUCKETS: None}):
+        yield
 
 
 def arguments(target: Target) -> dict[str, Any]:

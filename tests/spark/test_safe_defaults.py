@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import eventide as ev
 from eventide.spark import dataflow as host
 from eventide.spark.commit_log import CommitLog
-from tests.spark.running import Stream
+from tests.spark.running import Stream, settings
 from tests.spark.test_query import PER_MINUTE, at, rows
 
 pytestmark = pytest.mark.usefixtures("placement")
@@ -89,16 +89,9 @@ def test_a_session_that_lacks_something_is_rejected_by_transform_with_all_of_it(
 ) -> None:
     stream = Stream(spark, tmp_path).put(*BUNDLES).rows
     provider, partitions = "spark.sql.streaming.stateStore.providerClass", "spark.sql.shuffle.partitions"
-    before = {name: spark.conf.get(name) for name in (provider, partitions)}
-    try:
-        for name in before:
-            spark.conf.unset(name)
-        spark.conf.set(provider, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
-        with pytest.raises(ev.PlanError) as failure:
-            stream.transform(PER_MINUTE)
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, str(value))
+    default = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+    with settings(spark, {provider: default, partitions: None}), pytest.raises(ev.PlanError) as failure:
+        stream.transform(PER_MINUTE)
     assert f'spark.conf.set("{partitions}", "2")' in str(failure.value)
     assert f'spark.conf.set("{provider}", ' in str(failure.value)
 
@@ -107,16 +100,11 @@ def test_a_restart_uses_the_number_of_buckets_of_the_first_start(
     spark: SparkSession, tmp_path: Path, placement: str
 ) -> None:
     stream = Stream(spark, tmp_path).put(BUNDLES[0])
-    before = spark.conf.get("spark.eventide.buckets", None)
-    spark.conf.set("spark.eventide.buckets", "3")
-    try:
+    with settings(spark, {"spark.eventide.buckets": "3"}):
         stream.run(LATE)
-        spark.conf.unset("spark.eventide.buckets")  # as on a machine with other cores
+    with settings(spark, {"spark.eventide.buckets": None}):  # as on a machine with other cores
         stream.put(BUNDLES[1])
         stream.run(LATE, drain=True)
-    finally:
-        if before is not None:
-            spark.conf.set("spark.eventide.buckets", before)
     assert {metrics.buckets for metrics in stream.metrics} == {3 if placement == "executors" else 1}
     assert sum(metrics.kept for metrics in stream.metrics) == 3
 

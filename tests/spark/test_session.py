@@ -15,6 +15,7 @@ import pytest
 from eventide.errors import PlanError
 from eventide.spark import environment
 from eventide.spark.session import check_session, configure, safe_profile, spark_session
+from tests.spark.running import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,17 +70,11 @@ def test_polars_has_one_thread_in_a_worker_and_eventide_is_found(spark: SparkSes
 
 
 def test_a_running_session_is_returned_and_keeps_its_time_zone(spark: SparkSession) -> None:
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    try:
+    zone, partitions, buckets = "spark.sql.session.timeZone", "spark.sql.shuffle.partitions", "spark.eventide.buckets"
+    with settings(spark, {zone: "Asia/Tokyo", partitions: "2", buckets: "2"}):
         again = spark_session(master="local[2]", partitions=3)
         assert again is spark
-        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
-        assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
-        assert spark.conf.get("spark.eventide.buckets") == "3"
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-        for name in ("spark.sql.shuffle.partitions", "spark.eventide.buckets"):
-            spark.conf.set(name, "2")
+        assert [spark.conf.get(name) for name in (zone, partitions, buckets)] == ["Asia/Tokyo", "3", "3"]
 
 
 def test_settings_of_a_builder_are_kept(outside: Path) -> None:
