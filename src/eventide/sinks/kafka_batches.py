@@ -29,6 +29,20 @@ _SEEN_COLUMNS = (
     "topic string, partition long, query string, output string, batch long, key binary, pane_index string, "
     "diff string, row string"
 )
+_OUTCOME = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int64()),
+        ("query", pa.string()),
+        ("output", pa.string()),
+        ("batch", pa.int64()),
+        ("key", pa.binary()),
+        ("pane_index", pa.string()),
+        ("diff", pa.string()),
+        ("row", pa.string()),
+        ("offset", pa.int64()),
+    ]
+)
 _DIRECTORY = re.compile(r"batch=(\d+)")
 
 
@@ -86,14 +100,7 @@ def _compare(records: pa.Table, seen: pa.Table) -> pa.Table:
     arrived = pl.DataFrame(records)
     fresh, last = drop_repeats(arrived, pl.DataFrame(seen))
     repeats = arrived.join(fresh, on="offset", how="anti").select(_POSITION)
-    return pl.concat([last, repeats], how="diagonal").to_arrow().cast(_arrow_schema())
-
-
-def _arrow_schema() -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    return to_arrow_schema(StructType.fromDDL(f"{_SEEN_COLUMNS}, offset long"))
+    return pl.concat([last, repeats], how="diagonal").to_arrow().cast(_OUTCOME)
 
 
 def _seen_before(spark: SparkSession, root: str, batch_id: int) -> DataFrame:

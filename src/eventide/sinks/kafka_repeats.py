@@ -72,7 +72,7 @@ def drop_repeats(records: pl.DataFrame, seen: pl.DataFrame | None = None) -> tup
     ([3], [5])
     """
     arrived = _identities(records)
-    known = SEEN.to_frame() if seen is None else seen.select(SEEN.names()).cast(dict(SEEN))
+    known = SEEN.to_frame() if seen is None else seen.select(SEEN.names()).cast(SEEN)
     messages = pl.concat([known.with_columns(pl.lit(None, pl.UInt32).alias(_LINE)), arrived])
     current = messages.filter(pl.col("batch") >= pl.col("batch").cum_max().over(_WRITER)).unique(
         SEEN.names(), keep="first", maintain_order=True
@@ -91,7 +91,7 @@ def _identities(records: pl.DataFrame) -> pl.DataFrame:
     topic = pl.col("topic") if "topic" in records.columns else pl.lit("").alias("topic")
     columns = records.lazy().with_row_index(_LINE).sort(topic, "partition", "offset")
     texts = [_header_text(header).alias(name) for name, header in _HEADERS.items()]
-    identities = columns.select(topic, "partition", "key", *texts, _LINE).cast(dict(SEEN), strict=False)
+    identities = columns.select(topic, "partition", "key", *texts, _LINE).cast(SEEN, strict=False)
     return identities.drop_nulls(["query", "output", "batch"]).select(*SEEN.names(), _LINE).collect()
 
 
