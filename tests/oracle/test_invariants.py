@@ -137,6 +137,20 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("family", FAMILIES)
+def test_key_window_index_and_diff_identify_a_pane_in_its_bundle(family: str, seed: int) -> None:
+    """Readers of a topic recognize a repeated pane by them."""
+    query = opened(a_history(family, seed, lateness=20))
+    assert query.result.panes.height
+    for step in query.result.steps:
+        panes = step.panes.drop("pane_timing", "emitted_at", "window_time")
+        identity = [
+            name for name in ("key", "window_start", "window_end", "pane_index", "diff") if name in panes.columns
+        ]
+        assert panes.select(identity).is_unique().all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_each_row_is_in_a_window_or_late_or_dead(family: str, seed: int) -> None:
     history = a_history(family, seed)
     result = opened(history, {"ids": ev.collect_list("id")}).result

@@ -25,6 +25,8 @@ import pytest
 from tests.kafka import ROOT, Broker, Connector, broker, connector
 from tests.services import running
 from tests.spark.kafka_job import AHEAD, AT_ONCE, BEHIND, FIRST, LATE, PIPELINE, QUICK, SCHEMA, SILENT, THEN, Row
+from tests.spark.kafka_once_job import BUNDLES, LARGE
+from tests.spark.kafka_once_job import PIPELINE as INTERRUPTED
 
 pytestmark = pytest.mark.long  # a Kafka broker
 
@@ -123,6 +125,43 @@ def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_pa
     assert [(one["ev_reason"], one["partition"]) for one in map(json.loads, dead)] == [("null_time", 0)]
 
 
+@pytest.fixture(scope="module", params=["driver", "executors"])
+def once(request: pytest.FixtureRequest, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the job of kafka_once_job.py reports."""
+    place = tmp_path_factory.mktemp("once")
+    words = (kafka.broker.servers, ",".join(kafka.connector.jars), str(place), request.param)
+    report: dict[str, Any] = json.loads(_python("-m", "tests.spark.kafka_once_job", *words).splitlines()[-1])
+    return report | {"state": request.param}
+
+
+@pytest.mark.parametrize("reader", ["polars", "spark"])
+def test_a_reader_has_each_message_once_though_batches_are_written_in_part_and_again(
+    once: dict[str, Any], reader: str
+) -> None:
+    values = [json.loads(value) for value in once[reader]]
+    expected = INTERRUPTED.local(BUNDLES, clock=[f"2026-03-02T00:00:0{n}Z" for n in range(len(BUNDLES))])
+    assert Counter(map(_pane, _of(values, "diff"))) == Counter(
+        _pane(row | {"window_start": _text(row["window_start"])}) for row in _plain(expected.panes)
+    )
+    assert len(_of(values, "ev_watermark")) == expected.late.height == 3
+    assert len(once["written"]) > len(values) == once["distinct"]
+    assert once["failures"] > len(BUNDLES)
+
+
+def test_state_on_the_executors_does_not_send_panes_through_the_driver(once: dict[str, Any]) -> None:
+    if once["state"] == "driver":
+        pytest.skip("state in the driver has them there")
+    assert once["large"] == {"messages": LARGE, "collected": False}
+
+
+def _of(values: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
+    return [value for value in values if column in value]
+
+
+def _plain(panes: pl.DataFrame) -> list[dict[str, Any]]:
+    return panes.with_columns(pl.col("pane_timing").cast(pl.String)).to_dicts()
+
+
 def _python(*words: str, at: Path = ROOT) -> str:
     """What a process of its own says; it must end well."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"}
@@ -148,8 +187,7 @@ def _frame(rows: list[Row]) -> pl.DataFrame:
 
 
 def _panes(panes: pl.DataFrame) -> set[tuple[Any, ...]]:
-    rows = panes.with_columns(pl.col("pane_timing").cast(pl.String)).to_dicts()
-    return {_pane(one | {"window_start": _text(one["window_start"])}) for one in rows}
+    return {_pane(one | {"window_start": _text(one["window_start"])}) for one in _plain(panes)}
 
 
 def _replayed(panes: Iterable[dict[str, Any]]) -> set[tuple[Any, ...]]:

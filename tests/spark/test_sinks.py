@@ -14,7 +14,6 @@ import pytest
 import eventide as ev
 from eventide import sinks
 from eventide.sinks.batch import SinkBatch, flat_fields, flatten
-from eventide.sinks.spark_writers import _kafka_messages
 from tests.sinks.panes import output_info, summed
 from tests.sinks.places import Place
 
@@ -162,13 +161,6 @@ def test_any_writer_of_sparks_can_be_used(given: Given, spark: Any, batches: lis
         sink.write(given(batch), batch_id, output_info())
     sink.close()
     assert spark.read.json(str(tmp_path / "out")).count() == HEIGHTS[0] + HEIGHTS[1]
-
-
-def test_kafka_gets_key_and_row_as_json(batches: list[Any]) -> None:
-    messages = _kafka_messages(batches[0], output_info()).collect()
-    assert {json.loads(message["key"])["shop"] for message in messages} == {"kiel", None}
-    value = json.loads(messages[0]["value"])
-    assert value["window_start"].endswith("Z") and value["diff"] == 1 and value["pane_index"] == 0
 
 
 def test_the_view_in_memory_has_a_replayed_batch_once(given: Given, spark: Any, batches: list[Any]) -> None:

@@ -80,6 +80,16 @@ def test_timings_and_indexes_are_in_order(name: str) -> None:
         assert window["pane_is_last"].to_list()[:-1] == [False] * (len(index) - 1)
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, t in TRANSCRIPTS.items() if t.pipeline.plans[-1].row_grain == "windows"]
+)
+def test_key_window_index_and_diff_identify_a_pane_in_its_bundle(name: str) -> None:
+    """Readers of a topic recognize a repeated pane by them."""
+    key = TRANSCRIPTS[name].pipeline.plans[-1].key
+    for came in watched(name):
+        assert came.panes.select(*key, *WINDOW, "pane_index", "diff").is_unique().all()
+
+
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_the_same_bundles_give_the_same_rows(name: str) -> None:
     for one, other in zip(watched(name), again(name), strict=True):

@@ -3,12 +3,15 @@
 ``table``, ``delta`` and ``iceberg`` keep a table equal to the sum of the diffs, exactly once. ``files`` appends rows,
 exactly once. ``stream`` writes events of a stream and notes their time. ``spark_format`` is any writer of Spark.
 ``console``, ``memory`` and ``noop`` are for development. An address (``"postgresql://db/shop#revenue"``), a function
-``(batch, batch_id)`` and any object with ``open``, ``write`` and ``close`` are sinks, too.
+``(batch, batch_id)`` and any object with ``open``, ``write`` and ``close`` are sinks, too. Who reads a topic of Kafka
+drops repeated messages with ``drop_repeats``, or ``without_repeats`` in a streaming query.
 """
 
 from eventide.sinks.delta_table import delta
 from eventide.sinks.development import console, memory
 from eventide.sinks.iceberg_table import iceberg
+from eventide.sinks.kafka_batches import without_repeats
+from eventide.sinks.kafka_repeats import drop_repeats
 from eventide.sinks.marks_stream import stream
 from eventide.sinks.sink import AnySink, OutputInfo, Sink, as_sink
 from eventide.sinks.spark_writers import files, noop, spark_format
@@ -21,6 +24,7 @@ __all__ = [
     "as_sink",
     "console",
     "delta",
+    "drop_repeats",
     "files",
     "iceberg",
     "memory",
@@ -28,4 +32,5 @@ __all__ = [
     "spark_format",
     "stream",
     "table",
+    "without_repeats",
 ]

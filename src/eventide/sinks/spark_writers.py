@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from eventide._paths import local_path
 from eventide.errors import PlanError
-from eventide.sinks.batch import JSON, flat_fields, flatten
+from eventide.sinks.batch import flat_fields, flatten
 from eventide.sinks.errors import bad_option, second_output
+from eventide.sinks.kafka_messages import kafka_messages
 from eventide.sinks.sink import Output, OutputInfo, Sink
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ class FormatSink:
 
     def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
         """Write the batch."""
-        rows = batch.dataframe
-        rows = _kafka_messages(rows, info) if self.name == "kafka" else _as_written(rows, self.name)
+        is_kafka = self.name.lower() == "kafka"
+        rows = kafka_messages(batch, batch_id, info) if is_kafka else _as_written(batch.dataframe, self.name)
         rows.write.format(self.name).mode(self.mode).options(**self.options).save()
 
     def close(self) -> None:
@@ -184,18 +185,6 @@ class NoopSink:
 def _as_written(rows: DataFrame, format: str) -> DataFrame:
     """Return rows as a format can store them."""
     return flatten(rows, flat_fields(rows.schema)) if format.lower() in _FLAT_FORMATS else rows
-
-
-def _kafka_messages(rows: DataFrame, info: OutputInfo) -> DataFrame:
-    """Return rows as messages of Kafka, with a key and a value."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    def as_json(names: list[str]) -> Any:
-        return F.to_json(F.struct(*(f"`{name.replace('`', '``')}`" for name in names)), JSON)
-
-    key = [name for name in info.key if name in rows.columns]
-    value = as_json(rows.columns).alias("value")
-    return rows.select(as_json(key).alias("key"), value) if key else rows.select(value)
 
 
 def _call(name: str, first: str, options: dict[str, Any]) -> str:
