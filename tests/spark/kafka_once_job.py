@@ -1,4 +1,6 @@
-"""A query whose batches are written in part, and again: ``python -m tests.spark.kafka_once_job SERVERS JARS PLACE STATE``.
+"""A query whose batches are written in part, and again.
+
+Run it with ``python -m tests.spark.kafka_once_job SERVERS JARS PLACE STATE``.
 
 Panes and late rows share a topic. The topic is read back by both readers. With state on the executors, a larger batch
 follows: the driver may receive one megabyte, which is less than the panes.

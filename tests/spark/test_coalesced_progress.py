@@ -52,7 +52,7 @@ def history(spark: SparkSession, place: Path, progress: str) -> tuple[Any, ...]:
     Control(stream.checkpoint, spark).skip_gap("2")
     stream.put(bundle(21), bundle(1).head(1)).run(pipeline, state="executors")
     seen = [
-        [(one.name, one.standing, one.watermarks) for one in operator.origins]
+        [(origin.name, origin.status, origin.watermarks) for origin in operator.origins]
         for operator in ev.inspect(stream.checkpoint, spark=spark)
     ]
     spark.conf.unset(PROGRESS)

@@ -172,9 +172,9 @@ def test_another_plan_or_another_number_of_buckets_is_refused(
     with pytest.raises(ev.PlanError, match=message):
         stream.run(longer)
     if placement == "executors":  # the driver has one
-        with settings(spark, {"spark.eventide.buckets": "5"}):
-            with pytest.raises(ev.PlanError, match="has 2 buckets, and the pipeline was applied with 5"):
-                stream.run(PER_MINUTE)
+        message = "has 2 buckets, and the pipeline was applied with 5"
+        with settings(spark, {"spark.eventide.buckets": "5"}), pytest.raises(ev.PlanError, match=message):
+            stream.run(PER_MINUTE)
     stream.run(PER_MINUTE, drain=True)  # nothing was lost by the tries
     assert stream.all("panes")["n"].to_list() == [2]
     with pytest.raises(ev.PlanError, match="was drained: its stream has ended"):
