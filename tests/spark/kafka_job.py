@@ -79,16 +79,30 @@ class Fails:
 
 def page_code(servers: str, jars: str) -> str:
     """The page's code that reads and writes topics, with this broker and the jars that are at hand."""
-    blocks = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    code = "\n".join(block for block in blocks if '"broker:9092"' in block)
     changes = {
         r'"spark\.jars\.packages": "[^"]+"': f'"spark.jars": {jars!r}, **MORE',
-        r'"broker:9092"': repr(servers),
         r"maxOffsetsPerTrigger=1_000_000": f"maxOffsetsPerTrigger={2 * AT_ONCE + 1}",
     }
-    for found, put in changes.items():
-        code, times = re.subn(found, put.replace("\\", r"\\"), code)
-        assert times, f"the page no longer has {found}"
+    blocks = [block for block in _blocks() if "without_repeats" not in block]
+    return _changed("\n".join(blocks), {**changes, r'"broker:9092"': repr(servers)})
+
+
+def reader_code(servers: str, place: Path) -> str:
+    """The page's code that reads panes without repeats."""
+    blocks = [block for block in _blocks() if "without_repeats" in block]
+    places = {"checkpoints/reader": f"{place}/reader", "/data/panes": f"{place}/panes"}
+    return _changed("\n".join(blocks), {**places, r'"broker:9092"': repr(servers)})
+
+
+def _blocks() -> list[str]:
+    blocks = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    return [block for block in blocks if '"broker:9092"' in block]
+
+
+def _changed(code: str, changes: dict[str, str]) -> str:
+    for pattern, text in changes.items():
+        code, times = re.subn(pattern, text.replace("\\", r"\\"), code)
+        assert times, f"the page no longer has {pattern}"
     return code
 
 
@@ -125,7 +139,12 @@ def main(servers: str, jars: str, place: Path) -> None:
     produce(spark, servers, THEN, also=["this is not JSON"])
     run(drain=True)
     idle = next(one.idle_origins for one in told if one.panes)  # when the first panes came
-    print(json.dumps({"twice": panes.twice, "idle": idle, "rows": sum(one.rows for one in told)}))
+    exec(reader_code(servers, place), names)
+    names["reader"].processAllAvailable()
+    names["reader"].stop()
+    read = [row.value for row in spark.read.text(str(place / "panes")).collect()]
+    report = {"twice": panes.twice, "idle": idle, "rows": sum(one.rows for one in told), "read": read}
+    print(json.dumps(report))
     spark.stop()
 
 

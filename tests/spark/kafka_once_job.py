@@ -9,6 +9,7 @@ follows: the driver may receive one megabyte, which is less than the panes.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ PIPELINE = (
     .agg(orders=ev.count(), total=ev.sum("price"))
 )
 SHOPS = ("kiel", "rom", "oslo", "bern")
+FIRST_FILE = 1_760_000_000
 LARGE = 20_000  # panes of the large batch
 
 
@@ -145,7 +147,9 @@ def main(servers: str, jars: str, place: Path, state: str) -> None:
     topic = f"once-{state}"
     (place / "in").mkdir(parents=True)
     for number, bundle in enumerate(BUNDLES):
-        bundle.write_parquet(place / "in" / f"{number}.parquet")
+        file = place / "in" / f"{number}.parquet"
+        bundle.write_parquet(file)
+        os.utime(file, (FIRST_FILE + number, FIRST_FILE + number))  # Spark reads the oldest file first
     sink = Interrupted(ev.sinks.spark_format("kafka", topic=topic, **{"kafka.bootstrap.servers": servers}))
     failures = run_to_the_end(
         PIPELINE,
