@@ -64,7 +64,9 @@ class LagAlert:
             self.partition = None
         elif self.partition != batch.least_origin:
             self.partition = batch.least_origin
-            self.notify(f"ALERT: the watermark is {minutes:.1f} minutes behind, held back by partition {self.partition}")
+            self.notify(
+                f"ALERT: the watermark is {minutes:.1f} minutes behind, held back by partition {self.partition}"
+            )
 
 
 def session(jars: str | None = None) -> SparkSession:
@@ -109,7 +111,9 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     alert = LagAlert(timedelta(minutes=given.lag), logging.warning)
     spark = session(given.jars)
-    start(spark, kafka=given.kafka, postgres=given.postgres, checkpoint=given.checkpoint, alert=alert).await_termination()
+    start(
+        spark, kafka=given.kafka, postgres=given.postgres, checkpoint=given.checkpoint, alert=alert
+    ).await_termination()
 
 
 if __name__ == "__main__":

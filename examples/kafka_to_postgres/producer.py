@@ -39,7 +39,12 @@ def generate(orders: int, seed: int, end: datetime) -> pl.DataFrame:
             ts, kind = ts + timedelta(days=300), "dead"  # a wrong clock
         if arrival in OFFLINE.get(partition, ()):
             arrival = RECONNECTED
-        order = {"order_id": f"{seed}-{number}", "shop": shop, "cents": random.randint(100, 9_999), "ts": ts.isoformat()}
+        order = {
+            "order_id": f"{seed}-{number}",
+            "shop": shop,
+            "cents": random.randint(100, 9_999),
+            "ts": ts.isoformat(),
+        }
         messages.append((arrival, partition, kind, json.dumps(order)))
     messages += [(wave, 0, "dead", f"ping {wave}") for wave in range(WAVES)]  # not an order, not even JSON
     return pl.DataFrame(messages, schema=MESSAGE, orient="row").sort("wave", maintain_order=True)

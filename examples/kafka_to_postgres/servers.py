@@ -33,7 +33,7 @@ NO_KAFKA = (
     "or name a broker with --kafka HOST:PORT."
 )
 NO_CONNECTOR = (
-    "No Kafka connector for Spark: run 'apt-get install maven' to download it, or put its jars into {}/connector-VERSION."
+    "No Kafka connector for Spark: run 'apt-get install maven' to download it, or put its jars into the directory {}."
 )
 
 
@@ -100,15 +100,17 @@ def kafka(jars: Path = JARS) -> Iterator[str]:
 
 def connector(jars: Path = JARS) -> str:
     """Return the paths of the jars of Spark's Kafka connector, for ``spark.jars``."""
+    downloaded = (next(jars.glob(f"connector-{version}*"), None) for version, _ in CONNECTORS)
+    place = next(filter(None, downloaded), None)
     for version, tokens in CONNECTORS:
-        place = next(jars.glob(f"connector-{version}*"), None) or _download(
-            "connector", jars / f"connector-{version}", [f"-Dversion={version}", f"-Dtokens={tokens}"]
-        )
-        if place is not None:
-            # Spark has the other dependencies already.
-            names = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
-            return ",".join(str(jar) for jar in sorted(place.glob("*.jar")) if jar.name.startswith(names))
-    raise SystemExit(NO_CONNECTOR.format(jars))
+        if place is None:
+            versions = [f"-Dversion={version}", f"-Dtokens={tokens}"]
+            place = _download("connector", jars / f"connector-{version}", versions)
+    if place is None:
+        raise SystemExit(NO_CONNECTOR.format(jars / f"connector-{pyspark.__version__}"))
+    # Spark has the other dependencies already.
+    names = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
+    return ",".join(str(jar) for jar in sorted(place.glob("*.jar")) if jar.name.startswith(names))
 
 
 def _broker_classes(jars: Path) -> str:
