@@ -57,9 +57,9 @@ def demonstrate(root: Path, database: str, files: list[list[str]]) -> None:
             await_idle(query, report, set(BEHIND))
         write_lines(lines, uploads / f"{hour}.json")
         query.process_all_available()
-        seen = query.metrics
+        latest = query.history[-1]
         late = sum(batch.late for batch in query.history)
-        print(f"hour {hour}: {len(lines)} readings, watermark {seen.watermark:%H:%M}, {late} too late", flush=True)
+        print(f"hour {hour}: {len(lines)} readings, watermark {latest.watermark:%H:%M}, {late} too late", flush=True)
         if hour == 2:
             await_idle(query, report, {"roof"})
     query.control.drain()  # the demonstration ends: every open window fires

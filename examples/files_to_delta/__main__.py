@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def demonstrate(root: Path, generator: Generator) -> None:
-    lake = job.Lake(root)
+    lake = job.Lake(str(root))
     archive, incoming = root / "archive", root / "incoming"
     archive.mkdir(parents=True)
     incoming.mkdir()

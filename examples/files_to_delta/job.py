@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -37,12 +36,12 @@ revenue = (
 
 @dataclass(frozen=True)
 class Lake:
-    """Where everything is stored. In production: paths of an object store, such as ``s3a://lake/orders``."""
+    """Where everything is stored: a directory, or a place in an object store, such as ``s3a://lake/orders``."""
 
-    root: Path
+    root: str
 
     def path(self, name: str) -> str:
-        return str(self.root / name)
+        return f"{self.root.rstrip('/')}/{name}"
 
 
 def read(spark: SparkSession, lake: Lake, *, streaming: bool) -> DataFrame:
@@ -96,7 +95,7 @@ def _end(day: datetime) -> datetime:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("command", choices=["backfill", "live", "replay"])
-    options.add_argument("root", type=Path, help="the directory with archive/ and incoming/")
+    options.add_argument("root", help="the directory with archive/ and incoming/")
     options.add_argument("day", nargs="?", type=lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC))
     options.add_argument("--write", action="store_true", help="replay: replace the day in the table")
     given = options.parse_args()
