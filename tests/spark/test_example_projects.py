@@ -35,7 +35,8 @@ def run(*words: object) -> str:
     """Run Python in examples/, as the README of a project does, and return what it prints."""
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, *map(str, words)]
-    environment = os.environ | {"PYTHONPATH": path}
+    # As for the session of the tests: a short run would spend most of its time in Java's optimizing compiler.
+    environment = os.environ | {"PYTHONPATH": path, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=HOME, env=environment, check=False, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return done.stdout
