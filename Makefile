@@ -30,8 +30,10 @@ help: ## Show this list
 demo: $(READY) ## Run the demonstration
 	@$(VENV)/bin/eventide demo
 
-examples: $(READY) ## Run the five example jobs
+examples: $(READY) ## Run the five example jobs, and the two example projects that need no servers
 	@for job in examples/*.py; do echo "$$job"; $(RUN) $$job || exit 1; done
+	@cd examples; for project in devices files_to_delta; do \
+	  echo "examples/$$project"; $(CURDIR)/$(RUN) -m $$project || exit 1; done
 
 test: $(READY) ## Run the tests that a change needs (at most 8 minutes on two cores)
 	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m 'not long' --ignore=$(SPARK_TESTS)

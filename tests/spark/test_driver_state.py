@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import eventide as ev
@@ -135,6 +136,30 @@ def test_late_rows_tell_where_the_source_has_them_and_explain_what_that_costs(
         "columns  3 of 4, and 2 for the position in the source; late rows have the columns that the plan reads, and "
         "their position\n"
     ) in query.explain()
+
+
+@pytest.mark.parametrize("source", ["json", "union", "rate"])
+def test_spark_logs_no_error_when_a_source_has_no_row_numbers(
+    spark: SparkSession, tmp_path: Path, source: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "in").mkdir()
+    files = spark.readStream.schema("ts timestamp, shop string, price long").json(str(tmp_path / "in"))
+    rate = spark.readStream.format("rate").load().selectExpr("timestamp AS ts", "'kiel' AS shop", "value AS price")
+    streams = {"json": files, "union": files.union(files), "rate": rate}
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")  # for queries that Spark rejects
+    logger.addHandler(caplog.handler)
+    try:
+        query = WINDOWS.run(
+            streams[source],
+            sink=ev.sinks.files(tmp_path / "out"),
+            checkpoint=tmp_path / "checkpoint",
+            source_position=True,
+        )
+        query.stop()
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert caplog.records == []
+    assert ("the source has no positions" in query.explain()) == (source != "json")
 
 
 def test_a_source_without_positions_changes_nothing_and_taken_names_are_rejected(

@@ -61,19 +61,27 @@ def with_source_position(input: SparkInput, operator: StreamOperator) -> SparkIn
 
 def _position(rows: DataFrame) -> Mapping[str, str]:
     """Return the columns of the source with the position of a row; none if it has no such columns."""
-    from pyspark.errors import AnalysisException
-
     if set(_KAFKA.values()) <= set(rows.columns):
         return _KAFKA
     if _METADATA in rows.columns:  # a column of the user
         return {}
-    for candidate in _FILES:
-        try:
-            rows.select(*candidate.values())
-        except AnalysisException:
-            continue
-        return candidate
-    return {}
+    fields = {f"{_METADATA}.{name}" for name in _file_metadata(rows)}
+    return next((candidate for candidate in _FILES if fields.issuperset(candidate.values())), {})
+
+
+def _file_metadata(rows: DataFrame) -> list[str]:
+    """Return what files tell about their rows; nothing for other sources, and after a union or a join.
+
+    The analyzed plan says whether there is such a column. Spark logs an error for a query that selects a missing one.
+    """
+    from pyspark.sql.types import StructType
+
+    hidden = rows._jdf.queryExecution().analyzed().metadataOutput()
+    names = [hidden.apply(position).name() for position in range(hidden.size())]
+    if names.count(_METADATA) != 1:
+        return []
+    metadata = rows.select(_METADATA).schema[_METADATA].dataType
+    return metadata.fieldNames() if isinstance(metadata, StructType) else []
 
 
 _MESSAGE_COLUMNS = ("partition", "offset", "timestamp")  # of Kafka, in addition to the fields of the messages
