@@ -134,11 +134,11 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
     JARS.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=JARS))
     try:
-        told = [f"-D{key}={value}" for key, value in versions.items()]
+        properties = [f"-D{key}={value}" for key, value in versions.items()]
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={unfinished}"]
         # Not into the user's repository: poms without their jars there would break `spark.jars.packages`.
         quiet = ["-B", "-q", "-Dstyle.color=never", f"-Dmaven.repo.local={JARS / 'repository'}"]
-        _maven([maven, *quiet, "-f", str(ROOT / "tests" / "jars" / f"{pom}.xml"), *goal, *told], name)
+        _maven([maven, *quiet, "-f", str(ROOT / "tests" / "jars" / f"{pom}.xml"), *goal, *properties], name)
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -37,18 +37,18 @@ class _Panes(StatefulProcessor):
 
     def _early(self, key: Any, news: Iterable[tuple[int, int, float]]) -> list[tuple[Any, ...]]:
         windows = self._windows()
-        told: list[tuple[Any, ...]] = []
+        observed: list[tuple[Any, ...]] = []
         for start, n, total in news:
             before = windows.get(start)
             if before is None:
                 self._handle.registerTimer((start + MINUTE) // 1000)
                 windows[start] = (n, total)
             else:
-                told.append((key[0], start, *before, "EARLY", -1))
+                observed.append((key[0], start, *before, "EARLY", -1))
                 windows[start] = (before[0] + n, before[1] + total)
-            told.append((key[0], start, *windows[start], "EARLY", 1))
+            observed.append((key[0], start, *windows[start], "EARLY", 1))
         self._keep(windows)
-        return told
+        return observed
 
     def _on_time(self, key: Any, timer: Any) -> list[tuple[Any, ...]]:
         start = timer.getExpiryTimeInMs() * 1000 - MINUTE

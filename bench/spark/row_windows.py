@@ -39,8 +39,8 @@ def by_frames(spark: SparkSession, files: Path) -> DataFrame:
     groups = stream(spark, files).select(F.col(KEY).alias("by"), F.col("key").alias("value")).groupBy("by")
     kind = "bigint" if KEY == "key" else "string"
     schema = f"key {kind}, start bigint, end bigint, n bigint, total bigint"
-    told = groups.transformWithStateInPandas(RowsOfKey(), schema, "Append", "None")
-    return told.select(F.struct("start", "end").alias("window"), F.col("key").alias(KEY), "n", "total")
+    observed = groups.transformWithStateInPandas(RowsOfKey(), schema, "Append", "None")
+    return observed.select(F.struct("start", "end").alias("window"), F.col("key").alias(KEY), "n", "total")
 
 
 class RowsOfKey(StatefulProcessor):

@@ -46,7 +46,7 @@ def _events(spark: SparkSession, files: Path) -> DataFrame:
     return rows.select("ts", F.unix_micros("ts").alias("us"), KEY, "value")
 
 
-def _panes(told: DataFrame) -> DataFrame:
+def _panes(observed: DataFrame) -> DataFrame:
     start = F.timestamp_micros("start")
     window = F.struct(start.alias("start"), (start + F.expr("interval 1 minute")).alias("end"))
-    return told.select(window.alias("window"), F.col("key").alias(KEY), "n", "total", "diff")
+    return observed.select(window.alias("window"), F.col("key").alias(KEY), "n", "total", "diff")

@@ -466,15 +466,15 @@ def sessions() -> Sheet:
     side = 766
     sheet.text(side, 44, "emitted", "bold")
 
-    def told(y: float, diff: str, words: str, tone: str) -> None:
+    def observed(y: float, diff: str, words: str, tone: str) -> None:
         sheet.tag(side + 20, y, diff, tone, width=40)
         sheet.text(side + 50, y, words, "small")
 
-    told(80, "+1", "[12:00, 12:15)   2 rows", "ON_TIME")
-    told(108, "+1", "[12:22, 12:36)   2 rows", "ON_TIME")
-    told(186, "−1", "[12:00, 12:15)   2 rows", "GONE")
-    told(214, "−1", "[12:22, 12:36)   2 rows", "GONE")
-    told(312, "+1", "[12:00, 12:36)   5 rows", "LATE")
+    observed(80, "+1", "[12:00, 12:15)   2 rows", "ON_TIME")
+    observed(108, "+1", "[12:22, 12:36)   2 rows", "ON_TIME")
+    observed(186, "−1", "[12:00, 12:15)   2 rows", "GONE")
+    observed(214, "−1", "[12:22, 12:36)   2 rows", "GONE")
+    observed(312, "+1", "[12:00, 12:36)   5 rows", "LATE")
     sheet.text(side, 352, "The sum of the diffs of each old", "small soft")
     sheet.text(side, 370, "window is 0: only the new one stands.", "small soft")
     return sheet
@@ -545,11 +545,11 @@ def lifetime() -> Sheet:
         (end, expired, "LATE", "kept", "on-time pane, then late panes", "a row of the window is late and refines it"),
         (expired, stop, "GONE", "gone", "no more panes", "a row goes to the late output"),
     )
-    for first, last, tone, name, told, row in phases:
+    for first, last, tone, name, observed, row in phases:
         sheet.box(first + 4, 140, last - first - 8, 104, f"{tone} wash", round=6)
         middle = (first + last) / 2
         sheet.text(middle, 164, name, f"middle bold {tone} toned")
-        sheet.text(middle, 192, told, "middle small")
+        sheet.text(middle, 192, observed, "middle small")
         sheet.text(middle, 218, row, "middle small")
     sheet.text(24, 164, "state", "small soft")
     sheet.text(24, 192, "output", "small soft")

@@ -23,14 +23,16 @@ def test_a_plain_column_of_polars_is_its_name() -> None:
 
 
 def test_null_is_not_true() -> None:
-    told = try_out(ROWS, paid=ev.count(where="paid"), unpaid=ev.count(where=~pl.col("paid")), all=ev.count())
-    assert told == {"paid": 2, "unpaid": 1, "all": 4}
+    observed = try_out(ROWS, paid=ev.count(where="paid"), unpaid=ev.count(where=~pl.col("paid")), all=ev.count())
+    assert observed == {"paid": 2, "unpaid": 1, "all": 4}
 
 
 def test_a_condition_that_no_row_fulfils_leaves_what_no_rows_leave() -> None:
     none = pl.col("price") > 100
-    told = try_out(ROWS, n=ev.count(where=none), s=ev.sum("price", where=none), c=ev.collect_list("shop", where=none))
-    assert told == {"n": 0, "s": None, "c": []}
+    observed = try_out(
+        ROWS, n=ev.count(where=none), s=ev.sum("price", where=none), c=ev.collect_list("shop", where=none)
+    )
+    assert observed == {"n": 0, "s": None, "c": []}
 
 
 def test_equal_expressions_share_their_state() -> None:

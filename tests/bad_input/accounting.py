@@ -35,10 +35,10 @@ def counted(stream: Stream, **aggregates: ev.Aggregate) -> ev.Pipeline:
 def check(pipeline: ev.Pipeline, bundles: Sequence[pl.DataFrame], *, step: int = 0) -> LocalResult:
     """Run, drain, and count all rows again from the outputs."""
     result = pipeline.local(bundles, clock=[i * step for i in range(len(bundles))])
-    told = int((result.panes["n"] * result.panes["diff"]).sum())
-    assert sum(frame.height for frame in bundles) == told + result.late.height + result.dead.height
+    observed = int((result.panes["n"] * result.panes["diff"]).sum())
+    assert sum(frame.height for frame in bundles) == observed + result.late.height + result.dead.height
     counts = result.metrics
-    assert counts.balanced and counts.kept == told
+    assert counts.balanced and counts.kept == observed
     assert (counts.late, sum(counts.dead.values())) == (result.late.height, result.dead.height)
     assert counts.dead == dict(result.dead["ev_reason"].value_counts().iter_rows())
     return result

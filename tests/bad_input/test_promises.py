@@ -34,9 +34,9 @@ def test_a_declared_watermark_that_goes_back_within_a_bundle_stops_the_job() -> 
     pipeline = counted(stream(watermark=ev.punctuated("safe", origin="k")).window(ev.tumbling("10s")))
     with pytest.raises(ev.DataError) as failure:
         pipeline.local(rows([1, 2], safe=[30 * SECOND, 20 * SECOND]), clock=[0])
-    told = str(failure.value)
-    assert "watermark with key 0 went back" in told and "'a'" in told
-    assert "1970-01-01T00:00:30Z" in told and "1970-01-01T00:00:20Z" in told
+    observed = str(failure.value)
+    assert "watermark with key 0 went back" in observed and "'a'" in observed
+    assert "1970-01-01T00:00:30Z" in observed and "1970-01-01T00:00:20Z" in observed
 
 
 def test_a_declared_watermark_that_goes_back_between_bundles_stops_the_job_and_changes_nothing() -> None:

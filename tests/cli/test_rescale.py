@@ -34,8 +34,8 @@ def test_a_rescale_that_cannot_work_is_rejected(tmp_path: Path, words: list[str]
 
 
 def test_a_rescale_says_where_the_state_is_and_how_to_start() -> None:
-    told = rescale_lines(RescaleResult("driver", "executors", 17, [1, 1], [8, 1], 12_345), "checkpoints/revenue")
-    assert told == [
+    observed = rescale_lines(RescaleResult("driver", "executors", 17, [1, 1], [8, 1], 12_345), "checkpoints/revenue")
+    assert observed == [
         "The state of checkpoints/revenue was in the driver, and is on the executors in 8, 1 buckets now: "
         "12,345 bytes after batch 17.",
         "Start the query with state='executors' (eventide run --state executors).",

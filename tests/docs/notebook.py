@@ -33,13 +33,13 @@ def executed() -> Any:
 
 def shown(cell: Any) -> list[tuple[str, str]]:
     """What a cell shows, as pairs of a kind and a text."""
-    told: list[tuple[str, str]] = []
+    observed: list[tuple[str, str]] = []
     for output in cell.get("outputs", ()):
         if output["output_type"] == "stream":
-            told.append((output["name"], output["text"]))
+            observed.append((output["name"], output["text"]))
         else:
-            told.extend(sorted(output["data"].items()))
-    return told
+            observed.extend(sorted(output["data"].items()))
+    return observed
 
 
 if __name__ == "__main__":

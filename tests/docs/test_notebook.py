@@ -26,7 +26,7 @@ def test_no_cell_of_the_tutorial_warns(run: Any) -> None:
 def test_the_tutorial_has_a_pipeline_a_table_and_a_picture() -> None:
     pages = [text for cell in stored().cells for kind, text in shown(cell) if kind == "text/html"]
     assert any("<caption" in page for page in pages)
-    assert any("<table" in page and "told at" in page for page in pages)
+    assert any("<table" in page and "emitted at" in page for page in pages)
     assert any("<iframe" in page for page in pages)
 
 

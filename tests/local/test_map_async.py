@@ -188,11 +188,11 @@ class AsTheyCome(ev.Processor):
         self.emit(rows.select("w"))
 
 
-@pytest.mark.parametrize(("ordered", "told"), [(True, [0, 1, 2]), (False, [1, 2, 0])])
-def test_rows_keep_their_order_if_they_shall(ordered: bool, told: list[int]) -> None:
+@pytest.mark.parametrize(("ordered", "expected"), [(True, [0, 1, 2]), (False, [1, 2, 0])])
+def test_rows_keep_their_order_if_they_shall(ordered: bool, expected: list[int]) -> None:
     mapped = STREAM.map_async(waiting_for_the_last(), output=DOUBLED, ordered=ordered)
     result = mapped.process(AsTheyCome(), output=DOUBLED).local(rows((1, "a", 0), (1, "a", 1), (1, "a", 2)), clock=[0])
-    assert result.panes["w"].to_list() == told
+    assert result.panes["w"].to_list() == expected
 
 
 def test_so_many_calls_run_at_a_time_and_not_more() -> None:
@@ -224,8 +224,8 @@ def test_no_row_is_lost_whatever_the_calls_do(calls: list[tuple[int, int, bool]]
 
     result = summed(fn, rows(*((1, "a", i) for i in range(len(calls)))), capacity=capacity)
     expected = [i for i, (answers, _, fails) in enumerate(calls) if not fails for _ in range(answers)]
-    told = result.panes["w"].to_list()
-    assert (told[0] if told else []) == expected
+    observed = result.panes["w"].to_list()
+    assert (observed[0] if observed else []) == expected
     assert sorted(result.dead["v"]) == [i for i, (_, _, fails) in enumerate(calls) if fails]
 
 
@@ -375,9 +375,9 @@ def test_rows_in_tasks_and_keys_in_buckets_make_no_difference_and_each_row_is_as
         states = [one.state for one in steps]
         assert len(asked) == len(bundle)
         for name in ("panes", "late", "dead"):
-            told = pl.concat([getattr(one.output, name) for one in steps])
+            observed = pl.concat([getattr(one.output, name) for one in steps])
             by = ["shop", "t"] if name != "panes" else ["shop", "window_start"]
-            assert told.sort(by, nulls_last=True).equals(getattr(step.output, name).sort(by, nulls_last=True))
+            assert observed.sort(by, nulls_last=True).equals(getattr(step.output, name).sort(by, nulls_last=True))
         assert sum((one.output.counts for one in steps), Counts()) == step.output.counts
 
 
@@ -406,5 +406,5 @@ def test_calls_can_be_made_where_a_loop_runs_already() -> None:
 
 
 def test_explain_tells_of_the_calls() -> None:
-    told = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(w=ev.sum("w")).explain()
-    assert "calls  double gives w: Int64; 100 calls at a time, in order; runs Python for each row" in told
+    explained = STREAM.map_async(double, output=DOUBLED).window(ev.global_window()).agg(w=ev.sum("w")).explain()
+    assert "calls  double gives w: Int64; 100 calls at a time, in order; runs Python for each row" in explained

@@ -36,7 +36,7 @@ def push(query: LocalQuery, *rows: tuple[int, str, int], **options: Any) -> Outp
     return output
 
 
-def told(output: Output) -> list[tuple[Any, ...]]:
+def observed(output: Output) -> list[tuple[Any, ...]]:
     facts = output.panes.select("k", pl.col(*WINDOW).cast(pl.Int64), "values", "pane_timing", "pane_is_last")
     return sorted(facts.rows())
 
@@ -48,12 +48,12 @@ THREES = ev.rows(3, forget_after=us(100))
 def test_a_key_is_forgotten_when_the_watermark_is_far_past_its_last_row(bounds: Any) -> None:
     query = opened(THREES, **bounds)
     push(query, (10, "a", 1), (10, "b", 2))
-    assert told(push(query, (109, "b", 3))) == []
+    assert observed(push(query, (109, "b", 3))) == []
     gone = push(query, (110, "b", 4))
-    assert told(gone) == [("a", 1, 4, [1], "ON_TIME", True), ("b", 1, 4, [2, 3, 4], "ON_TIME", True)]
+    assert observed(gone) == [("a", 1, 4, [1], "ON_TIME", True), ("b", 1, 4, [2, 3, 4], "ON_TIME", True)]
     assert gone.counts.forgotten_keys == 1
     again = push(query, (120, "a", 5), (120, "a", 6), (120, "a", 7))  # counted from 1 again
-    assert told(again) == [("a", 1, 4, [5, 6, 7], "ON_TIME", True)]
+    assert observed(again) == [("a", 1, 4, [5, 6, 7], "ON_TIME", True)]
     assert again.counts.forgotten_keys == 0
 
 
@@ -63,15 +63,15 @@ def test_a_key_between_two_windows_is_forgotten_without_a_pane(bounds: Any) -> N
     push(query, (10, "a", 1))
     gone = push(query, (200, "b", 2))
     assert gone.counts.forgotten_keys == 1
-    assert [key for key, *_ in told(gone)] == ["b"]
+    assert [key for key, *_ in observed(gone)] == ["b"]
 
 
 @pytest.mark.parametrize("bounds", [{}, {"rows": 100}], ids=["plain", "retained"])
 def test_all_windows_of_a_key_close_with_it(bounds: Any) -> None:
     query = opened(ev.rows(4, every=2, forget_after=us(100)), **bounds)
     push(query, (10, "a", 1), (11, "a", 2), (12, "a", 3))
-    assert told(push(query, (111, "b", 9))) == []
-    gone = told(push(query, (112, "b", 9)))
+    assert observed(push(query, (111, "b", 9))) == []
+    gone = observed(push(query, (112, "b", 9)))
     assert gone == [("a", 1, 5, [1, 2, 3], "ON_TIME", True), ("a", 3, 7, [3], "ON_TIME", True)]
 
 
@@ -79,15 +79,15 @@ def test_a_row_keeps_its_key_however_old_the_row_is() -> None:
     query = opened(THREES)
     push(query, (10, "a", 1), (90, "b", 2))
     push(query, (5, "a", 3))  # behind the watermark, 90
-    assert told(push(query, (189, "b", 4))) == []
-    assert [key for key, *_ in told(push(query, (190, "c", 5)))] == ["a"]
+    assert observed(push(query, (189, "b", 4))) == []
+    assert [key for key, *_ in observed(push(query, (190, "c", 5)))] == ["a"]
 
 
 def test_a_key_with_rows_in_the_batch_that_would_forget_it_stays() -> None:
     query = opened(THREES)
     push(query, (10, "a", 1))
     output = push(query, (500, "b", 2), (20, "a", 3))
-    assert told(output) == [] and output.counts.forgotten_keys == 0
+    assert observed(output) == [] and output.counts.forgotten_keys == 0
 
 
 def test_a_pane_that_was_emitted_early_is_replaced_when_its_key_is_forgotten() -> None:
@@ -116,9 +116,9 @@ def test_a_processing_time_trigger_does_not_keep_a_key() -> None:
     frame = pl.DataFrame([(10, "a", 1)], schema=SCHEMA, orient="row")
     query.push(frame, now=0)
     early = query.push(pl.DataFrame([(60, "b", 2)], schema=SCHEMA, orient="row"), now=10)
-    assert told(early) == [("a", 1, 4, [1], "EARLY", False)]
+    assert observed(early) == [("a", 1, 4, [1], "EARLY", False)]
     gone = query.push(pl.DataFrame([(110, "b", 2)], schema=SCHEMA, orient="row"), now=11)
-    assert ("a", 1, 4, [1], "ON_TIME", True) in told(gone)
+    assert ("a", 1, 4, [1], "ON_TIME", True) in observed(gone)
 
 
 def test_windows_that_retention_closed_are_forgotten_with_their_key() -> None:
@@ -149,7 +149,7 @@ def test_when_keys_are_forgotten_may_change_between_two_starts() -> None:
     push(query, (10, "a", 1), (10, "b", 2))
     forgetful = collected(THREES).start_local(saved=query.save())
     push(forgetful, (20, "a", 3))
-    assert [key for key, *_ in told(push(forgetful, (500, "c", 4)))] == ["a"]  # b had no row since
+    assert [key for key, *_ in observed(push(forgetful, (500, "c", 4)))] == ["a"]  # b had no row since
 
 
 def test_windows_by_offset_end_with_an_origin_that_is_forgotten() -> None:
@@ -162,8 +162,8 @@ def test_windows_by_offset_end_with_an_origin_that_is_forgotten() -> None:
 
     send(0, (10, "a", 1), (10, "b", 1))
     gone = send(20, (200, "b", 2))
-    assert told(gone) == [("a", 1, 4, [1], "ON_TIME", True)]
-    assert told(send(21, (300, "a", 1), (300, "b", 3))) == [("b", 1, 4, [1, 2, 3], "ON_TIME", True)]
+    assert observed(gone) == [("a", 1, 4, [1], "ON_TIME", True)]
+    assert observed(send(21, (300, "a", 1), (300, "b", 3))) == [("b", 1, 4, [1, 2, 3], "ON_TIME", True)]
     assert query.scan()[0].select("k", "__rows").rows() == [("a", 1)]  # the origin is new, and so is its window
 
 
@@ -202,26 +202,26 @@ def test_the_last_rows_of_a_key_are_forgotten_with_it() -> None:
         ([(151, "a", 5)], []),
         ([(152, "a", 6)], [(152, "a", 7)]),
     )
-    told = pairs(last_rows(forget_after=us(100)), *bundles)
-    assert told == [([], 0), ([], 1), ([], 1), ([], 0), ([("a", 5, 7), ("a", 6, 7)], 0)]
+    observed = pairs(last_rows(forget_after=us(100)), *bundles)
+    assert observed == [([], 0), ([], 1), ([], 1), ([], 0), ([("a", 5, 7), ("a", 6, 7)], 0)]
     kept = pairs(last_rows(), *bundles)
     assert ([("a", 5, 1), ("a", 5, 2)], 0) in kept
 
 
 def test_rows_of_the_left_side_keep_a_key_too() -> None:
-    told = pairs(
+    observed = pairs(
         last_rows(forget_after=us(100)),
         ([], [(10, "a", 1)]),
         ([(90, "a", 2)], []),
         ([(150, "b", 0)], []),
         ([(160, "a", 3)], []),
     )
-    assert told[-1] == ([("a", 3, 1)], 0)
+    assert observed[-1] == ([("a", 3, 1)], 0)
 
 
 def test_a_right_row_that_met_none_is_padded_when_it_is_forgotten() -> None:
-    told = pairs(last_rows("right", forget_after=us(100)), ([], [(10, "a", 1)]), ([(200, "b", 2)], []))
-    assert told == [([], 0), ([("a", None, 1)], 1)]
+    observed = pairs(last_rows("right", forget_after=us(100)), ([], [(10, "a", 1)]), ([(200, "b", 2)], []))
+    assert observed == [([], 0), ([("a", None, 1)], 1)]
 
 
 @pytest.mark.parametrize(

@@ -152,23 +152,23 @@ def test_a_condition_that_is_null_does_not_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "expected"),
     [("inner", []), ("left", [(1, None)]), ("right", [(None, 1)]), ("full", [(1, None), (None, 1)])],
 )
-def test_a_null_key_equals_nothing_and_is_padded_at_once(how: str, told: list[Any]) -> None:
+def test_a_null_key_equals_nothing_and_is_padded_at_once(how: str, expected: list[Any]) -> None:
     output = Query(joined(0, 5, how)).push([(None, 1)], [(None, 1)])
-    assert times(output) == told
+    assert times(output) == expected
     assert output.open_panes == 0 and output.counts.balanced
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "expected"),
     [("inner", []), ("left", [(50, None)]), ("right", [(None, 56)]), ("full", [(50, None), (None, 56)])],
 )
-def test_a_drained_join_pads_all_that_is_left(how: Any, told: list[Any]) -> None:
+def test_a_drained_join_pads_all_that_is_left(how: Any, expected: list[Any]) -> None:
     query = Query(ev.join(stream(ev.no_watermark()), stream(ev.no_watermark()), within=(us(0), us(5)), how=how))
     assert times(query.push([("a", 50)], [("a", 56)])) == []
-    assert times(query.query.drain()) == told
+    assert times(query.query.drain()) == expected
 
 
 def test_a_row_without_a_time_is_a_dead_letter_with_its_side() -> None:
@@ -197,12 +197,12 @@ def test_sides_with_one_watermark_key_promise_what_holds_of_both() -> None:
 def test_watermarks_of_the_same_key_coalesce_as_the_least_of_the_inputs() -> None:
     # The example of keyed watermarks: (input, value) -> what goes on.
     query = Query(joined(0, 0))
-    told = []
+    observed = []
     for edge, value in [(0, 10), (1, 12), (0, 11), (1, 13), (0, 14)]:
         rows: list[Any] = [[], []]
         rows[edge] = [("a", value)]
-        told.append(query.push(*rows).promise)
-    assert told == [MIN, 10, 11, 11, 13]
+        observed.append(query.push(*rows).promise)
+    assert observed == [MIN, 10, 11, 11, 13]
 
 
 def test_a_silent_side_does_not_hold_rows_of_the_other_where_their_times_mean_the_same() -> None:

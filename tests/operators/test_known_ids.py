@@ -110,13 +110,13 @@ def test_the_results_are_those_of_the_rows_without_repeats(kind: Any) -> None:
     pipeline = counting(within=500, kind=kind)
     plain = ev.stream("t", key="k", watermark=ev.bounded_delay("0s")).window(kind)
     once = plain.agg(ids=ev.collect_sorted("id"), n=ev.count())
-    told, expected = pipeline.start_local(SCHEMA), once.start_local(SCHEMA)
+    observed, expected = pipeline.start_local(SCHEMA), once.start_local(SCHEMA)
     for repeated, bundle in zip(twice, bundles, strict=True):
         assert (
-            push(told, *repeated).panes.drop("pane", strict=False).rows()
+            push(observed, *repeated).panes.drop("pane", strict=False).rows()
             == push(expected, *bundle).panes.drop("pane", strict=False).rows()
         )
-        told = pipeline.start_local(saved=told.save())
+        observed = pipeline.start_local(saved=observed.save())
 
 
 def test_repeats_in_a_random_history_are_those_of_a_model() -> None:

@@ -46,21 +46,21 @@ TOLD = [[(3, 5, 0), (1, 0, 2)], [(1, 0, 3)], [(9, 9, 1)]]  # id, value, cost
 )
 def test_shipments_join_orders_over_what_precedes(bound: dict[str, Any]) -> None:
     query = ev.join(stream(), stream(), **bound).start_local()
-    told = [list(query.push(rows, now=0).panes.select("id", "value", "cost").iter_rows()) for rows in HISTORY]
-    assert told == TOLD
+    observed = [list(query.push(rows, now=0).panes.select("id", "value", "cost").iter_rows()) for rows in HISTORY]
+    assert observed == TOLD
 
 
 def pairs(last: int, *bundles: Any, how: Any = "inner") -> list[list[Any]]:
     """Of bundles ``(left values, right values)`` of one key."""
     query = ev.join(stream(), stream(), last=last, keep="1 hour", how=how).start_local()
-    told = []
+    observed = []
     for at, sides in enumerate(bundles):
         frames = {}
         for name, values in zip(("left", "right"), sides, strict=True):
             schema = {"id": pl.Int64, "time": pl.Int64, name[0]: pl.Int64}
             frames[name] = pl.DataFrame([(1, at, value) for value in values], schema=schema, orient="row")
-        told.append(list(query.push(frames, now=0).panes.select("l", "r").iter_rows()))
-    return told
+        observed.append(list(query.push(frames, now=0).panes.select("l", "r").iter_rows()))
+    return observed
 
 
 def test_a_left_row_meets_the_last_rows_of_its_key() -> None:

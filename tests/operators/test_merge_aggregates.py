@@ -142,6 +142,6 @@ def test_a_row_on_which_it_raises_is_a_dead_letter() -> None:
 
 
 def test_explain_shows_the_aggregates() -> None:
-    told = merged().explain()
-    assert "merged: aggregates over the rows of all inputs" in told
-    assert "paid_total = sum(paid.amount) (merges" in told and "balance = Balance()" in told
+    observed = merged().explain()
+    assert "merged: aggregates over the rows of all inputs" in observed
+    assert "paid_total = sum(paid.amount) (merges" in observed and "balance = Balance()" in observed

@@ -156,8 +156,8 @@ def test_keys_in_different_buckets_and_rows_in_different_tasks_make_no_differenc
             stamps = [page.stamp_from_bytes(page.stamp_to_bytes(part[bucket])) for part in parts]
             steps.append(operator.apply(state, stamps, now))
         states = [one.state for one in steps]
-        told = pl.concat([one.output.panes for one in steps])
-        assert told.sort("k", "what", "at", "v").equals(step.output.panes.sort("k", "what", "at", "v"))
+        observed = pl.concat([one.output.panes for one in steps])
+        assert observed.sort("k", "what", "at", "v").equals(step.output.panes.sort("k", "what", "at", "v"))
         assert sum((one.output.counts for one in steps), Counts()) == step.output.counts
         assert {one.output.promise for one in steps} == {step.output.promise}
 

@@ -43,7 +43,7 @@ def push(query: LocalQuery, *rows: tuple[int, str, int], watermark: int | None =
     return output
 
 
-def told(output: Output) -> list[tuple[Any, ...]]:
+def observed(output: Output) -> list[tuple[Any, ...]]:
     end, flags = pl.col("window_end").cast(pl.Int64), ("pane_timing", "pane_is_last")
     return [(e, values, *rest) for e, values, *rest in output.panes.select(end, "values", *flags).rows()]
 
@@ -62,9 +62,9 @@ def open_panes(query: LocalQuery) -> int:
 def test_the_oldest_windows_of_a_key_are_closed_when_it_holds_too_many_rows() -> None:
     windows = query(rows=3)
     push(windows, (1, "a", 1), (11, "a", 2), (1, "b", 3))
-    assert told(push(windows, (21, "a", 4), (22, "a", 5))) == [(10, [1], "EARLY", True)]
+    assert observed(push(windows, (21, "a", 4), (22, "a", 5))) == [(10, [1], "EARLY", True)]
     assert open_panes(windows) == 3
-    assert told(push(windows, watermark=100)) == [
+    assert observed(push(windows, watermark=100)) == [
         (10, [3], "ON_TIME", True),
         (20, [2], "ON_TIME", True),
         (30, [4, 5], "ON_TIME", True),
@@ -83,27 +83,27 @@ def test_a_window_that_holds_so_many_by_itself_takes_no_more() -> None:
     windows = query(rows=2)
     assert beyond(push(windows, (1, "a", 1), (2, "a", 2), (3, "a", 3))) == [3]
     assert beyond(push(windows, (4, "a", 4))) == [4]
-    assert told(push(windows, watermark=10)) == [(10, [1, 2], "ON_TIME", True)]
+    assert observed(push(windows, watermark=10)) == [(10, [1, 2], "ON_TIME", True)]
 
 
 def test_what_was_told_is_not_told_again_when_its_window_is_closed() -> None:
     each = stream(rows=1).trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     windows = each.agg(values=ev.collect_list("v")).start_local(SCHEMA)
-    assert told(push(windows, (1, "a", 1))) == [(10, [1], "EARLY", False)]
-    assert told(push(windows, (11, "a", 2))) == [(20, [2], "EARLY", False)]
+    assert observed(push(windows, (1, "a", 1))) == [(10, [1], "EARLY", False)]
+    assert observed(push(windows, (11, "a", 2))) == [(20, [2], "EARLY", False)]
     assert open_panes(windows) == 1
 
 
 def test_a_row_counts_in_each_window_that_it_is_in() -> None:
     windows = query(ev.sliding(us(10), every=us(5)), rows=2)
     push(windows, (7, "a", 1))
-    assert told(push(windows, (17, "a", 2))) == [(10, [1], "EARLY", True), (15, [1], "EARLY", True)]
+    assert observed(push(windows, (17, "a", 2))) == [(10, [1], "EARLY", True), (15, [1], "EARLY", True)]
 
 
 def test_without_a_key_all_rows_count_together() -> None:
     windows = query(key=None, rows=2)
     push(windows, (1, "a", 1), (11, "b", 2))
-    assert told(push(windows, (21, "c", 3))) == [(10, [1], "EARLY", True)]
+    assert observed(push(windows, (21, "c", 3))) == [(10, [1], "EARLY", True)]
     assert beyond(push(windows, (2, "d", 4))) == [4]
 
 
@@ -115,24 +115,24 @@ def test_a_global_window_takes_so_many_rows() -> None:
 def test_old_sessions_are_closed_and_rows_beyond_do_not_hold_one_together() -> None:
     sessions = query(ev.sessions(us(5)), rows=3)
     push(sessions, (1, "a", 1), (20, "a", 2))
-    assert told(push(sessions, (40, "a", 3), (41, "a", 4))) == [(6, [1], "EARLY", True)]
+    assert observed(push(sessions, (40, "a", 3), (41, "a", 4))) == [(6, [1], "EARLY", True)]
     assert beyond(push(sessions, (2, "a", 5), (44, "a", 6), (46, "a", 7))) == [5, 7]
-    assert told(sessions.drain()) == [(49, [3, 4, 6], "ON_TIME", True)]
+    assert observed(sessions.drain()) == [(49, [3, 4, 6], "ON_TIME", True)]
 
 
 def test_numbered_windows_are_complete_though_they_took_not_all_rows() -> None:
     windows = query(ev.rows(3), rows=2)
     output = push(windows, *((i, "a", i) for i in range(1, 5)))
-    assert (told(output), beyond(output)) == ([(4, [1, 2], "ON_TIME", True)], [3])
+    assert (observed(output), beyond(output)) == ([(4, [1, 2], "ON_TIME", True)], [3])
 
 
 def test_windows_that_end_at_a_row_are_as_old_as_the_latest_of_their_rows() -> None:
     windows = query(ev.rows(3, timeout=us(10)))
     push(windows, (1, "a", 1), (5, "a", 2), (12, "b", 3), watermark=14)
-    assert told(push(windows, watermark=15)) == [(4, [1, 2], "EARLY", True)]
+    assert observed(push(windows, watermark=15)) == [(4, [1, 2], "EARLY", True)]
     assert open_panes(windows) == 1
     output = push(windows, (20, "a", 4), (21, "a", 5))
-    assert (beyond(output), told(windows.drain())) == ([4], [(4, [3], "ON_TIME", True), (7, [5], "ON_TIME", True)])
+    assert (beyond(output), observed(windows.drain())) == ([4], [(4, [3], "ON_TIME", True), (7, [5], "ON_TIME", True)])
 
 
 def test_windows_by_offset_are_bounded_for_each_origin() -> None:
@@ -142,7 +142,7 @@ def test_windows_by_offset_are_bounded_for_each_origin() -> None:
     )
     waiting = windows.agg(values=ev.collect_sorted("v")).start_local(SCHEMA)
     push(waiting, (2, "x", 1), (3, "x", 2), (2, "y", 3))
-    assert told(push(waiting, (5, "x", 4))) == [(3, [1], "EARLY", True)]
+    assert observed(push(waiting, (5, "x", 4))) == [(3, [1], "EARLY", True)]
     assert beyond(push(waiting, (1, "x", 5))) == [5]
 
 
@@ -153,7 +153,7 @@ def test_inherited_windows_are_bounded() -> None:
     second = outer.start_local()
     panes = push(first, (1, "a", 1), (1, "b", 2), (11, "a", 3), watermark=20).panes
     output = second.push(panes, now=0)
-    assert (told(output), beyond(output)) == ([(10, [1], "EARLY", True)], [2])
+    assert (observed(output), beyond(output)) == ([(10, [1], "EARLY", True)], [2])
 
 
 # By bytes
@@ -163,7 +163,7 @@ def test_the_oldest_windows_of_all_keys_are_closed_when_they_are_too_large() -> 
     windows = query(bytes=150)
     keys = "abcdef"
     outputs = [push(windows, (10 * i + 1, key, i)) for i, key in enumerate(keys)]
-    closed = [end for output in outputs for end, *_ in told(output)]
+    closed = [end for output in outputs for end, *_ in observed(output)]
     assert closed == sorted(closed)
     assert 0 < len(closed) < len(keys)
     assert open_panes(windows) == len(keys) - len(closed)
@@ -174,7 +174,7 @@ def test_a_window_that_alone_is_too_large_takes_no_more() -> None:
     windows = query(bytes=60)
     assert beyond(push(windows, *((1, "a", i) for i in range(20)))) == []
     assert beyond(push(windows, (2, "a", 99))) == [99]
-    ((_, values, timing, _),) = told(push(windows, watermark=10))
+    ((_, values, timing, _),) = observed(push(windows, watermark=10))
     assert (len(values), timing) == (20, "ON_TIME")
 
 
@@ -222,7 +222,7 @@ def test_a_saved_state_goes_on() -> None:
     push(windows, (11, "a", 1), (21, "a", 2), (22, "a", 3))
     windows = pipeline.start_local(saved=windows.save())
     assert beyond(push(windows, (12, "a", 4))) == [4]
-    assert told(push(windows, (31, "a", 5))) == [(30, [2, 3], "EARLY", True)]
+    assert observed(push(windows, (31, "a", 5))) == [(30, [2, 3], "EARLY", True)]
 
 
 def test_bounds_are_part_of_the_plan() -> None:
@@ -291,7 +291,7 @@ def test_the_rows_of_a_union_are_bounded_together() -> None:
     rows = {name: pl.DataFrame([(1, "a", i)], schema=SCHEMA, orient="row") for i, name in enumerate(("left", "right"))}
     both.push(rows, now=0)
     output = both.push({name: frame.with_columns(t=frame["t"] + 10) for name, frame in rows.items()}, now=0)
-    assert told(output) == [(10, [0, 1], "EARLY", True)]
+    assert observed(output) == [(10, [0, 1], "EARLY", True)]
 
 
 # After a restart
@@ -303,5 +303,5 @@ def test_a_state_that_is_bounded_in_bytes_goes_on_after_a_restart(kind: Any) -> 
     never, often = pipeline.start_local(SCHEMA), pipeline.start_local(SCHEMA)
     for at in range(0, 60, 4):
         rows = [(at, "a", at), (at + 1, "b", at)]
-        assert told(push(never, *rows)) == told(push(often, *rows))
+        assert observed(push(never, *rows)) == observed(push(often, *rows))
         often = pipeline.start_local(saved=often.save())

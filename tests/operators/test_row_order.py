@@ -43,7 +43,7 @@ def rows_of(seed: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def told(pipeline: ev.Pipeline, bundles: list[pl.DataFrame], tasks: int) -> list[Any]:
+def observed(pipeline: ev.Pipeline, bundles: list[pl.DataFrame], tasks: int) -> list[Any]:
     host = PagesHost(pipeline, SCHEMA, tasks=tasks)
     panes = [host.bundle(rows, now=at, watermark=None, polled=True).panes for at, rows in enumerate(bundles)]
     panes.append(host.bundle(bundles[0].clear(), now=9, watermark=MAX, polled=True).panes)
@@ -53,11 +53,14 @@ def told(pipeline: ev.Pipeline, bundles: list[pl.DataFrame], tasks: int) -> list
 @pytest.mark.parametrize("plan", PLANS)
 def test_another_number_of_tasks_gives_the_same_panes(plan: str) -> None:
     bundles = [rows_of(seed) for seed in range(3)]
-    once = told(PLANS[plan], bundles, 1)
+    once = observed(PLANS[plan], bundles, 1)
     assert once
     for tasks in (2, 5):
         # Other tasks read other parts of the files: rows come in another order too.
-        assert told(PLANS[plan], [rows.sample(fraction=1, shuffle=True, seed=tasks) for rows in bundles], tasks) == once
+        assert (
+            observed(PLANS[plan], [rows.sample(fraction=1, shuffle=True, seed=tasks) for rows in bundles], tasks)
+            == once
+        )
 
 
 def test_rows_of_any_type_have_an_order() -> None:

@@ -36,20 +36,20 @@ class Counting(ev.RowProcessor):
         return {"k": row["k"], "n": state["n"]}
 
 
-def told(processor: ev.RowProcessor, *bundles: pl.DataFrame, output: Any = OUTPUT, **options: Any) -> Any:
+def observed(processor: ev.RowProcessor, *bundles: pl.DataFrame, output: Any = OUTPUT, **options: Any) -> Any:
     pipeline = STREAM.process(processor, output=output, **options)
     return pipeline.local(list(bundles), clock=list(range(len(bundles))))
 
 
 def test_the_state_of_a_key_goes_from_row_to_row_and_from_bundle_to_bundle() -> None:
-    result = told(Counting(), rows((1, "a", 1), (1, None, 1), (1, "a", 1)), rows((2, "a", 1), (2, None, 1)))
+    result = observed(Counting(), rows((1, "a", 1), (1, None, 1), (1, "a", 1)), rows((2, "a", 1), (2, None, 1)))
     assert result.panes.rows() == [("a", 1), (None, 1), ("a", 2), ("a", 3), (None, 2)]
 
 
 def test_a_state_that_was_cleared_is_forgotten() -> None:
-    result = told(Counting(), rows((1, "a", 5)), rows((2, "a", 0), (2, "b", 1)))
+    result = observed(Counting(), rows((1, "a", 5)), rows((2, "a", 0), (2, "b", 1)))
     assert result.steps[-1].open_panes == 1
-    result = told(Counting(), rows((1, "a", 5)), rows((2, "a", 0), (2, "a", 1)))
+    result = observed(Counting(), rows((1, "a", 5)), rows((2, "a", 0), (2, "a", 1)))
     assert result.panes.rows() == [("a", 5), ("a", 1)]
 
 
@@ -64,12 +64,12 @@ def test_a_state_of_which_nothing_is_left_is_forgotten() -> None:
                 state["n"] = row["v"]
 
     cleared_and_left_alone = rows((2, "a", 0), (2, "a", 1))
-    assert told(Emptied(), rows((1, "a", 5)), cleared_and_left_alone).steps[-1].open_panes == 0
+    assert observed(Emptied(), rows((1, "a", 5)), cleared_and_left_alone).steps[-1].open_panes == 0
 
 
 def test_a_key_that_is_no_number_is_found_again_when_it_is_alone() -> None:
     alone = rows((1, "a", 1)).with_columns(k=pl.lit(float("nan")))
-    result = told(Counting(), alone, alone, output={"k": pl.Float64, "n": pl.Int64})
+    result = observed(Counting(), alone, alone, output={"k": pl.Float64, "n": pl.Int64})
     assert result.panes["n"].to_list() == [1, 2]
     assert result.steps[-1].open_panes == 1
 
@@ -83,7 +83,7 @@ def test_a_frozen_dataclass_may_be_a_processor() -> None:
             self.set_timer(row["t"])
             return {"k": row["k"], "n": row["v"]} if row["v"] > self.limit else None
 
-    assert told(Above(3), rows((1, "a", 3), (1, "b", 4))).panes.rows() == [("b", 4)]
+    assert observed(Above(3), rows((1, "a", 3), (1, "b", 4))).panes.rows() == [("b", 4)]
 
 
 def test_rows_can_be_yielded() -> None:
@@ -92,7 +92,7 @@ def test_rows_can_be_yielded() -> None:
             yield {"k": row["k"], "n": 1}
             yield {"k": row["k"]}
 
-    assert told(Twice(), rows((1, "a", 1))).panes.rows() == [("a", 1), ("a", None)]
+    assert observed(Twice(), rows((1, "a", 1))).panes.rows() == [("a", 1), ("a", None)]
 
 
 def test_a_row_knows_its_input_its_time_and_whether_it_is_late() -> None:
@@ -102,7 +102,7 @@ def test_a_row_knows_its_input_its_time_and_whether_it_is_late() -> None:
             return {"k": edge, "at": self.time, "late": self.late}
 
     output = {"k": pl.String, "at": pl.Datetime("us", "UTC"), "late": pl.Boolean}
-    result = told(Tell(), rows((1, "a", 1)), rows((0, "a", 1)), output=output)
+    result = observed(Tell(), rows((1, "a", 1)), rows((0, "a", 1)), output=output)
     begin = datetime(1970, 1, 1, tzinfo=UTC)
     assert result.panes.rows() == [("rows", begin + timedelta(minutes=1), False), ("rows", begin, True)]
 
@@ -169,13 +169,13 @@ CHAINS = {
 def test_what_a_timer_does_to_later_ones_holds_however_far_the_watermark_jumps(do: str, steps: list[int]) -> None:
     query = STREAM.process(Chain(do), output=OUTPUT).start_local()
     query.push(rows((1, "x", 1)), now=0)
-    told = [query.push(rows((minute, "x", 0)), now=0).panes for minute in [*steps, 59]]
-    assert pl.concat(told).rows() == CHAINS[do]
+    observed = [query.push(rows((minute, "x", 0)), now=0).panes for minute in [*steps, 59]]
+    assert pl.concat(observed).rows() == CHAINS[do]
 
 
 @pytest.mark.parametrize("do", ["remove b", "move b"])
 def test_at_the_end_of_the_stream_too(do: str) -> None:
-    assert told(Chain(do), rows((1, "x", 1))).panes.rows() == CHAINS[do]
+    assert observed(Chain(do), rows((1, "x", 1))).panes.rows() == CHAINS[do]
 
 
 class Tangle(ev.RowProcessor):
@@ -254,11 +254,11 @@ def test_a_timer_touches_those_of_its_own_key_alone() -> None:
 def test_a_row_that_fails_stops_the_query_and_is_named() -> None:
     failed = r"Counting.process_row failed at .*, line \d+: ValueError: below zero; .*'v': -1"
     with pytest.raises(ev.DataError, match=failed):
-        told(Counting(), rows((1, "a", 1), (1, "a", -1)))
+        observed(Counting(), rows((1, "a", 1), (1, "a", -1)))
 
 
 def test_a_row_that_fails_can_be_a_dead_letter_and_leaves_no_trace() -> None:
-    result = told(Counting(), rows((1, "a", 1), (1, "a", -1), (1, "b", -1), (1, "a", 1)), on_error="dead")
+    result = observed(Counting(), rows((1, "a", 1), (1, "a", -1), (1, "b", -1), (1, "a", 1)), on_error="dead")
     assert result.panes.rows() == [("a", 1), ("a", 2)]
     assert result.dead.select("k", "v", "ev_reason").rows() == [("a", -1, "failed"), ("b", -1, "failed")]
     assert (
@@ -297,9 +297,9 @@ class Misfit(ev.RowProcessor):
 )
 def test_what_a_row_gives_must_fit(value: int, why: str) -> None:
     with pytest.raises(ev.DataError) as raised:
-        told(Misfit(), rows((1, "a", value)))
+        observed(Misfit(), rows((1, "a", value)))
     assert "Misfit.process_row failed" in str(raised.value) and why in str(raised.value)
-    result = told(Misfit(), rows((1, "a", value), (1, "a", 9)), on_error="dead")
+    result = observed(Misfit(), rows((1, "a", value), (1, "a", 9)), on_error="dead")
     assert why in result.dead["ev_detail"][0]
     assert result.panes["n"].to_list() == [9] and result.steps[-1].open_panes == 0
 
@@ -313,7 +313,7 @@ def test_a_timer_that_fails_stops_the_query_even_then() -> None:
             raise KeyError("lost")
 
     with pytest.raises(ev.DataError, match=r"Bad.on_timer_row failed at .*, line \d+: KeyError: 'lost'; .*'k': 'a'"):
-        told(Bad(), rows((1, "a", 1)), on_error="dead")
+        observed(Bad(), rows((1, "a", 1)), on_error="dead")
 
 
 def test_explain_says_that_python_runs_for_each_row() -> None:

@@ -21,7 +21,7 @@ def rows(*pairs: tuple[int, str | None], value: str = "x") -> pl.DataFrame:
     return frame.with_columns(pl.col("t") * SECOND, (pl.lit(value) + pl.col("t").cast(pl.String)).alias(value))
 
 
-def told(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
+def observed(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
     return panes.select("id", "x", "y", "diff").rows()
 
 
@@ -32,9 +32,9 @@ def test_a_late_row_that_brings_a_partner_takes_back_the_padded_row() -> None:
     query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     query.push({"left": rows((1, "a"), (2, "b")), "right": rows((3, "b"), value="y")}, now=0)
     step = query.push({"left": rows((20, "c")), "right": rows((20, "c"), value="y")}, now=1)
-    assert told(step.panes) == [("a", "x1", None, 1), ("b", "x2", "y3", 1)]
+    assert observed(step.panes) == [("a", "x1", None, 1), ("b", "x2", "y3", 1)]
     step = query.push({"right": rows((4, "a"), value="y")}, now=2)
-    assert told(step.panes) == [("a", "x1", None, -1), ("a", "x1", "y4", 1)]
+    assert observed(step.panes) == [("a", "x1", None, -1), ("a", "x1", "y4", 1)]
     assert step.panes["pane_timing"].to_list() == ["ON_TIME", "LATE"]
     assert step.counts.refined == 1
 
@@ -45,8 +45,8 @@ def test_what_stays_the_same_is_not_told_again() -> None:
     query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     first = query.push({"left": rows((1, "a")), "right": rows((2, "a"), value="y")}, now=0)
     second = query.push({"left": rows((3, "a"))}, now=1)
-    assert told(first.panes) == [("a", "x1", "y2", 1)]
-    assert told(second.panes) == [("a", "x3", "y2", 1)]
+    assert observed(first.panes) == [("a", "x1", "y2", 1)]
+    assert observed(second.panes) == [("a", "x3", "y2", 1)]
     assert query.drain(now=2).panes.is_empty()
 
 
@@ -56,7 +56,7 @@ def test_pairs_of_a_discarding_join_are_those_that_are_new() -> None:
     query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     query.push({"left": rows((1, "a")), "right": rows((2, "a"), value="y")}, now=0)
     step = query.push({"left": rows((3, "a")), "right": rows((4, "a"), value="y")}, now=1)
-    assert sorted(told(step.panes)) == [("a", "x1", "y4", 1), ("a", "x3", "y2", 1), ("a", "x3", "y4", 1)]
+    assert sorted(observed(step.panes)) == [("a", "x1", "y4", 1), ("a", "x3", "y2", 1), ("a", "x3", "y4", 1)]
 
 
 def test_a_null_in_a_key_meets_nothing() -> None:
@@ -64,7 +64,7 @@ def test_a_null_in_a_key_meets_nothing() -> None:
     join = ev.window_join(stream(), stream(), window=ev.tumbling("10 seconds"))
     assert join.local(rows_).panes.is_empty()
     join = ev.window_join(stream(), stream(), window=ev.tumbling("10 seconds"), how="full")
-    assert told(join.local(rows_).panes) == [(None, "x1", None, 1), (None, None, "y1", 1)]
+    assert observed(join.local(rows_).panes) == [(None, "x1", None, 1), (None, None, "y1", 1)]
 
 
 def test_columns_that_both_have_get_a_suffix_and_keys_may_have_other_names() -> None:
@@ -84,7 +84,7 @@ def test_a_window_join_waits_for_the_slower_side_unless_it_is_idle() -> None:
     query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})
     query.push({"left": rows((1, "a")), "right": rows((2, "b"), value="y")}, now=0)
     assert query.push({"left": rows((30, "a"))}, now=SECOND).panes.is_empty()
-    assert told(query.push({"left": rows((31, "a"))}, now=90 * SECOND).panes) == [("a", "x1", None, 1)]
+    assert observed(query.push({"left": rows((31, "a"))}, now=90 * SECOND).panes) == [("a", "x1", None, 1)]
 
 
 def test_a_cogroup_has_lists_also_of_three_and_of_sessions() -> None:

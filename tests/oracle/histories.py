@@ -343,11 +343,13 @@ def random_history(rng: Random, spec: Spec, source: tuple[Any, ...]) -> History:
                 row = row._replace(time=now + DAY + rng.choice([-1, 0, 1, 1, 1, 2, DAY]))
             rows.append(_numbered(rng, row, before) if source[0] == "numbered" or spec.by_offset else row)
             before.append(rows[-1])
-        told = None
+        declared = None
         if source[0] == "none" and rng.random() < 0.7:
             note = max(note, around + rng.choice([-10, -5, -5, 0, 0, 5]))
-            told = note
-        pushes.append(Push(tuple(rows), now, told, rng.random() < 0.1, rng.random() < 0.1, rng.choice([1, 1, 2, 3])))
+            declared = note
+        pushes.append(
+            Push(tuple(rows), now, declared, rng.random() < 0.1, rng.random() < 0.1, rng.choice([1, 1, 2, 3]))
+        )
     if rng.random() < 0.7:
         pushes.append(Push((), now, MAX))
     return History(spec, source, tuple(pushes))

@@ -22,8 +22,8 @@ from tests.oracle.join_histories import SCHEMAS, History, Push, frames_of, pipel
 from tests.oracle.join_model import LEFT, RIGHT, Model, Out
 from tests.state.harness import Paged
 
-Told = tuple[Output, tuple[int, int], tuple[int, int]]  # with the watermarks before and after the bundle
-Run = Callable[[IntervalJoin, History, Random], Iterator[list[Told]]]
+Observed = tuple[Output, tuple[int, int], tuple[int, int]]  # with the watermarks before and after the bundle
+Run = Callable[[IntervalJoin, History, Random], Iterator[list[Observed]]]
 
 
 def bound(history: History) -> IntervalJoin:
@@ -43,32 +43,32 @@ def _absorb(operator: IntervalJoin, state: State, stamps: Sequence[Stamp], push:
     return operator.apply(state, stamps, push.now, notes=[Watermark(*note) for note in push.notes])
 
 
-def _told(before: State, step: Step[State]) -> Told:
+def _observe(before: State, step: Step[State]) -> Observed:
     return step.output, before.tracker.effective_times, step.state.tracker.effective_times  # type: ignore[union-attr, return-value]
 
 
-def in_memory(operator: IntervalJoin, history: History, rng: Random) -> Iterator[list[Told]]:
+def in_memory(operator: IntervalJoin, history: History, rng: Random) -> Iterator[list[Observed]]:
     """One state, that is sometimes saved and loaded."""
     state = operator.initial()
     for push in history.pushes:
         if rng.random() < 0.2:
             operator, state = type(operator).load(operator.plan, operator.save(state))
         step = _absorb(operator, state, stamps_of(operator, push), push)
-        yield [_told(state, step)]
+        yield [_observe(state, step)]
         state = step.state
 
 
-def in_buckets(operator: IntervalJoin, history: History, rng: Random) -> Iterator[list[Told]]:
+def in_buckets(operator: IntervalJoin, history: History, rng: Random) -> Iterator[list[Observed]]:
     """Two states, each with some of the keys; both see all progress."""
     states = [operator.initial(), operator.initial()]
     for push in history.pushes:
-        stamps, told = stamps_of(operator, push), []
+        stamps, observed = stamps_of(operator, push), []
         for bucket, state in enumerate(states):
             own = [_of_bucket(stamp, bucket) for stamp in stamps]
             step = _absorb(operator, state, own, push)
-            told.append(_told(state, step))
+            observed.append(_observe(state, step))
             states[bucket] = step.state
-        yield told
+        yield observed
 
 
 def _of_bucket(stamp: Stamp, bucket: int) -> Stamp:
@@ -78,7 +78,7 @@ def _of_bucket(stamp: Stamp, bucket: int) -> Stamp:
     return replace(stamp, rows=stamp.rows if bucket else 0, dead=dead, stamped=Stamped(pl.DataFrame(), rows))
 
 
-def in_pages(operator: IntervalJoin, history: History, rng: Random) -> Iterator[list[Told]]:
+def in_pages(operator: IntervalJoin, history: History, rng: Random) -> Iterator[list[Observed]]:
     """A state that rests in pages; after each bundle anything may happen. Every byte is as in memory."""
     paged, state = Paged(operator), operator.initial()  # type: ignore[arg-type]
     for push in history.pushes:
@@ -88,7 +88,7 @@ def in_pages(operator: IntervalJoin, history: History, rng: Random) -> Iterator[
         step = _absorb(operator, state, stamps, push)
         output = paged.step(lambda state: _absorb(operator, state, stamps, push))  # noqa: B023
         assert written(output) == written(step.output)
-        yield [_told(state, step)]
+        yield [_observe(state, step)]
         state = step.state
         match rng.choice(["nothing", "restart", "catch up"]):
             case "restart":
@@ -97,9 +97,9 @@ def in_pages(operator: IntervalJoin, history: History, rng: Random) -> Iterator[
                 paged.refresh(rng.randint(0, 4))
 
 
-def got(told: Sequence[Told]) -> dict[str, Any]:
+def got(observed: Sequence[Observed]) -> dict[str, Any]:
     """What a bundle gave, in the model's words."""
-    outputs = [output for output, *_ in told]
+    outputs = [output for output, *_ in observed]
     pairs = [pair for output in outputs for pair in output.panes.select("id", "id_right").iter_rows()]
     ids = pl.coalesce(pl.col("left", "right").struct.field("id"))
     counts = sum((output.counts for output in outputs[1:]), outputs[0].counts)
@@ -129,23 +129,25 @@ def check(history: History, run: Run, rng: Random, operator: IntervalJoin | None
     outs: list[Out] = []
     promised: list[dict[int, int]] = [{}]
     reached = (MIN, MIN)
-    for push, told in zip(history.pushes, run(operator or bound(history), history, rng), strict=True):
-        was, reached = told[0][1:]
+    for push, observed in zip(history.pushes, run(operator or bound(history), history, rng), strict=True):
+        was, reached = observed[0][1:]
         outs.append(model.step(push.rows, was, reached))
-        want, have = wanted(push, outs[-1], model), got(told)
+        want, have = wanted(push, outs[-1], model), got(observed)
         rows = " ".join(f"{'LR'[r.side]}{r.id}:{r.key}@{r.time}={r.value}" for r in push.rows) or "(no rows)"
         lines.append(f"at {push.now}: {rows}   W {was} -> {reached}")
         if want != have:
             raise AssertionError("\n".join([*lines, f"  expected {want}", f"  got      {have}"]))
-        _check_promises(history, told, promised[-1], lines)
-        promised.append(dict(told[0][0].promises))
+        _check_promises(history, observed, promised[-1], lines)
+        promised.append(dict(observed[0][0].promises))
     if min(reached) == MAX:
         _check_accounts(history, outs, lines)
 
 
-def _check_promises(history: History, told: Sequence[Told], promised: dict[int, int], lines: Sequence[str]) -> None:
+def _check_promises(
+    history: History, observed: Sequence[Observed], promised: dict[int, int], lines: Sequence[str]
+) -> None:
     """No row is told that is earlier than what was promised of its side before."""
-    for output, *_ in told:
+    for output, *_ in observed:
         for side, name in ((LEFT, "time"), (RIGHT, "time_right")):
             least = output.panes[name].min()
             promise = promised.get(history.watermarks[side][2])

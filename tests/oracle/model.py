@@ -120,7 +120,7 @@ class Atom:
     anchor: int
     began: int = 0  # the anchor, if the rows that are looked at are not late after all
     until: int = 0
-    told: bool = False  # its piece has expired; the interval alone holds the session together
+    emitted: bool = False  # its piece has expired; the interval alone holds the session together
 
 
 @dataclass
@@ -499,15 +499,15 @@ class Model:
             for atom in held:
                 start = anchor + (atom.start - anchor) // most * most
                 atom.began, atom.until = anchor, min(start + most, end)
-                if not atom.told:
+                if not atom.emitted:
                     found[start, atom.until].append(atom)
         return found
 
     def _wear_away(self) -> None:
         for key, atoms in self.atoms.items():
             for atom in atoms:
-                atom.told |= self._expired(atom.until, self.after)
-            self.atoms[key] = [a for a in atoms if not (a.told and self._expired(a.end, self.after))]
+                atom.emitted |= self._expired(atom.until, self.after)
+            self.atoms[key] = [a for a in atoms if not (a.emitted and self._expired(a.end, self.after))]
 
     # Panes
 

@@ -154,11 +154,11 @@ def test_key_window_index_and_diff_identify_a_pane_in_its_bundle(family: str, se
 def test_each_row_is_in_a_window_or_late_or_dead(family: str, seed: int) -> None:
     history = a_history(family, seed)
     result = opened(history, {"ids": ev.collect_list("id")}).result
-    told = set(result.panes["ids"].explode().drop_nulls())
+    observed = set(result.panes["ids"].explode().drop_nulls())
     late, dead = result.late["id"].to_list(), result.dead["id"].to_list()
-    assert sorted([*told, *late, *dead]) == [row.id for row in all_rows(history)]
+    assert sorted([*observed, *late, *dead]) == [row.id for row in all_rows(history)]
     metrics = result.metrics
-    assert (metrics.kept, metrics.late, sum(metrics.dead.values())) == (len(told), len(late), len(dead))
+    assert (metrics.kept, metrics.late, sum(metrics.dead.values())) == (len(observed), len(late), len(dead))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -166,11 +166,11 @@ def test_each_row_is_in_a_window_or_late_or_dead(family: str, seed: int) -> None
 def test_panes_of_a_window_follow_each_other_as_they_should(family: str, seed: int) -> None:
     rng = Random(seed)
     trigger = random_spec(rng, family).trigger
-    told = defaultdict(list)
+    observed = defaultdict(list)
     for pane in panes(a_history(family, seed, trigger=trigger)):
         if pane.diff > 0:
-            told[pane.key, pane.start, pane.end].append(pane)
-    for window in told.values():
+            observed[pane.key, pane.start, pane.end].append(pane)
+    for window in observed.values():
         timings = "".join(pane.timing[0] for pane in window)
         assert re.fullmatch("E*O?L*", timings), timings
         assert [pane.index for pane in window] == list(range(len(window)))

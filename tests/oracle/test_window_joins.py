@@ -119,7 +119,7 @@ def seen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def told(panes: pl.DataFrame, mode: Mode) -> Counter[Row]:
+def observed(panes: pl.DataFrame, mode: Mode) -> Counter[Row]:
     """The table that the panes add up to."""
     total: Counter[Row] = Counter()
     last: dict[tuple[Any, int], tuple[int, Counter[Row]]] = {}
@@ -183,5 +183,5 @@ def test_what_was_told_is_the_join_of_what_was_not_late(how: JoinType) -> None:
         for run in (in_process, over_pages) if number % 4 == 0 else (in_process,):
             panes, late = run(history, rng)
             pairs, missed = model(history)
-            assert told(panes, history.mode) == pairs, f"seed {seed!r}: {history}"
+            assert observed(panes, history.mode) == pairs, f"seed {seed!r}: {history}"
             assert late_rows(late) == missed, f"seed {seed!r}: {history}"

@@ -47,9 +47,9 @@ def differs(history: History, rng: Random) -> str | None:
         progress=rng.choice(["direct", "coalesced"]),
     )
     for i, push in enumerate(history.pushes):
-        told = {"now": push.now, "watermark": push.note, "polled": True}
+        progress = {"now": push.now, "watermark": push.note, "polled": True}
         rows = as_ordered(frame_of(push.rows))
-        one, other = (seen(host.bundle(rows, **told)) for host in (here, there))  # type: ignore[arg-type]
+        one, other = (seen(host.bundle(rows, **progress)) for host in (here, there))  # type: ignore[arg-type]
         if one != other:
             return f"bundle {i} of {history!r}\n{one}\n{other}"
     return None

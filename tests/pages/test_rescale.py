@@ -78,9 +78,9 @@ def check(pipeline: Any, schema: Any, bundles: Sequence[Any], rng: Random, step:
     for number, rows in enumerate(bundles):
         if number in moments:
             rescaled.move(rng.choice(BUCKETS))
-        told: dict[str, Any] = {"now": number * step, "polled": True}
-        told["watermark"] = MAX if number == len(bundles) - 1 else None
-        assert seen(stayed.bundle(rows, **told)) == seen(rescaled.bundle(rows, **told)), f"bundle {number}"
+        progress: dict[str, Any] = {"now": number * step, "polled": True}
+        progress["watermark"] = MAX if number == len(bundles) - 1 else None
+        assert seen(stayed.bundle(rows, **progress)) == seen(rescaled.bundle(rows, **progress)), f"bundle {number}"
 
 
 @pytest.mark.parametrize("name", PLANS)

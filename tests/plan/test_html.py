@@ -61,9 +61,9 @@ def test_a_notebook_is_told_what_explain_tells(kind: str) -> None:
     pipeline = pipelines()[kind]
     page = Reading(pipeline._repr_html_())
     assert page.open == []
-    told = " ".join(" ".join(page.words).split())
+    observed = " ".join(" ".join(page.words).split())
     for line in pipeline.explain().splitlines():
-        assert " ".join(line.split()) in told
+        assert " ".join(line.split()) in observed
 
 
 def test_lines_that_belong_together_share_a_row() -> None:

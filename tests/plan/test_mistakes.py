@@ -367,8 +367,8 @@ rows = pl.DataFrame({"ts": ["2026-03-01T12:00:00Z"], "shop": ["kiel"], "price": 
 
 def eventide(words: str) -> None:
     """Raise what a command says on stderr."""
-    told = typed(*words.split())
-    raise SystemExit(told.stderr.removeprefix("Error: "))
+    observed = typed(*words.split())
+    raise SystemExit(observed.stderr.removeprefix("Error: "))
 
 
 NAMES: dict[str, Any] = {
@@ -377,7 +377,7 @@ NAMES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def told(code: str) -> str:
+def observed(code: str) -> str:
     """What somebody is told who writes this."""
     try:
         value = eval(code, dict(NAMES))
@@ -399,12 +399,12 @@ def test_there_are_many() -> None:
 
 @pytest.mark.parametrize(("code", "message"), list(mistakes(MISTAKES)), ids=[code for code, _ in mistakes(MISTAKES)])
 def test_a_mistake_gets_an_answer(code: str, message: str) -> None:
-    assert " ".join(told(code).split()) == message
+    assert " ".join(observed(code).split()) == message
 
 
 @pytest.mark.parametrize("code", [code for code, _ in mistakes(MISTAKES)])
 def test_an_answer_says_what_to_do_and_is_short(code: str) -> None:
-    message = told(code)
+    message = observed(code)
     assert len(message) < 400 and "object at 0x" not in message and "Traceback" not in message
 
 
@@ -416,7 +416,7 @@ def rewritten(text: str) -> str:
             lines.append(line)
         if line.startswith(">>> "):
             lines += textwrap.wrap(
-                " ".join(told(line[4:]).split()), 116, break_long_words=False, break_on_hyphens=False
+                " ".join(observed(line[4:]).split()), 116, break_long_words=False, break_on_hyphens=False
             )
             lines.append("")
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"

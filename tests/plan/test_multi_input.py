@@ -114,8 +114,8 @@ def test_rows_are_given_by_the_names_of_inputs() -> None:
 
 def test_a_union_says_which_watermark_key_stands_still() -> None:
     other = ev.stream(time="t", key="id", watermark=ev.bounded_delay("1 second", watermark_key=7))
-    told = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
-    assert "time goes by watermark key 0, which 'b' does not have: it stands still while 'b' is active" in told
+    observed = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
+    assert "time goes by watermark key 0, which 'b' does not have: it stands still while 'b' is active" in observed
 
 
 def test_a_condition_that_looks_at_several_pairs_is_refused() -> None:

@@ -123,11 +123,11 @@ def main(servers: str, jars: str, place: Path) -> None:
     exec(page_code(servers, jars), names)
     spark, orders = names["spark"], names["orders"]
     panes, late = Fails(names["panes"]), names["late"]
-    told: list[Any] = []
+    observed: list[Any] = []
 
     def run(**options: Any) -> Any:
         place_ = str(place / "checkpoint")
-        return PIPELINE.run(orders, sink=panes, late=late, checkpoint=place_, on_batch=told.append, **options)
+        return PIPELINE.run(orders, sink=panes, late=late, checkpoint=place_, on_batch=observed.append, **options)
 
     produce(spark, servers, FIRST)
     try:
@@ -138,12 +138,12 @@ def main(servers: str, jars: str, place: Path) -> None:
     run(available_now=True)
     produce(spark, servers, THEN, also=["this is not JSON"])
     run(drain=True)
-    idle = next(one.idle_origins for one in told if one.panes)  # when the first panes came
+    idle = next(one.idle_origins for one in observed if one.panes)  # when the first panes came
     exec(reader_code(servers, place), names)
     names["reader"].processAllAvailable()
     names["reader"].stop()
     read = [row.value for row in spark.read.text(str(place / "panes")).collect()]
-    report = {"twice": panes.twice, "idle": idle, "rows": sum(one.rows for one in told), "read": read}
+    report = {"twice": panes.twice, "idle": idle, "rows": sum(one.rows for one in observed), "read": read}
     print(json.dumps(report))
     spark.stop()
 

@@ -71,7 +71,7 @@ class Stream:
 
     def run(self, pipeline: ev.Pipeline, rows: Any = None, **options: Any) -> Any:
         """Process the bundles that are available."""
-        told = {
+        defaults = {
             "state": STATE,
             "available_now": "interval" not in options,
             "checkpoint": self.checkpoint,
@@ -79,7 +79,7 @@ class Stream:
         }
         outputs = {name: _collector(getattr(self, name)) for name in ("late", "dead")}
         outputs["sink"] = _collector(self.panes)
-        return pipeline.run(self.rows if rows is None else rows, **told | outputs | self.options | options)  # type: ignore[arg-type]
+        return pipeline.run(self.rows if rows is None else rows, **defaults | outputs | self.options | options)  # type: ignore[arg-type]
 
     def all(self, output: str) -> pl.DataFrame:
         """All rows of an output; of a batch that was repeated the last."""
@@ -95,7 +95,7 @@ def _collector(kept: dict[int, list[pl.DataFrame]]) -> Any:
     return collect
 
 
-def told(panes: pl.DataFrame) -> list[dict[str, Any]]:
+def comparable(panes: pl.DataFrame) -> list[dict[str, Any]]:
     """Panes without what a clock decides, in an order of their own: for comparing hosts."""
     if panes.is_empty():
         return []

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, comparable
 from tests.spark.test_query import rows
 
 pytestmark = pytest.mark.long  # many queries that fail and start again
@@ -33,14 +33,14 @@ FIRST, SECOND, THIRD = (
 
 
 def expected(*bundles: pl.DataFrame) -> object:
-    return told(PIPELINE.local(list(bundles)).panes)
+    return comparable(PIPELINE.local(list(bundles)).panes)
 
 
 def test_a_column_that_is_gone_makes_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(FIRST).put(SECOND.drop("ts"))
     stream._schema = stream.put(THIRD)._schema
     stream.run(PIPELINE, drain=True)
-    assert told(stream.all("panes")) == expected(FIRST, THIRD)
+    assert comparable(stream.all("panes")) == expected(FIRST, THIRD)
     assert stream.all("dead")["ev_reason"].to_list() == ["null_time"] * 2
     assert sum(one.rows for one in stream.metrics) == 5
 
@@ -54,7 +54,7 @@ def test_a_column_of_another_type_stops_the_query_until_it_is_mended(spark: Spar
     SECOND.write_parquet(wrong)
     assert wrong.stat().st_mtime_ns != when
     stream.run(PIPELINE, drain=True)
-    assert told(stream.all("panes")) == expected(FIRST, SECOND, THIRD)
+    assert comparable(stream.all("panes")) == expected(FIRST, SECOND, THIRD)
 
 
 def test_rows_without_an_origin_are_an_origin_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_rows_without_an_origin_are_an_origin_of_their_own(spark: SparkSession, 
     stream = Stream(spark, tmp_path).put(*bundles)
     stream.run(pipeline, drain=True)
     local = pipeline.local(bundles)
-    assert told(stream.all("panes")) == told(local.panes)
+    assert comparable(stream.all("panes")) == comparable(local.panes)
     assert sum(one.rows for one in stream.metrics) == 5
 
 
@@ -77,7 +77,7 @@ def test_rows_without_an_origin_are_an_origin_of_their_own(spark: SparkSession, 
 def test_a_damaged_state_store_stops_the_query(spark: SparkSession, tmp_path: Path, damage: str) -> None:
     stream = Stream(spark, tmp_path).put(FIRST, SECOND)
     stream.run(PIPELINE, state="executors")
-    before = told(stream.all("panes"))
+    before = comparable(stream.all("panes"))
     copy = tmp_path / "copy"
     shutil.copytree(stream.checkpoint, copy)
     for file in copy.glob("state/0/*/2_*.changelog"):
@@ -88,9 +88,9 @@ def test_a_damaged_state_store_stops_the_query(spark: SparkSession, tmp_path: Pa
     stream.put(THIRD)
     with pytest.raises(Exception, match=r"(?i)changelog|check ?sum|corrupt|does not exist"):
         stream.run(PIPELINE, checkpoint=str(copy), drain=True, state="executors")
-    assert told(stream.all("panes")) == before
+    assert comparable(stream.all("panes")) == before
     stream.run(PIPELINE, drain=True, state="executors")
-    assert told(stream.all("panes")) == expected(FIRST, SECOND, THIRD)
+    assert comparable(stream.all("panes")) == expected(FIRST, SECOND, THIRD)
 
 
 @pytest.fixture
@@ -120,4 +120,4 @@ def test_a_disk_that_is_full_stops_the_query_until_there_is_room(
         stream.run(PIPELINE)
     (small_disk / "filler").unlink()
     stream.run(PIPELINE, drain=True)
-    assert told(stream.all("panes")) == expected(FIRST, SECOND, THIRD)
+    assert comparable(stream.all("panes")) == expected(FIRST, SECOND, THIRD)

@@ -15,7 +15,7 @@ from eventide.errors import PlanError
 from eventide.spark.buckets import BUCKETS
 from eventide.spark.coalesced_progress import PROGRESS
 from eventide.spark.control import Control
-from tests.spark.running import Stream, settings, told
+from tests.spark.running import Stream, comparable, settings
 
 pytestmark = pytest.mark.long
 
@@ -60,7 +60,14 @@ def history(spark: SparkSession, place: Path, progress: str) -> tuple[Any, ...]:
     stream.put(bundle(41)).run(pipeline, state="driver", drain=True)
     metrics = [(m.depth, m.rows, m.kept, m.late, m.watermark, m.origins, m.slowest, m.gaps) for m in stream.metrics]
     commands = [[effect.action for effect in m.commands] for m in stream.metrics]
-    return told(stream.all("panes")), stream.all("late").height, stream.all("dead").height, metrics, commands, seen
+    return (
+        comparable(stream.all("panes")),
+        stream.all("late").height,
+        stream.all("dead").height,
+        metrics,
+        commands,
+        seen,
+    )
 
 
 def test_a_chain_with_coalesced_progress_is_that_with_direct_progress(spark: SparkSession, tmp_path: Path) -> None:

@@ -112,12 +112,12 @@ def test_a_run_keeps_the_table_and_tells_each_batch(ran: tuple[Shop, Result]) ->
         ("bonn", "12:02"): (1, 6),
         ("kiel", "12:02"): (1, 5),
     }
-    told = lines(done)
-    assert [one["rows"] for one in told] == [2, 3, 2]
-    assert [one["late"] for one in told] == [0, 0, 1]
-    assert told[1]["dead"] == {"null_time": 1}
-    assert {one["origin"] for one in told[1]["slowest"]} == {"north", "west"}
-    assert told[-1]["watermark"] == "2026-03-01T12:02:00Z"
+    observed = lines(done)
+    assert [one["rows"] for one in observed] == [2, 3, 2]
+    assert [one["late"] for one in observed] == [0, 0, 1]
+    assert observed[1]["dead"] == {"null_time": 1}
+    assert {one["origin"] for one in observed[1]["slowest"]} == {"north", "west"}
+    assert observed[-1]["watermark"] == "2026-03-01T12:02:00Z"
 
 
 def test_its_history_becomes_a_picture(ran: tuple[Shop, Result], tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_a_replay_of_a_stretch_that_is_right_says_so(ran: tuple[Shop, Result]) -
 
 def test_a_replay_against_a_table_that_is_not_there_is_refused(ran: tuple[Shop, Result]) -> None:
     shop, _ = ran
-    told = shop.replay("--sink", f"sqlite:///{shop.place}/other.db#revenue")
-    assert told.exit_code == 2 and "There is no table 'revenue'" in told.stderr
+    observed = shop.replay("--sink", f"sqlite:///{shop.place}/other.db#revenue")
+    assert observed.exit_code == 2 and "There is no table 'revenue'" in observed.stderr
     assert not (shop.place / "other.db").exists()
 
 
@@ -175,8 +175,8 @@ def test_a_replay_knows_values_of_every_kind_in_both_databases(
     assert shop.run("--sink", f"{place}#every_kind", "--drain").exit_code == 0
     done = shop.replay("--sink", f"{place}#every_kind", "--from", "2026-03-01T12:01Z")
     assert "3 windows compared; the table is equal." in done.stderr
-    told = shop.replay("--sink", f"{place}#every_kind", "--json")
-    assert [one["replay"] for one in lines(told)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
+    observed = shop.replay("--sink", f"{place}#every_kind", "--json")
+    assert [one["replay"] for one in lines(observed)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
 
 
 def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
@@ -194,10 +194,10 @@ def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSe
 def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     Path(shop.job).write_text(FAILS.replace("{place}", str(shop.input)), encoding="utf-8")
-    told = typed("run", shop.job, "--sink", "noop", "--checkpoint", shop.checkpoint, "--available-now")
-    assert told.exit_code == 1
-    assert "ValueError: the price is not a number" in told.stderr
-    assert "at org.apache" not in told.stderr and "py4j" not in told.stderr
+    observed = typed("run", shop.job, "--sink", "noop", "--checkpoint", shop.checkpoint, "--available-now")
+    assert observed.exit_code == 1
+    assert "ValueError: the price is not a number" in observed.stderr
+    assert "at org.apache" not in observed.stderr and "py4j" not in observed.stderr
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_a_mistake_is_told_before_anything_runs(
 ) -> None:
     shop = Shop(tmp_path)
     spoken = [word.replace("{place}", str(tmp_path)) for word in words]
-    told = typed("run", shop.job, "--checkpoint", shop.checkpoint, *spoken)
-    assert told.exit_code == 2 and said in told.stderr
+    observed = typed("run", shop.job, "--checkpoint", shop.checkpoint, *spoken)
+    assert observed.exit_code == 2 and said in observed.stderr
     assert not (tmp_path / "checkpoint" / "offsets").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from tests.spark.running import Stream, settings, told
+from tests.spark.running import Stream, comparable, settings
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
 
@@ -50,7 +50,7 @@ def test_a_query_that_is_started_again_while_it_runs_continues(spark: SparkSessi
     assert not first.is_active and second.is_active
     second.stop()
     stream.put(BUNDLES[3]).run(WINDOWS, state="driver", drain=True)
-    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+    assert comparable(stream.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)
 
 
 def test_a_relative_checkpoint_is_in_the_working_directory_of_python(
@@ -70,7 +70,7 @@ def test_as_many_records_stay_as_spark_retains_batches(spark: SparkSession, tmp_
         stream.run(WINDOWS, state="driver")
     records = sorted(int(path.name) for path in (tmp_path / "checkpoint/eventide/commits").iterdir())
     assert records[-2:] == [6, 7] and len(records) <= 4
-    assert told(stream.all("panes")) == told(WINDOWS.local(ended, drain=False).panes)
+    assert comparable(stream.all("panes")) == comparable(WINDOWS.local(ended, drain=False).panes)
 
 
 @pytest.mark.parametrize("batch", [0, 1])

@@ -17,7 +17,7 @@ import eventide as ev
 from eventide.spark import driver_input
 from eventide.spark import driver_scan as scan_input
 from eventide.time import instant
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, comparable
 
 ROOT = Path(__file__).parents[2]
 START = instant("2026-03-01T12:00:00Z")
@@ -46,7 +46,9 @@ def test_both_placements_emit_the_same_panes(spark: SparkSession, tmp_path: Path
     for state in ("executors", "driver"):
         stream = Stream(spark, tmp_path / state).put(*BUNDLES)
         stream.run(WINDOWS, drain=True, state=state)
-        emitted.append((told(stream.all("panes")), stream.all("late").height, [one.kept for one in stream.metrics]))
+        emitted.append(
+            (comparable(stream.all("panes")), stream.all("late").height, [one.kept for one in stream.metrics])
+        )
     assert emitted[0] == emitted[1]
 
 
@@ -57,7 +59,7 @@ def test_results_do_not_depend_on_how_rows_travel(
     monkeypatch.setattr(driver_input, "_LARGE", -1 if large else 1 << 40)
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     stream.run(WINDOWS, drain=True, state="driver")
-    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+    assert comparable(stream.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)
 
 
 @pytest.mark.parametrize("how", ["driver", "parts", "tasks"])
@@ -72,7 +74,7 @@ def test_results_do_not_depend_on_who_reads_a_scan(
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, spark=spark)
     stream.run(WINDOWS, scan, drain=True)
-    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+    assert comparable(stream.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)
 
 
 def test_each_input_of_a_join_reads_its_own_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -110,7 +112,7 @@ def test_a_batch_larger_than_spark_collects_is_stamped_by_tasks(spark: SparkSess
 
         patch.setattr(DataFrame, "toArrow", once)
         stream.run(WINDOWS, drain=True, state="driver")
-    assert tasks and told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+    assert tasks and comparable(stream.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)
 
 
 def test_late_rows_have_the_columns_that_the_plan_reads_or_all(spark: SparkSession, tmp_path: Path) -> None:

@@ -128,33 +128,33 @@ def echo(tmp_path: Path) -> Path:
     return program(tmp_path / "it's a dir" / "java", 'for argument in "$@"; do echo "<$argument>"; done')
 
 
-def told(home: Path, *arguments: str) -> list[str]:
+def observed(home: Path, *arguments: str) -> list[str]:
     command = [str(home / "bin" / "java"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": SHELL}).stdout.splitlines()
 
 
 def test_the_shim_drops_the_missing_module_and_keeps_the_rest(tmp_path: Path) -> None:
     home = write_shim(tmp_path / "shims", echo(tmp_path))
-    assert told(home, "-cp", "a b:*", "--add-modules=jdk.incubator.vector", 'x="y z"', "") == [
+    assert observed(home, "-cp", "a b:*", "--add-modules=jdk.incubator.vector", 'x="y z"', "") == [
         "<-cp>",
         "<a b:*>",
         '<x="y z">',
         "<>",
     ]
-    assert told(home, "--add-modules", "jdk.incubator.vector", "Main", "$HOME") == ["<Main>", "<$HOME>"]
-    assert told(home, "--add-modules", "java.se", "--add-modules=java.sql") == [
+    assert observed(home, "--add-modules", "jdk.incubator.vector", "Main", "$HOME") == ["<Main>", "<$HOME>"]
+    assert observed(home, "--add-modules", "java.se", "--add-modules=java.sql") == [
         "<--add-modules>",
         "<java.se>",
         "<--add-modules=java.sql>",
     ]
-    assert told(home, "--add-modules") == ["<--add-modules>"]
-    assert told(home) == []
+    assert observed(home, "--add-modules") == ["<--add-modules>"]
+    assert observed(home) == []
 
 
 def test_a_damaged_shim_is_mended(tmp_path: Path) -> None:
     home = write_shim(tmp_path / "shims", echo(tmp_path))
     (home / "bin" / "java").write_text("")
-    assert told(write_shim(tmp_path / "shims", echo(tmp_path)), "a") == ["<a>"]
+    assert observed(write_shim(tmp_path / "shims", echo(tmp_path)), "a") == ["<a>"]
 
 
 def test_where_the_cache_cannot_be_written_the_shim_lies_in_a_directory_of_its_own(

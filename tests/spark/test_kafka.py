@@ -72,7 +72,7 @@ def _kafka() -> Iterator[Kafka]:
 class Ran:
     """What the job said, and what it left in Kafka."""
 
-    told: dict[str, Any]
+    observed: dict[str, Any]
     panes: list[str]
     late: list[dict[str, Any]]
 
@@ -90,21 +90,21 @@ def test_the_panes_in_kafka_are_those_of_the_same_rows_in_process(ran: Ran) -> N
     assert {_pane(json.loads(one)) for one in ran.panes} == _panes(expected.panes)
     assert len(set(ran.panes)) == expected.panes.height
     assert [one["ev_event_time"] for one in ran.late] == [_text(at) for at in expected.late["ev_event_time"]]
-    assert ran.told["rows"] == len(FIRST + THEN) + 1  # and the message that is no JSON
+    assert ran.observed["rows"] == len(FIRST + THEN) + 1  # and the message that is no JSON
 
 
 def test_only_the_batch_that_was_repeated_is_in_kafka_twice_byte_for_byte(ran: Ran) -> None:
     times = Counter(ran.panes)
     assert set(times.values()) == {1, 2}
-    assert sum(times.values()) - len(times) == ran.told["twice"]
+    assert sum(times.values()) - len(times) == ran.observed["twice"]
 
 
 def test_a_reader_that_drops_repeats_has_each_pane_once(ran: Ran) -> None:
-    assert sorted(ran.told["read"]) == sorted(set(ran.panes))
+    assert sorted(ran.observed["read"]) == sorted(set(ran.panes))
 
 
 def test_a_silent_partition_is_found_and_a_slow_one_loses_no_row(ran: Ran) -> None:
-    assert ran.told["idle"] == ["2"]
+    assert ran.observed["idle"] == ["2"]
     assert [(one["shop"], one["price"], one["partition"]) for one in ran.late] == [LATE[1:]]
 
 
@@ -119,9 +119,9 @@ def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_pa
         *(word for name, value in QUICK.items() for word in ("--conf", f"{name}={value}")),
         at=tmp_path,
     )
-    told = [json.loads(line) for line in done.splitlines()]
-    assert sum(one["rows"] for one in told) == len(FIRST + THEN) + 1
-    assert {one["origin"] for line in told for one in line["slowest"]} == {"0", "1", "2"}
+    observed = [json.loads(line) for line in done.splitlines()]
+    assert sum(one["rows"] for one in observed) == len(FIRST + THEN) + 1
+    assert {one["origin"] for line in observed for one in line["slowest"]} == {"0", "1", "2"}
     panes, dead = kafka.broker.read("totals", "dead")
     expected = PIPELINE.local([_frame(FIRST + THEN)], clock=["2026-03-02T00:00:00Z"])
     assert _replayed(map(json.loads, panes)) == {one[:4] for one in _panes(expected.panes)}

@@ -18,7 +18,7 @@ from eventide.errors import PlanError
 from eventide.marks.stores.sql_dialects import sqlite_store
 from eventide.marks.stores.store import Config
 from eventide.time import as_datetime, instant
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, comparable
 
 pytestmark = pytest.mark.long  # streams of marks end to end; their parts are tested without Spark
 
@@ -168,7 +168,7 @@ def test_a_fused_scan_gives_the_same_panes(spark: SparkSession, tmp_path: Path) 
         till.append(orders(3, 10))
     plain.run(shop.per_minute(), rows=shop.rows(spark, rows_per_batch=70))
     fused.run(shop.per_minute(), rows=ev.scan_stream(shop.address, rows_per_batch=70, spark=spark))
-    assert told(fused.all("panes")) == told(plain.all("panes"))
+    assert comparable(fused.all("panes")) == comparable(plain.all("panes"))
     assert fused.all("panes")["n"].sum() == 300
     assert [one.rows for one in fused.metrics if one.rows] == [one.rows for one in plain.metrics if one.rows]
 

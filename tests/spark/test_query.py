@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import eventide as ev
 from eventide.spark.control_status import RunningLock
 from eventide.spark.repair import repair
-from tests.spark.running import Stream, settings, told
+from tests.spark.running import Stream, comparable, settings
 
 pytestmark = pytest.mark.usefixtures("placement")
 
@@ -230,7 +230,7 @@ def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path:
     scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=files, parts=2, spark=spark)
     stream.run(total, scan, drain=True)
     together = [pl.concat(bundles[i : i + files]) for i in range(0, 3, files)]
-    assert told(stream.all("panes")) == told(total.local(together).panes)
+    assert comparable(stream.all("panes")) == comparable(total.local(together).panes)
     assert sum(one.rows for one in stream.metrics) == 150
 
 
@@ -244,7 +244,7 @@ def test_a_batch_needs_no_java_code_of_its_own(spark: SparkSession, tmp_path: Pa
     java = spark.sparkContext._jvm
     assert java is not None
 
-    def note(told: Any) -> None:
+    def note(comparable: Any) -> None:
         compiled.append(java.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME().getCount())
 
     stream.run(count, scan if fused else None, on_batch=note)

@@ -19,7 +19,7 @@ from eventide.time import as_datetime
 from tests.cli.typed import typed
 from tests.driver.test_storage_contract import PlainFiles
 from tests.spark.remote import hdfs_address, remote
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, comparable
 from tests.spark.test_driver_state import BUNDLES, START, WINDOWS, rows
 
 __all__ = ["hdfs_address", "remote"]
@@ -38,7 +38,7 @@ def stream(spark: SparkSession, tmp_path: Path, remote: str, monkeypatch: pytest
 def test_a_query_continues_drains_and_is_closed(stream: Stream, spark: SparkSession) -> None:
     stream.put(*BUNDLES[:2]).run(WINDOWS)
     stream.put(*BUNDLES[2:]).run(WINDOWS, drain=True)
-    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+    assert comparable(stream.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)
     assert [metrics.batch for metrics in stream.metrics] == [0, 1, 2, 3, 4]
     assert storage_of(stream.checkpoint, spark).list(RECORDS)
     with pytest.raises(ev.PlanError, match="drained"):
@@ -115,7 +115,7 @@ def test_a_query_that_is_stopped_in_its_callback_loses_and_doubles_nothing(strea
     assert not query.spark.isActive
     query.stop()
     stream.run(WINDOWS, drain=True)
-    assert told(stream.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+    assert comparable(stream.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_records_are_in_a_store_of_the_user(here: Stream, spark: SparkSession) -
         ev.inspect(here.checkpoint, spark=spark)
     assert ev.inspect(here.checkpoint, spark=spark, storage=store)[0].watermark_us == START + 79_000_000
     here.put(*BUNDLES[2:]).run(WINDOWS, storage=store, drain=True)
-    assert told(here.all("panes")) == told(WINDOWS.local(BUNDLES).panes)
+    assert comparable(here.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)
     assert not storage_of(here.checkpoint, spark).exists(RECORDS)
 
 
@@ -144,7 +144,7 @@ def test_a_store_that_overwrites_needs_a_single_writer(here: Stream, tmp_path: P
     with pytest.raises(ev.PlanError, match=r"overwrites files that exist.*run\(single_writer=True\)"):
         here.run(WINDOWS, storage=store)
     here.run(WINDOWS, storage=store, single_writer=True)
-    assert told(here.all("panes")) == told(WINDOWS.local(BUNDLES[:2], drain=False).panes)
+    assert comparable(here.all("panes")) == comparable(WINDOWS.local(BUNDLES[:2], drain=False).panes)
 
 
 @pytest.mark.parametrize("options", [{"storage": object()}, {"single_writer": True}], ids=["storage", "single_writer"])

@@ -24,7 +24,7 @@ from eventide.spark.control_status import RunningLock
 from eventide.spark.query_record import placement_of
 from eventide.spark.replacement import FOLDER
 from eventide.spark.storage import LocalStorage
-from tests.spark.running import Stream, settings, told
+from tests.spark.running import Stream, comparable, settings
 from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
 CHAIN = (
@@ -100,7 +100,7 @@ def test_a_chain_is_rescaled_as_a_whole(spark: SparkSession, tmp_path: Path) -> 
     rescaled, stayed = Stream(spark, tmp_path / "rescaled"), Stream(spark, tmp_path / "stayed")
     run_and_rescale(rescaled, CHAIN, BUNDLES, [3, 2, "driver"])
     stayed.put(*BUNDLES).run(CHAIN, state="driver", drain=True)
-    assert told(rescaled.all("panes")) == told(stayed.all("panes")) != []
+    assert comparable(rescaled.all("panes")) == comparable(stayed.all("panes")) != []
 
 
 class Crash(BaseException):
@@ -148,7 +148,7 @@ def test_a_crash_in_any_step_leaves_a_query_that_continues(
         assert again.resumed and again.after == "driver" and again.batch == 1
     stream.put(*BUNDLES[2:]).run(WINDOWS, state=placement(target), drain=True)  # or the start of the query finishes it
     stayed.put(*BUNDLES).run(WINDOWS, state="driver", drain=True)
-    assert told(stream.all("panes")) == told(stayed.all("panes")) != []
+    assert comparable(stream.all("panes")) == comparable(stayed.all("panes")) != []
 
 
 @pytest.mark.long
@@ -173,7 +173,7 @@ def test_a_killed_command_is_run_again(spark: SparkSession, tmp_path: Path) -> N
     assert "in 2 buckets, and is on the executors in 3 buckets now" in done.stdout
     stream.put(*BUNDLES[2:]).run(WINDOWS, state="executors", drain=True)
     stayed.put(*BUNDLES).run(WINDOWS, state="driver", drain=True)
-    assert told(stream.all("panes")) == told(stayed.all("panes")) != []
+    assert comparable(stream.all("panes")) == comparable(stayed.all("panes")) != []
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, comparable
 
 pytestmark = pytest.mark.long  # counts the calls of Spark's state server
 
@@ -52,4 +52,4 @@ def test_only_a_state_that_has_grown_names_the_map(spark: SparkSession, tmp_path
     assert maps(stream.run(ONCE, state="executors"))[-1] == 0  # the large window is gone, and the state is small again
     stream.run(ONCE, drain=True, state="executors")
     batch = spark.read.parquet(str(tmp_path / "in")).transform(ONCE)
-    assert told(stream.all("panes")) == told(pl.DataFrame(pl.from_arrow(batch.toArrow())))
+    assert comparable(stream.all("panes")) == comparable(pl.DataFrame(pl.from_arrow(batch.toArrow())))

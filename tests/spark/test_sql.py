@@ -75,9 +75,9 @@ def in_order(panes: pl.DataFrame) -> list[dict[str, Any]]:
 def test_a_query_of_a_table_gives_what_it_gives_in_process(spark: SparkSession, name: str) -> None:
     rows = pl.concat(SALES)
     table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema))
-    told = pl.DataFrame(pl.from_arrow(ev.sql(QUERIES[name])({"sales": table}).toArrow()))
-    assert in_order(told) == in_order(ev.sql(QUERIES[name]).local(rows).panes)
-    assert told.height > 0
+    observed = pl.DataFrame(pl.from_arrow(ev.sql(QUERIES[name])({"sales": table}).toArrow()))
+    assert in_order(observed) == in_order(ev.sql(QUERIES[name]).local(rows).panes)
+    assert observed.height > 0
 
 
 def test_expressions_have_the_values_that_they_have_in_process(spark: SparkSession) -> None:
@@ -96,9 +96,9 @@ def test_generated_expressions_and_queries_give_what_they_give_in_process(spark:
     asked = [f"SELECT id, {chosen} FROM TUMBLE(rows, DESCRIPTOR(ts), INTERVAL '1' DAY) GROUP BY id"]
     for one in [*asked, *(generated.query(seed)[0] for seed in (1, 2, 3))]:
         asked_of_both = f"CREATE STREAM rows WATERMARK FOR ts AS ts - INTERVAL '1' HOUR; {one}"
-        told = pl.DataFrame(pl.from_arrow(ev.sql(asked_of_both)({"rows": table}).toArrow()))
+        observed = pl.DataFrame(pl.from_arrow(ev.sql(asked_of_both)({"rows": table}).toArrow()))
         here = ev.sql(asked_of_both).local(rows).panes
-        assert [*map(alike, in_order(told))] == [*map(alike, in_order(here))]
+        assert [*map(alike, in_order(observed))] == [*map(alike, in_order(here))]
         assert here.height > 0
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import eventide as ev
 from eventide.panes import PANE
-from tests.spark.running import Stream, told
+from tests.spark.running import Stream, comparable
 
 pytestmark = pytest.mark.usefixtures("placement")
 
@@ -60,7 +60,7 @@ def test_the_same_bundles_give_the_same_panes_as_in_process(spark: SparkSession,
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     stream.run(pipeline, drain=True)
     local = pipeline.local(BUNDLES)
-    assert told(stream.all("panes")) == told(local.panes)
+    assert comparable(stream.all("panes")) == comparable(local.panes)
     assert stream.all("late").height == local.late.height
     assert stream.all("dead").height == local.dead.height
     assert sum(one.rows for one in stream.metrics) == sum(bundle.height for bundle in BUNDLES)
@@ -91,7 +91,7 @@ def test_a_query_goes_on_where_it_was_stopped(spark: SparkSession, tmp_path: Pat
     stream.run(pipeline)
     stream.put(*BUNDLES[3:])
     stream.run(pipeline, drain=True)
-    assert told(stream.all("panes")) == told(pipeline.local(BUNDLES).panes)
+    assert comparable(stream.all("panes")) == comparable(pipeline.local(BUNDLES).panes)
 
 
 def test_panes_go_through_three_pipelines_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -106,12 +106,12 @@ def test_panes_go_through_three_pipelines_in_one_query(spark: SparkSession, tmp_
         ev.stream(time="window_time")
         .window(ev.tumbling("2 minutes"))
         .trigger(ev.after_watermark(early=ev.on_update()), mode="accumulating")
-        .agg(told=ev.count(), most=ev.max("all"))
+        .agg(comparable=ev.count(), most=ev.max("all"))
     )
     stream = Stream(spark, tmp_path).put(*BUNDLES)
     stream.run(first.then(second).then(third), drain=True)
     local = first.then(second).then(third).local(BUNDLES)
-    assert told(stream.all("panes")) == told(local.panes)
+    assert comparable(stream.all("panes")) == comparable(local.panes)
 
 
 def test_expressions_of_spark_are_columns(spark: SparkSession, tmp_path: Path) -> None:

@@ -140,10 +140,10 @@ def test_who_catches_up_fetches_what_is_new() -> None:
         log.take(list(range(turn, 1000, 3)))
         log.put(list(range(turn, 1000, 3)), f"{turn}-")
         log.write()
-    told, pages = content(log.table), len(log.store.pages)
+    observed, pages = content(log.table), len(log.store.pages)
     log.store = log.store.copy()
     log.refresh(*copy)
-    assert content(log.table) == told
+    assert content(log.table) == observed
     assert len(log.store.got) < pages and sum(len(log.store.pages[page]) for page in log.store.got) < 100_000
 
 

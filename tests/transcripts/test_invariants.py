@@ -27,8 +27,8 @@ class Watched(LocalHost):
         super().__init__(pipeline, schema)
         self.seen = seen
 
-    def bundle(self, rows: pl.DataFrame | Sequence[pl.DataFrame], **told: Any) -> BundleResult:
-        self.seen.append(super().bundle(rows, **told))
+    def bundle(self, rows: pl.DataFrame | Sequence[pl.DataFrame], **observed: Any) -> BundleResult:
+        self.seen.append(super().bundle(rows, **observed))
         return self.seen[-1]
 
 
@@ -70,8 +70,8 @@ def test_diffs_add_up_to_the_panes_that_stand(name: str) -> None:
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_timings_and_indexes_are_in_order(name: str) -> None:
     key = TRANSCRIPTS[name].pipeline.plans[-1].key
-    told = panes(name).filter(pl.col("diff") == 1)
-    for window in told.partition_by([*key, *WINDOW], maintain_order=True):
+    observed = panes(name).filter(pl.col("diff") == 1)
+    for window in observed.partition_by([*key, *WINDOW], maintain_order=True):
         index = window["pane_index"].to_list()
         assert index == list(range(len(index)))
         timings = [["EARLY", "ON_TIME", "LATE"].index(timing) for timing in window["pane_timing"]]

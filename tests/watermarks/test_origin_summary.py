@@ -27,7 +27,7 @@ FIVE = timedelta(microseconds=5)
 DAY = 86_400_000_000
 
 
-def told(summary):
+def observed(summary):
     """Origin rows: (origin, least, watermark, rows)."""
     rows = summary.filter(pl.col("sequence").is_null())
     return sorted(rows.select("origin", "least", "watermark", "rows").rows(), key=str)
@@ -41,50 +41,53 @@ def numbered(summary):
 
 
 def test_lag_is_the_highest_time_less_the_delay():
-    assert told(bounded_delay(FIVE).summarise(pl.DataFrame({"ts": [10, 30, 20]}), "ts", 0)) == [(None, None, 25, 3)]
+    assert observed(bounded_delay(FIVE).summarise(pl.DataFrame({"ts": [10, 30, 20]}), "ts", 0)) == [(None, None, 25, 3)]
 
 
 def test_ascending_is_the_highest_time():
-    assert told(ascending().summarise(pl.DataFrame({"ts": [10, 30, 30]}), "ts", 0)) == [(None, None, 30, 3)]
+    assert observed(ascending().summarise(pl.DataFrame({"ts": [10, 30, 30]}), "ts", 0)) == [(None, None, 30, 3)]
 
 
 def test_times_of_any_kind_are_microseconds():
     rows = pl.DataFrame({"ts": [datetime(1970, 1, 1, 0, 0, 1)]}, schema={"ts": pl.Datetime("ms")})
-    assert told(ascending().summarise(rows, "ts", 0)) == [(None, None, 1_000_000, 1)]
+    assert observed(ascending().summarise(rows, "ts", 0)) == [(None, None, 1_000_000, 1)]
 
 
 def test_each_origin_has_its_own_watermark():
     rows = pl.DataFrame({"ts": [10, 30, 20], "o": ["a", "b", "a"]})
-    assert told(bounded_delay(FIVE, origin="o").summarise(rows, "ts", 0)) == [("a", None, 15, 2), ("b", None, 25, 1)]
+    assert observed(bounded_delay(FIVE, origin="o").summarise(rows, "ts", 0)) == [
+        ("a", None, 15, 2),
+        ("b", None, 25, 1),
+    ]
 
 
 def test_a_missing_origin_is_an_origin_of_its_own():
     rows = pl.DataFrame({"ts": [10, 30], "o": [None, "b"]})
-    assert told(ascending(origin="o").summarise(rows, "ts", 0)) == [("b", None, 30, 1), (None, None, 10, 1)]
+    assert observed(ascending(origin="o").summarise(rows, "ts", 0)) == [("b", None, 30, 1), (None, None, 10, 1)]
 
 
 @pytest.mark.parametrize(("value", "name"), [(7, "7"), (True, "true"), (1.5, "1.5")])
 def test_origins_are_named_in_text(value, name):
     rows = pl.DataFrame({"ts": [10], "o": [value]})
-    assert told(ascending(origin="o").summarise(rows, "ts", 0)) == [(name, None, 10, 1)]
+    assert observed(ascending(origin="o").summarise(rows, "ts", 0)) == [(name, None, 10, 1)]
 
 
 def test_rows_without_a_time_move_nothing_and_keep_nobody_awake():
     rows = pl.DataFrame({"ts": [10, None, None], "o": ["a", "a", "b"]})
-    assert told(ascending(origin="o").summarise(rows, "ts", 0)) == [("a", None, 10, 1), ("b", None, None, 0)]
-    assert told(ascending().summarise(rows, "ts", 0)) == [(None, None, 10, 1)]
+    assert observed(ascending(origin="o").summarise(rows, "ts", 0)) == [("a", None, 10, 1), ("b", None, None, 0)]
+    assert observed(ascending().summarise(rows, "ts", 0)) == [(None, None, 10, 1)]
 
 
 def test_rows_too_far_ahead_move_nothing_and_keep_nobody_awake():
     rows = pl.DataFrame({"ts": [100, 106, 105], "o": ["a", "b", "c"]})
     guarded = ascending(origin="o", max_future_skew=FIVE)
-    assert told(guarded.summarise(rows, "ts", 100)) == [
+    assert observed(guarded.summarise(rows, "ts", 100)) == [
         ("a", None, 100, 1),
         ("b", None, None, 0),
         ("c", None, 105, 1),
     ]
     assert guarded.future(rows, "ts", 100).to_list() == [False, True, False]
-    assert told(ascending(max_future_skew=FIVE).summarise(rows, "ts", 100)) == [(None, None, 105, 2)]
+    assert observed(ascending(max_future_skew=FIVE).summarise(rows, "ts", 100)) == [(None, None, 105, 2)]
 
 
 def test_without_a_guard_no_row_is_too_far_ahead():
@@ -161,14 +164,14 @@ def test_sequences_become_runs():
     rows = pl.DataFrame({"ts": [10, 30, 20, 50, 50], "n": [1, 3, 2, 5, 5]})
     summary = bounded_delay(FIVE, sequence="n").summarise(rows, "ts", 0)
     assert numbered(summary) == [(None, 1, 3, None, None, None, 25), (None, 5, 5, None, None, None, 45)]
-    assert told(summary) == [(None, None, None, 5)]
+    assert observed(summary) == [(None, None, None, 5)]
 
 
 def test_a_row_without_a_time_still_counts_as_seen():
     rows = pl.DataFrame({"ts": [10, None], "n": [1, 2]})
     summary = ascending(sequence="n").summarise(rows, "ts", 0)
     assert numbered(summary) == [(None, 1, 2, None, None, None, 10)]
-    assert told(summary) == [(None, None, None, 1)]
+    assert observed(summary) == [(None, None, None, 1)]
 
 
 def chunked(**columns):
@@ -211,7 +214,7 @@ def test_an_unusable_sequence_is_a_fault_and_moves_nothing(number):
     assert strategy.faults(rows).to_list() == [False, True]
     summary = strategy.summarise(rows, "ts", 0)
     assert numbered(summary) == [(None, 1, 1, None, None, None, 10)]
-    assert told(summary) == [(None, None, None, 1)]
+    assert observed(summary) == [(None, None, None, 1)]
 
 
 @pytest.mark.parametrize(("first", "bad"), [(1, 0), (1, None), (0, -1), (5, 4)])
@@ -243,22 +246,22 @@ def test_where_all_is_well_there_are_no_faults(strategy):
 
 def test_punctuation_is_the_highest_declared_value():
     rows = pl.DataFrame({"ts": [1, 2, 3], "mark": [None, 10, 20]})
-    assert told(punctuated("mark").summarise(rows, "ts", 0)) == [(None, 10, 20, 3)]
+    assert observed(punctuated("mark").summarise(rows, "ts", 0)) == [(None, 10, 20, 3)]
 
 
 def test_a_row_with_punctuation_is_alive_even_without_a_time():
     rows = pl.DataFrame({"ts": [None, None], "mark": [10, None]}, schema={"ts": pl.Int64, "mark": pl.Int64})
-    assert told(punctuated("mark").summarise(rows, "ts", 0)) == [(None, 10, 10, 1)]
+    assert observed(punctuated("mark").summarise(rows, "ts", 0)) == [(None, 10, 10, 1)]
 
 
 def test_punctuation_of_a_row_too_far_ahead_says_nothing():
     rows = pl.DataFrame({"ts": [1, 99], "mark": [1, 99]})
-    assert told(punctuated("mark", max_future_skew=FIVE).summarise(rows, "ts", 0)) == [(None, 1, 1, 1)]
+    assert observed(punctuated("mark", max_future_skew=FIVE).summarise(rows, "ts", 0)) == [(None, 1, 1, 1)]
 
 
 def test_equal_punctuation_is_fine():
     rows = pl.DataFrame({"ts": [1, 1], "mark": [10, 10], "o": ["a", "a"]})
-    assert told(punctuated("mark", origin="o").summarise(rows, "ts", 0)) == [("a", 10, 10, 2)]
+    assert observed(punctuated("mark", origin="o").summarise(rows, "ts", 0)) == [("a", 10, 10, 2)]
 
 
 @pytest.mark.parametrize(("origin", "source"), [(None, "the source"), ("o", "origin 'a'")])
@@ -273,7 +276,7 @@ def test_punctuation_that_goes_back_in_row_order_is_refused(origin, source):
 
 def test_punctuation_of_different_origins_may_cross():
     rows = pl.DataFrame({"ts": [1, 1], "mark": [20, 10], "o": ["a", None]})
-    assert told(punctuated("mark", origin="o").summarise(rows, "ts", 0)) == [("a", 20, 20, 1), (None, 10, 10, 1)]
+    assert observed(punctuated("mark", origin="o").summarise(rows, "ts", 0)) == [("a", 20, 20, 1), (None, 10, 10, 1)]
 
 
 def test_with_sequences_punctuation_may_come_in_any_order():

@@ -212,8 +212,8 @@ class Aggregate:
     ...         return ""
     ...     def add(self, longest, row):
     ...         return max(longest, row["name"], key=len)
-    ...     def merge(self, one, other):
-    ...         return max(one, other, key=len)
+    ...     def merge(self, first, second):
+    ...         return max(first, second, key=len)
     >>> try_out({"name": ["ann", "robert", "bob"]}, longest=Longest())
     {'longest': 'robert'}
     """
@@ -263,8 +263,8 @@ class Aggregate:
         """Return the state with a row retracted, possibly before it was added. Optional."""
         raise NotImplementedError
 
-    def merge(self, one: Any, other: Any) -> Any:
-        """Return the state of the rows of both; ``one`` arrived before ``other``. Optional."""
+    def merge(self, first: Any, second: Any) -> Any:
+        """Return the state of the rows of both; ``first`` arrived before ``second``. Optional."""
         raise NotImplementedError
 
     def result(self, state: Any) -> Any:

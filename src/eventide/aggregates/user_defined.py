@@ -41,8 +41,8 @@ class Reduce(Aggregate):
     def add(self, state: Any, row: Any) -> Any:  # noqa: D102
         return row if state is None else self.fn(state, row)
 
-    def merge(self, one: Any, other: Any) -> Any:  # noqa: D102
-        return other if one is None else one if other is None else self.fn(one, other)
+    def merge(self, first: Any, second: Any) -> Any:  # noqa: D102
+        return second if first is None else first if second is None else self.fn(first, second)
 
     @property
     def written(self) -> Mapping[str, Callable[..., Any]]:
@@ -84,8 +84,8 @@ class Fold(FoldInOrder):
 
     merger: Callable[[Any, Any], Any] = field(kw_only=True)
 
-    def merge(self, one: Any, other: Any) -> Any:  # noqa: D102
-        return self.merger(one, other)
+    def merge(self, first: Any, second: Any) -> Any:  # noqa: D102
+        return self.merger(first, second)
 
     @property
     def written(self) -> Mapping[str, Callable[..., Any]]:
@@ -129,7 +129,7 @@ def fold(
 ) -> FoldInOrder:
     """Rows added to a value one by one: ``fn(value, row)``, where ``row`` is a dict.
 
-    With ``column``, ``fn`` gets its values instead of rows, without nulls. With ``merge(one, other)``, partial
+    With ``column``, ``fn`` gets its values instead of rows, without nulls. With ``merge(first, second)``, partial
     values are merged and no rows are kept. Rows are added as they arrive, so the result must not depend on their
     order. Without it, rows are kept, and added in the order of event time; among equals in that of their values.
     The type of the result is that of ``initial``, or ``dtype``.
@@ -141,7 +141,7 @@ def fold(
     >>> rows = {"side": ["buy", "sell", "buy"], "size": [5, 2, 1]}
     >>> def position(held, row):
     ...     return held + row["size"] if row["side"] == "buy" else held - row["size"]
-    >>> try_out(rows, held=fold(0, position, merge=lambda one, other: one + other))
+    >>> try_out(rows, held=fold(0, position, merge=lambda first, second: first + second))
     {'held': 4}
     """
     _check("fold", on_error, fn=fn, **({} if merge is None else {"merge": merge}))
@@ -192,8 +192,8 @@ class MergeAggregate(Aggregate):
     ...         return 0
     ...     def accumulate(self, balance, input, row):
     ...         return balance + row["amount"] if input == "paid" else balance - row["price"]
-    ...     def merge(self, one, other):
-    ...         return one + other
+    ...     def merge(self, first, second):
+    ...         return first + second
     >>> paid, bought = (ev.stream(time="t", key="user") for _ in range(2))
     >>> both = ev.cogroup({"paid": paid, "bought": bought}, window=ev.tumbling("1 minute"), agg={"balance": Balance()})
     >>> rows = {"paid": pl.DataFrame({"t": [1], "user": ["eva"], "amount": [30]}),

@@ -109,8 +109,8 @@ def _java() -> list[Check]:
         java = find_java()
     except EventideError as cause:
         home = os.environ.get("JAVA_HOME")
-        found = f"JAVA_HOME is {home}, which Spark cannot use" if home else "none that Spark can use"
-        return [Check("Java", "problem", found, str(cause))]
+        detail = f"JAVA_HOME is {home}, which Spark cannot use" if home else "none that Spark can use"
+        return [Check("Java", "problem", detail, str(cause))]
     return [Check("Java", "ok", f"{java.version} at {java.home} ({java.origin})")]
 
 

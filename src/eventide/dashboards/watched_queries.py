@@ -171,16 +171,16 @@ def _search(place: Path) -> list[tuple[str, Path | None, Path]]:
         return [(place.stem, None, place)]
     if is_checkpoint(place):
         return [(place.resolve().name, place, place / FILE)]
-    found = []
+    queries = []
     for folder, names, _ in os.walk(place):
         path = Path(folder)
         if path != place and is_checkpoint(path):
-            found.append((path.relative_to(place).as_posix(), path, path / FILE))
+            queries.append((path.relative_to(place).as_posix(), path, path / FILE))
             names.clear()
         elif len(path.relative_to(place).parts) >= _DEPTH:
             names.clear()
         names[:] = [name for name in names if name not in _SKIPPED and not name.startswith(".")]
-    return sorted(found, key=lambda query: query[0])
+    return sorted(queries, key=lambda query: query[0])
 
 
 def is_checkpoint(path: Path) -> bool:

@@ -100,11 +100,11 @@ class PostgresStaging:
             f"WHERE {ATTEMPT} IN (SELECT {ATTEMPT} FROM {ATTEMPTS})"
         )
         written = sum(part.rows for part in parts)
-        found = int(connection.query(f"SELECT count(*) FROM {STAGED}", [])[0][0])
-        if found != written:  # a server that crashes empties its UNLOGGED tables
+        staged = int(connection.query(f"SELECT count(*) FROM {STAGED}", [])[0][0])
+        if staged != written:  # a server that crashes empties its UNLOGGED tables
             raise DataError(
                 f"Batch {batch_id} was not written into {self.sql.table!r} of {self.database.url}: the server has "
-                f"{found:,} of {written:,} staged rows, because it restarted. The table is unchanged; a restart from "
+                f"{staged:,} of {written:,} staged rows, because it restarted. The table is unchanged; a restart from "
                 "the checkpoint writes the batch again."
             )
         merge_staged(connection, self.sql)

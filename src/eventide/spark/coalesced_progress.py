@@ -3,7 +3,7 @@
 If each bucket tracks all origins, every task sends its summary to every bucket, and every bucket stores every origin:
 tasks x buckets x origins. With coalesced progress, summaries go to one group of a stateful stage before the buckets.
 It tracks the origins and sends each bucket what they have reached, in the same batch. Pages with rows pass through.
-Every bucket gets the same values as if it had tracked the origins itself, so outputs have the same bytes.
+Every bucket gets the same values as if it had tracked the origins itself, so outputs have the same rows.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ class PageWriter:
                 if kind not in sizes:
                     return None
                 # A page has at least one row, so the sink needs no job to find out whether there are rows.
-                found = self._applied.rows(output, pages, depth)
-                return SinkBatch(found, pages.sparkSession, has_rows=True, size=sizes[kind])
+                frame = self._applied.rows(output, pages, depth)
+                return SinkBatch(frame, pages.sparkSession, has_rows=True, size=sizes[kind])
 
             self._outputs.write(batch_id, rows)
             self._advance(headers)

@@ -163,7 +163,7 @@ class OperatorTracker:
         """A tracker without origins that has reached what another has."""
         tracker = OperatorTracker.__new__(OperatorTracker)
         tracker.names, tracker.key = self.names, self.key
-        tracker._inputs = [own.at(part) for own, part in zip(self._inputs, reached["inputs"], strict=True)]
+        tracker._inputs = [each.at(part) for each, part in zip(self._inputs, reached["inputs"], strict=True)]
         whole = reached["all"]
         inputs = pl.DataFrame(whole["inputs"], schema_overrides={"status": pl.Int8})
         tracker._all = Coalescer(len(self._inputs), on_back="clamp", name=self.names.__getitem__)
