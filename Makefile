@@ -36,15 +36,15 @@ examples: $(READY) ## Run the five example jobs, and the two example projects th
 	  echo "examples/$$project"; $(CURDIR)/$(RUN) -m $$project || exit 1; done
 
 test: $(READY) ## Run the tests that a change needs (at most 8 minutes on two cores)
-	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m 'not long' --ignore=$(SPARK_TESTS)
+	@$(RUN) -m pytest -n 2 --dist worksteal -rfEs -m 'not long' --ignore=$(SPARK_TESTS)
 	@echo "Tests on Spark, which needs both cores:"
-	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m 'not long' $(SPARK_TESTS)
+	@$(RUN) -m pytest -n 2 --dist worksteal -rfEs -m 'not long' $(SPARK_TESTS)
 
 test-all: export EVENTIDE_HISTORIES ?= 400
 test-all: test ## Run all tests: also long histories, faults, clusters, examples and Kafka
 	@echo "Long tests:"
-	@$(RUN) -m pytest -n 2 --dist worksteal -rs -m long --ignore=$(SPARK_TESTS)
-	@$(RUN) -m pytest -n 2 --dist loadfile --durations=5 -rs -m long $(SPARK_TESTS)
+	@$(RUN) -m pytest -n 2 --dist worksteal -rfEs -m long --ignore=$(SPARK_TESTS)
+	@$(RUN) -m pytest -n 2 --dist loadfile --durations=5 -rfEs -m long $(SPARK_TESTS)
 
 test-install: build ## Install the wheel into empty environments without caches, and run the demonstration there
 	@.ci/install dist/*.whl
