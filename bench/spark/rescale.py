@@ -74,13 +74,16 @@ def rescale() -> Line:
 
 def _copy(spark: SparkSession, checkpoint: Path, target: Path) -> None:
     """Read the state of all buckets, and write it once as it is: into a state store of as many buckets."""
-    from eventide.operators.redistribution import BucketState
+    from eventide.operators.redistribution import BucketState, DividedState
     from eventide.spark.inspection import read_executor_state
     from eventide.spark.state_import import import_state
 
     stored = read_executor_state(spark, str(checkpoint))
     operators = [
-        [BucketState(head, dict(operator.pages[bucket])) for bucket, head in sorted(operator.heads.items())]
+        DividedState(
+            [BucketState(head, dict(operator.pages[bucket])) for bucket, head in sorted(operator.heads.items())],
+            operator.tracker,
+        )
         for operator in stored
     ]
     shutil.rmtree(target, ignore_errors=True)

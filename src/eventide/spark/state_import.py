@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from eventide.operators.redistribution import BucketState
+from eventide.operators.redistribution import BucketState, DividedState
 from eventide.spark.buckets import PARTITIONS, bucket_labels
 from eventide.spark.state_processor import state_variables
 from eventide.spark.state_store import SparkPageStore, header_facts
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # With a changelog Spark uploads a snapshot some time later; without one, when the batch commits.
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-_SCHEMA = "bucket int, depth int, page bigint, body binary"
-_ARROW = pa.schema([("bucket", pa.int32()), ("depth", pa.int32()), ("page", pa.int64()), ("body", pa.binary())])
+_SCHEMA = "bucket int, store int, page bigint, body binary"
+_ARROW = pa.schema([("bucket", pa.int32()), ("store", pa.int32()), ("page", pa.int64()), ("body", pa.binary())])
 _HEADER_PAGE = 0  # pages are numbered from 1
 _ROW_GROUP = 64  # pages
 _STATE = "state"
@@ -51,11 +51,25 @@ class ImportedState:
     commit: Mapping[str, Any]  # from the commit log: the ids of the stores
 
 
-class ImportProcessor(StatefulProcessor):
-    """Stores the pages of one operator, and forwards those of later operators."""
+@dataclass(frozen=True)
+class _Store:
+    """The state of one stateful operator of Spark: an operator's buckets, or their tracker."""
 
-    def __init__(self, depth: int, buckets: int, version: str) -> None:
-        self._depth, self._buckets, self._version = depth, buckets, version
+    depth: int
+    operator_buckets: int
+    parts: Sequence[BucketState]  # by bucket
+    tracks_all: bool = False
+
+    @property
+    def facts(self) -> str:
+        return header_facts(self.operator_buckets, self.depth, tracks_all=self.tracks_all)
+
+
+class ImportProcessor(StatefulProcessor):
+    """Stores the pages of one stateful operator of Spark, and forwards those of later ones."""
+
+    def __init__(self, number: int, facts: str, version: str) -> None:
+        self._number, self._facts, self._version = number, facts, version
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the same state variables as the operator does."""
@@ -65,7 +79,7 @@ class ImportProcessor(StatefulProcessor):
         """Store the pages of one bucket."""
         pages, header, count, others = SparkPageStore(self._page_map), None, 0, []
         for row in rows:
-            if row["depth"] != self._depth:
+            if row["store"] != self._number:
                 others.append(Row(**row.asDict()))
             elif row["page"] == _HEADER_PAGE:
                 header = bytes(row["body"])
@@ -75,24 +89,23 @@ class ImportProcessor(StatefulProcessor):
         if header is not None:
             in_header = pages.flush()
             body = StateHeader(header, in_header, count - len(in_header)).to_bytes()
-            self._header.update((self._version, header_facts(self._buckets, self._depth), body))
+            self._header.update((self._version, self._facts, body))
         return iter(others)
 
     def close(self) -> None:
         """Do nothing: the processor holds no resources."""
 
 
-def import_state(
-    spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, *, work: Path
-) -> ImportedState:
-    """Write the buckets of each operator into a state store below ``work``, as if ``batch`` had written it.
+def import_state(spark: SparkSession, operators: Sequence[DividedState], batch: int, *, work: Path) -> ImportedState:
+    """Write the state of each operator into a state store below ``work``, as if ``batch`` had written it.
 
     Spark writes absolute paths into it: call ``relocate`` when it is in its place.
     """
     (work / _PAGES).mkdir(parents=True)
-    for depth, buckets in enumerate(operators):
-        _write_pages(work / _PAGES / f"{depth}.parquet", depth, buckets)
-    _run(spark, operators, batch, work)
+    stores = _stores(operators)
+    for number, store in enumerate(stores):
+        _write_pages(work / _PAGES / f"{number}.parquet", number, store.parts)
+    _run(spark, stores, batch, work)
     written = work / _CHECKPOINT
     for file in sorted((written / _STATE).glob("*/*/*")):
         _renumber(file, batch + 1)
@@ -102,23 +115,34 @@ def import_state(
     return ImportedState(written / _STATE, json.loads(offsets)["conf"], version, json.loads(commit))
 
 
-def _write_pages(path: Path, depth: int, buckets: Sequence[BucketState]) -> None:
+def _stores(operators: Sequence[DividedState]) -> list[_Store]:
+    """Return the state of each stateful operator of Spark, in their order in the query."""
+    stores = []
+    for depth, state in enumerate(operators):
+        count = len(state.buckets)
+        if state.tracker is not None:
+            stores.append(_Store(depth, count, [state.tracker], tracks_all=True))
+        stores.append(_Store(depth, count, state.buckets))
+    return stores
+
+
+def _write_pages(path: Path, number: int, buckets: Sequence[BucketState]) -> None:
     with pq.ParquetWriter(path, _ARROW, compression="none") as writer:
         for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True):
             pages = [(_HEADER_PAGE, bucket.head), *bucket.bodies.items()]
             for start in range(0, len(pages), _ROW_GROUP):
                 group = pages[start : start + _ROW_GROUP]
-                rows = [{"bucket": label, "depth": depth, "page": page, "body": body} for page, body in group]
+                rows = [{"bucket": label, "store": number, "page": page, "body": body} for page, body in group]
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, _ARROW))
 
 
-def _run(spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, work: Path) -> None:
+def _run(spark: SparkSession, stores: Sequence[_Store], batch: int, work: Path) -> None:
     """Run the query that stores the pages. It has as many operators as the query that will use them."""
     rows = spark.readStream.schema(_SCHEMA).parquet((work / _PAGES).as_uri())
-    for depth, buckets in enumerate(operators):
-        store = ImportProcessor(depth, len(buckets), f"{batch}.rescaled")
-        rows = rows.groupBy("bucket").transformWithState(store, _SCHEMA, "Append", "None")
-    partitions = max(len(buckets) for buckets in operators)
+    for number, store in enumerate(stores):
+        processor = ImportProcessor(number, store.facts, f"{batch}.rescaled")
+        rows = rows.groupBy("bucket").transformWithState(processor, _SCHEMA, "Append", "None")
+    partitions = max(store.operator_buckets for store in stores)
     writer = rows.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
     with _settings(spark, {PARTITIONS: str(partitions), _CHANGELOG: "false"}):
         writer.option("checkpointLocation", (work / _CHECKPOINT).as_uri()).start().awaitTermination()
