@@ -15,7 +15,8 @@ import eventide as ev
 from eventide.operators.redistribution import BucketState
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.source_log import LoggedOffsets
-from eventide.spark.state_import import ImportProcessor, _relocate, _renumber, _write_pages
+from eventide.spark.state_import import _relocate, _renumber, _write_pages
+from eventide.spark.state_processor import ImportProcessor
 from eventide.spark.state_store import header_facts
 from eventide.state import format as snapshot
 from eventide.state.format import StateHeader

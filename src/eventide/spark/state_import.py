@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from eventide.operators.redistribution import BucketState, DividedState
 from eventide.spark.buckets import PARTITIONS, bucket_labels
-from eventide.spark.state_processor import state_variables
-from eventide.spark.state_store import SparkPageStore, header_facts
+from eventide.spark.state_processor import HEADER_PAGE, ImportProcessor
+from eventide.spark.state_store import header_facts
 from eventide.spark.storage import replace_file
-from eventide.state.format import StateHeader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _SCHEMA = "bucket int, store int, page bigint, body binary"
 _ARROW = pa.schema([("bucket", pa.int32()), ("store", pa.int32()), ("page", pa.int64()), ("body", pa.binary())])
-_HEADER_PAGE = 0  # pages are numbered from 1
 _ROW_GROUP = 64  # pages
 _STATE = "state"
 _PAGES = "pages"
@@ -63,37 +59,6 @@ class _Store:
     @property
     def facts(self) -> str:
         return header_facts(self.operator_buckets, self.depth, tracks_all=self.tracks_all)
-
-
-class ImportProcessor(StatefulProcessor):
-    """Stores the pages of one stateful operator of Spark, and forwards those of later ones."""
-
-    def __init__(self, number: int, facts: str, version: str) -> None:
-        self._number, self._facts, self._version = number, facts, version
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the same state variables as the operator does."""
-        self._header, self._page_map = state_variables(handle)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Store the pages of one bucket."""
-        pages, header, count, others = SparkPageStore(self._page_map), None, 0, []
-        for row in rows:
-            if row["store"] != self._number:
-                others.append(Row(**row.asDict()))
-            elif row["page"] == _HEADER_PAGE:
-                header = bytes(row["body"])
-            else:
-                pages.put(row["page"], bytes(row["body"]))
-                count += 1
-        if header is not None:
-            in_header = pages.flush()
-            body = StateHeader(header, in_header, count - len(in_header)).to_bytes()
-            self._header.update((self._version, self._facts, body))
-        return iter(others)
-
-    def close(self) -> None:
-        """Do nothing: the processor holds no resources."""
 
 
 def import_state(spark: SparkSession, operators: Sequence[DividedState], batch: int, *, work: Path) -> ImportedState:
@@ -129,7 +94,7 @@ def _stores(operators: Sequence[DividedState]) -> list[_Store]:
 def _write_pages(path: Path, number: int, buckets: Sequence[BucketState]) -> None:
     with pq.ParquetWriter(path, _ARROW, compression="none") as writer:
         for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True):
-            pages = [(_HEADER_PAGE, bucket.head), *bucket.bodies.items()]
+            pages = [(HEADER_PAGE, bucket.head), *bucket.bodies.items()]
             for start in range(0, len(pages), _ROW_GROUP):
                 group = pages[start : start + _ROW_GROUP]
                 rows = [{"bucket": label, "store": number, "page": page, "body": body} for page, body in group]
