@@ -41,9 +41,9 @@ SIZES = {
     "buckets_20": _Size(50_000, 20, 16, 6),
     "buckets_200": _Size(50_000, 200, 8, 2),
 }
-ORIGINS = {"one": 1, "many": 100_000}
+ORIGINS = {"one": 1, "many": settings.scaled(100_000)}
 TASKS = BUCKETS = 64
-_ORIGIN_ROWS, _ORIGIN_BATCHES, _ORIGIN_WARM_UP = 200_000, 8, 3
+_ORIGIN_ROWS, _ORIGIN_BATCHES, _ORIGIN_WARM_UP = settings.scaled(200_000), 8, 3
 
 
 def bucket_cost(names: Sequence[str]) -> list[Line]:

@@ -81,6 +81,16 @@ class WatermarkSink(Protocol):
         ...
 
 
+@runtime_checkable
+class CollectingSink(Protocol):
+    """A sink for which the driver holds each batch in memory, also if the executors have its rows."""
+
+    @property
+    def collects(self) -> bool:
+        """Whether it does."""
+        ...
+
+
 @dataclass(frozen=True)
 class FunctionSink:
     """Calls a function of the user with every batch as a DataFrame. It is exactly once if the function is."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from eventide.errors import DataError, PlanError
 from eventide.operators.chain import Chain
 from eventide.spark.control import needs_ticks
-from eventide.spark.shuffle_pages import Layout, Progress
+from eventide.spark.shuffle_pages import Layout, OriginTraits, Progress, traits_of
 from eventide.spark.storage import Storage, read_text
 from eventide.state.errors import PLACEMENTS, plan_changed, plan_changes
 from eventide.state.format import FORMATS
@@ -42,11 +42,12 @@ class OperatorRecord:
     mode: str = "accumulating"
     row_grain: str = "windows"
     progress: Progress = "direct"
+    origins: OriginTraits = field(default_factory=OriginTraits)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> OperatorRecord:
         """Return the record that was written."""
-        return cls(**{**content, "key": tuple(content["key"])})
+        return cls(**{**content, "key": tuple(content["key"]), "origins": OriginTraits(**content["origins"])})
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,17 @@ def record_of(
         )
         plan, facts = stage.plan, dict(stage.operator().state_facts)
         operators.append(
-            OperatorRecord(facts, stage.buckets, late, dead, plan.key, plan.mode, plan.row_grain, stage.progress)
+            OperatorRecord(
+                facts,
+                stage.buckets,
+                late,
+                dead,
+                plan.key,
+                plan.mode,
+                plan.row_grain,
+                stage.progress,
+                traits_of(plan),
+            )
         )
     ticks: dict[Placement, bool] = {
         "driver": Chain([stage.operator() for stage in stages]).moves_with_clock(followed=followed),

@@ -257,7 +257,7 @@ def _prepare(
     pipeline: Pipeline, plan: BoundPlan, outputs: RunOutputs, checkpoint: Checkpoint, options: RunOptions
 ) -> Callable[[], Query]:
     """Return what starts the query. It may be started twice."""
-    placement = plan.facts(followed=outputs.followed)
+    placement = [*plan.facts(followed=outputs.followed), *outputs.facts()]
     explanation = f"{pipeline.explain()}\n{aligned(placement)}"
     label = f"the query {options.name!r}" if options.name else "a query"
     _log.info("Starting %s: %s", label, ", ".join(f"{fact}: {text}" for fact, text in placement))

@@ -14,7 +14,7 @@ from eventide.errors import LateRowsWarning
 from eventide.metrics import LateWarning
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch, with_null_fields
-from eventide.sinks.sink import WatermarkSink
+from eventide.sinks.sink import CollectingSink, WatermarkSink
 from eventide.spark.control import Control, note_drained
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.metrics_listener import publish
@@ -70,6 +70,14 @@ class RunOutputs:
     def followed(self) -> bool:
         """Whether the sink of the panes follows the output watermark."""
         return isinstance(self._sinks[0][2], WatermarkSink)
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the sinks that collect each batch from the executors, for ``explain()``."""
+        if self._record.state == "driver":
+            return []
+        text = "the driver collects each batch from the executors, and writes it"
+        collecting = [sink for _, _, sink in self._sinks if isinstance(sink, CollectingSink) and sink.collects]
+        return [("sink", f"{sink!r}: {text}") for sink in collecting]
 
     def when_closed(self, function: Callable[[], None]) -> None:
         """Call a function when the query has ended."""
