@@ -16,10 +16,10 @@ from eventide.plan.explain import explain, summary, table
 from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import Plan
 from eventide.plan.process_plan import ProcessPlan
+from eventide.plan.retractions import ONCE, no_retractions
 from eventide.plan.window_plan import WindowPlan
 from eventide.triggers import AfterWatermark, InOrder, Never, Parallel, Repeatedly, Trigger
 from eventide.watermarks.generators import NoWatermark
-from eventide.windows import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,7 @@ def over_panes(plan: Plan, before: Plan) -> Plan:
     """Return a plan as hosts run it behind another plan.
 
     Its watermark is the output watermark of the operator before. Retractions of that operator are applied, so that the
-    windows of the later operator count every row once.
+    windows of the later operator count every row once. A plan that cannot apply them is rejected.
     """
     if isinstance(plan, JoinPlan) or plan.inputs:
         raise PlanError(
@@ -47,19 +47,13 @@ def over_panes(plan: Plan, before: Plan) -> Plan:
             "gives only one of them. Let it stand first in the chain, or write what comes before it to a table and "
             "read that as a stream."
         )
+    retracts = before.mode == "retracting"
+    if retracts and (reason := no_retractions(plan)) is not None:
+        raise PlanError(f"The pipeline before retracts panes: {reason} {ONCE}")
     watermark = plan.watermark.over_panes()
     if isinstance(plan, ProcessPlan):
         return replace(plan, watermark=watermark)
     assert isinstance(plan, WindowPlan)
-    retracts = before.mode == "retracting"
-    if retracts and (plan.window.axis == "rows" or isinstance(plan.window, Sessions)):
-        # A retraction would have to split a session, or to renumber the rows behind it.
-        raise PlanError(
-            f"The pipeline before retracts panes, and {plan.window.describe()} cannot be applied to rows that are "
-            "retracted: each retraction would move the bounds of windows. Let the pipeline before emit each window "
-            'once (without early panes and allowed_lateness), choose mode="accumulating" or "discarding" there, or '
-            "window the panes by time: ev.tumbling(…), ev.sliding(…), ev.inherit()."
-        )
     return replace(plan, watermark=watermark, applies_diff=retracts)
 
 
