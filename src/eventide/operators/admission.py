@@ -117,12 +117,13 @@ def check_unit(plan: Plan, rows: pl.DataFrame, now: int, watermark: int) -> None
     frame, name = _reach(rows, plan.time)
     meant = unit_meant(frame[name], now)
     if meant is not None:
-        first: int = frame[name].drop_nulls()[0]
+        values = frame[name].drop_nulls()
+        first = values.filter(values.is_finite())[0] if values.dtype.is_float() else values[0]
         factor = {"s": 1_000_000, "ms": 1_000}[meant]
         raise DataError(
             f"The times in column {plan.time!r} are numbers, which are read as microseconds: {first} is "
-            f"{format_instant(first)}. In "
-            f"{'seconds' if meant == 's' else 'milliseconds'} it would be {format_instant(first * factor)}. "
+            f"{format_instant(int(first))}. In "
+            f"{'seconds' if meant == 's' else 'milliseconds'} it would be {format_instant(int(first * factor))}. "
             f"Add time_unit={meant!r} to "
             "ev.stream(…), or time_unit='us' if microseconds are meant."
         )
