@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide._hints import no_attribute
+from eventide._hints import no_attribute, with_option_hints
 from eventide.errors import PlanError
 from eventide.plan.explain import explain, summary, table
 from eventide.plan.join_plan import JoinPlan
@@ -108,6 +108,7 @@ def _waits_for(plan: Plan, edge: int) -> bool:
 class Runnable(ABC):
     """Something that runs as one query on Spark, with all of its outputs."""
 
+    @with_option_hints
     def run(
         self,
         rows: Source | str | Mapping[str, str],
@@ -194,6 +195,10 @@ class Runnable(ABC):
         return self._run(read_rows(rows), options)
 
     @abstractmethod
+    def _as_pipeline(self) -> Pipeline:
+        """The pipeline that computes it, for a chain or a test."""
+
+    @abstractmethod
     def _run(self, rows: Source, options: RunOptions) -> Query:
         """Start the query."""
 
@@ -205,7 +210,7 @@ class Pipeline(Runnable):
     plan: Plan  # of a chain, the first
     following: tuple[Plan, ...] = ()  # the further plans of a chain
 
-    def then(self, following: Pipeline) -> Pipeline:
+    def then(self, following: Runnable) -> Pipeline:
         """Chain pipelines: the panes of this pipeline are the rows of the following one.
 
         The output watermark of this pipeline is the watermark of the following one. Retracted panes are subtracted
@@ -218,11 +223,12 @@ class Pipeline(Runnable):
         >>> minutes.then(busiest).local(rows).panes["most"].to_list()
         [2]
         """
-        if not isinstance(following, Pipeline):
+        if not isinstance(following, Runnable):
             kind = type(following).__name__
             hint = " Complete it first, with .agg(…)." if kind in ("Stream", "WindowedStream") else ""
             raise PlanError(f".then() takes a pipeline, whose rows are the panes of this one, not a {kind}.{hint}")
-        chain = replace(self, following=(*self.following, following.plan, *following.following))
+        later = following._as_pipeline()
+        chain = replace(self, following=(*self.following, later.plan, *later.following))
         _ = chain.plans  # rejects plans that cannot follow each other
         return chain
 
@@ -241,6 +247,9 @@ class Pipeline(Runnable):
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost on each host."""
         return "\n".join(map(explain, self.plans))
 
+    def _as_pipeline(self) -> Pipeline:
+        return self
+
     def _run(self, rows: Source, options: RunOptions) -> Query:
         from eventide.spark.run import run
 
@@ -257,6 +266,7 @@ class Pipeline(Runnable):
 
         return transform(self, [rows, *others] if others else rows)  # type: ignore[list-item]
 
+    @with_option_hints
     def local(
         self,
         rows: Rows | Mapping[str, Rows],
