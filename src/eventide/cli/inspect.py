@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console
 
-    from eventide.spark.inspection import OperatorState, Origin
+    from eventide.spark.inspection import OperatorState
+    from eventide.spark.stored_progress import Origin
 
 
 INSPECT_EXAMPLES = """Examples:

@@ -21,9 +21,9 @@ PATH/  PATH.parquet|json|csv|orc  parquet:PATH  json:PATH  csv:PATH  orc:PATH   
 
 kafka:TOPIC@HOST:PORT  eventide:STORE#STREAM     a topic, or a stream of marks, as a source or a sink
 
-sqlite:///FILE#TABLE  postgresql://USER@HOST/DATABASE#TABLE  console  noop     sinks only
+sqlite:///FILE#TABLE  postgresql://USER@HOST/DATABASE#TABLE  delta:PATH  iceberg:NAMESPACE.TABLE     sinks only
 
-rate:ROWS_PER_SECOND     a source only, for tests
+console  noop     sinks only; rate:ROWS_PER_SECOND     a source only, for tests
 """
 EXAMPLES = f"""Examples:
 
