@@ -50,6 +50,8 @@ class LateRowsWarning(UserWarning):
 class DriverLimitWarning(UserWarning):
     """A query outgrows the driver: its state needs most of the memory, or most of the time of long batches.
 
+    Also if a table sink cannot let the executors write large batches, so that they pass through the driver.
+
     >>> import warnings, eventide as ev
     >>> warnings.filterwarnings("ignore", category=ev.DriverLimitWarning)
     """

@@ -48,7 +48,8 @@ class OutputInfo:
     key: tuple[str, ...]
     mode: Literal["accumulating", "discarding", "retracting"]
     row_grain: RowGrain = "windows"
-    query: str = ""  # Spark's query id, the same after a restart from the checkpoint; empty before the query starts
+    query: str = ""  # Spark's query id, the same after a restart from the checkpoint; empty before its first start
+    state: Literal["driver", "executors"] = "driver"  # where the query keeps its state, and where its rows are
 
 
 @runtime_checkable

@@ -71,6 +71,11 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
     return object_storage(store, json.loads(text or "")["id"], single_writer=single_writer)
 
 
+def can_rescale(checkpoint: Storage) -> bool:
+    """Return whether ``rescale`` accepts a checkpoint: it is on this machine's disk, with its commit records."""
+    return isinstance(checkpoint, LocalStorage) and read_text(checkpoint, _STORE) is None
+
+
 def check_exclusive(storage: Storage) -> None:
     """Reject a store in which several writers can create the same name, at the same time or one after the other.
 

@@ -138,15 +138,25 @@ def record_of(
     return QueryRecord(tuple(operators), state, ticks)
 
 
-def check_placement(last: QueryRecord, state: Placement, checkpoint: str) -> None:
-    """Reject a query whose state is in the other placement."""
-    if last.state != state:
-        target = "--buckets N" if state == "executors" else "--to driver"
-        raise PlanError(
-            f"The state of the checkpoint {checkpoint!r} is {PLACEMENTS[last.state]}, and the query starts with "
-            f"state={state!r}. Start it with state={last.state!r}, or move the state: "
-            f"eventide rescale {checkpoint} {target}"
-        )
+def check_placement(last: QueryRecord, state: Placement, checkpoint: str, *, can_move: bool) -> None:
+    """Reject a query whose state is in the other placement. ``can_move``: ``rescale`` accepts the checkpoint."""
+    if last.state == state:
+        return
+    target = "--buckets N" if state == "executors" else "--to driver"
+    move = f"or move the state: eventide rescale {checkpoint} {target}"
+    raise PlanError(
+        f"The state of the checkpoint {checkpoint!r} is {PLACEMENTS[last.state]}, and the query starts with "
+        f"state={state!r}. Start it with state={last.state!r}, "
+        + (move if can_move else f"or drain it and start with a new checkpoint. {cannot_move()}")
+    )
+
+
+def cannot_move() -> str:
+    """Return why the state of a checkpoint has to stay where it is."""
+    return (
+        "Its state cannot be moved: eventide rescale needs a checkpoint on a local disk that also has the commit "
+        "records."
+    )
 
 
 def check_record(

@@ -19,7 +19,7 @@ from eventide.plan.pipeline import Pipeline
 from eventide.sinks import as_sink
 from eventide.sinks.sink import WatermarkSink
 from eventide.spark.buckets import PARTITIONS, query_settings
-from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
+from eventide.spark.checkpoint_storage import can_rescale, check_exclusive, record_storage, storage_of
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control, check_not_drained
 from eventide.spark.dataflow import Source, input_rows
@@ -159,7 +159,7 @@ class Checkpoint:
         check_not_drained(files, location)
         last_start = read_record(files)
         if last_start is not None:
-            check_placement(last_start, options.state, location)
+            check_placement(last_start, options.state, location, can_move=can_rescale(files))
         records = None
         if options.state == "driver":
             records = record_storage(files, options.storage, single_writer=options.single_writer)

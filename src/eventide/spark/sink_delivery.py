@@ -91,7 +91,7 @@ class RunOutputs:
                 schema = self._stages[depth].output_schema(info.output)
                 columns = {} if info.output == "panes" else self._record.columns(info.output, depth)
                 self._opened[id(sink)] = sink
-                sink.open(with_null_fields(schema, columns), info)
+                sink.open(with_null_fields(schema, columns), replace(info, query=self.query_id()))
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
@@ -152,7 +152,7 @@ class RunOutputs:
 
     def _info(self, output: Any, depth: int) -> OutputInfo:
         plan = self._stages[depth].plan
-        return OutputInfo(output, plan.key, plan.mode, plan.row_grain)
+        return OutputInfo(output, plan.key, plan.mode, plan.row_grain, state=self._record.state)
 
     def _warn_of_late_rows(self, operator: BatchMetrics) -> None:
         watermark = operator.watermark
