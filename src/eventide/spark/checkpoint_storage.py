@@ -53,7 +53,8 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
         if text is not None:
             raise PlanError(
                 f"The commit records of {checkpoint.location} are in another store, {json.loads(text)['location']}. "
-                "Name it with storage=, in run() and inspect(). The command line cannot read them."
+                "Name it with storage=, in run() and inspect(), or with eventide run and eventide outputs --storage. "
+                "Other commands cannot read them."
             )
         return checkpoint
     if text is None:
