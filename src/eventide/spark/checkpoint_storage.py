@@ -72,6 +72,11 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
     return object_storage(store, json.loads(text or "")["id"], single_writer=single_writer)
 
 
+def may_have_records(checkpoint: Storage) -> bool:
+    """Return whether batches may have left commit records, in the checkpoint or in a store that is not known here."""
+    return bool(checkpoint.list(RECORDS)) or checkpoint.exists(_STORE)
+
+
 def check_exclusive(storage: Storage) -> None:
     """Reject a store in which several writers can create the same name, at the same time or one after the other.
 

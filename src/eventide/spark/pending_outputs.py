@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide._paths import on_disk
+from eventide._paths import make_directory, on_disk, sync_directory
 from eventide.errors import PlanError
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch
@@ -81,8 +81,8 @@ def pending_outputs(checkpoint: str | Path, *, storage: Any = None) -> list[Pend
 
 
 def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Path]:
-    """Write outputs as Parquet files, and return their paths. A file that exists is not replaced."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write outputs as Parquet files durably, and return their paths. A file that exists is not replaced."""
+    make_directory(directory)
     paths = []
     for output in pending:
         path = directory / output.file
@@ -98,6 +98,7 @@ def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Pa
         finally:
             unfinished.unlink()
         paths.append(path)
+    sync_directory(directory)
     return paths
 
 
