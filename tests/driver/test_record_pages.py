@@ -58,7 +58,7 @@ class Log:
 def test_a_large_page_does_not_keep_the_pages_after_it_in_sparse_records(tmp_path: Path, page: int) -> None:
     log = Log(tmp_path, retain=2)
     log.batch({0: b"x" * page, 1: b"x" * (4 * page)})
-    log.batch({number: b"y" * 1000 for number in range(10, 110)} | {9: b"z" * 2 * MIB})
+    log.batch(dict.fromkeys(range(10, 110), b"y" * 1000) | {9: b"z" * 2 * MIB})
     log.batch(drop=[1, *range(9, 109)])
     for _ in range(9):
         log.batch()
@@ -68,7 +68,7 @@ def test_a_large_page_does_not_keep_the_pages_after_it_in_sparse_records(tmp_pat
 
 def test_one_batch_moves_a_bounded_number_of_bytes(tmp_path: Path) -> None:
     log = Log(tmp_path, retain=2)
-    log.batch({number: b"x" * MIB for number in range(40)})
+    log.batch(dict.fromkeys(range(40), b"x" * MIB))
     log.batch(drop=range(9, 40))
     moved = (tmp_path / "eventide/commits/1").stat().st_size
     assert 3 * MIB < moved < 5 * MIB
@@ -91,7 +91,7 @@ def test_a_restart_forgets_no_record_that_a_retained_one_refers_to(tmp_path: Pat
 
 def test_a_restart_does_not_take_a_sparse_record_for_a_full_one(tmp_path: Path) -> None:
     log = Log(tmp_path, retain=2)
-    log.batch({number: b"x" * 1000 for number in range(10)})
+    log.batch(dict.fromkeys(range(10), b"x" * 1000))
     log.batch(drop=range(1, 8))  # 3 of 10 pages are live: not sparse yet
     log.restart()
     log.batch(drop=[8])

@@ -18,7 +18,7 @@ def test_a_directory_and_its_new_name_are_on_disk_when_it_is_replaced(
     target = tmp_path / "out" / "batch=0"
 
     def fsync(handle: int, fsync=os.fsync) -> None:  # type: ignore[no-untyped-def]
-        flushed.append((Path(os.readlink(f"/proc/self/fd/{handle}")), target.exists()))
+        flushed.append((Path(f"/proc/self/fd/{handle}").readlink(), target.exists()))
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", fsync)
