@@ -18,6 +18,7 @@ import eventide as ev
 pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
 """
 STATEMENT = """
+CREATE STREAM ticks WATERMARK FOR timestamp AS timestamp - INTERVAL '10' SECOND;
 SELECT window_start, COUNT(*) AS n FROM TUMBLE(ticks, DESCRIPTOR(timestamp), INTERVAL '1' MINUTE)
 GROUP BY window_start, window_end
 """
