@@ -50,6 +50,10 @@ class RunRequest:
     trace: Path | None = None
     limit: int | None = None  # rows of a batch that the console prints
     state: str = "driver"  # the placement of state
+    state_memory: str | None = None
+    whole_rows: bool = False
+    source_position: bool = False
+    single_writer: bool = False
     storage: Any = None  # of commit records
     on_missing_file: str = "fail"
     dashboard: bool = False
@@ -135,6 +139,10 @@ def _run(request: RunRequest, rows: Any, listeners: list[Callable[[BatchMetrics]
             name=request.job.name,
             on_batch=report,
             state=request.state,
+            state_memory=request.state_memory,
+            whole_rows=request.whole_rows,
+            source_position=request.source_position,
+            single_writer=request.single_writer,
             storage=request.storage,
             on_missing_file=request.on_missing_file,
         )

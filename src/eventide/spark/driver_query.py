@@ -147,7 +147,7 @@ class DriverQuery:
         context = batch.sparkSession.sparkContext
         context.setLocalProperty(WATERMARK, str(state.watermark))
         context.setLocalProperty(BATCH_TIME, str(offsets.time))
-        log = BatchLog(self._storage, offsets.batch, offsets.time)
+        log = BatchLog(self._storage, offsets.batch, offsets.time, batch.sparkSession)
         collected = self._input.collect(batch, log, state.watermark)
         tables = self._tables.collect(state, offsets.time)
         for note in (*collected.notes, *tables.notes):

@@ -19,7 +19,13 @@ from eventide.plan.pipeline import Pipeline
 from eventide.sinks import as_sink
 from eventide.sinks.sink import WatermarkSink
 from eventide.spark.buckets import PARTITIONS, query_settings
-from eventide.spark.checkpoint_storage import can_rescale, check_exclusive, record_storage, storage_of
+from eventide.spark.checkpoint_storage import (
+    can_rescale,
+    check_exclusive,
+    may_have_records,
+    record_storage,
+    storage_of,
+)
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control, check_not_drained
 from eventide.spark.dataflow import Source, input_rows
@@ -157,7 +163,8 @@ class Checkpoint:
             settle(local)
         files = storage_of(location, spark, single_writer=options.single_writer)
         check_not_drained(files, location)
-        last_start = read_record(files)
+        # Without commit records here, state on the executors would ignore a pending batch of the driver.
+        last_start = read_record(files, has_state=options.state == "executors" and may_have_records(files))
         if last_start is not None:
             check_placement(last_start, options.state, location, can_move=can_rescale(files))
         records = None
