@@ -1,6 +1,7 @@
 """Makes the screenshots of the dashboard: ``python docs/screenshots.py`` runs the demonstration and looks at its page.
 
-The screenshots show the moment at which the watermark waits for the till that has lost its connection. It needs the development tools and a Chromium; ``EVENTIDE_CHROMIUM`` names one that is not on the path.
+The screenshots show the live query while a till has lost its connection. They need the development tools and a
+Chromium; ``EVENTIDE_CHROMIUM`` names one that is not on the path.
 """
 
 from __future__ import annotations
