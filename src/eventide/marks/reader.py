@@ -25,7 +25,13 @@ from eventide.time import duration
 
 @dataclass(frozen=True, repr=False)
 class Batch:
-    """Events, in order within each segment."""
+    """Events, in order within each segment.
+
+    >>> import pyarrow as pa
+    >>> batch = Batch(pa.table({"shop": ["kiel"], "_segment": [0], "_offset": [0]}), position={0: 1})
+    >>> len(batch), batch.frame["shop"].to_list()
+    (1, ['kiel'])
+    """
 
     table: pa.Table
     """The columns of the stream, ``_segment`` and ``_offset``."""

@@ -205,7 +205,13 @@ class Runnable(ABC):
 
 @dataclass(frozen=True)
 class Pipeline(Runnable):
-    """A plan, or a chain of plans: what ``.agg(…)``, ``.process(…)``, the joins and ``.then(…)`` return."""
+    """A plan, or a chain of plans: what ``.agg(…)``, ``.process(…)``, the joins and ``.then(…)`` return.
+
+    >>> import eventide as ev, polars as pl
+    >>> per_minute = ev.stream("ts").window(ev.tumbling("1 minute")).agg(n=ev.count())
+    >>> per_minute.local(pl.DataFrame({"ts": ["2026-03-01T12:00:05Z", "2026-03-01T12:00:40Z"]})).panes["n"].to_list()
+    [2]
+    """
 
     plan: Plan  # of a chain, the first
     following: tuple[Plan, ...] = ()  # the further plans of a chain

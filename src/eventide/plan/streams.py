@@ -26,7 +26,13 @@ from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, Win
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows with an event time, a key and a watermark; the start of every pipeline."""
+    """Rows with an event time, a key and a watermark; the start of every pipeline.
+
+    >>> import eventide as ev
+    >>> clicks = ev.stream("ts", key="page", watermark="30 seconds")
+    >>> type(clicks).__name__, type(clicks.window(ev.tumbling("1 minute"))).__name__
+    ('Stream', 'WindowedStream')
+    """
 
     _time: str | IngestionTime
     _key: tuple[str, ...]

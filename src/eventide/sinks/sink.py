@@ -42,7 +42,12 @@ _SINKS = (
 
 @dataclass(frozen=True)
 class OutputInfo:
-    """Which output of which query the rows are."""
+    """Which output of which query the rows are.
+
+    >>> info = OutputInfo("panes", key=("shop",), mode="retracting")
+    >>> info.output, info.key, info.row_grain
+    ('panes', ('shop',), 'windows')
+    """
 
     output: Output
     key: tuple[str, ...]
@@ -58,6 +63,13 @@ class Sink(Protocol):
 
     A batch that a failure interrupted is written again, with the same number and the same rows. A sink is exactly once
     if writing a batch again changes nothing. ``batch`` gives its rows as an Arrow table or as a DataFrame.
+
+    >>> class Discard:
+    ...     def open(self, schema, info): ...
+    ...     def write(self, batch, batch_id, info): ...
+    ...     def close(self): ...
+    >>> isinstance(Discard(), Sink)
+    True
     """
 
     def open(self, schema: StructType, info: OutputInfo) -> None:

@@ -251,7 +251,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 setInterval(() => { if (state.query) panels.showFacts(state.query); }, 1000);
 legend("plane-legend", [["watermark", "var(--watermark)", "line"], ["ideal", "var(--ideal)", "dash"],
   ["rows", "rgba(var(--density), .5)"], ["early pane", "var(--early)"], ["on-time pane", "var(--on-time)"],
-  ["late pane", "var(--late)"], ["retraction", "var(--soft)", "hollow"], ["late rows", "var(--late)", "cross"],
+  ["late pane", "var(--late)"], ["retraction", "var(--retraction)", "hollow"], ["late rows", "var(--late)", "cross"],
   ["dead letters", "var(--dead)", "diamond"]]);
 legend("fate-legend", [["in windows", "var(--kept)"], ["late", "var(--late)"], ["dead", "var(--dead)"]]);
 legend("emitted-legend", [["early", "var(--early)"], ["on time", "var(--on-time)"], ["late", "var(--late)"]]);
