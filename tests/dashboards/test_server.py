@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from eventide.cli.history import History
 from eventide.dashboards.server import STATIC, create_app, create_server
 from eventide.dashboards.watched_queries import QueryDirectory
 from eventide.errors import PlanError
+from eventide.spark.batch_history import History
 from tests.dashboards.histories import TOKEN, at, batch, first_events, pane, request, write
 
 BEARER = f"Bearer {TOKEN}"
@@ -191,7 +191,7 @@ def test_events_show_the_query_now_and_after_each_new_batch(checkpoint: Path) ->
 
 def test_names_with_markup_come_back_as_data(tmp_path: Path) -> None:
     history = History(tmp_path / "revenue" / "eventide" / "history.jsonl")
-    history(batch(0, least_origin=SPITEFUL, slowest=((SPITEFUL, at(-9)),), origins=2))
+    history.write([batch(0, least_origin=SPITEFUL, slowest=((SPITEFUL, at(-9)),), origins=2)])
     history.fail(SPITEFUL)
     answer = request(app_of(tmp_path), "/api/queries", authorization=BEARER)
     assert answer.headers["content-type"] == "application/json"

@@ -9,13 +9,7 @@ import typer
 from eventide.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from eventide.dashboards.server import DashboardServer
-    from eventide.sinks.sink import Sink
-    from eventide.spark.metrics import BatchMetrics
-
-SHOWN_WINDOWS = 40  # windows of a batch in the history of a query with a dashboard: its size is limited
 
 EXAMPLES = """Examples:
 
@@ -107,7 +101,7 @@ def open_for_run(checkpoint: str) -> DashboardServer:
     """Start the dashboard of a query that is about to run, at a free port."""
     from pathlib import Path
 
-    from eventide.cli.history import history_file
+    from eventide.spark.batch_history import history_file
 
     file = history_file(checkpoint)
     if file is None:
@@ -121,20 +115,9 @@ def open_for_run(checkpoint: str) -> DashboardServer:
     return server
 
 
-def watch_demo(checkpoint: str, sink: Sink) -> tuple[Sink, Callable[[BatchMetrics], object]]:
-    """Start the dashboard of a demonstration, print its URL, and record its panes and batches."""
+def watch_demo(checkpoint: str) -> None:
+    """Start the dashboard of a demonstration, and print its URL."""
     typer.echo(f"Dashboard: {open_for_run(checkpoint).url}\n")
-    return record_run(checkpoint, sink)
-
-
-def record_run(checkpoint: str, sink: Sink) -> tuple[Sink, Callable[[BatchMetrics], object]]:
-    """Return a sink and a function that record panes and batches in the history of a local checkpoint."""
-    from eventide.cli.history import History, history_file
-    from eventide.cli.live_progress import TracingSink
-
-    file = history_file(checkpoint)
-    assert file is not None  # the checkpoint is local
-    return TracingSink(sink, History(file), SHOWN_WINDOWS), History(file)
 
 
 def hold() -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from eventide._paths import on_disk
 from eventide.dashboards.health import first_line
-from eventide.dashboards.history_tables import FILE, HistoryLog, HistoryTables
+from eventide.dashboards.history_tables import HistoryLog, HistoryTables
 from eventide.errors import PlanError
+from eventide.spark.batch_history import FILE
 from eventide.spark.control import Control
 from eventide.spark.control_status import is_running
 from eventide.spark.metrics import BatchMetrics, to_json
@@ -75,21 +76,23 @@ class WatchedQuery:
 
 
 class LiveQuery(WatchedQuery):
-    """A query of this process: its batches are read from memory."""
+    """A query of this process. Without a history file, its last batches are read from memory."""
 
     def __init__(self, query: Query) -> None:
         local = on_disk(query.control.checkpoint)
         name = str(query.spark.name or Path(query.control.checkpoint).name)
         checkpoint = None if local is None else Path(local)
-        super().__init__(name, checkpoint=checkpoint, history=Path(os.devnull))
+        history = None if checkpoint is None else checkpoint / FILE
+        self._in_memory = history is None or not history.is_file()  # the query has created it at its start
+        super().__init__(name, checkpoint=checkpoint, history=history or Path(os.devnull))
         self._query = query
         self._tables = HistoryTables()
         self._last: BatchMetrics | None = None
 
     @property
     def tables(self) -> HistoryTables:
-        """What the query holds of its last batches."""
-        return self._tables
+        """What the history of the query holds."""
+        return self._tables if self._in_memory else self._log.tables
 
     @property
     def failure(self) -> str | None:
@@ -109,6 +112,8 @@ class LiveQuery(WatchedQuery):
 
     def refresh(self) -> bool:
         """Read the batches that have ended since the last time."""
+        if not self._in_memory:
+            return super().refresh()
         new: list[BatchMetrics] = []
         for metrics in reversed(list(self._query.history)):
             if metrics is self._last:
