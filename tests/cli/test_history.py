@@ -15,6 +15,7 @@ from rich.console import Console
 
 from eventide.cli.history import QueryHistory, history_page, read_history
 from eventide.cli.live_progress import Progress, sparkline
+from eventide.metrics import Gap
 from eventide.spark.batch_history import History, RunHistory, history_file
 from eventide.spark.metrics import BatchMetrics, CommandEffect, to_json
 from eventide.spark.pane_counts import WindowPanes
@@ -55,6 +56,7 @@ BATCHES = st.builds(
     operation=st.sampled_from(["window", "join", "processor"]),
     seconds=st.floats(0, 100),
     previous_watermark=st.none() | TIMES,
+    gap_ranges=st.lists(st.builds(Gap, NAMES, st.integers(1, 9), st.integers(1, 9), TIMES), max_size=2).map(tuple),
     commands=st.lists(st.builds(CommandEffect, id=st.text(), action=st.text(), origin=NAMES), max_size=2).map(tuple),
 )
 

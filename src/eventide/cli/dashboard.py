@@ -97,8 +97,8 @@ def open_server(
     )
 
 
-def open_for_run(checkpoint: str) -> DashboardServer:
-    """Start the dashboard of a query that is about to run, at a free port."""
+def open_for_run(checkpoint: str, port: int = 0, token: str | None = None) -> DashboardServer:
+    """Start the dashboard of a query that is about to run; port 0 takes a free port."""
     from pathlib import Path
 
     from eventide.spark.batch_history import history_file
@@ -110,7 +110,7 @@ def open_for_run(checkpoint: str) -> DashboardServer:
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     Path(file).touch()
-    server = open_server(checkpoint, 0)
+    server = open_server(checkpoint, port, token=token)
     server.start_in_background()
     return server
 

@@ -63,6 +63,18 @@ class WatchedQuery:
         """Return the record of the query's last start; empty if there is none."""
         return {} if self.checkpoint is None else _read_json(self.checkpoint / _RECORD)
 
+    def unfinished_batch(self) -> tuple[int, int] | None:
+        """Return the number of the batch that has begun and not ended, and its start in microseconds."""
+        if self.checkpoint is None:
+            return None
+        begun = max(_numbers(self.checkpoint / "offsets"), default=None)
+        if begun is None or (self.checkpoint / "commits" / str(begun)).exists():
+            return None
+        try:
+            return begun, (self.checkpoint / "offsets" / str(begun)).stat().st_mtime_ns // 1000
+        except OSError:  # Spark has deleted it
+            return None
+
     def pending_commands(self) -> list[dict[str, Any]]:
         """Return the commands that were sent and are in no batch of the history, oldest first."""
         if self.checkpoint is None:
@@ -191,6 +203,13 @@ def _search(place: Path) -> list[tuple[str, Path | None, Path]]:
 def is_checkpoint(path: Path) -> bool:
     """Return whether a directory is the checkpoint of a query."""
     return (path / _RECORD).is_file() or (path / FILE).is_file()
+
+
+def _numbers(folder: Path) -> list[int]:
+    try:
+        return [int(path.name) for path in folder.iterdir() if path.name.isdecimal()]
+    except OSError:
+        return []
 
 
 def _read_json(file: Path) -> dict[str, Any]:
