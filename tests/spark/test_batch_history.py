@@ -62,6 +62,17 @@ def test_with_state_on_the_executors_panes_are_counted_there_if_they_are_traced(
         assert [batch.rows for batch in read_history(place).batches] == [3, 1, 1]
 
 
+def test_missing_sequence_numbers_are_in_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    numbered = ev.bounded_delay("0 seconds", origin="shop", sequence="number")
+    pipeline = ev.stream(time="t", watermark=numbered).window(ev.tumbling("10 seconds")).agg(n=ev.count())
+    rows = bundle((1, "a"), (2, "a"), (3, "b"), (4, "b")).with_columns(number=pl.Series([1, 5, 1, 3]))
+    ran = Stream(spark, tmp_path).put(rows)
+    ran.run(pipeline, state="driver")
+    (metrics,) = read_history(ran.checkpoint).batches
+    assert metrics.gaps == 2
+    assert {(gap.origin, gap.first, gap.last) for gap in metrics.gap_ranges} == {("a", 2, 4), ("b", 2, 2)}
+
+
 def test_a_failure_is_in_the_history_with_its_reason(spark: SparkSession, tmp_path: Path) -> None:
     ran = stream(spark, tmp_path)
 
