@@ -176,6 +176,18 @@ def run(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Serve a live page about the query, and print its URL.")
     ] = False,
+    dashboard_port: Annotated[
+        int | None,
+        typer.Option(
+            help="The port of --dashboard, so that the page outlives a restart. Default: a free port.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+    dashboard_token: Annotated[
+        str | None,
+        typer.Option(help="The token of --dashboard. Default: a random token.", envvar="EVENTIDE_DASHBOARD_TOKEN"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each batch on stdout.")] = False,
     master: Master = None,
     cores: Cores = None,
@@ -207,6 +219,7 @@ def run(
             on_missing_file=on_missing_file,
             trace=trace,
             dashboard=dashboard or None,
+            dashboard_port=dashboard_port,
             json=json or None,
             master=master,
             cores=cores,
@@ -239,13 +252,14 @@ def run(
         single_writer=single_writer,
         storage=None if storage is None else open_storage(storage),
         on_missing_file=(on_missing_file or OnMissingFile.fail).value,
-        dashboard=dashboard,
+        dashboard=dashboard or dashboard_port is not None,
     )
     check_request(request)
-    if dashboard:
+    if request.dashboard:
         from eventide.cli.dashboard import open_for_run
 
-        typer.echo(f"Dashboard: {open_for_run(request.checkpoint).url}", err=True)
+        server = open_for_run(request.checkpoint, dashboard_port or 0, dashboard_token)
+        typer.echo(f"Dashboard: {server.url}", err=True)
     session = open_session(
         loaded.name, folder=loaded.folder, quiet=json, master=master, cores=cores, memory=memory, conf=conf
     )

@@ -130,6 +130,7 @@ class Runnable(ABC):
         on_missing_file: OnMissingFile = "fail",
         storage: Any = None,
         single_writer: bool = False,
+        trace: bool | str | Path = False,
     ) -> Query:
         """Run over a streaming DataFrame, with all outputs in one query, each sink exactly once where it allows it.
 
@@ -162,6 +163,11 @@ class Runnable(ABC):
         store must never overwrite a file that exists, which is tested at the start. With ``single_writer`` any store
         will do, as long as only one driver at a time runs on the checkpoint.
 
+        Next to a checkpoint on this machine the query writes a history of its newest batches, for ``ev.dashboard`` and
+        ``eventide plot``; a file in ``trace`` gets all batches, wherever the checkpoint is. With state in the driver
+        a history has the windows of the panes, too. On the executors that takes a small Spark job for each batch,
+        which runs with such a file or with ``trace=True``.
+
         >>> import eventide as ev
         >>> orders = ev.stream(time="ts", key="shop", watermark="30 seconds")
         >>> per_minute = orders.window(ev.tumbling("1 minute")).agg(orders=ev.count())
@@ -191,6 +197,7 @@ class Runnable(ABC):
             on_missing_file=on_missing_file,
             storage=storage,
             single_writer=single_writer,
+            trace=trace,
         )
         return self._run(read_rows(rows), options)
 
