@@ -200,11 +200,12 @@ def collect_batches(rows: DataFrame) -> list[pa.RecordBatch]:
     A batch that fails at that limit would fail again at every restart.
     """
     try:
-        return rows.toArrow().to_batches()
+        batches: list[pa.RecordBatch] = rows.toArrow().to_batches()
     except Exception as failure:
         if not _exceeds_limit(failure):
             raise
-    return list(partition_batches(rows))
+        return list(partition_batches(rows))
+    return batches
 
 
 def partition_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
