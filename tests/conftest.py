@@ -31,12 +31,22 @@ ROOT = Path(__file__).parents[1]
 _CACHES = {line.strip("/") for line in (ROOT / ".gitignore").read_text(encoding="utf-8").split()}
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_data_is_left_in_the_repository() -> Iterator[None]:
+_before: set[Path] = set()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Look at the repository before all tests; workers of pytest-xdist see files that others still need."""
+    if not hasattr(session.config, "workerinput"):
+        _before.update(ROOT.iterdir())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
     """A test that writes into the working directory would leave files that somebody commits by mistake."""
-    before = set(ROOT.iterdir())
-    yield
-    assert {path.name for path in set(ROOT.iterdir()) - before} <= _CACHES
+    if not hasattr(session.config, "workerinput"):
+        left = {path.name for path in set(ROOT.iterdir()) - _before} - _CACHES
+        if left:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            print(f"\nThe tests have left files in the repository: {', '.join(sorted(left))}")
 
 
 @pytest.fixture(scope="session")
