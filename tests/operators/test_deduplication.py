@@ -163,12 +163,12 @@ def test_rows_that_come_again_get_no_number_in_row_windows() -> None:
 
 
 def test_a_stream_without_numbers_is_refused() -> None:
-    with pytest.raises(ev.PlanError, match=r"names none. Name the columns of an id"):
+    with pytest.raises(ev.PlanError, match=r"names no column for them. Name the columns of an id"):
         ev.stream(time="t", watermark=ev.bounded_delay("1s")).deduplicate()
-    with pytest.raises(ev.PlanError, match="called before"):
+    with pytest.raises(ev.PlanError, match="already called"):
         ev.stream(time="t", watermark=NUMBERED).deduplicate().deduplicate()
     stream = ev.stream(time="t", watermark=NUMBERED)
-    with pytest.raises(ev.PlanError, match=r"comes before ev.union\(\)"):
+    with pytest.raises(ev.PlanError, match=r"must precede ev.union\(\)"):
         ev.union(a=stream, b=stream).deduplicate()
 
 

@@ -92,11 +92,11 @@ def test_a_range_that_precedes_is_an_interval() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "in one way"),
-        ({"within": "1 hour", "last": 3}, "in one way"),
+        ({}, "either within= or last="),
+        ({"within": "1 hour", "last": 3}, "either within= or last="),
         ({"last": 0}, "last=0 is not a count"),
         ({"last": True}, "not a count"),
-        ({"last": 3}, r"left stream would be kept for ever.*keep=\{'left': '1 hour'\}"),
+        ({"last": 3}, r"left stream would never be dropped.*keep=\{'left': '1 hour'\}"),
     ],
 )
 def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], said: str) -> None:

@@ -39,7 +39,7 @@ class NoRow(ev.RowProcessor):
     ("given", "options", "message"),
     [
         (RunningTotal, {}, r"pass a processor, not its class: RunningTotal\(…\)"),
-        (print, {}, "this is not a processor. Derive a class from ev.Processor"),
+        (print, {}, "is not a processor. Derive a class from ev.Processor"),
         (Nameless(), {}, "Nameless has no method process"),
         (NoRow(), {}, "NoRow has no method process_row"),
         (RunningTotal(), {"output": None}, r"declare the columns of the results: output="),
@@ -152,8 +152,8 @@ async def fine(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fn", "options", "message"),
     [
-        (len, {}, "give it a function that is written with `async def`"),
-        (5, {}, "give it a function that is written with `async def`"),
+        (len, {}, "pass a function that is defined with `async def`"),
+        (5, {}, "pass a function that is defined with `async def`"),
         (fine, {"output": None}, "declare the columns of the results"),
         (fine, {"capacity": 0}, "capacity=0 must be an integer of at least 1"),
         (fine, {"retries": -1}, "retries=-1 must be"),

@@ -293,7 +293,7 @@ JOINS: list[tuple[str, str]] = [
     (f"SELECT * FROM orders o JOIN payments p ON o.shop = p.shop AND {NEAR} AND o.tags > o.shop", "cannot be computed"),
     (
         "SELECT * FROM orders o JOIN payments p ON o.shop = p.shop AND p.ts BETWEEN o.ts + INTERVAL '1' HOUR AND o.ts",
-        "The bounds of time in ON hold nothing",
+        "The interval of the bounds in ON is empty",
     ),
 ]
 DECLARED = "CREATE STREAM orders WATERMARK FOR ts AS ts; CREATE STREAM payments WATERMARK FOR ts AS ts;\n"
