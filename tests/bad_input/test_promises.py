@@ -165,7 +165,7 @@ def test_refined_rows_are_those_that_found_a_window_behind_the_watermark() -> No
     hopping = counted(stream().window(ev.sliding("1s", every="10s")).emit(allowed_lateness="1h"))
     query = hopping.start_local()
     query.push(rows([100 * SECOND]), now=0)
-    step = query.push(rows([5 * SECOND, 10 * SECOND]), now=0)  # the first lies between two windows
+    step = query.push(rows([5 * SECOND, 10 * SECOND]), now=0)  # the first is between two windows
     assert (step.counts.dead, step.counts.refined, step.counts.kept) == ({"no_window": 1}, 1, 1)
 
 

@@ -35,7 +35,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time="ts", watermark=30), "Write it with one: watermark='30 seconds'"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", chunk="c")), "chunk needs sequence"),
-    (lambda: windowed().trigger(ev.on_update()).trigger(ev.on_update()), ".trigger(): the emission of this stream is already set"),
+    (lambda: windowed().trigger(ev.on_update()).trigger(ev.on_update()), "emission of this stream is already set"),
     (lambda: windowed().trigger(ev.on_update()).emit(allowed_lateness="2h"), "Use one .emit(…) or one .trigger(…)"),
     (lambda: windowed().trigger(None), ".trigger() needs a trigger"),  # type: ignore[arg-type]
     (lambda: windowed().trigger(ev.on_update(), mode="retract"), "Did you mean 'retracting'"),  # type: ignore[arg-type]

@@ -191,7 +191,7 @@ class TestExpectations:
         with pytest.raises(AssertionError, match="1 unexpected"):
             stream.add(row("12:00"))
         stream = TestStream(scores(), strict=True).add(row(None))
-        with pytest.raises(AssertionError, match="No dead letters expected, 1 came"):
+        with pytest.raises(AssertionError, match="No dead letters expected, 1 received"):
             stream.advance_watermark("12:00")
 
 

@@ -270,10 +270,10 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         return self._windows.assign(self._placed(rows, previous), earliest, previous), behind
 
     def _by_offset(self, rows: pl.DataFrame, step: StepTime) -> tuple[Stamped, int]:
-        """Rows as cells on the axis of their origin's offsets, and how many are behind what it had reached."""
+        """Rows as cells on the axis of their origin's offsets, and how many of the rows are late there."""
         assert step.offsets is not None
         rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
-        rows = step.offsets.beside(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
+        rows = step.offsets.joined_to(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
         return self._windows.assign(rows, None, step.previous), int((rows[c.AT] < rows[c.WAS]).sum())
 
     def _numbered(
@@ -308,7 +308,10 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         plan, now = self.plan, state.now
         refined = self._refined(behind, update, previous)
         if update.outside is not None:
-            nowhere = pl.lit("no_window").alias(c.REASON), pl.lit("it lies between two windows").alias(c.DETAIL)
+            nowhere = (
+                pl.lit("no_window").alias(c.REASON),
+                pl.lit("it is between two windows").alias(c.DETAIL),
+            )
             dead.append(update.outside.with_columns(nowhere))
         if update.failed is not None:
             dead.append(update.failed)

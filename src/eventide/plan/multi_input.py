@@ -117,7 +117,7 @@ def window_join(
     if how != "inner" and mode == "discarding" and not fires_once(chosen.trigger, chosen.allowed_lateness):
         raise PlanError(
             f"window_join(how={shown(how)}): in discarding mode a row that was padded early could not be retracted "
-            "when its partner arrives. Choose mode='retracting', or leave the trigger out so that each window fires once."
+            "when its partner arrives. Choose mode='retracting', or remove the trigger so that each window fires once."
         )
     return _windowed("window_join", inputs, Sides(how, suffix), window, chosen)
 
@@ -248,7 +248,7 @@ def key_reserved(what: str, name: str) -> PlanError:
 def no_key(what: str) -> PlanError:
     """A join without a key."""
     return PlanError(
-        f"{what}: the streams have no key to join by. Set key= on both, or name the columns that must be equal with on=."
+        f"{what}: the streams have no key to join by. Set key= on both, or name columns that must be equal with on=."
     )
 
 

@@ -75,8 +75,8 @@ def check_watermarks(plan: Plan) -> None:
                 f"{f'The input {source.name!r}' if plan.inputs else 'The stream'} has no watermark: on a stream its "
                 "windows would never be complete, and rows would never be dropped. "
                 'Add watermark= to ev.stream(…): ev.bounded_delay("30 seconds") follows the highest event time, '
-                'ev.processing_time("30 seconds") follows the clock, also when no rows arrive. Or declare that there is '
-                "none: ev.no_watermark(), for a trigger by count or processing time, or a stream that is drained. "
+                'ev.processing_time("30 seconds") follows the clock, also when no rows arrive. Or declare that there '
+                "is none: ev.no_watermark(), for a trigger by count or processing time, or a stream that is drained. "
                 "In SQL: WATERMARK FOR ts AS ts - INTERVAL '30' SECOND."
             )
 

@@ -87,8 +87,9 @@ class Stream:
             raise PlanError(".deduplicate(within=…) needs the columns of an id: .deduplicate('id', within='1 hour').")
         if self._watermark.options.sequence is None:
             raise PlanError(
-                f".deduplicate() identifies rows by sequence numbers, but the watermark "
-                f"({self._watermark.describe()}) names no column for them. Name the columns of an id: .deduplicate('id', within='1 hour'). Or number rows, for Kafka as in "
+                ".deduplicate() identifies rows by sequence numbers, but the watermark "
+                f"({self._watermark.describe()}) names no column for them. Name the columns of an id: "
+                ".deduplicate('id', within='1 hour'). Or number rows, for Kafka as in "
                 "ev.bounded_delay('30 seconds', origin='partition', sequence='offset', first_sequence=0, "
                 "gaps='allowed')."
             )
@@ -239,8 +240,8 @@ def _ids_within(ids: Sequence[object], within: str | timedelta | None) -> tuple[
             )
     if within is None:
         raise PlanError(
-            f".deduplicate({', '.join(map(repr, names))}) needs within='1 hour': how far apart in event time duplicates "
-            "may be. Ids are stored for that long."
+            f".deduplicate({', '.join(map(repr, names))}) needs within='1 hour': how far apart in event time "
+            "duplicates may be. Ids are stored for that long."
         )
     length = duration(within, what="within of deduplicate()")
     if length > MAX_SPAN:

@@ -14,7 +14,7 @@ Schema = Mapping[str, pl.DataType]
 
 
 def declared(what: str, schema: Any, *, empty: bool = False) -> dict[str, pl.DataType]:
-    """Return a checked schema. Python types stand for those of Polars.
+    """Return a checked schema. Python types are converted to Polars types.
 
     >>> declared("output", {"shop": str, "n": pl.Int64})
     {'shop': String, 'n': Int64}

@@ -6,7 +6,7 @@ driver. The driver merges the rows of the attempts whose result it received, so 
 does not double rows.
 
 Exactly once: the merge is in the transaction that claims the batch (``table_merge``). A driver that dies before it
-leaves a table that nobody reads. Each driver gives its tables names of its own and, before its first batch, drops those
+leaves a table that is never read. Each driver gives its tables unique names and, before its first batch, drops those
 that earlier drivers of the same query left.
 """
 
