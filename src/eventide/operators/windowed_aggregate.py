@@ -274,7 +274,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         assert step.offsets is not None
         rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
         rows = step.offsets.joined_to(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
-        return self._windows.assign(rows, None, step.previous), int((rows[c.AT] < rows[c.WAS]).sum())
+        behind = rows.select(is_late(pl.col(c.AT), pl.col(c.WAS)).sum()).item()
+        return self._windows.assign(rows, None, step.previous), int(behind)
 
     def _numbered(
         self, state: State, rows: pl.DataFrame, dead: list[pl.DataFrame], step: StepTime
