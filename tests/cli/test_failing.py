@@ -30,7 +30,7 @@ def test_the_stack_of_java_is_left_out() -> None:
     assert "org.apache" not in message
 
 
-def test_of_a_function_that_failed_only_its_own_place_is_told() -> None:
+def test_of_a_function_that_failed_only_its_own_line_is_reported() -> None:
     trace = 'Traceback (most recent call last):\n  File "py4j.py", line 1\nTraceback (most recent call last):\n'
     message = failing.error_text(
         SparkError(f'[STREAM_FAILED] Query {trace}  File "job.py", line 7, in boom\nValueError: no price')
@@ -73,7 +73,7 @@ def test_memory_that_is_none_is_refused_before_java_starts(memory: str) -> None:
         pass
 
 
-def test_our_own_words_are_told_as_they_are() -> None:
+def test_messages_of_eventide_are_reported_unchanged() -> None:
     assert failing.error_text(DataError("A watermark goes back.")) == "A watermark goes back."
 
 

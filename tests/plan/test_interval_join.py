@@ -43,7 +43,7 @@ def join(**options: Any) -> ev.Pipeline:
         ({"forget_after": "30 days"}, "belongs to last=n"),
     ],
 )
-def test_a_mistake_is_refused_when_the_join_is_said(options: dict[str, Any], said: str) -> None:
+def test_an_invalid_join_is_rejected_when_it_is_built(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ev.PlanError, match=said):
         join(**options)
 
@@ -80,13 +80,13 @@ def test_rows_are_kept_until_the_other_side_has_passed_their_last_partner() -> N
     assert plan.retention == (SideRetention(by=1, length=3_600_000_000), SideRetention(by=0, length=60_000_000))
 
 
-def test_where_a_bound_is_open_rows_are_kept_as_long_as_is_said() -> None:
+def test_where_a_bound_is_open_rows_are_kept_for_the_length_of_keep() -> None:
     plan = ev.join(ORDERS, PAYMENTS, within=(timedelta(0), None), keep=timedelta(microseconds=7)).plan
     assert plan.retention == (SideRetention(by=0, length=7), SideRetention(by=0, length=0))
     assert plan.slice is None
 
 
-def test_each_side_without_a_bound_is_kept_as_long_as_is_said_of_it() -> None:
+def test_each_side_without_a_bound_is_kept_for_its_length_in_keep() -> None:
     both = join(within=(None, None), keep="1 second").plan
     assert both.retention == (SideRetention(by=0, length=1_000_000), SideRetention(by=1, length=1_000_000))
     apart = join(within=(None, None), keep={"left": "1 second", "right": "2 seconds"}).plan

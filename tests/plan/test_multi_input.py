@@ -112,7 +112,7 @@ def test_rows_are_given_by_the_names_of_inputs() -> None:
         pipeline.local({"left": [rows, rows], "right": [rows]})
 
 
-def test_a_union_says_which_watermark_key_stands_still() -> None:
+def test_a_union_says_which_watermark_key_stalls() -> None:
     other = ev.stream(time="t", key="id", watermark=ev.bounded_delay("1 second", watermark_key=7))
     observed = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
     assert "event time follows watermark key 0, which 'b' does not have: it stalls while 'b' is active" in observed

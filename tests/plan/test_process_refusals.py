@@ -114,7 +114,7 @@ def doing(what: Any) -> ev.Processor:
         (lambda self, rows: rows["x"], r"Doing.process failed at .*, line \d+: ColumnNotFoundError"),
     ],
 )
-def test_what_a_processor_does_wrong_is_said(what: Any, message: str) -> None:
+def test_an_error_of_a_processor_is_reported(what: Any, message: str) -> None:
     with pytest.raises(ev.DataError, match=message):
         STREAM.process(doing(what), output=TOTALS).local(rows((1, "a", 5)), clock=[0])
 

@@ -73,7 +73,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSALS, ids=[message for _, message in REFUSALS])
-def test_a_mistake_is_refused_with_a_way_to_mend_it(make: Callable[[], Any], message: str) -> None:
+def test_an_invalid_plan_is_rejected_with_a_suggested_fix(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
         make()
 

@@ -152,7 +152,7 @@ class TestFailures:
             ("\nsteps:", "\nrefused: no\nsteps:", "was expected to be rejected, but was accepted"),
         ],
     )
-    def test_whatever_is_not_so_fails(self, before: str, after: str, message: str) -> None:
+    def test_a_wrong_expectation_fails(self, before: str, after: str, message: str) -> None:
         assert before in GOOD
         assert message in failure(GOOD.replace(before, after))
 

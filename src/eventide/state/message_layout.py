@@ -1,7 +1,8 @@
 """The keys of messages in state.
 
 A message is a row that is stored unaggregated. Its key decides what is fast: reading a range of time, reading the
-messages of one join key, or dropping expired messages. The parts of a key, most significant first, follow from a few facts about the operator.
+messages of one join key, or dropping expired messages. The parts of a key, most significant first, follow from a few
+facts about the operator.
 """
 
 from __future__ import annotations
