@@ -256,7 +256,7 @@ NO_EFFECT = [
     (f"CREATE STREAM orders (ts INT, n INT NOT NULL) WATERMARK FOR ts AS ts; {COUNTED}", "in a subquery", "n"),
     (f"CREATE STREAM orders LIMIT STATE 9 ROWS, 5 ROWS; {COUNTED}", "is repeated", "ROWS"),
     (f"CREATE STREAM orders LIMIT STATE 9 ROWS, 1 hour; {COUNTED}", "ALLOWED LATENESS in EMIT", "hour"),
-    (f"CREATE STREAM orders KEEP 1 hour; {COUNTED}", "there is none here", "TUMBLE"),
+    (f"CREATE STREAM orders KEEP 1 hour; {COUNTED}", "this query has none", "TUMBLE"),
     (
         f"WITH a AS (SELECT * FROM orders), A AS (SELECT ts FROM orders) {COUNTED.replace('orders', 'a')}",
         "two queries named 'A'",
@@ -293,7 +293,7 @@ COUNTED_ORDERS = "SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTER
 
 
 @pytest.mark.parametrize(
-    ("clause", "fault"), [("KEEP 1 hour", "there is none here"), ("LIMIT STATE 9 ROWS", "rows of several streams")]
+    ("clause", "fault"), [("KEEP 1 hour", "this query has none"), ("LIMIT STATE 9 ROWS", "rows of several streams")]
 )
 def test_what_a_join_of_windows_cannot_use_is_rejected(clause: str, fault: str) -> None:
     message, under = refused(

@@ -105,8 +105,12 @@ def _check(kind: WindowKind, slices: pl.Series, windows: object) -> None:
     if not kind.shared and windows["slice"].n_unique() < windows.height:
         raise _shares_windows(kind.describe())
     wrong = windows.filter(~pl.col("slice").is_between("start", "end", closed="left").fill_null(False))
-    for row in wrong.select(columns).head(1).iter_rows():
-        raise _slice_outside_window(kind.describe(), *row)
+    # A slice must be named by a position in it; otherwise it would not expire with its window.
+    for at, start, end in wrong.select(columns).head(1).iter_rows():
+        raise PlanError(
+            f"The window kind '{kind.describe()}': slice {at} is not in its window [{start}, {end}). slice_of() must "
+            "return the first position of the slice."
+        )
 
 
 def grids_of(kind: object) -> dict[str, Grid]:
@@ -158,14 +162,6 @@ class OffsetWatermarks:
         columns = [DUE] if self.origin is None else [self.origin, DUE]
         ready = self.joined_to(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
         return np.flatnonzero(ready.fill_null(False).to_numpy())
-
-
-def _slice_outside_window(kind: str, at: int, start: int, end: int) -> PlanError:
-    """A slice must be named by a position in it; otherwise it would not expire with its window."""
-    return PlanError(
-        f"The window kind '{kind}': slice {at} is not in its window [{start}, {end}). slice_of() must return the "
-        "first position of the slice."
-    )
 
 
 def _shares_windows(kind: str) -> PlanError:
