@@ -1,7 +1,7 @@
 """How much one driver takes: rows that a task stamps, and cells that the driver adds to its state, per second.
 
 The stamps and the commit records are those of a query with state in the driver; Spark itself is left out. A cell is a
-key in a slice of time. A cluster sends the driver at most as many cells per second as it takes, whatever the rows.
+key in a slice of time. A cluster sends the driver at most as many cells per second as it takes, for any number of rows.
 """
 
 from __future__ import annotations

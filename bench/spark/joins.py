@@ -23,7 +23,7 @@ from bench.spark.settings import ENOUGH_SECONDS, KEY, ROUNDS, scaled
 
 Join = Callable[[SparkSession], DataFrame]
 
-# So near that a row meets about two others on the average, whatever the number of keys: results do not explode.
+# So near that a row matches about two others on average, for any number of keys: results do not explode.
 NEAR = {100_000: 60_000, 100: 600}  # milliseconds
 # Of both sides together. Spark's own looks at all rows of a key that it keeps for each row that comes, so with few keys
 # it takes few rows.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# 10 files whatever the number of rows: fewer rows make smaller batches, not fewer.
+# 10 files for any number of rows: fewer rows make smaller batches, not fewer.
 ROWS = int(os.environ.get("EVENTIDE_BENCH_ROWS", "10_000_000"))
 FILES = 10
 # "key" is a bigint, "name" the same key as text.

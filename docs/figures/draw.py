@@ -1,4 +1,4 @@
-"""Draws the figures of the documentation: ``python docs/figures/draw.py`` writes them beside this file.
+"""Draws the figures of the documentation: ``python docs/figures/draw.py`` writes them next to this file.
 
 Plain Python, no packages, and the same bytes each time. Positions on a time axis are minutes after 12:00.
 """
@@ -527,7 +527,7 @@ def sequences() -> Sheet:
 
 
 def lifetime() -> Sheet:
-    """The life of one window, told by the watermark."""
+    """The life of one window as the watermark advances."""
     sheet = Sheet("lifetime", 1040, 276, "The life of a window as the watermark moves on")
     y, start, end, expired, stop = 118.0, 230.0, 480.0, 770.0, 1010.0
     sheet.text(24, 66, "one window", "bold")
@@ -688,7 +688,7 @@ FIGURES = (windows, lifetime, origins, sequences, keys, panes, modes, sessions, 
 
 
 def main() -> None:
-    """Write every figure beside this file."""
+    """Write every figure next to this file."""
     for draw in FIGURES:
         sheet = draw()
         Path(__file__).with_name(f"{sheet.name}.svg").write_text(sheet.svg(), encoding="utf-8")

@@ -64,7 +64,7 @@ class Address:
 
 
 def read_address(text: str, end: End) -> Address:
-    """Return the address that a text is, or raise an error that says how to write it.
+    """Parse an address. The error about an invalid one shows the syntax.
 
     >>> read_address("kafka:orders@one:9092,two:9092", "source")
     Address(kind='kafka', place='orders', options={}, name='one:9092,two:9092')

@@ -144,7 +144,10 @@ def masked(what: str, value: Any, where: Any) -> Any:
 def condition(what: str, where: Any) -> str:
     """Return the name of the column of a condition."""
     if not isinstance(named(where), str | pl.Expr) or not str(where):
-        raise _not_a_condition(what, where)
+        raise PlanError(
+            f"{what}: where={shown(where)} is not a condition. Use the name of a boolean column, or a Polars "
+            "expression such as where=pl.col('price') > 5."
+        )
     name = column(f"{what}(where=…)", where)
     return Computed(str(name), expression_of(name), expression_of(name), (name,))
 
@@ -224,12 +227,4 @@ def not_a_column_name(aggregate: str, value: object) -> PlanError:
     """Return the error about a value that is no column name."""
     return PlanError(
         f'{aggregate} takes the name of a column, not {shown(value)}. Write for example ev.{aggregate}("price").'
-    )
-
-
-def _not_a_condition(what: str, where: object) -> PlanError:
-    """Return the error about a ``where`` that is neither a column nor an expression."""
-    return PlanError(
-        f"{what}: where={shown(where)} is not a condition. Use the name of a boolean column, or a Polars expression "
-        "such as where=pl.col('price') > 5."
     )

@@ -22,7 +22,7 @@ ROW = "__row"
 REASON = "__reason"
 DETAIL = "__detail"
 
-# What a pane says of itself, until it becomes columns of the pane row (``eventide.panes``).
+# Metadata of a pane, until it becomes columns of the pane row (``eventide.panes``).
 TIMING = "__pane.timing"
 INDEX = "__pane.index"
 NONSPECULATIVE = "__pane.nonspeculative_index"
@@ -48,7 +48,7 @@ PENDING_OFFSETS = "__pending_offsets"  # the offsets of these messages, where me
 EMITTED_PANES = "__emitted_panes"  # panes of a window so far; null: the window is new
 REPLACED = "__replaced"  # emitted windows that were merged into this one since its last pane
 
-# What outputs and windows have beside the columns of panes.
+# Columns of outputs and windows in addition to those of panes.
 WINDOW_FACTS = (
     "window_start_offset",
     "window_last_offset",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Styles stand in the tags, because some notebooks drop <style>. Colours are those of the surroundings, light or dark,
+# Styles are inline, because some notebooks drop <style>. Colours are those of the surroundings, light or dark,
 # but for what must be seen.
 _TABLE = "border-collapse:collapse;margin:.3em 0;border:1px solid rgba(128,128,128,.35)"
 _CELL = "padding:.25em .8em;text-align:left;vertical-align:top;border-top:1px solid rgba(128,128,128,.2)"

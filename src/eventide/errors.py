@@ -113,7 +113,7 @@ def user_line(cause: BaseException) -> tuple[str, int] | None:
     """Return the file name and the line of the user's code that raised; None: no code of a user took part.
 
     A user's code begins at the first frame outside of Eventide. Of its file, the innermost line counts: what a library
-    does below it says little to the user.
+    raises below it is rarely useful to the user.
     """
     frames = list(_frames(cause.__traceback__))
     first = next((file for module, file, _ in frames if module.partition(".")[0] != _OURS), None)

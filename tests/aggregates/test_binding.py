@@ -35,7 +35,7 @@ def test_approximate_quantiles_of_a_column_share_a_sketch() -> None:
     assert len(bind(a=ev.approx_quantile("n", 0.5), b=ev.approx_quantile("n", 0.9)).columns) == 1
 
 
-def test_where_rows_can_be_taken_back_all_that_keep_values_share_them() -> None:
+def test_where_rows_can_be_retracted_all_that_keep_values_share_them() -> None:
     bound = bind("diff", a=ev.min("n"), b=ev.max("n"), c=ev.top_n("n", 3), d=ev.median("n"), e=ev.mode("n"))
     assert bound.columns == ("values(n)",)
 
@@ -218,7 +218,7 @@ def test_describe_says_what_the_state_costs() -> None:
     assert described["last_known"].aggregate == "last(n, ignore_nulls=True)"
 
 
-def test_describe_says_that_min_keeps_values_where_rows_can_be_taken_back() -> None:
+def test_describe_says_that_min_keeps_values_where_rows_can_be_retracted() -> None:
     assert not bind(low=ev.min("n")).describe()[0].needs_rows
     assert bind("diff", low=ev.min("n")).describe()[0].needs_rows
 

@@ -49,7 +49,7 @@ def test_equal_expressions_share_their_state() -> None:
         (pl.col("x").replace({1: 2}), pl.col("x").replace({1: 3})),
     ],
 )
-def test_expressions_that_look_alike_are_told_apart(one: pl.Expr, other: pl.Expr) -> None:
+def test_expressions_that_look_alike_are_distinguished(one: pl.Expr, other: pl.Expr) -> None:
     assert ev.sum(one) != ev.sum(other)
     assert ev.sum(one) == ev.sum(one)
     plans = [MINUTES.agg(total=ev.sum(each)).plan for each in (one, other)]

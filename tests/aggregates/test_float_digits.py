@@ -99,7 +99,7 @@ def test_the_digits_of_a_value_and_of_its_square_add_up_to_both(kind: str, monke
         assert abs(squared - value**2) <= 4 * unit**2 / 2 ** (3 * WIDTH)
 
 
-def test_a_group_of_small_values_keeps_its_precision_beside_a_group_of_large_ones() -> None:
+def test_a_group_of_small_values_keeps_its_precision_next_to_a_group_of_large_ones() -> None:
     rows = frame([(0, 1e17), (0, 3.0), (1, 1e-9), (1, 3e-9), (2, 0.0), (3, 7.0), (3, -7.0), (3, 1e-12)])
     bound = ev.bind({"total": ev.sum("q")}, rows.schema, time="at")
     totals = bound.results(bound.start(rows, ["key"]).cells).sort("key")["total"].to_list()

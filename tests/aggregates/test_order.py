@@ -54,7 +54,7 @@ def test_sorted_times_give_the_same_ends_as_unsorted_ones() -> None:
 
 @pytest.mark.parametrize("dtype", [pl.String(), pl.Categorical(), pl.Enum(["a", "b"])], ids=str)
 @pytest.mark.parametrize("pick", [ev.max_by, ev.min_by])
-def test_among_equals_the_least_value_is_picked_whatever_the_type(pick: Any, dtype: pl.DataType) -> None:
+def test_among_equals_the_least_value_of_any_type_is_picked(pick: Any, dtype: pl.DataType) -> None:
     rows = pl.DataFrame({"t": [0, 0, 0], "name": ["z", "x", "y"], "by": pl.Series(["b", "b", "b"], dtype=dtype)})
     pipeline = eventide.stream(time="t").window(eventide.global_window()).agg(best=pick("name", "by"))
     for bundles in ([rows], [rows[:1], rows[1:]], [rows[:2], rows[2:]]):

@@ -20,7 +20,7 @@ RETRACTING = [case for case in CASES if case.retracts]
 
 @settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 @given(rows=rows_of_keys, doomed=rows_of_keys, at=cuts, seed=st.integers(0, 99))
-def test_what_remains_is_as_if_the_others_never_came(rows: Rows, doomed: Rows, at: list[int], seed: int) -> None:
+def test_what_remains_is_as_if_the_others_never_arrived(rows: Rows, doomed: Rows, at: list[int], seed: int) -> None:
     history = [row | {"diff": 1} for row in rows + doomed] + [row | {"diff": -1} for row in doomed]
     random.Random(seed).shuffle(history)  # a -1 may come before its +1
     aggregate = bound(*RETRACTING, diff="diff")
@@ -48,12 +48,12 @@ def test_diff_may_be_of_any_width(diff: pl.DataType) -> None:
     assert ev.try_out(rows, diff="d", n=ev.count(), total=ev.sum("n")) == {"n": 1, "total": 193}
 
 
-def test_a_nan_that_is_taken_back_leaves_the_sum() -> None:
+def test_a_nan_that_is_retracted_leaves_the_sum() -> None:
     rows = {"f": [1.0, NAN, INF, NAN, INF], "d": [1, 1, 1, -1, -1]}
     assert ev.try_out(rows, diff="d", s=ev.sum("f"), m=ev.mean("f")) == {"s": 1.0, "m": 1.0}
 
 
-def test_decimals_are_taken_back_exactly() -> None:
+def test_decimals_are_retracted_exactly() -> None:
     cents = pl.Series(["0.10", "0.20", "0.20"]).str.to_decimal(scale=2)
     rows = pl.DataFrame({"p": cents, "d": [1, 1, -1]})
     assert str(ev.try_out(rows, diff="d", s=ev.sum("p"))["s"]) == "0.10"
@@ -80,7 +80,7 @@ def test_a_fold_without_merge_takes_rows_back_because_it_keeps_them() -> None:
     assert ev.try_out(rows, time="at", diff="d", text=text) == {"text": "b"}
 
 
-def test_a_row_that_came_and_went_leaves_no_trace_in_the_state() -> None:
+def test_a_row_that_arrived_and_was_retracted_leaves_no_trace_in_the_state() -> None:
     row = {"key": "a", "at": 1, "n": 3, "q": 0.5, "wild": NAN, "s": "x"}
     rows = frame([row | {"diff": 1}, row | {"diff": -1}], diff=pl.Int8())
     kept = bound(*(case for case in RETRACTING if not case.aggregate.python), diff="diff")
@@ -88,7 +88,7 @@ def test_a_row_that_came_and_went_leaves_no_trace_in_the_state() -> None:
     assert kept.start(rows, ["key"]).cells.drop("key", *places).equals(kept.empty(1).drop(places))
 
 
-def test_a_retraction_that_came_too_early_shows_nothing_until_its_row_comes() -> None:
+def test_a_retraction_that_arrives_early_shows_nothing_until_its_row_arrives() -> None:
     row = {"key": "a", "at": 1, "n": 3, "q": 0.5, "wild": 1.0, "s": "x"}
     other = row | {"at": 2, "n": 5, "wild": 2.0, "s": "y"}
     aggregate = bound(*RETRACTING, diff="diff")

@@ -62,7 +62,7 @@ def test_whole_numbers_of_every_width_add_up_in_64_bits(dtype: type[pl.DataType]
         assert ev.try_out(rows, total=ev.sum("n"), mean=ev.mean("n")) == {"total": 3 * most, "mean": float(most)}
 
 
-def test_a_great_unsigned_number_that_is_taken_back_leaves_nothing() -> None:
+def test_a_large_unsigned_number_that_is_retracted_leaves_nothing() -> None:
     rows = pl.DataFrame({"n": pl.Series([2**64 - 1, 2**64 - 1, 5], dtype=pl.UInt64), "d": [1, -1, 1]})
     assert ev.try_out(rows, diff="d", total=ev.sum("n")) == {"total": 5}
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +45,10 @@ SHARED_NAMES = {
     "transaction",
     "window_join",
 }
+# Everyday words for which the field has terms: emitted, reported, declared, fixed, next to, any, retracted, never.
+PROSE = re.compile(r"\b(un)?(told|said)\b|\bmend(s|ed|ing)?\b|\b(beside|whatever|taken back|passed by|for ever)\b")
+TESTS = Path(__file__).parents[1]
+TEST_FILES = sorted(TESTS.rglob("test_*.py"))
 INTERNAL = re.compile(r"__[a-z][a-z_]*[a-z]$")
 
 
@@ -95,5 +102,41 @@ def test_exception_types_are_in_one_module_per_package() -> None:
                 assert path.name == "errors.py", f"{name_of(path)}: {node.name}"  # type: ignore[attr-defined]
 
 
+def prose(text: str) -> list[str]:
+    """Return the comments and the strings of a module: docstrings, messages, lines of explain()."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    return [" ".join(token.string.split()) for token in tokens if token.type in kinds]
+
+
+def everyday_words(text: str) -> set[str]:
+    return {match[0].lower() for match in PROSE.finditer(text.lower())}
+
+
+@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
+def test_prose_uses_the_terms_of_the_field(path: Path) -> None:
+    words = {word for text in prose(path.read_text(encoding="utf-8")) for word in everyday_words(text)}
+    assert not words, "write it in the terms of Flink, Beam and Spark"
+
+
+@pytest.mark.parametrize("path", TEST_FILES, ids=lambda path: path.relative_to(TESTS).as_posix())
+def test_a_test_is_named_in_the_terms_of_the_field(path: Path) -> None:
+    names = [node.name for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef)]
+    names = [name for name in names if name.startswith("test_")]
+    assert not {name for name in names if everyday_words(name.replace("_", " "))}
+
+
+def test_everyday_words_are_recognised() -> None:
+    code = """def f():
+        '''At expiry, what was untold
+        is told.'''
+        raise E(f"kept for ever beside {x}")  # until it is mended
+    """
+    words = {word for text in prose(code) for word in everyday_words(text)}
+    assert words == {"untold", "told", "for ever", "beside", "mended"}
+    assert not everyday_words("for every bundle; besides")
+
+
 def test_there_are_modules_to_check() -> None:
+    assert TEST_FILES
     assert len(ALL_FILES) > 150 and SOURCE.name == "eventide"

@@ -61,7 +61,7 @@ def test_equal_keys_are_one_group_across_bundles(kind: str, key: list[Any], dtyp
 
 
 @pytest.mark.parametrize(("key", "dtype"), KEYS.values(), ids=KEYS.keys())
-def test_keys_of_all_types_can_be_taken_back(key: list[Any], dtype: Any) -> None:
+def test_keys_of_all_types_can_be_retracted(key: list[Any], dtype: Any) -> None:
     often = stream().window(ev.tumbling("10s")).trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     result = check(counted(often), [rows(key, dtype)] * 3)
     assert final(result) == ([9] if dtype == pl.Null else [3, 6])
@@ -93,7 +93,7 @@ def test_the_time_can_be_the_key() -> None:
     assert result.panes["n"].to_list() == [1, 1, 1]
 
 
-def test_a_key_that_is_not_a_number_keeps_its_state_when_it_comes_alone() -> None:
+def test_a_key_that_is_not_a_number_keeps_its_state_when_it_arrives_alone() -> None:
     one = pl.DataFrame({"ts": [0], "key": [float("nan")]})
     twos = ev.stream(time="ts", key="key").window(ev.rows(2)).agg(n=ev.count())
     assert twos.local([one, one, one, one]).panes["n"].to_list() == [2, 2]

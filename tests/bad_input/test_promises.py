@@ -24,13 +24,13 @@ def test_a_derived_watermark_does_not_go_back() -> None:
     assert [step.watermark_us for step in result.steps[:3]] == [50 * SECOND, 50 * SECOND, 60 * SECOND]
 
 
-def test_a_watermark_told_from_outside_does_not_go_back() -> None:
+def test_an_external_watermark_does_not_decrease() -> None:
     query = counted(stream(watermark=ev.no_watermark()).window(ev.tumbling("10s"))).start_local()
     assert query.push(rows([1]), now=0, watermark=50).watermark_us == 50
     assert query.push(rows([1]), now=0, watermark=40).watermark_us == 50
 
 
-def test_a_declared_watermark_that_goes_back_within_a_bundle_stops_the_job() -> None:
+def test_a_declared_watermark_that_decreases_within_a_bundle_stops_the_job() -> None:
     pipeline = counted(stream(watermark=ev.punctuated("safe", origin="k")).window(ev.tumbling("10s")))
     with pytest.raises(ev.DataError) as failure:
         pipeline.local(rows([1, 2], safe=[30 * SECOND, 20 * SECOND]), clock=[0])
@@ -39,7 +39,7 @@ def test_a_declared_watermark_that_goes_back_within_a_bundle_stops_the_job() -> 
     assert "1970-01-01T00:00:30Z" in observed and "1970-01-01T00:00:20Z" in observed
 
 
-def test_a_declared_watermark_that_goes_back_between_bundles_stops_the_job_and_changes_nothing() -> None:
+def test_a_declared_watermark_that_decreases_between_bundles_stops_the_job_and_changes_nothing() -> None:
     query = counted(stream(watermark=ev.punctuated("safe", origin="k")).window(ev.tumbling("10s"))).start_local()
     query.push(rows([1], safe=[30 * SECOND]), now=0)
     with pytest.raises(ev.DataError, match=r"went back on .*'a'.* 1970-01-01T00:00:30Z .* 1970-01-01T00:00:20Z"):
@@ -68,7 +68,7 @@ def test_two_last_chunks_of_one_sequence_stop_the_job() -> None:
         counted(stream(watermark=strategy).window(KINDS["tumbling"])).local(frame, clock=[0])
 
 
-def test_a_chunk_that_comes_again_is_harmless() -> None:
+def test_a_chunk_that_arrives_again_is_harmless() -> None:
     strategy = ev.bounded_delay("0s", sequence="seq", chunk="chunk", last_chunk="last")
     frame = rows([1], seq=[1], chunk=[1], last=[True])
     result = check(counted(stream(watermark=strategy).window(KINDS["tumbling"])), [frame, frame])
@@ -165,7 +165,7 @@ def test_refined_rows_are_those_that_found_a_window_behind_the_watermark() -> No
     hopping = counted(stream().window(ev.sliding("1s", every="10s")).emit(allowed_lateness="1h"))
     query = hopping.start_local()
     query.push(rows([100 * SECOND]), now=0)
-    step = query.push(rows([5 * SECOND, 10 * SECOND]), now=0)  # the first lies between two windows
+    step = query.push(rows([5 * SECOND, 10 * SECOND]), now=0)  # the first is between two windows
     assert (step.counts.dead, step.counts.refined, step.counts.kept) == ({"no_window": 1}, 1, 1)
 
 

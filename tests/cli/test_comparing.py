@@ -22,13 +22,15 @@ def test_a_table_does_not_differ_from_itself(rows: list[dict[str, Any]]) -> None
 
 
 @given(ROWS, ROWS)
-def test_a_window_is_told_if_and_only_if_it_differs(table: list[dict[str, Any]], replay: list[dict[str, Any]]) -> None:
+def test_a_window_is_reported_if_and_only_if_it_differs(
+    table: list[dict[str, Any]], replay: list[dict[str, Any]]
+) -> None:
     stored, other = ({row["shop"]: row["n"] for row in rows} for rows in (table, replay))
     expected = {shop for shop in {*stored, *other} if stored.get(shop) != other.get(shop)}
     assert {difference.identity["shop"] for difference in compare(table, replay, ["shop"]).differences} == expected
 
 
-def test_only_the_columns_that_differ_are_told() -> None:
+def test_only_the_columns_that_differ_are_reported() -> None:
     table, replay = ({"shop": "kiel", "n": 1, "total": total} for total in (5, 7))
     (difference,) = compare([table], [replay], ["shop"]).differences
     assert difference.lines() == [("kiel", "total", "5", "7")]

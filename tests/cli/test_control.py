@@ -166,7 +166,7 @@ def test_a_command_that_names_what_is_unknown_warns_in_the_query_and_is_an_error
         running.wait(command)
 
 
-def test_nobody_waits_longer_than_the_timeout(checkpoint: Path, running: Control) -> None:
+def test_no_command_waits_longer_than_the_timeout(checkpoint: Path, running: Control) -> None:
     done = typed("drain", str(checkpoint), "--timeout", "0s")
     assert done.exit_code == 1 and "no batch has applied the command within 0 s" in done.stderr
 
@@ -177,7 +177,7 @@ def test_a_batch_that_spark_has_not_committed_has_applied_nothing(checkpoint: Pa
     assert done.exit_code == 1
 
 
-def test_who_does_not_wait_is_not_told_the_effect(checkpoint: Path, running: Control) -> None:
+def test_without_waiting_no_effect_is_reported(checkpoint: Path, running: Control) -> None:
     done = typed("drain", str(checkpoint), "--no-wait")
     assert done.exit_code == 0 and "applies the command in its next batch" in done.stderr
 

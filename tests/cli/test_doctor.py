@@ -109,7 +109,7 @@ def test_a_package_of_the_wrong_version_is_named(monkeypatch: pytest.MonkeyPatch
     assert checks_of(done)["pandas"]["fix"] == "pip install 'pandas>=2.2,<3'"
 
 
-def test_settings_that_queries_cannot_run_with_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_queries_cannot_run_with_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     store = "spark.sql.streaming.stateStore.providerClass"
     monkeypatch.setenv(
         "PYSPARK_SUBMIT_ARGS", f"--conf {store}=Heap --conf spark.sql.shuffle.partitions=200 pyspark-shell"
@@ -119,7 +119,7 @@ def test_settings_that_queries_cannot_run_with_are_told(monkeypatch: pytest.Monk
     assert "needs RocksDB" in done.stdout and "shuffle.partitions is 200" in done.stdout
 
 
-def test_little_disk_is_told_but_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_disk_is_reported_but_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_LITTLE", 1 << 60)
     done = typed("doctor")
     assert done.exit_code == 0

@@ -26,16 +26,16 @@ def test_the_stack_of_java_is_left_out() -> None:
         "[PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n\tat org.apache.spark.Some.thing(X.scala)"
     )
     message = failing.error_text(cause)
-    assert message.startswith("Spark says: [PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n")
+    assert message.startswith("Spark failed: [PATH_NOT_FOUND] Path does not exist: /in. SQLSTATE: 42K03\n")
     assert "org.apache" not in message
 
 
-def test_of_a_function_that_failed_only_its_own_place_is_told() -> None:
+def test_of_a_function_that_failed_only_its_own_line_is_reported() -> None:
     trace = 'Traceback (most recent call last):\n  File "py4j.py", line 1\nTraceback (most recent call last):\n'
     message = failing.error_text(
         SparkError(f'[STREAM_FAILED] Query {trace}  File "job.py", line 7, in boom\nValueError: no price')
     )
-    assert message.startswith('Spark says: File "job.py", line 7, in boom\nValueError: no price\n')
+    assert message.startswith('Spark failed: File "job.py", line 7, in boom\nValueError: no price\n')
 
 
 def test_frames_of_python_of_spark_and_of_eventide_are_left_out() -> None:
@@ -49,14 +49,14 @@ def test_frames_of_python_of_spark_and_of_eventide_are_left_out() -> None:
         SparkError(f"Traceback (most recent call last):\n{''.join(frames)}ValueError: no price\nin all")
     )
     frame = 'File "/home/me/job.py", line 7, in boom\n    float("x")\nValueError: no price\nin all\n'
-    assert message.startswith(f"Spark says: {frame}")
+    assert message.startswith(f"Spark failed: {frame}")
 
 
 def test_that_something_was_called_in_java_is_left_out() -> None:
     cause = SparkError(
         "An error occurred while calling o64.parquet.\n: org.apache.spark.SparkException: [FAILED] Not it."
     )
-    assert failing.error_text(cause).startswith("Spark says: [FAILED] Not it.")
+    assert failing.error_text(cause).startswith("Spark failed: [FAILED] Not it.")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_memory_that_is_none_is_refused_before_java_starts(memory: str) -> None:
         pass
 
 
-def test_our_own_words_are_told_as_they_are() -> None:
+def test_messages_of_eventide_are_reported_unchanged() -> None:
     assert failing.error_text(DataError("A watermark goes back.")) == "A watermark goes back."
 
 

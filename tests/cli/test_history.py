@@ -136,7 +136,7 @@ def test_a_name_that_is_no_unicode_text_does_not_stop_a_history(tmp_path: Path) 
     assert len(read_history(tmp_path / "h.jsonl").batches) == 1
 
 
-def test_the_history_of_a_checkpoint_is_beside_it(tmp_path: Path) -> None:
+def test_the_history_of_a_checkpoint_is_next_to_it(tmp_path: Path) -> None:
     place = history_file(str(tmp_path))
     assert place is not None
     History(place).write([batch(3)])
@@ -193,7 +193,7 @@ def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
     assert result.exit_code == 2 and "line 1, is not a history line" in result.stderr
 
 
-def test_where_nothing_was_written_it_is_said_how_to(tmp_path: Path) -> None:
+def test_without_a_history_the_message_says_how_to_write_one(tmp_path: Path) -> None:
     result = typed("plot", str(tmp_path))
     assert result.exit_code == 2 and "--trace FILE" in result.stderr
 

@@ -47,7 +47,7 @@ def test_a_job_may_define_a_chain_and_its_rows(tmp_path: Path) -> None:
     assert loaded.rows is not None and loaded.rows("a session") == "a session"
 
 
-def test_a_job_finds_the_modules_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_finds_the_modules_next_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     job(tmp_path, "SIZE = '5 minutes'", "sizes_of_this_test.py")
     loaded = load(
@@ -157,7 +157,7 @@ def test_a_statement_is_run_with_its_rows() -> None:
     assert started == ("rows", {"sink": "noop", "checkpoint": "c"})  # type: ignore[comparison-overlap]
 
 
-def test_without_sql_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sql_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(name: str) -> object:
         raise AttributeError(name)
 

@@ -50,12 +50,12 @@ def test_people_get_a_table(store: MemoryStore) -> None:
     assert "stream" in shown and "orders" in shown and "{" not in shown
 
 
-def test_writers_are_told_with_what_they_said(store: MemoryStore) -> None:
+def test_writers_are_listed_with_their_notes(store: MemoryStore) -> None:
     (row,) = lines(typed("marks", "writers", ORDERS, "--json"))
     assert (row["writer"], row["time"], row["position"]) == ("till", "1970-01-01T00:16:30Z", "0:3, 1:2")
 
 
-def test_the_newest_marks_are_told(store: MemoryStore) -> None:
+def test_the_newest_marks_are_listed(store: MemoryStore) -> None:
     assert [row["mark"] for row in lines(typed("marks", "marks", ORDERS, "--json"))] == [1, 2]
     (result,) = lines(typed("marks", "marks", ORDERS, "--last", "1", "--json"))
     assert (result["mark"], result["lower"], result["cut"]) == (2, "1970-01-01T00:16:20Z", "0:3, 1:1")

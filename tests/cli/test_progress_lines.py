@@ -93,7 +93,7 @@ def test_a_tick_that_moves_nothing_but_the_clock_has_no_line() -> None:
     assert len(printed(batch(0, rows=1), moved)) == 1
 
 
-def test_a_drained_stream_is_said_once() -> None:
+def test_a_drained_stream_is_reported_once() -> None:
     lines = printed(batch(0, rows=1), batch(1, drained=True), batch(2, drained=True))
     assert len(lines) == 2 and "watermark drained" in lines[1]
 

@@ -71,7 +71,7 @@ def test_shells_can_complete_commands(shell: str) -> None:
     assert "inspect" in done.stdout
 
 
-def test_a_mistake_is_told_without_a_trace() -> None:
+def test_a_mistake_is_reported_without_a_stack_trace() -> None:
     result = typed("explain", "nowhere.py")
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: There is no file 'nowhere.py'.")

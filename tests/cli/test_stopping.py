@@ -143,7 +143,7 @@ def test_a_stop_that_has_reached_spark_too_is_a_stop(
     assert "Stopped. The same command continues from the checkpoint." in capsys.readouterr().err
 
 
-def test_an_error_of_a_spark_that_runs_is_told_also_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_running_spark_is_reported_also_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     context = SimpleNamespace(isStopped=lambda: False)
     alive = SimpleNamespace(
         sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)), streams=SimpleNamespace(active=[])

@@ -53,7 +53,7 @@ def test_a_gap_in_sequence_numbers_is_why_a_query_is_stuck() -> None:
     assert stuck.word == "stuck" and stuck.why.startswith("1 run of sequence numbers is missing")
 
 
-def test_a_watermark_that_stands_still_without_rows_is_not_stuck() -> None:
+def test_a_watermark_that_does_not_advance_without_rows_is_not_stuck() -> None:
     assert health(*stalled(50, rows=0, kept=0)).word == "on time"
 
 

@@ -23,34 +23,34 @@ def _public(module: ModuleType) -> list[str]:
 
 
 @pytest.mark.parametrize("name", _public(eventide))
-def test_a_public_name_stands_in_the_reference(name: str) -> None:
+def test_a_public_name_is_in_the_reference(name: str) -> None:
     assert name in NAMED
 
 
 @pytest.mark.parametrize("name", [name for name in _public(eventide.testing) if not name.startswith("Expected")])
-def test_a_name_of_the_test_kit_stands_in_the_reference(name: str) -> None:
+def test_a_name_of_the_test_kit_is_in_the_reference(name: str) -> None:
     assert name in NAMED
 
 
 @pytest.mark.parametrize("name", eventide.marks.__all__)
-def test_a_name_of_marks_stands_in_the_reference(name: str) -> None:
+def test_a_name_of_marks_is_in_the_reference(name: str) -> None:
     assert name in NAMED
 
 
 @pytest.mark.parametrize("module", [eventide.standalone, eventide.compat])
-def test_a_name_of_a_module_beside_stands_in_the_reference(module: ModuleType) -> None:
+def test_a_name_of_a_further_module_is_in_the_reference(module: ModuleType) -> None:
     prefix = module.__name__.replace("eventide", "`ev")
     assert [name for name in module.__all__ if f"{prefix}.{name}" not in REFERENCE] == []
 
 
 @pytest.mark.parametrize("kind", ["Reader", "Writer"])
-def test_the_methods_of_marks_stand_in_the_reference(kind: str) -> None:
+def test_the_methods_of_marks_are_in_the_reference(kind: str) -> None:
     public = {name for name in vars(getattr(eventide.marks, kind)) if not name.startswith("_")}
     assert {name for name in public if f"`{name}" not in REFERENCE} == set()
 
 
 @pytest.mark.parametrize("option", ORIGIN_OPTIONS)
-def test_an_option_of_watermarks_stands_in_the_reference(option: str) -> None:
+def test_an_option_of_watermarks_is_in_the_reference(option: str) -> None:
     assert option in NAMED
 
 
@@ -60,7 +60,7 @@ def test_a_name_in_the_reference_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Stream", "WindowedStream", "Pipeline"])
-def test_the_methods_of_a_plan_stand_in_the_reference(kind: str) -> None:
+def test_the_methods_of_a_plan_are_in_the_reference(kind: str) -> None:
     for method in (name for name in vars(getattr(eventide, kind)) if not name.startswith("_")):
         if callable(getattr(getattr(eventide, kind), method, None)):
             assert f"`.{method}(" in REFERENCE

@@ -121,5 +121,5 @@ def test_a_join_names_the_side_whose_watermark_goes_back() -> None:
 
 
 def test_a_join_names_the_side_that_is_no_stream() -> None:
-    with pytest.raises(ev.PlanError, match="join: the input 'right' is 5, and not a stream"):
+    with pytest.raises(ev.PlanError, match="join: the input 'right' is 5, not a stream"):
         ev.join(STREAM, 5, within="1 minute")  # type: ignore[arg-type]

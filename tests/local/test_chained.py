@@ -36,7 +36,7 @@ def test_spread_is_right_where_values_are_large_and_close_together() -> None:
     assert result.filter(pl.col("diff") > 0).select("sd", "var").row(-1) == pytest.approx((1.2909944, 1.6666667))
 
 
-def test_spread_is_right_after_rows_were_taken_back() -> None:
+def test_spread_is_right_after_rows_were_retracted() -> None:
     bundles = [panes([(1e9, 1), (1e9 + 1, 1), (5.0, 1)]), panes([(5.0, -1), (1e9 + 2, 1)])]
     last = over(var=ev.var("v")).local(bundles, clock=[0, 1]).panes.filter(pl.col("diff") > 0).row(-1, named=True)
     assert last["var"] == pytest.approx(1.0)

@@ -43,7 +43,7 @@ def summed(fn: Any, *bundles: pl.DataFrame, output: Any = None, stream: Any = ST
     return result
 
 
-def test_what_calls_give_stands_beside_the_row() -> None:
+def test_results_of_calls_are_added_to_the_row() -> None:
     result = summed(double, rows((1, "a", 1), (2, "b", 2)), rows((3, "a", 3)))
     assert result.panes.select("k", "w").rows() == [("a", [2, 6]), ("b", [4])]
 
@@ -213,7 +213,7 @@ def test_so_many_calls_run_at_a_time_and_not_more() -> None:
 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.booleans()), max_size=12), st.integers(1, 5))
-def test_no_row_is_lost_whatever_the_calls_do(calls: list[tuple[int, int, bool]], capacity: int) -> None:
+def test_no_row_is_lost_for_any_result_of_the_calls(calls: list[tuple[int, int, bool]], capacity: int) -> None:
     async def fn(row: dict[str, Any]) -> Any:
         answers, waits, fails = calls[row["v"]]
         for _ in range(waits):

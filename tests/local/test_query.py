@@ -34,7 +34,7 @@ def test_without_draining_open_windows_stay_open() -> None:
     assert result.panes["n"].to_list() == [1] and result.steps[-1].open_panes == 1
 
 
-def test_the_clock_is_told_in_every_pane() -> None:
+def test_every_pane_has_the_batch_time() -> None:
     panes = PER_MINUTE.local(
         [rows(1), rows(70)], clock=["2024-01-01T00:00:00Z", datetime(2024, 1, 2, tzinfo=UTC)]
     ).panes
@@ -92,13 +92,13 @@ def test_rows_after_the_end_are_late() -> None:
     assert query.push(rows(2), now=0).late.height == 1
 
 
-def test_a_watermark_can_be_told() -> None:
+def test_a_watermark_can_be_passed() -> None:
     pipeline = ev.stream(time="t", key="k").window(ev.tumbling("1m")).agg(n=ev.count())
     step = pipeline.start_local().push(rows(1), now=0, watermark="1970-01-01T00:01:00Z")
     assert step.panes["n"].to_list() == [1] and step.watermark_us == 60 * SECOND
 
 
-def test_what_rests_in_state_can_be_looked_at() -> None:
+def test_the_state_can_be_inspected() -> None:
     query = PER_MINUTE.start_local()
     query.push(rows(1, 2), now=0)
     assert sum(frame.height for frame in query.scan()) == 1

@@ -137,5 +137,5 @@ def test_bytes_that_are_not_events_of_one_kind_are_not_compacted(strange: list[b
     assert compact_bodies(strange, 2) is None
 
 
-def test_events_that_are_more_or_less_than_was_said_are_not_compacted() -> None:
+def test_events_that_differ_from_their_declared_number_are_not_compacted() -> None:
     assert compact_bodies(bodies([1, 2], [3]), 4) is None

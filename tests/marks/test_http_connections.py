@@ -34,7 +34,7 @@ def behind() -> MemoryStore:
     return MemoryStore()
 
 
-def test_a_client_that_goes_in_the_middle_of_a_request_harms_nobody(
+def test_a_client_that_disconnects_in_the_middle_of_a_request_has_no_effect_on_others(
     behind: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     with serving(behind) as url:

@@ -89,12 +89,12 @@ def test_a_closed_writer_holds_nothing_back() -> None:
     assert result == MergeResult(Mark(1, 20, 20, {0: 50, 1: 9}, 10), [("a", 10)])
 
 
-def test_what_a_closed_writer_wrote_after_its_note_lies_before_the_cut() -> None:
+def test_what_a_closed_writer_wrote_after_its_note_is_before_the_cut() -> None:
     result = merge([Note("a", 7, {0: 50}, 10, closed=True, written={0: 60}), Note("b", 20, {1: 9}, 10)])
     assert result == MergeResult(Mark(1, 20, 20, {0: 60, 1: 9}, 10), [("a", 10)])
 
 
-def test_what_a_silent_writer_wrote_after_its_note_lies_before_the_cut() -> None:
+def test_what_a_silent_writer_wrote_after_its_note_is_before_the_cut() -> None:
     silent, live = Note("a", 7, {0: 50}, 10, written={0: 60}), Note("b", 20, {1: 9}, 10 + TIMEOUT)
     result = merge([silent, live], Mark(1, 7, 9, {0: 5, 1: 2}, 10), now=10 + TIMEOUT)
     assert result == MergeResult(Mark(2, 20, 20, {0: 60, 1: 9}, 70), [("a", 10)])

@@ -30,7 +30,7 @@ def drained(reader: Reader, rows: int = 10_000) -> list[int]:
     return numbers
 
 
-def test_events_come_with_the_place_where_they_lie() -> None:
+def test_events_have_their_position_in_the_segment() -> None:
     stream = filled(orders(segments=2), 8)
     batch = Reader(stream).read()
     assert batch is not None

@@ -133,7 +133,7 @@ def test_a_reader_that_joined_again_without_an_answer_knows_itself() -> None:
     assert len(ReaderGroup(stream).readers()) == 1
 
 
-def test_another_of_the_same_id_is_still_told_apart() -> None:
+def test_another_of_the_same_id_is_still_distinguished() -> None:
     stream = filled(orders(), 16)
     first = Reader(stream, reader_id="one")
     other = Reader(stream, reader_id="one")

@@ -96,7 +96,7 @@ def test_a_stream_without_events_has_no_batch(address: str) -> None:
     assert all_of(events(address)) == []
 
 
-def test_the_earliest_place_lies_behind_all_that_was_truncated(address: str) -> None:
+def test_the_earliest_position_is_behind_all_that_was_truncated(address: str) -> None:
     stream = marks.open_stream(address)
     for first in (0, 100, 200):
         put(address, *range(first, first + 10))

@@ -217,7 +217,7 @@ def test_the_clock_goes_on_without_a_transaction_whose_time_is_over() -> None:
         transaction.commit()
 
 
-def test_a_time_at_the_commit_is_rejected_beside_the_clock() -> None:
+def test_a_time_at_the_commit_is_rejected_with_a_note_clock() -> None:
     transaction = Writer(orders(), "till", note_time="auto", note_margin="0 s", clock=Clock()).begin()
     with pytest.raises(PlanError, match="by itself"):
         transaction.commit(50)

@@ -217,7 +217,7 @@ def test_time_stands_still_while_a_clock_that_was_set_back_catches_up(restarted:
     assert noted(stream) == [("till", first, {0: 2})]
 
 
-def test_a_time_of_ones_own_is_rejected_beside_the_clock() -> None:
+def test_an_explicit_time_is_rejected_with_a_note_clock() -> None:
     writer = Writer(orders(), "till", note_time="auto", note_margin="0 s", clock=Clock())
     with pytest.raises(PlanError, match="by itself"):
         writer.note_time(50)

@@ -31,7 +31,7 @@ def duplicates(output: Output) -> list[tuple[object, ...]]:
     return output.dead.filter(pl.col("ev_reason") == "duplicate").select("from", "n").rows()
 
 
-def test_a_row_that_comes_again_is_a_dead_letter() -> None:
+def test_a_row_that_arrives_again_is_a_dead_letter() -> None:
     query = counting().start_local()
     assert duplicates(query.push(frame((1, "a", "x", 1), (2, "a", "x", 2), (1, "a", "x", 1)), now=0)) == [("x", 1)]
     assert duplicates(query.push(frame((2, "a", "x", 2), (3, "a", "x", 3)), now=0)) == [("x", 2)]
@@ -59,7 +59,7 @@ def test_what_was_late_or_dead_has_been_seen() -> None:
     assert duplicates(query.push(frame((5, "a", "x", 3), (6, "a", "x", 2)), now=0)) == [("x", 3), ("x", 2)]
 
 
-def test_numbers_that_were_skipped_may_still_come_once() -> None:
+def test_numbers_that_were_skipped_may_still_arrive_once() -> None:
     query = counting().start_local()
     query.push(frame((1, "a", "x", 1), (5, "a", "x", 5)), now=0)
     assert query.skip_gap("x", up_to=7)
@@ -70,7 +70,7 @@ def test_numbers_that_were_skipped_may_still_come_once() -> None:
     assert query.drain().panes["rows"].to_list() == [4]
 
 
-def test_numbers_that_were_given_up_may_still_come_once() -> None:
+def test_numbers_that_were_given_up_may_still_arrive_once() -> None:
     query = counting(ev.bounded_delay("0s", sequence="n", gap_timeout="1 second")).start_local()
     query.push(frame((1, "a", "x", 1), (9, "a", "x", 3)), now=0)
     assert query.push(frame(), now=2_000_000).watermark_us == 9
@@ -155,7 +155,7 @@ def test_a_side_of_a_join_has_its_own_numbers() -> None:
     assert query.drain().panes.height == 2
 
 
-def test_rows_that_come_again_get_no_number_in_row_windows() -> None:
+def test_rows_that_arrive_again_get_no_number_in_row_windows() -> None:
     stream = ev.stream(time="t", key="k", watermark=NUMBERED).deduplicate()
     query = stream.window(ev.rows(2)).agg(sum=ev.sum("n")).start_local()
     query.push(frame((1, "a", "x", 1), (1, "a", "x", 1)), now=0)
@@ -163,16 +163,16 @@ def test_rows_that_come_again_get_no_number_in_row_windows() -> None:
 
 
 def test_a_stream_without_numbers_is_refused() -> None:
-    with pytest.raises(ev.PlanError, match=r"names none. Name the columns of an id"):
+    with pytest.raises(ev.PlanError, match=r"names no column for them. Name the columns of an id"):
         ev.stream(time="t", watermark=ev.bounded_delay("1s")).deduplicate()
-    with pytest.raises(ev.PlanError, match="called before"):
+    with pytest.raises(ev.PlanError, match="already called"):
         ev.stream(time="t", watermark=NUMBERED).deduplicate().deduplicate()
     stream = ev.stream(time="t", watermark=NUMBERED)
-    with pytest.raises(ev.PlanError, match=r"comes before ev.union\(\)"):
+    with pytest.raises(ev.PlanError, match=r"must precede ev.union\(\)"):
         ev.union(a=stream, b=stream).deduplicate()
 
 
-def test_explain_says_that_repeats_are_set_aside() -> None:
+def test_explain_says_that_duplicates_are_dropped() -> None:
     assert "gap-free by 'n', repeated numbers are dead letters" in counting().explain()
 
 

@@ -60,14 +60,14 @@ def test_one_duration_is_either_direction() -> None:
     assert (plan.lo, plan.hi) == (-300_000_000, 300_000_000)
 
 
-def test_rows_meet_across_bundles_whichever_comes_first() -> None:
+def test_rows_match_across_bundles_whichever_arrives_first() -> None:
     query = Query(joined(-5, 5))
     assert times(query.push([("a", 1)])) == []
     assert times(query.push([], [("a", 2)])) == [(1, 2)]
     assert times(query.push([("a", 3)])) == [(3, 2)]
 
 
-def test_pairs_stand_in_the_order_in_which_their_rows_came() -> None:
+def test_pairs_are_in_the_order_in_which_their_rows_arrived() -> None:
     query = Query(joined(-90, 90))
     for many in (40, 10, 3, 1):  # so that state has several runs
         query.push([("a", 50)] * many)
@@ -92,7 +92,7 @@ def test_a_pair_has_the_key_once_then_each_side_and_a_diff() -> None:
     assert panes.rows() == [("a", 1, 0, 2, 0, 1)]
 
 
-def test_a_row_goes_when_the_other_side_has_passed_its_last_partner() -> None:
+def test_a_row_is_dropped_when_the_other_side_has_passed_its_last_partner() -> None:
     query = Query(ev.join(stream(ev.no_watermark()), stream(), within=(us(0), us(5))))  # right rows are kept for ever
     assert query.push([("a", 10)], [("b", 9)]).open_panes == 2
     assert query.push([], [("b", 15)]).open_panes == 3  # at 15 a partner of the row at 10 may still come
@@ -105,7 +105,7 @@ def test_its_own_watermark_does_not_drop_a_row() -> None:
     assert times(query.push([], [("a", 12)])) == [(10, 12)]
 
 
-def test_a_late_row_meets_nothing_and_is_told_with_its_side() -> None:
+def test_a_late_row_matches_nothing_and_is_emitted_with_its_side() -> None:
     query = Query(joined(0, 5))
     query.push([("a", 10)], [("a", 20)])
     output = query.push([("a", 9)], [("a", 14)], now=7)
@@ -127,7 +127,7 @@ def test_a_row_past_its_limit_meets_what_is_kept_but_is_not_kept_itself() -> Non
     assert times(query.push([], [("a", 40)])) == []
 
 
-def test_a_row_without_a_partner_is_padded_once_none_can_come() -> None:
+def test_a_row_without_a_partner_is_padded_once_none_can_arrive() -> None:
     query = Query(joined(0, 5, "left"))
     assert times(query.push([("a", 10)], [("b", 15)])) == []
     assert times(query.push([], [("b", 16)])) == [(10, None)]

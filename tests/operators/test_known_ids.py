@@ -168,7 +168,7 @@ def test_a_processor_gets_no_repeats() -> None:
             lambda: ev.stream("t").deduplicate(),
             r"\.deduplicate\('id', within='1 hour'\).*first_sequence=0, gaps='allowed'",
         ),
-        (lambda: stream().deduplicate("id", within="1 hour"), "called before"),
+        (lambda: stream().deduplicate("id", within="1 hour"), "already called"),
         (lambda: counting(ids=("idd",)).start_local(SCHEMA), "no column 'idd'"),
     ],
 )

@@ -67,11 +67,11 @@ def test_a_left_row_meets_the_last_rows_of_its_key() -> None:
     assert pairs(2, ([], [1, 2, 3]), ([10], [])) == [[], [(10, 2), (10, 3)]]
 
 
-def test_in_a_bundle_the_right_rows_come_first() -> None:
+def test_in_a_bundle_the_right_rows_are_processed_first() -> None:
     assert pairs(2, ([10], [1, 2, 3])) == [[(10, 2), (10, 3)]]
 
 
-def test_a_right_row_meets_each_kept_left_row_once_when_it_comes() -> None:
+def test_a_right_row_matches_each_kept_left_row_once_when_it_arrives() -> None:
     assert pairs(1, ([10], []), ([], [1, 2]), ([], [3])) == [[], [(10, 1), (10, 2)], [(10, 3)]]
 
 
@@ -92,11 +92,11 @@ def test_a_range_that_precedes_is_an_interval() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "in one way"),
-        ({"within": "1 hour", "last": 3}, "in one way"),
+        ({}, "either within= or last="),
+        ({"within": "1 hour", "last": 3}, "either within= or last="),
         ({"last": 0}, "last=0 is not a count"),
         ({"last": True}, "not a count"),
-        ({"last": 3}, r"left stream would be kept for ever.*keep=\{'left': '1 hour'\}"),
+        ({"last": 3}, r"left stream would never be dropped.*keep=\{'left': '1 hour'\}"),
     ],
 )
 def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], said: str) -> None:

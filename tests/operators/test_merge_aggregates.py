@@ -81,7 +81,7 @@ def results(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
     return panes.select("user", *AGGREGATES).rows()
 
 
-def test_results_are_merged_over_all_inputs_whatever_the_bundles() -> None:
+def test_results_are_merged_over_all_inputs_for_any_bundles() -> None:
     whole = {name: pl.concat([bundle[name] for bundle in BUNDLES]) for name in ("paid", "bought")}
     for bundles in ([whole], BUNDLES):
         found = merged().local({name: [bundle[name] for bundle in bundles] for name in whole}, clock=[0] * len(bundles))

@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused() -> None:
         stream.window(ev.tumbling("1 hour")).emit(allowed_lateness=3).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="window by offset"):
         stream.window(ev.rows(3)).emit(allowed_lateness=3).agg(n=ev.count())
-    with pytest.raises(ev.PlanError, match="those of one stream"):
+    with pytest.raises(ev.PlanError, match="need a single stream"):
         ev.union(a=stream, b=stream).window(ev.rows(3, by="n")).agg(n=ev.count())
     with pytest.raises(ev.PlanError, match="Did you mean 'n'"):
         windows(ev.rows(3, by="nn")).start_local(SCHEMA)

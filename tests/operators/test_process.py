@@ -260,7 +260,7 @@ def two(one: ev.Stream, other: ev.Stream, processor: ev.Processor, output: Any =
     return ev.process({"left": one, "right": other}, processor, output=output)
 
 
-def test_an_edge_is_told_at_once_and_all_when_all_have_come() -> None:
+def test_an_edge_emits_at_once_and_all_edges_when_all_have_arrived() -> None:
     query = two(STREAM, STREAM, Watching()).start_local({"left": rows().schema, "right": rows().schema})
     assert query.push({"left": rows((5, "a", 1))}, now=0).panes.height == 0
     step = query.push({"left": rows((7, "a", 1)), "right": rows((6, "b", 1))}, now=1)
@@ -272,7 +272,7 @@ def test_an_edge_is_told_at_once_and_all_when_all_have_come() -> None:
     assert step.panes["k"].to_list() == ["rows of right", "right is at 9 of 0", "all are at 7 of 0"]
 
 
-def test_watermarks_of_different_keys_are_told_apart() -> None:
+def test_watermarks_of_different_keys_are_distinguished() -> None:
     heard: list[str] = []
 
     class Edges(Watching):
@@ -504,7 +504,7 @@ def test_the_clock_does_not_go_back() -> None:
         query.push(rows((1, "a", 1)), now=4)
 
 
-def test_an_ended_stream_is_told() -> None:
+def test_an_ended_stream_is_reported() -> None:
     heard = []
 
     class End(RunningTotal):
@@ -527,7 +527,7 @@ class Behind(RunningTotal):
 
 
 @pytest.mark.parametrize("delay", [None, MINUTE], ids=["held", "delayed"])
-def test_an_ended_stream_promises_that_nothing_follows_whatever_the_processor_says(delay: int | None) -> None:
+def test_an_ended_stream_ends_the_output_watermark_even_if_the_processor_holds_it(delay: int | None) -> None:
     result = run(Behind(delay), rows((5, "a", 1)), output=TOTALS)
     assert [step.promise for step in result.steps] == [4 * MINUTE if delay else MIN, MAX]
     assert result.steps[-1].promises == {0: MAX}
@@ -558,7 +558,7 @@ def test_under_its_name_a_processor_may_become_another_class() -> None:
     assert later.push(rows((2, "a", 1)), now=1).panes["total"].to_list() == [2]
 
 
-def test_what_rests_in_state_can_be_looked_at() -> None:
+def test_the_state_can_be_inspected() -> None:
     query = alarms().start_local()
     assert query.push(rows((1, "a", 1)), now=0).open_panes == 2
     state, timers = query.scan()
@@ -611,7 +611,7 @@ def test_a_chain_of_one_process_forwards_watermark_keys_too() -> None:
     assert step.outputs[-1].watermark_us == 2 * MINUTE
 
 
-def test_a_key_that_passes_survives_a_restart_and_is_told_once() -> None:
+def test_a_key_that_passes_survives_a_restart_and_is_emitted_once() -> None:
     heard: list[str] = []
 
     class Hearing(Through):
@@ -630,5 +630,5 @@ def test_a_key_that_passes_survives_a_restart_and_is_told_once() -> None:
 
 def test_windows_end_the_watermarks_of_other_keys_and_explain_says_so() -> None:
     observed = WITH_TWO_TIMES.operators[2].explain()
-    assert "time goes by watermark key 1; watermarks of other keys end at the windows" in observed
+    assert "event time follows watermark key 1; windows do not forward watermarks of other keys" in observed
     assert "other keys" not in STREAM.window(ev.tumbling("1 minute")).agg(n=ev.count()).explain()

@@ -169,7 +169,7 @@ pairs = st.lists(st.tuples(st.lists(customer, max_size=2), st.lists(order, max_s
 
 @settings(max_examples=examples(8), deadline=None)
 @given(pairs)
-def test_two_inputs_meet_whatever_happens_between_bundles(history: list[Any]) -> None:
+def test_two_inputs_match_for_any_event_between_bundles(history: list[Any]) -> None:
     customers = {"t": pl.Int64(), "id": pl.String(), "city": pl.String()}
     orders = {"t": pl.Int64(), "customer": pl.String(), "price": pl.Int64()}
     operator = ProcessOperator(enriched().plan, customers, orders)

@@ -86,7 +86,7 @@ def test_a_window_that_holds_so_many_by_itself_takes_no_more() -> None:
     assert observed(push(windows, watermark=10)) == [(10, [1, 2], "ON_TIME", True)]
 
 
-def test_what_was_told_is_not_told_again_when_its_window_is_closed() -> None:
+def test_rows_that_were_emitted_are_not_emitted_again_when_their_window_is_closed() -> None:
     each = stream(rows=1).trigger(ev.after_watermark(early=ev.on_update()), mode="retracting")
     windows = each.agg(values=ev.collect_list("v")).start_local(SCHEMA)
     assert observed(push(windows, (1, "a", 1))) == [(10, [1], "EARLY", False)]

@@ -43,7 +43,7 @@ def rows(*minutes: float, **columns: Any) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_rows_after_a_repair_count_as_if_the_wrong_row_had_never_come(kind: Any) -> None:
+def test_rows_after_a_repair_count_as_if_the_wrong_row_had_never_arrived(kind: Any) -> None:
     """Of windows that closed by mistake only what comes after is counted; all others are complete."""
     broken = counting(kind).start_local()
     broken.push(rows(3000, FAR / MINUTE), now=0)

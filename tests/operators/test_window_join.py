@@ -39,7 +39,7 @@ def test_a_late_row_that_brings_a_partner_takes_back_the_padded_row() -> None:
     assert step.counts.refined == 1
 
 
-def test_what_stays_the_same_is_not_told_again() -> None:
+def test_unchanged_pairs_are_not_emitted_again() -> None:
     early = ev.after_watermark(early=ev.on_update(), late=ev.on_update())
     join = ev.window_join(stream(), stream(), window=ev.tumbling("10 seconds"), trigger=early, mode="retracting")
     query = join.start_local({"left": rows().schema, "right": rows(value="y").schema})

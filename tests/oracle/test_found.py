@@ -82,6 +82,6 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_what_was_found_stays_mended(name: str) -> None:
+def test_what_was_found_stays_fixed(name: str) -> None:
     found = difference(FOUND[name])
     assert found is None, found

@@ -182,7 +182,7 @@ def test_panes_of_a_window_follow_each_other_as_they_should(family: str, seed: i
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_pane_in_time_lies_behind_what_was_promised(family: str, seed: int) -> None:
+def test_no_on_time_pane_is_behind_the_output_watermark(family: str, seed: int) -> None:
     history = a_history(family, seed)
     promised = -(2**63)
     for step in opened(history).result.steps:
@@ -210,7 +210,7 @@ def test_both_layouts_of_state_give_the_same_panes(family: str, seed: int) -> No
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_nothing_rests_in_state_after_the_end(family: str, seed: int) -> None:
+def test_nothing_is_stored_in_state_after_the_end(family: str, seed: int) -> None:
     query = opened(a_history(family, seed))
     assert sum(frame.height for frame in query.scan()) == 0
     assert query.result.steps[-1].open_panes == 0

@@ -175,7 +175,7 @@ def late_rows(late: list[pl.DataFrame]) -> Counter[Row]:
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_what_was_told_is_the_join_of_what_was_not_late(how: JoinType) -> None:
+def test_the_emitted_pairs_are_the_join_of_the_rows_that_were_not_late(how: JoinType) -> None:
     for number in range(max(1, HISTORIES // len(HOWS))):
         seed = f"{SEED}/window join/{how}/{number}"
         rng = Random(seed)

@@ -62,7 +62,7 @@ def test_the_time_of_the_batch_is_named() -> None:
     assert "time  the batch's own time\n" in pipeline.explain()
 
 
-def test_a_plan_is_told_in_cells_where_each_window_fires_once() -> None:
+def test_explain_shows_the_cell_layout_where_each_window_fires_once() -> None:
     def layout(pipeline: ev.Pipeline) -> str:
         return pipeline.plan.layout
 

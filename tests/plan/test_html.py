@@ -57,7 +57,7 @@ def pipelines() -> dict[str, ev.Pipeline]:
 
 
 @pytest.mark.parametrize("kind", pipelines())
-def test_a_notebook_is_told_what_explain_tells(kind: str) -> None:
+def test_a_notebook_shows_the_facts_of_explain(kind: str) -> None:
     pipeline = pipelines()[kind]
     page = Reading(pipeline._repr_html_())
     assert page.open == []
@@ -105,7 +105,7 @@ def _style_of(pipeline: ev.Pipeline, name: str) -> str:
     return found[1]
 
 
-def test_a_query_in_sql_is_shown_with_what_it_does_beside_its_plan() -> None:
+def test_a_query_in_sql_is_shown_with_its_steps_next_to_its_plan() -> None:
     windows = "TUMBLE(clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)"
     said = ev.sql(f"SELECT COUNT(*) AS n FROM {windows} WHERE page <> '<b>' GROUP BY window_start")
     html = said._repr_html_()

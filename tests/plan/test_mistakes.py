@@ -43,8 +43,7 @@ to gather texts.
 .agg(diff=…): 'diff' is a column that every pane has. Choose another name for this result.
 
 >>> ev.stream(rows)
-time=a value of type DataFrame: name the column of the event time, or say time=ev.ingestion_time() where there is
-none.
+time=a value of type DataFrame: name the column of the event time, or use time=ev.ingestion_time() if there is none.
 
 >>> ev.stream("ts", key=rows["shop"])
 key=a value of type Series: a key is a column name, or a list of column names.
@@ -136,7 +135,7 @@ bounded_delay() has no option 'idle_timout'. Did you mean 'idle_timeout'?
 early of .emit()=10 has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.
 
 >>> minutes.emit("10 seconds")
-.emit('10 seconds'): say what it is, such as .emit(early='10 seconds') or .emit(allowed_lateness='10 seconds').
+.emit('10 seconds'): name the argument, such as .emit(early='10 seconds') or .emit(allowed_lateness='10 seconds').
 
 >>> minutes.emit(early="10")
 early of .emit()='10' is not a duration. Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M', or a
@@ -163,8 +162,8 @@ allowed_lateness of .emit()='soon' is not a duration. Write a duration such as '
 every(…).
 
 >>> minutes.trigger(ev.after_count(5)).agg(n=ev.count())
-The trigger 'after 5 rows' may lose data: it can stop before the window is complete: rows that come afterwards would
-never be emitted. Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark(). To accept it, say
+The trigger 'after 5 rows' may lose data: it can finish before the window is complete: rows that arrive afterwards
+would never be emitted. Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark(). To accept it, use
 .trigger(…, may_lose_data=True).
 
 ## Aggregates
@@ -251,16 +250,16 @@ pipeline.local(rows). On Spark: spark.createDataFrame(…).
 ## Joins
 
 >>> ev.join(counts, stream, within="1 minute")
-join: the input 'left' is a value of type Pipeline, and not a stream. Give it what ev.stream(time=…, key=…,
-watermark=…) returns, before .window(…) is called.
+join: the input 'left' is a value of type Pipeline, not a stream. Pass what ev.stream(time=…, key=…, watermark=…)
+returns, before .window(…) is called.
 
 >>> ev.join(stream, stream)
-join: say how near two rows must be, in one way: within=('-1 minute', '1 hour') for times, or last=3 for the right
-rows of the key that arrived last. For rows of the same window use ev.window_join.
+join: pass either within= or last=: within=('-1 minute', '1 hour') joins rows by their distance in time, last=3 with
+the right rows of the key that arrived last. For rows of the same window use ev.window_join.
 
 >>> ev.join(stream, ev.stream("ts", watermark="1 minute"), within="1 minute")
-join: one input has the key ['shop'], another []. Give all streams keys of the same length, column by column what is
-to be equal, or name the columns with on=.
+join: one input has the key ['shop'], another []. Set keys of the same length, whose columns are compared pairwise,
+or name the columns with on=.
 
 >>> ev.join(stream, stream, within="1 minute", how="outer")
 join: how='outer' is not known. There are: 'inner', 'left', 'right', 'full'.

@@ -18,10 +18,10 @@ MINUTE = ev.tumbling("1 minute")
 EARLY = ev.after_watermark(early=ev.on_update())
 
 REFUSALS: list[tuple[Callable[[], Any], str]] = [
-    (lambda: ev.union(LEFT), "union of 1 input(s) has nothing to unite"),
+    (lambda: ev.union(LEFT), "union of 1 input(s): it takes two or more streams"),
     (lambda: ev.union(LEFT, TWO), "one input has the key ['id'], another ['id', 'shop']"),
     (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "the input 'input_1' has windows already"),
-    (lambda: ev.union(LEFT, "orders"), "the input 'input_1' is 'orders', and not a stream"),  # type: ignore[arg-type]
+    (lambda: ev.union(LEFT, "orders"), "the input 'input_1' is 'orders', not a stream"),  # type: ignore[arg-type]
     (lambda: ev.union(LEFT, ev.union(LEFT, RIGHT)), "the input 'input_1' has several inputs itself"),
     (lambda: ev.window_join(LEFT, TWO, window=MINUTE), "or name the columns with on="),
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, on=5), "window_join: on=5 is not a column name"),  # type: ignore[arg-type]
@@ -29,22 +29,22 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, mode="all"), "mode='all' is not known"),  # type: ignore[arg-type]
     (
         lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, how="left", trigger=EARLY, mode="discarding"),
-        "could not be retracted when its partner comes",
+        "could not be retracted when its partner arrives",
     ),
     (lambda: ev.window_join(LEFT, RIGHT, window=ev.rows(3)), "rows of different streams have no common numbers"),
     (lambda: ev.window_join(LEFT, RIGHT, window=ev.inherit()), "needs a column that not all sides have"),
     (
         lambda: ev.window_join(ev.stream(time="t"), ev.stream(time="t"), window=MINUTE),
-        "window_join: there is nothing that must be equal",
+        "window_join: the streams have no key to join by",
     ),
-    (lambda: ev.union(LEFT, RIGHT, input_0=RIGHT), "'input_0' is the name of an input that was given by its place"),
+    (lambda: ev.union(LEFT, RIGHT, input_0=RIGHT), "'input_0' is the default name of an unnamed input"),
     (
         lambda: ev.window_join(LEFT.window(MINUTE).emit(mode="retracting"), RIGHT, window=MINUTE),  # type: ignore[arg-type]
-        "windows, emission and limits are those of the result",
+        "windows, emission and limits are set on the result",
     ),
     (
         lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, early="10 seconds", trigger=EARLY),
-        "window_join(): trigger= says alone when panes are emitted",
+        "window_join(): trigger= replaces early= and late=",
     ),
     (lambda: ev.cogroup({"a": LEFT, "b": RIGHT}, window=MINUTE, late="10 seconds"), "no row may be late"),
     (lambda: ev.window_join(LEFT, RIGHT, window="1 minute"), "such as ev.tumbling('1 minute')"),  # type: ignore[arg-type]
@@ -58,9 +58,9 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
         "a session that grows would emit its pairs again",
     ),
     (lambda: ev.join(LEFT, RIGHT, within="1m", on="diff"), "join: 'diff' is a column that every row"),
-    (lambda: ev.join(LEFT, RIGHT, last=2, keep={"left": "1h", "right": "1h"}), "rows of the right stream are kept"),
+    (lambda: ev.join(LEFT, RIGHT, last=2, keep={"left": "1h", "right": "1h"}), "rows of the right stream are stored"),
     (lambda: ev.cogroup({"id": LEFT, "b": RIGHT}, window=MINUTE), "the key column 'id' has the name of an input"),
-    (lambda: ev.cogroup({"a": LEFT}, window=MINUTE), "union of 1 input(s)"),
+    (lambda: ev.cogroup({"a": LEFT}, window=MINUTE), "cogroup of 1 input(s)"),
     (lambda: ev.cogroup({"a": LEFT, "b": RIGHT, "c": RIGHT}, window=MINUTE, on={"id": "id"}), "on={'id': 'id'}"),
 ]
 
@@ -112,10 +112,10 @@ def test_rows_are_given_by_the_names_of_inputs() -> None:
         pipeline.local({"left": [rows, rows], "right": [rows]})
 
 
-def test_a_union_says_which_watermark_key_stands_still() -> None:
+def test_a_union_says_which_watermark_key_stalls() -> None:
     other = ev.stream(time="t", key="id", watermark=ev.bounded_delay("1 second", watermark_key=7))
     observed = ev.union(a=LEFT, b=other).window(MINUTE).agg(n=ev.count()).explain()
-    assert "time goes by watermark key 0, which 'b' does not have: it stands still while 'b' is active" in observed
+    assert "event time follows watermark key 0, which 'b' does not have: it stalls while 'b' is active" in observed
 
 
 def test_a_condition_that_looks_at_several_pairs_is_refused() -> None:

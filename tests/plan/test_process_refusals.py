@@ -39,7 +39,7 @@ class NoRow(ev.RowProcessor):
     ("given", "options", "message"),
     [
         (RunningTotal, {}, r"pass a processor, not its class: RunningTotal\(…\)"),
-        (print, {}, "this is not a processor. Derive a class from ev.Processor"),
+        (print, {}, "is not a processor. Derive a class from ev.Processor"),
         (Nameless(), {}, "Nameless has no method process"),
         (NoRow(), {}, "NoRow has no method process_row"),
         (RunningTotal(), {"output": None}, r"declare the columns of the results: output="),
@@ -114,7 +114,7 @@ def doing(what: Any) -> ev.Processor:
         (lambda self, rows: rows["x"], r"Doing.process failed at .*, line \d+: ColumnNotFoundError"),
     ],
 )
-def test_what_a_processor_does_wrong_is_said(what: Any, message: str) -> None:
+def test_an_error_of_a_processor_is_reported(what: Any, message: str) -> None:
     with pytest.raises(ev.DataError, match=message):
         STREAM.process(doing(what), output=TOTALS).local(rows((1, "a", 5)), clock=[0])
 
@@ -152,8 +152,8 @@ async def fine(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fn", "options", "message"),
     [
-        (len, {}, "give it a function that is written with `async def`"),
-        (5, {}, "give it a function that is written with `async def`"),
+        (len, {}, "pass a function that is defined with `async def`"),
+        (5, {}, "pass a function that is defined with `async def`"),
         (fine, {"output": None}, "declare the columns of the results"),
         (fine, {"capacity": 0}, "capacity=0 must be an integer of at least 1"),
         (fine, {"retries": -1}, "retries=-1 must be"),

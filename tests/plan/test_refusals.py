@@ -21,7 +21,7 @@ N = {"n": ev.count()}
 
 REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time=5), "time=5: name the column of the event time"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time=""), "or say time=ev.ingestion_time() where there is none"),
+    (lambda: ev.stream(time=""), "or use time=ev.ingestion_time() if there is none"),
     (lambda: ev.stream(time=ev.ingestion_time), "name the column of the event time"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", key=5), "key=5: a key is a column name, or a list of column names"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", key=0), "key=0: a key is a column name"),  # type: ignore[arg-type]
@@ -35,23 +35,23 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time="ts", watermark=30), "Write it with one: watermark='30 seconds'"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", orign="p")), "Did you mean 'origin'?"),  # type: ignore[call-arg]
     (lambda: ev.stream(time="ts", watermark=ev.bounded_delay("30s", chunk="c")), "chunk needs sequence"),
-    (lambda: windowed().trigger(ev.on_update()).trigger(ev.on_update()), ".trigger(): this stream already says when"),
+    (lambda: windowed().trigger(ev.on_update()).trigger(ev.on_update()), "emission of this stream is already set"),
     (lambda: windowed().trigger(ev.on_update()).emit(allowed_lateness="2h"), "Use one .emit(…) or one .trigger(…)"),
     (lambda: windowed().trigger(None), ".trigger() needs a trigger"),  # type: ignore[arg-type]
     (lambda: windowed().trigger(ev.on_update(), mode="retract"), "Did you mean 'retracting'"),  # type: ignore[arg-type]
     (lambda: windowed().limit_state(), "needs a limit"),
     (lambda: windowed().limit_state(rows=0), ".limit_state(rows=0): give an integer of at least 1"),
-    (lambda: windowed().limit_state(rows=1).limit_state(bytes=1), ".limit_state() was called before"),
+    (lambda: windowed().limit_state(rows=1).limit_state(bytes=1), ".limit_state() was already called"),
     (lambda: ev.stream(time="ts").window("1 minute"), "Name its kind, such as ev.tumbling('1 minute')"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling), "Call it: ev.tumbling(…)"),  # type: ignore[arg-type]
-    (lambda: ev.stream(time="ts").window(object()), "A kind of your own implements ev.WindowKind"),  # type: ignore[arg-type]
+    (lambda: ev.stream(time="ts").window(object()), "A custom window kind implements ev.WindowKind"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling("1m"), output_time="erliest"), "Did you mean 'earliest'?"),  # type: ignore[arg-type]
     (lambda: ev.stream(time="ts").window(ev.tumbling("80000000 days")), "size of the window"),
     (lambda: ev.stream(time="ts").window(ev.sliding("1d", every="80000000 days")), "every of the window"),
     (lambda: ev.stream(time="ts").window(ev.sessions("80000000 days")), "gap of the window"),
     (lambda: ev.stream(time="ts").window(ev.sessions("1d", max_duration="80000000 days")), "max_duration of"),
     (lambda: ev.stream(time="ts").window(ev.cumulate("80000000 days", "80000000 days")), "size of the window"),
-    (lambda: windowed().emit(allowed_lateness="80000000 days"), "beyond what 64 bits can hold beside an instant"),
+    (lambda: windowed().emit(allowed_lateness="80000000 days"), "plus an instant exceed 64 bits"),
     (lambda: windowed().emit(allowed_lateness=30), "is given in rows, but the windows (tumbling 1m) are not"),
     (lambda: windowed().emit(allowed_lateness="-1s"), "must not be negative"),
     (lambda: windowed().agg(), "There is no aggregate"),
@@ -62,7 +62,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
     (lambda: windowed().agg(window_end=ev.count()), "'window_end' is a column that every pane has"),
     (lambda: windowed().agg(pane_index=ev.count()), "'pane_index' is a column that every pane has"),
     (lambda: windowed().agg(diff=ev.count()), "'diff' is a column that every pane has"),
-    (lambda: windowed().agg(__n=ev.count()), "those are Eventide's own"),
+    (lambda: windowed().agg(__n=ev.count()), "reserved, because it begins with two underscores"),
     (lambda: windowed().agg(**{"": ev.count()}), "a result needs a name"),
     (lambda: ev.stream(time="ts").window(ev.rows(3)).emit(allowed_lateness="1h").agg(**N), "allowed_lateness= has no"),
     (
@@ -73,7 +73,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSALS, ids=[message for _, message in REFUSALS])
-def test_a_mistake_is_refused_with_a_way_to_mend_it(make: Callable[[], Any], message: str) -> None:
+def test_an_invalid_plan_is_rejected_with_a_suggested_fix(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
         make()
 

@@ -51,7 +51,7 @@ def test_windows_are_a_type_of_their_own() -> None:
     assert not hasattr(start(), "agg") and not hasattr(windows, "map_async")
 
 
-def test_limits_and_emission_are_said_in_any_order() -> None:
+def test_limits_and_emission_are_set_in_any_order() -> None:
     windows = start().window(ev.sliding("10m", every="1m"), output_time="earliest")
     words: dict[str, Any] = {"early": "10s", "allowed_lateness": "1h", "skip_unchanged": True}
     plans = [

@@ -196,7 +196,7 @@ def sum_of_diffs(values: list[Any]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("seed", range(examples(80)))
-def test_the_diffs_add_up_whatever_is_repeated(seed: int) -> None:
+def test_the_diffs_add_up_for_any_repetition(seed: int) -> None:
     rng = Random(seed)
     batches = batches_of_panes(rng)
     topic = Topic(rng.choice([1, 2, 5]))

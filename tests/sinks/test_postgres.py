@@ -111,7 +111,7 @@ def test_a_server_that_is_gone_stops_the_query(postgres: Place, store: TableStor
         store.put(frame([row(shop="rom", n=2)]), "q", 1)
 
 
-def test_what_the_user_may_not_do_is_said_early(postgres: Place) -> None:
+def test_missing_privileges_are_reported_early(postgres: Place) -> None:
     with pytest.raises(ev.PlanError, match=r'cannot be prepared in .*: schema "nowhere" does not exist'):
         opened(postgres, output_info(), name="nowhere.panes")
 

@@ -55,7 +55,9 @@ def test_the_promise_is_noted_and_nothing_before_there_is_one(address: str) -> N
     assert noted(address) == [("q-panes", LAST)]
 
 
-def test_a_promise_that_stands_still_is_noted_again(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_watermark_that_does_not_advance_is_noted_again(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A writer that says nothing would be forgotten, and time go on without it."""
     now = [100.0]
     monkeypatch.setattr(streams.clock, "monotonic", lambda: now[0])

@@ -120,13 +120,13 @@ def test_late_rows_are_appended_once(place: Place) -> None:
     store.close()
 
 
-def test_what_is_only_taken_back_is_gone(kiel: tuple[Place, Any]) -> None:
+def test_a_pane_that_is_only_retracted_is_gone(kiel: tuple[Place, Any]) -> None:
     place, store = kiel
     store.put(frame([row(shop="kiel", n=1, diff=-1), row(MINUTE, shop="kiel", n=7)]), "q", 1)
     assert place.ask("SELECT window_start, n FROM panes") == [("1970-01-01T00:01:00.000000Z", 7)]
 
 
-def test_a_window_that_is_replaced_under_its_own_bounds_stands(kiel: tuple[Place, Any]) -> None:
+def test_a_window_that_is_replaced_under_its_own_bounds_remains(kiel: tuple[Place, Any]) -> None:
     place, store = kiel  # a session that was cut anew begins to count its panes again
     store.put(frame([row(shop="kiel", n=5), row(shop="kiel", n=1, diff=-1)]), "q", 1)
     assert counts(place) == [("kiel", 5)]
@@ -141,7 +141,7 @@ def test_the_order_of_arrival_does_not_matter(place: Place) -> None:
     store.close()
 
 
-def test_of_a_window_that_accumulates_the_last_pane_stands(place: Place) -> None:
+def test_of_a_window_that_accumulates_the_last_pane_remains(place: Place) -> None:
     store = opened(place, output_info("accumulating"))
     for batch_id, n in enumerate([3, 4]):
         store.put(frame([row(shop="kiel", n=n, index=batch_id)]), "q", batch_id)
@@ -270,7 +270,7 @@ def bags(draw: st.DrawFn) -> list[list[Row]]:
 
 @given(history=bags(), repeated=st.integers(0, 3))
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_pairs_are_put_and_taken_back_one_by_one(place: Place, history: list[list[Row]], repeated: int) -> None:
+def test_pairs_are_inserted_and_retracted_one_by_one(place: Place, history: list[list[Row]], repeated: int) -> None:
     store = opened(place, output_info(row_grain="pairs"))
     place.tell("DELETE FROM panes", "DELETE FROM eventide_batches")
     columns = ["shop", "window_start", "window_end", "n"]

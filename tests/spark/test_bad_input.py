@@ -45,7 +45,7 @@ def test_a_column_that_is_gone_makes_dead_letters(spark: SparkSession, tmp_path:
     assert sum(one.rows for one in stream.metrics) == 5
 
 
-def test_a_column_of_another_type_stops_the_query_until_it_is_mended(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_column_of_another_type_stops_the_query_until_it_is_fixed(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(FIRST).put(SECOND.with_columns(pl.lit("much").alias("price"))).put(THIRD)
     with pytest.raises(Exception, match="price"):
         stream.run(PIPELINE, drain=True)

@@ -213,7 +213,7 @@ def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path:
         ([], "has no source"),
     ],
 )
-def test_a_mistake_is_told_before_anything_runs(
+def test_a_mistake_is_reported_before_anything_runs(
     spark: SparkSession, tmp_path: Path, words: list[str], said: str
 ) -> None:
     shop = Shop(tmp_path)

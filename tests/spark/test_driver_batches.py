@@ -15,7 +15,7 @@ from tests.spark.test_driver_state import BUNDLES, WINDOWS, rows
 
 
 @pytest.mark.parametrize("change", ["rows", "order", "deleted", "filter", "partitions"])
-def test_a_repeated_batch_delivers_what_was_committed_whatever_became_of_its_rows(
+def test_a_repeated_batch_delivers_what_was_committed_even_if_its_rows_changed(
     spark: SparkSession, tmp_path: Path, change: str
 ) -> None:
     stream = Stream(spark, tmp_path).put(rows(10, 20, 30))

@@ -45,7 +45,7 @@ def test_an_address_with_a_scheme_is_read_by_hadoop(spark: SparkSession, view: s
     assert sorted(storage.list("x")) == ["1", "2"]
 
 
-def test_a_folder_is_listed_whatever_the_class_of_its_entries(
+def test_a_folder_with_entries_of_any_class_is_listed(
     spark: SparkSession, view: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = storage_of(view, spark)

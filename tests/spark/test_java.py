@@ -151,7 +151,7 @@ def test_the_shim_drops_the_missing_module_and_keeps_the_rest(tmp_path: Path) ->
     assert observed(home) == []
 
 
-def test_a_damaged_shim_is_mended(tmp_path: Path) -> None:
+def test_a_damaged_shim_is_repaired(tmp_path: Path) -> None:
     home = write_shim(tmp_path / "shims", echo(tmp_path))
     (home / "bin" / "java").write_text("")
     assert observed(write_shim(tmp_path / "shims", echo(tmp_path)), "a") == ["<a>"]

@@ -144,7 +144,7 @@ def test_without_a_watermark_a_stream_is_rejected_and_a_table_is_not(spark: Spar
     assert table.transform(unstated).columns == stream.rows.transform(PER_MINUTE).columns
 
 
-def test_a_processing_time_trigger_fires_when_no_data_comes(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_processing_time_trigger_fires_when_no_data_arrives(spark: SparkSession, tmp_path: Path) -> None:
     pipeline = (
         ev.stream(time="ts", key="shop")
         .window(ev.tumbling("1 minute"))

@@ -165,7 +165,7 @@ def test_watermark_keys_pass_a_processor_that_does_not_use_them(spark: SparkSess
     assert streams.first.all("panes")["n"].to_list() == [1, 1]
 
 
-def test_a_table_beside_a_stream_is_read_once_and_ends(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_next_to_a_stream_is_read_once_and_ends(spark: SparkSession, tmp_path: Path) -> None:
     known = SALES[0].with_columns(pl.col("ts") - pl.duration(seconds=30))
     pipeline = ev.window_join(SHOP, SHOP, window=ev.tumbling("20 seconds"), how="full")
     query = pipeline.start_local()

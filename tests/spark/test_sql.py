@@ -126,7 +126,7 @@ REFUSED = [
 ]
 
 
-def test_what_spark_cannot_compute_is_shown_where_it_stands(spark: SparkSession) -> None:
+def test_what_spark_cannot_compute_is_shown_at_its_position(spark: SparkSession) -> None:
     table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema))
     for asked, under, said in REFUSED:
         with pytest.raises(ev.PlanError) as refused:

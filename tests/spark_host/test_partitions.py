@@ -36,7 +36,7 @@ def session(running: int = 2, conf: dict[str, str] | None = None, **context: str
     )
 
 
-def test_there_are_buckets_for_all_cores_whatever_shuffles_have() -> None:
+def test_there_are_as_many_buckets_as_cores_independent_of_shuffle_partitions() -> None:
     assert bucket_count(KEYED, session(4, {"spark.sql.shuffle.partitions": "200"})) == 4
 
 

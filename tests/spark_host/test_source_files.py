@@ -44,7 +44,7 @@ def test_the_files_of_the_interrupted_batch_are_found(checkpoint: Path) -> None:
     assert [Path(path).name for path in paths] == ["3.parquet", "3 too.parquet"]
 
 
-def test_files_of_a_merged_log_are_told_apart_by_their_offset(checkpoint: Path) -> None:
+def test_files_of_a_merged_log_are_distinguished_by_their_offset(checkpoint: Path) -> None:
     (checkpoint / "commits" / "2").unlink()
     found = interrupted_files(LocalStorage(checkpoint))
     assert [Path(path).name for path in found[2]] == ["2.parquet"]

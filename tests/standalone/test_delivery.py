@@ -68,7 +68,7 @@ class TestRefusal:
         assert receiver.taken == [0, 1, 2, 3, 4]
         assert orders.get_result().is_empty()
 
-    def test_what_comes_due_while_refusing_is_told_afterwards(self, place: Place, raises: bool) -> None:
+    def test_outputs_that_become_due_while_refusing_are_emitted_afterwards(self, place: Place, raises: bool) -> None:
         receiver = Receiver(0, raises=raises)
         orders = JoinWindow(WINDOW, **TIMES, early=ev.every("10 seconds"), downstream=receiver, store=place())
         orders.add_message([message(1, "9:00:00"), message(2, "9:01:00")], now=at("9:01:00"))
@@ -208,7 +208,7 @@ class TestRestart:
             assert medians.get_result().select("x", "n").rows() == [(3.0, 3)]
             assert medians.recover_from() == 11
 
-    def test_lost_messages_are_read_again_whatever_the_order_of_their_offsets(self, tmp_path: Path) -> None:
+    def test_lost_messages_are_read_again_in_any_order_of_their_offsets(self, tmp_path: Path) -> None:
         def open_() -> WindowAggregator:
             return WindowAggregator(
                 WINDOW, {"x": ev.median("x")}, **TIMES, late=ev.on_update(), store=tmp_path / "s.db"

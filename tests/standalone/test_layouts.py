@@ -37,7 +37,7 @@ def test_the_matrix(axis: Any, use: Any, equal: bool, time_range: bool, size: An
     assert layout_of(axis, use, **facts, session=True).describe() == f"session + {key}"
 
 
-def test_what_expires_lies_scattered_only_where_the_join_key_stands_first() -> None:
+def test_expired_messages_are_scattered_only_where_the_join_key_is_first() -> None:
     assert layout_of("time", "join", equal=True).equal_first
     assert not layout_of("time", "join", equal=True, time_range=True).equal_first
     assert not layout_of("time", "aggregate").equal_first

@@ -28,7 +28,7 @@ def counting(window: Any, **options: Any) -> WindowAggregator:
 
 
 class TestPolicies:
-    def test_a_window_is_told_once_when_the_first_message_reaches_its_end(self, place: Place) -> None:
+    def test_a_window_is_emitted_once_when_the_first_message_reaches_its_end(self, place: Place) -> None:
         per_minute = counting(ev.tumbling("1 minute"), store=place())
         for offset, time in enumerate(["9:00:10", "9:00:59", "9:01:00"]):
             per_minute.add_message(message(offset, time), now=at(time))
@@ -247,12 +247,12 @@ class TestReplays:
         assert per_minute.get_result()["n"].to_list() == [1, 2, 3]
         assert per_minute.checkpoint == 3
 
-    def test_a_message_that_comes_twice_at_once_counts_once(self, place: Place) -> None:
+    def test_a_message_that_arrives_twice_at_once_counts_once(self, place: Place) -> None:
         per_minute = counting(ev.tumbling("1 minute"), early=ev.on_update(), store=place())
         per_minute.add_message([message(1, "9:00:00"), message(1, "9:00:00")], now=0)
         assert per_minute.get_result()["n"].to_list() == [1]
 
-    def test_offsets_that_come_late_are_no_replays(self, place: Place) -> None:
+    def test_offsets_that_arrive_late_are_no_replays(self, place: Place) -> None:
         per_minute = counting(ev.tumbling("1 minute"), early=ev.on_update(), store=place())
         for offset in (5, 3, 4, 3):
             per_minute.add_message(message(offset, "9:00:00"), now=0)
@@ -285,7 +285,7 @@ class TestRetention:
         per_minute.add_message(message(2, "9:04:59"), now=at("9:10:00"))
         assert per_minute.dead.height == 2  # a replay is not buried twice
 
-    def test_windows_out_of_retention_are_told_before_they_go(self, place: Place) -> None:
+    def test_windows_out_of_retention_are_emitted_before_they_are_dropped(self, place: Place) -> None:
         per_minute = counting(
             ev.tumbling("1 minute"), allowed_lateness="1 minute", late=ev.every("1 hour"), store=place()
         )
@@ -331,7 +331,7 @@ class TestRetention:
         results = medians.get_result().select("k", "window_start", "x").rows()
         assert results == [("fast", 1, 2.5), ("fast", 3, 4.5), ("fast", 5, 6.5), ("slow", 1, 11.5)]
 
-    def test_a_key_that_comes_late_has_all_of_its_rows(self, place: Place) -> None:
+    def test_a_key_that_arrives_late_has_all_of_its_rows(self, place: Place) -> None:
         medians = WindowAggregator(
             ev.rows(2), {"m": ev.median("v"), "n": ev.count()}, **TIMES, key="k", limit_rows=4, store=place()
         )
@@ -395,7 +395,7 @@ class TestSessions:
             **options,
         )
 
-    def test_a_session_is_told_when_the_stream_has_passed_its_end(self, place: Place) -> None:
+    def test_a_session_is_emitted_when_the_stream_has_passed_its_end(self, place: Place) -> None:
         visits = self.visits(store=place())
         for offset, (user, time) in enumerate([("ann", "9:00:00"), ("ann", "9:20:00"), ("bob", "9:50:00")]):
             visits.add_message(message(offset, time, user=user), now=at(time))
@@ -404,7 +404,7 @@ class TestSessions:
         ]
         assert "session + time + offset" in visits.explain()
 
-    def test_a_message_between_two_told_sessions_replaces_both(self, place: Place) -> None:
+    def test_a_message_between_two_emitted_sessions_replaces_both(self, place: Place) -> None:
         visits = self.visits(late=ev.on_update(), store=place())
         rows = [("ann", "9:00:00"), ("ann", "10:00:00"), ("bob", "11:00:00"), ("ann", "9:30:00")]
         for offset, (user, time) in enumerate(rows):
@@ -530,7 +530,7 @@ class TestOverlappingJoins:
         orders.add_message(message(1, "9:01:10"), now=0)
         assert orders.get_windows(at("9:02:20"), at("9:02:21")).height == 2
 
-    def test_each_message_is_told_once(self, place: Place) -> None:
+    def test_each_message_is_emitted_once(self, place: Place) -> None:
         orders = JoinWindow(ev.sliding("3 minutes", every="1 minute"), **TIMES, store=place())
         for offset, time in enumerate(["9:01:10", "9:02:10", "9:09:00"]):
             orders.add_message(message(offset, time), now=at("9:10:00"))

@@ -92,7 +92,7 @@ class TestMessages:
         assert store.put(FOUR) == 0
         assert store.count() == 5
 
-    def test_offsets_may_come_in_any_order(self, open_store: Open, layout: Layout) -> None:
+    def test_offsets_may_arrive_in_any_order(self, open_store: Open, layout: Layout) -> None:
         store = open_store(layout).messages
         assert store.put(FOUR[[3, 1]]) == 2
         assert store.put(FOUR) == 2
@@ -208,7 +208,7 @@ class TestWindows:
         return frame.select("__session", "__start", "n").rows()
 
     @pytest.mark.parametrize("session", [False, True])
-    def test_windows_stand_in_the_order_in_which_they_expire(self, open_store: Open, session: bool) -> None:
+    def test_windows_are_in_the_order_in_which_they_expire(self, open_store: Open, session: bool) -> None:
         store = open_store(Layout(Order.TIME_OFFSET, session)).windows
         store.put(self.windows(("b", 0, 10, 1), ("a", 10, 20, 2)))
         store.put(self.windows(("a", 0, 10, 3)))

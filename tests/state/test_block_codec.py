@@ -76,7 +76,7 @@ def test_short_columns_stay_in_the_head() -> None:
     assert data.read()["deep"][0]["runs"].equals(runs_of([1, 5]))
 
 
-def test_a_batch_of_one_row_writes_little_beside_many_origins() -> None:
+def test_a_batch_of_one_row_writes_little_despite_many_origins() -> None:
     strategy = ev.bounded_delay("1 second", origin="device")
     pipeline = ev.stream(time="t", key="k", watermark=strategy).window(ev.tumbling("1m")).agg(n=ev.count())
     schema = {"t": pl.Int64(), "k": pl.Int64(), "device": pl.String()}

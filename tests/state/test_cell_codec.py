@@ -155,7 +155,7 @@ def test_a_page_that_is_partly_gone_stays_as_it_is_and_its_gone_rows_are_not_rea
     assert part[SLICE].to_list() == [1, 3] and paged.cells.height == 2
 
 
-def test_a_slice_that_comes_again_is_not_mixed_up_with_the_one_that_went() -> None:
+def test_a_slice_that_arrives_again_is_not_mixed_up_with_the_one_that_was_dropped() -> None:
     paged = Shelved()
     paged.append([0, 0, 1])
     paged.write()
@@ -230,7 +230,7 @@ def test_what_is_not_in_pages_yet_is_never_let_go_of() -> None:
     assert [run.parts[0].memory > 0 for run in paged.cells.runs] == [False, True]
 
 
-def test_a_page_is_at_most_about_a_mebibyte_whatever_its_rows_are() -> None:
+def test_a_page_of_any_rows_is_at_most_about_a_mebibyte() -> None:
     rng = np.random.default_rng(1)
     long = [rng.integers(0, 1 << 60, 30_000) if i % 100 == 0 else np.array([1]) for i in range(1000)]
     paged = Shelved()

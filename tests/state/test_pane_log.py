@@ -213,7 +213,7 @@ def test_pages_that_tell_what_is_gone_do_not_pile_up() -> None:
     assert len(content(log.table)) == 4800
 
 
-def test_ids_far_apart_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_far_apart_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     small_pages(monkeypatch, small=10**6)
     log = Log()
     for turn in range(4):

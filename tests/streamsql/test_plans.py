@@ -110,7 +110,7 @@ def test_a_declared_stream_has_its_watermark(clause: str, watermark: Any) -> Non
     assert query.plan == ev.stream(time="ts", watermark=watermark).window(ev.tumbling("1m")).agg(n=ev.count()).plan
 
 
-def test_every_option_of_watermarks_can_be_said() -> None:
+def test_every_option_of_watermarks_can_be_written_in_sql() -> None:
     from eventide.streamsql.syntax import WATERMARK_OPTIONS
     from eventide.watermarks.options import ORIGIN_OPTIONS
 
@@ -252,7 +252,7 @@ def test_a_call_is_an_aggregate(call: str, aggregate: Any) -> None:
     assert ev.sql(per_minute(f"{call} AS x")).plan == BEGUN.agg(x=aggregate).plan
 
 
-def test_all_aggregates_of_the_library_can_be_said() -> None:
+def test_all_aggregates_of_the_library_can_be_written_in_sql() -> None:
     from eventide import aggregates
     from eventide.streamsql.syntax import AGGREGATES as SAID
     from eventide.streamsql.syntax import PYTHON_AGGREGATES
@@ -261,7 +261,7 @@ def test_all_aggregates_of_the_library_can_be_said() -> None:
     assert {*SAID.values(), *PYTHON_AGGREGATES} == functions
 
 
-def test_all_triggers_of_the_library_can_be_said() -> None:
+def test_all_triggers_of_the_library_can_be_written_in_sql() -> None:
     from eventide import triggers
     from eventide.streamsql.emit import TRIGGERS
 

@@ -88,7 +88,7 @@ UNDER = {
 
 
 @pytest.mark.parametrize(("what", "query"), REFUSED.items(), ids=list(REFUSED))
-def test_unsupported_sql_is_refused_by_name_and_where_it_stands(what: str, query: str) -> None:
+def test_unsupported_sql_is_rejected_with_its_name_and_position(what: str, query: str) -> None:
     with pytest.raises(ev.PlanError) as refused:
         ev.sql(query)
     message, place, line, caret = str(refused.value).split("\n")

@@ -322,7 +322,7 @@ def test_a_compiled_query_runs_later() -> None:
     assert compiled.local(DAY).panes.rows() == [("kiel", 2, 1)]
 
 
-def test_without_drain_only_complete_windows_are_told() -> None:
+def test_without_drain_only_complete_windows_are_emitted() -> None:
     query = f"{STREAM} SELECT COUNT(*) AS n FROM {TUMBLE}"
     rows = orders((5, "kiel", 1), (95, "kiel", 2))
     assert ev.sql(query).local(rows, drain=False).panes["n"].to_list() == [1]

@@ -81,7 +81,7 @@ def test_a_join_over_a_range_of_time_tells_what_the_case_study_tells(length: str
     assert by_step(result) == TOLD
 
 
-def test_the_greatest_of_three_rows_is_told_early_and_when_the_window_is_full() -> None:
+def test_the_greatest_of_three_rows_is_emitted_early_and_when_the_window_is_full() -> None:
     """Samza, case 1 by tuples: a window of three offsets tells 5 first, and 9 when its third row has come."""
     result = ev.sql("""
         SELECT window_start, MAX(value) AS most
@@ -91,7 +91,7 @@ def test_the_greatest_of_three_rows_is_told_early_and_when_the_window_is_full() 
     assert by_step(result) == [[(1, 5)], [], [(1, 9)]]
 
 
-def test_the_greatest_of_a_minute_is_told_again_when_a_late_row_comes() -> None:
+def test_the_greatest_of_a_minute_is_emitted_again_when_a_late_row_arrives() -> None:
     """Samza, case 1 by time: 8:59 has 0 and 9:00 has 5; the row that comes behind its time makes 8:59 a 9."""
     bundles = [
         orders((1, 0, 1, "8:59:10"), (2, 5, 3, "9:00:01")),

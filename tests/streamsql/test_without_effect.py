@@ -35,7 +35,7 @@ def joined(rest: str = "", over: str = "", how: str = "") -> tuple[str, str]:
 
 @pytest.mark.parametrize("over", ["OVER (ROWS 2 PRECEDING)", "OVER (ORDER BY ts RANGE 1 hour PRECEDING)"])
 @pytest.mark.parametrize("bound", ["p.ts BETWEEN o.ts - INTERVAL '10' SECOND AND o.ts", "p.ts = o.ts", "p.ts <= o.ts"])
-def test_a_bound_of_time_beside_over_is_refused(over: str, bound: str) -> None:
+def test_a_time_bound_in_addition_to_over_is_rejected(over: str, bound: str) -> None:
     message, under = joined(f"AND {bound}", over)
     assert "A bound of time with OVER" in message
     assert under == bound
@@ -256,7 +256,7 @@ NO_EFFECT = [
     (f"CREATE STREAM orders (ts INT, n INT NOT NULL) WATERMARK FOR ts AS ts; {COUNTED}", "in a subquery", "n"),
     (f"CREATE STREAM orders LIMIT STATE 9 ROWS, 5 ROWS; {COUNTED}", "is repeated", "ROWS"),
     (f"CREATE STREAM orders LIMIT STATE 9 ROWS, 1 hour; {COUNTED}", "ALLOWED LATENESS in EMIT", "hour"),
-    (f"CREATE STREAM orders KEEP 1 hour; {COUNTED}", "there is none here", "TUMBLE"),
+    (f"CREATE STREAM orders KEEP 1 hour; {COUNTED}", "this query has none", "TUMBLE"),
     (
         f"WITH a AS (SELECT * FROM orders), A AS (SELECT ts FROM orders) {COUNTED.replace('orders', 'a')}",
         "two queries named 'A'",
@@ -273,7 +273,7 @@ NO_EFFECT = [
 
 
 @pytest.mark.parametrize(("query", "fault", "at"), NO_EFFECT, ids=[query[:80] for query, _, _ in NO_EFFECT])
-def test_what_is_said_and_has_no_effect_is_refused(query: str, fault: str, at: str) -> None:
+def test_clauses_without_effect_are_rejected(query: str, fault: str, at: str) -> None:
     message, under = refused(query)
     assert fault in message
     assert under.startswith(at)
@@ -293,7 +293,7 @@ COUNTED_ORDERS = "SELECT COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTER
 
 
 @pytest.mark.parametrize(
-    ("clause", "fault"), [("KEEP 1 hour", "there is none here"), ("LIMIT STATE 9 ROWS", "rows of several streams")]
+    ("clause", "fault"), [("KEEP 1 hour", "this query has none"), ("LIMIT STATE 9 ROWS", "rows of several streams")]
 )
 def test_what_a_join_of_windows_cannot_use_is_rejected(clause: str, fault: str) -> None:
     message, under = refused(

@@ -21,7 +21,7 @@ def test_an_expectation_that_fits_all_does_not_take_what_another_needs() -> None
     assert sorted(came for _, came in pairing.matched) == [1, 2, 3]
 
 
-def test_what_is_left_is_told_on_both_sides() -> None:
+def test_what_is_left_is_reported_on_both_sides() -> None:
     pairing = pair([{1}, {1}, {9}], [1, 5], fits)
     assert pairing.matched == [({1}, 1)]
     assert (list(pairing.missing), list(pairing.unexpected)) == ([{1}, {9}], [5])

@@ -63,7 +63,7 @@ class TestInput:
         TestStream(scores()).add(frame).expect(pane(window=("00:00", "00:02"), total=5))
         TestStream(scores()).add(frame.to_arrow()).expect(pane(total=5))
 
-    def test_a_watermark_can_come_with_the_rows(self) -> None:
+    def test_a_watermark_can_be_passed_with_the_rows(self) -> None:
         TestStream(scores()).add(row("12:00"), watermark="12:02").expect(pane(total=5, pane_timing="ON_TIME"))
 
     def test_a_watermark_before_the_first_rows_counts(self) -> None:
@@ -91,7 +91,7 @@ class TestClock:
     def test_it_begins_at_midnight_of_the_day(self) -> None:
         TestStream(scores(), day="2026-03-29").add(row("12:00")).expect(pane(emitted_at="2026-03-29T00:00"))
 
-    def test_a_bundle_can_come_at_a_time(self) -> None:
+    def test_a_bundle_can_have_a_batch_time(self) -> None:
         TestStream(scores(), clock="12:05").add(row("12:00"), at="12:06:30").expect(pane(emitted_at="12:06:30"))
 
     def test_it_does_not_go_back(self) -> None:
@@ -191,12 +191,12 @@ class TestExpectations:
         with pytest.raises(AssertionError, match="1 unexpected"):
             stream.add(row("12:00"))
         stream = TestStream(scores(), strict=True).add(row(None))
-        with pytest.raises(AssertionError, match="No dead letters expected, 1 came"):
+        with pytest.raises(AssertionError, match="No dead letters expected, 1 received"):
             stream.advance_watermark("12:00")
 
 
 class TestReport:
-    def test_it_tells_what_came_and_all_that_happened(self) -> None:
+    def test_it_reports_the_received_rows_and_the_history(self) -> None:
         stream = TestStream(scores(lateness="1 minute"), clock="12:05").add(row("12:00:30"), row("12:01", "b", 3))
         stream.expect(pane(user="a"), pane(user="b"))
         stream.add(row("12:01:30", score=2), at="12:06").advance_watermark("12:03").add(row("12:00"), row(None, "z"))

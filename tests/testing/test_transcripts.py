@@ -138,21 +138,21 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("before", "after", "message"),
         [
-            ("    expect: + a [12:00, 12:02) total=7 ON_TIME#0\n", "", "No panes expected, 1 came"),
+            ("    expect: + a [12:00, 12:02) total=7 ON_TIME#0\n", "", "No panes expected, 1 received"),
             ("ON_TIME#0", "ON_TIME#1", "pane_index is 0, not 1"),
             ("ON_TIME#0", "ON_TIME#0 pane_is_last=false", "pane_is_last is true, not false"),
             ("+ a", "+ b", "user is a, not b"),
             ("ON_TIME#0", "ON_TIME#0\n    reaches: 12:03", "is 12:02, not 12:03"),
             ("ON_TIME#0", "ON_TIME#0\n    counts: {rows: 3}", "rows is 2, not 3"),
-            ("ON_TIME#0", "ON_TIME#0\n    late: 12:00 a 1", "1 late row expected, 0 came"),
-            ("ON_TIME#0", "ON_TIME#0\n    dead: future 12:00 a 1", "1 dead letter expected, 0 came"),
+            ("ON_TIME#0", "ON_TIME#0\n    late: 12:00 a 1", "1 late row expected, 0 received"),
+            ("ON_TIME#0", "ON_TIME#0\n    dead: future 12:00 a 1", "1 dead letter expected, 0 received"),
             ("ON_TIME#0", "ON_TIME#0\n    fails: broken", "was expected to stop with a message that contains 'broken'"),
-            ("ON_TIME#0", "ON_TIME#0\n  - add: null a 1", "No dead letters expected, 1 came"),
-            ("ON_TIME#0", "ON_TIME#0\n  - add: 12:00 a 1", "No late rows expected, 1 came"),
+            ("ON_TIME#0", "ON_TIME#0\n  - add: null a 1", "No dead letters expected, 1 received"),
+            ("ON_TIME#0", "ON_TIME#0\n  - add: 12:00 a 1", "No late rows expected, 1 received"),
             ("\nsteps:", "\nrefused: no\nsteps:", "was expected to be rejected, but was accepted"),
         ],
     )
-    def test_whatever_is_not_so_fails(self, before: str, after: str, message: str) -> None:
+    def test_a_wrong_expectation_fails(self, before: str, after: str, message: str) -> None:
         assert before in GOOD
         assert message in failure(GOOD.replace(before, after))
 

@@ -87,7 +87,7 @@ def test_a_duration_is_formatted(micros: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [30, 1.5, True])
-def test_a_bare_number_is_refused_and_told_to_name_its_unit(value: object) -> None:
+def test_a_bare_number_is_rejected_with_a_hint_to_name_its_unit(value: object) -> None:
     with pytest.raises(PlanError, match=rf"gap={value!r} has no unit.*'30 seconds'"):
         duration(value, what="gap")
 

@@ -46,7 +46,7 @@ def panes(name: str) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
-def test_retractions_stand_first_and_rows_are_ordered_by_window_and_key(name: str) -> None:
+def test_retractions_are_first_and_rows_are_ordered_by_window_and_key(name: str) -> None:
     key = TRANSCRIPTS[name].pipeline.plans[-1].key
     for came in watched(name):
         ends = came.panes.select("diff", "window_end", "window_start", *key)
@@ -58,7 +58,7 @@ def test_retractions_stand_first_and_rows_are_ordered_by_window_and_key(name: st
 
 
 @pytest.mark.parametrize("name", RETRACTING)
-def test_diffs_add_up_to_the_panes_that_stand(name: str) -> None:
+def test_diffs_add_up_to_the_panes_that_remain(name: str) -> None:
     came = panes(name)
     key = TRANSCRIPTS[name].pipeline.plans[-1].key
     sums = came.group_by([*key, *WINDOW, *TRANSCRIPTS[name].pipeline.plans[-1].aggregates]).agg(pl.col("diff").sum())

@@ -30,7 +30,7 @@ def test_a_clock_that_jumps_over_the_deadline_fires() -> None:
     assert push(now=1000) == [("EARLY", 1)]
 
 
-def test_every_fires_at_most_once_a_period_and_only_while_rows_come() -> None:
+def test_every_fires_at_most_once_a_period_and_only_while_rows_arrive() -> None:
     push = pushed(ev.every("10s"), mode="discarding")
     assert push(1, now=0) == []
     assert push(2, now=10) == [("EARLY", 2)]

@@ -93,7 +93,7 @@ def test_repeating_the_watermark_tells_of_late_rows_too() -> None:
     ],
     ids=lambda trigger: trigger.describe() if hasattr(trigger, "describe") else str(trigger),
 )
-def test_whatever_the_trigger_the_diffs_add_up_to_all_rows(trigger: Trigger, split: int) -> None:
+def test_for_any_trigger_the_diffs_add_up_to_all_rows(trigger: Trigger, split: int) -> None:
     push = pushed(trigger, mode="retracting", lateness="1h")
     times = [1, 62, 3, 64, 5, 66, 7, 68, 9, 70]
     said = [row for i in range(0, 10, split) for row in push(*times[i : i + split], now=i, watermark=8 * i)]
@@ -109,7 +109,7 @@ def test_when_sessions_merge_their_counts_add_up() -> None:
     assert push(10) == [("EARLY", 3)]
 
 
-def test_when_sessions_merge_the_earliest_deadline_stands() -> None:
+def test_when_sessions_merge_the_earliest_deadline_applies() -> None:
     push = pushed(ev.every("10s"), window=SESSIONS)
     push(0, now=0)
     push(20, now=5)
@@ -117,7 +117,7 @@ def test_when_sessions_merge_the_earliest_deadline_stands() -> None:
     assert push(now=10) == [("EARLY", 3)]
 
 
-def test_when_sessions_merge_the_furthest_turn_stands() -> None:
+def test_when_sessions_merge_the_furthest_turn_applies() -> None:
     push = pushed(ev.in_order(ev.after_count(1), ev.repeatedly(ev.after_count(3))), window=SESSIONS)
     assert push(0) == [("EARLY", 1)]
     assert push(100, now=1) == [("EARLY", 1)]

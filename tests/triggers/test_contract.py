@@ -64,7 +64,7 @@ def test_reset_gives_the_state_of_the_beginning(trigger: Trigger) -> None:
     assert ran(trigger)[0].reset(True).equals(Bench(trigger).state())
 
 
-def test_reset_touches_only_where_it_is_told_to() -> None:
+def test_reset_changes_only_the_selected_rows() -> None:
     for trigger in TRIGGERS:
         bench, _ = ran(trigger)
         assert bench.reset(False).equals(bench.state()), trigger

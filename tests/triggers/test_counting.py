@@ -17,7 +17,7 @@ def test_a_count_waits_for_its_rows() -> None:
     assert push(3) == [("EARLY", 3)]
 
 
-def test_a_count_alone_finishes_and_what_comes_later_is_counted_as_unemitted() -> None:
+def test_a_count_alone_finishes_and_later_rows_are_counted_as_unemitted() -> None:
     push = pushed(ev.after_count(1), may_lose_data=True)
     assert push(1) == [("EARLY", 1)]
     assert push.fields("pane_is_last") == [True]
@@ -53,7 +53,7 @@ def test_late_rows_count_too() -> None:
     assert push(2) == [("LATE", 2)]
 
 
-def test_rows_in_a_window_that_expires_uncounted_are_told_at_last() -> None:
+def test_rows_pending_when_a_window_expires_are_emitted() -> None:
     push = pushed(ev.repeatedly(ev.after_count(5)))
     assert push(1, 2) == []
     assert push(watermark=60) == [("ON_TIME", 2)]

@@ -76,7 +76,7 @@ def named(trigger: object) -> str | None:
 def test_a_trigger_that_can_stop_early_is_refused(trigger: Trigger, lateness: str) -> None:
     with pytest.raises(ev.PlanError) as refusal:
         build(trigger, lateness=lateness)
-    assert f"'{trigger.describe()}' may lose data: it can stop before the window is complete" in str(refusal.value)
+    assert f"'{trigger.describe()}' may lose data: it can finish before the window is complete" in str(refusal.value)
     assert "Wrap it in ev.repeatedly(…)" in str(refusal.value) and "may_lose_data=True" in str(refusal.value)
 
 
@@ -84,7 +84,7 @@ def test_a_trigger_that_can_stop_early_is_refused(trigger: Trigger, lateness: st
 def test_a_trigger_that_stops_at_the_end_is_refused_with_lateness(trigger: Trigger) -> None:
     with pytest.raises(ev.PlanError) as refusal:
         build(trigger, lateness="1h")
-    assert "it stops at the end of the window, but rows may be 1h late" in str(refusal.value)
+    assert "it finishes at the end of the window, but rows may be 1h late" in str(refusal.value)
     assert "Add late=ev.on_update() to after_watermark(), or remove allowed_lateness=" in str(refusal.value)
 
 

@@ -6,7 +6,7 @@ import eventide as ev
 from tests.triggers.panes import pushed
 
 
-def test_the_on_time_pane_comes_when_the_watermark_reaches_the_end() -> None:
+def test_the_on_time_pane_is_emitted_when_the_watermark_reaches_the_end() -> None:
     push = pushed(ev.after_watermark(early=ev.never()))
     assert push(1, watermark=59.999999) == []
     assert push(2, watermark=60) == [("ON_TIME", 2)]
@@ -29,7 +29,7 @@ def test_late_panes_repeat_until_the_window_expires() -> None:
     assert push(4) == [] and push.last.late.height == 1
 
 
-def test_an_on_time_pane_is_emitted_even_if_an_early_one_has_said_the_same() -> None:
+def test_an_on_time_pane_is_emitted_even_if_it_equals_the_early_one() -> None:
     push = pushed(ev.after_watermark(early=ev.on_update()))
     assert push(1) == [("EARLY", 1)]
     assert push(watermark=60) == [("ON_TIME", 1)]
@@ -86,7 +86,7 @@ def test_an_early_deadline_does_not_fire_late() -> None:
     assert push(now=100) == []
 
 
-def test_rows_that_late_does_not_tell_are_told_when_the_window_expires() -> None:
+def test_rows_that_late_does_not_emit_are_emitted_when_the_window_expires() -> None:
     push = pushed(ev.after_watermark(late=ev.after_count(5)), lateness="30s")
     assert push(1, watermark=60) == [("ON_TIME", 1)]
     assert push(2) == []

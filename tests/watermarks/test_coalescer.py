@@ -50,7 +50,7 @@ def test_the_example_of_hazelcast_jet():
     assert both.watermark(0, wm(14)) == [wm(13)]
 
 
-def test_an_input_that_has_said_nothing_holds_the_output():
+def test_an_input_without_a_watermark_holds_the_output():
     assert OneByOne(2).watermark(0, wm(10)) == []
 
 
@@ -59,7 +59,7 @@ def test_equal_values_are_ignored():
     assert one.watermark(0, wm(10)) == []
 
 
-def test_a_value_that_goes_back_is_an_error():
+def test_a_value_that_decreases_is_an_error():
     one = at(OneByOne(2, name="edge {}".format), 0, 2_000_000, key=3)
     with pytest.raises(
         DataError, match="key 3 went back on edge 1: it was 1970-01-01T00:00:02Z and is now 1970-01-01T00:00:01Z"
@@ -67,7 +67,7 @@ def test_a_value_that_goes_back_is_an_error():
         one.watermark(1, wm(1_000_000, key=3))
 
 
-def test_a_derived_value_that_goes_back_is_clamped():
+def test_a_derived_value_that_decreases_is_clamped():
     one = at(OneByOne(1, on_back="clamp"), 10)
     assert one.watermark(0, wm(5)) == []
     assert one.watermark(0, wm(11)) == [wm(11)]
@@ -107,14 +107,14 @@ def test_a_watermark_of_any_key_makes_an_input_active_for_all_keys():
     assert both.watermark(1, wm(30, key=0)) == []
 
 
-def test_a_repeated_watermark_wakes_nobody():
+def test_a_repeated_watermark_emits_nothing():
     both = at(OneByOne(2), 10, 20)
     both.idle(0)
     both.watermark(0, wm(10))
     assert both.watermark(1, wm(30)) == [wm(30)]
 
 
-def test_inside_a_bundle_events_come_before_idleness():
+def test_inside_a_bundle_events_precede_idleness():
     both = at(OneByOne(2), 10, 20)
     assert both.step(events=ids(0), idle=ids(0)) == [wm(20)]
 
@@ -127,7 +127,7 @@ def test_when_all_are_idle_the_highest_is_flushed_and_idle_follows_once():
     assert both.all_idle()
 
 
-def test_idle_is_said_again_after_something_was_active():
+def test_idle_is_emitted_again_after_an_input_was_active():
     one = at(OneByOne(1), 10)
     assert one.idle(0) == [Idle()]
     one.event(0)
@@ -140,7 +140,7 @@ def test_all_keys_are_flushed_before_idle():
     assert both.step(idle=ids(0, 1)) == [wm(20, key=0), wm(5, key=1), Idle()]
 
 
-def test_inputs_that_never_said_anything_may_be_idle():
+def test_inputs_that_never_had_a_watermark_may_be_idle():
     assert OneByOne(2).step(idle=ids(0, 1)) == [Idle()]
 
 
@@ -299,14 +299,14 @@ def test_an_input_that_left_is_not_idle_and_not_done():
     assert both.done(1) == [wm(MAX), Done()]
 
 
-def test_where_all_have_left_nothing_more_is_said():
+def test_where_all_have_left_nothing_more_is_emitted():
     one = at(OneByOne(1), 10)
     one.leave(0)
     assert one.step() == []
     assert (one.time(0), one.all_idle()) == (10, False)
 
 
-def test_nothing_is_said_while_held():
+def test_nothing_is_emitted_while_held():
     both = OneByOne(2)
     both.step(marks=[InputWatermarks(0, ids(0, 1), ids(10, 20))], held=True)
     assert both.step(idle=ids(0, 1), held=True) == []

@@ -12,6 +12,6 @@ def test_time_without_polling_does_not():
     assert (clock.time, clock.now) == (15, 105)
 
 
-def test_a_clock_that_goes_back_stands_still():
+def test_a_clock_that_is_set_back_does_not_advance():
     clock = PolledClock(10).tick(5, polled=True)
     assert (clock.time, clock.tick(12, polled=True).time) == (10, 12)

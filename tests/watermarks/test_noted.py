@@ -52,7 +52,7 @@ def test_a_cut_is_passed_when_every_segment_is(tracker: InputTracker) -> None:
     assert tell(tracker, (1, 0)) == 100
 
 
-def test_a_cut_that_comes_after_its_rows_is_passed_at_once(tracker: InputTracker) -> None:
+def test_a_cut_that_arrives_after_its_rows_is_passed_at_once(tracker: InputTracker) -> None:
     tell(tracker, (0, 5), (1, 3))
     assert tell(tracker, cuts=(cut(1, 100, s0=6, s1=4),)) == 100
 
@@ -81,7 +81,7 @@ def test_what_the_source_has_passed_need_not_be_read_again(tracker: InputTracker
     assert tell(tracker, cuts=(cut(2, 200, s0=10, s1=40),)) == 200
 
 
-def test_a_cut_that_comes_again_changes_nothing(tracker: InputTracker) -> None:
+def test_a_cut_that_arrives_again_changes_nothing(tracker: InputTracker) -> None:
     one = cut(1, 100, s0=2)
     assert tell(tracker, (0, 5), cuts=(one,)) == 100
     assert tell(tracker, (0, 6), cuts=(one,)) == 100

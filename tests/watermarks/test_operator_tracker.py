@@ -48,7 +48,7 @@ def test_an_input_that_returns_has_not_gone_back() -> None:
     assert advance(trackers, strategies, SECOND, right=[25]) == (30, 25)
 
 
-def test_a_silent_input_with_a_key_of_its_own_stands_still() -> None:
+def test_the_watermark_of_a_silent_input_with_its_own_key_does_not_advance() -> None:
     trackers, strategies = both(watermark_key=1)
     advance(trackers, strategies, 0, left=[10], right=[4])
     assert advance(trackers, strategies, SECOND, left=[20]) == (20, 4)

@@ -72,13 +72,13 @@ def test_origins_are_named_in_text(value, name):
     assert observed(ascending(origin="o").summarise(rows, "ts", 0)) == [(name, None, 10, 1)]
 
 
-def test_rows_without_a_time_move_nothing_and_keep_nobody_awake():
+def test_rows_without_a_time_move_nothing_and_keep_no_origin_active():
     rows = pl.DataFrame({"ts": [10, None, None], "o": ["a", "a", "b"]})
     assert observed(ascending(origin="o").summarise(rows, "ts", 0)) == [("a", None, 10, 1), ("b", None, None, 0)]
     assert observed(ascending().summarise(rows, "ts", 0)) == [(None, None, 10, 1)]
 
 
-def test_rows_too_far_ahead_move_nothing_and_keep_nobody_awake():
+def test_rows_too_far_ahead_move_nothing_and_keep_no_origin_active():
     rows = pl.DataFrame({"ts": [100, 106, 105], "o": ["a", "b", "c"]})
     guarded = ascending(origin="o", max_future_skew=FIVE)
     assert observed(guarded.summarise(rows, "ts", 100)) == [
@@ -193,7 +193,7 @@ def test_an_incomplete_sequence_keeps_its_chunks_as_runs():
     ]
 
 
-def test_the_same_last_chunk_said_twice_is_a_repeat():
+def test_the_same_last_chunk_declared_twice_is_a_repeat():
     strategy, rows = chunked(ts=[10, 20], n=[1, 1], c=[1, 1], l=[True, True])
     assert numbered(strategy.summarise(rows, "ts", 0)) == [("a", 1, 1, None, None, 1, 20)]
 

@@ -90,13 +90,13 @@ def test_the_watermark_has_the_key_of_its_strategy():
     assert Stream(ascending(watermark_key=9)).batch(0, [("a", 1)]).messages == (Watermark(9, 1),)
 
 
-def test_the_origins_that_are_least_far_are_told_with_their_times():
+def test_the_slowest_origins_are_reported_with_their_times():
     stream = Stream(ascending(origin="o"))
     stream.batch(0, [("a", 30), ("b", 10)])
     assert stream.tracker.metrics().slowest == (("b", 10), ("a", 30))
 
 
-def test_of_many_origins_only_the_slowest_are_told():
+def test_of_many_origins_only_the_slowest_are_reported():
     stream = Stream(ascending(origin="o"))
     stream.batch(0, [(f"o{number}", 100 - number) for number in range(40)])
     assert [time for _, time in stream.tracker.metrics().slowest] == list(range(61, 73))
@@ -120,14 +120,14 @@ def test_a_row_keeps_an_origin_awake_even_if_it_is_old():
     assert stream.batch(100, [("b", 50)]).time == 10
 
 
-def test_rows_of_a_bundle_come_before_idleness():
+def test_rows_of_a_bundle_precede_idleness():
     stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     assert stream.batch(500, [("a", 20), ("b", 40)]).time == 20
     assert stream.tracker.metrics().idle_origins == ()
 
 
-def test_time_without_polling_makes_nobody_idle():
+def test_time_without_polling_makes_no_origin_idle():
     stream = Stream(ascending(origin="o", idle_timeout=us(100)))
     stream.batch(0, [("a", 10), ("b", 30)])
     assert stream.batch(1000, [("b", 40)], polled=False).time == 10
@@ -155,7 +155,7 @@ def test_a_stream_that_never_spoke_becomes_idle(origin):
     assert (standing.time, standing.idle) == (5, False)
 
 
-def test_without_idle_timeout_nobody_is_ever_idle():
+def test_without_idle_timeout_no_origin_is_ever_idle():
     stream = Stream(ascending(origin="o"))
     stream.batch(0, [("a", 10)])
     assert not stream.batch(MAX // 2).idle

@@ -54,9 +54,9 @@ def test_a_kind_that_keeps_its_promise_is_used(often: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (Mine(named_by_end=True), r"'mine': slice 10 does not lie in its window \[0, 10\)"),
-        (Mine(forgetful=True), "'mine': windows_of.. gives no window for slice 0"),
-        (Mine(wordless=True), "'mine': windows_of.. must give a Polars frame with the columns slice, start and end"),
+        (Mine(named_by_end=True), r"'mine': slice 10 is not in its window \[0, 10\)"),
+        (Mine(forgetful=True), "'mine': windows_of.. returns no window for slice 0"),
+        (Mine(wordless=True), "'mine': windows_of.. must return a Polars frame with the columns slice, start and end"),
     ],
 )
 def test_a_kind_that_breaks_its_promise_is_refused(kind: ev.WindowKind, message: str, often: bool) -> None:
@@ -105,5 +105,5 @@ def test_a_kind_whose_slices_share_windows_must_say_so(often: bool) -> None:
 
 
 def test_a_slice_is_an_integer() -> None:
-    with pytest.raises(ev.PlanError, match="gives Float64; it must give Int64"):
+    with pytest.raises(ev.PlanError, match="returns Float64, not Int64"):
         push(Overlapping(halves=True))

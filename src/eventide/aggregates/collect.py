@@ -231,7 +231,7 @@ def collect_sorted(column: Column, *, descending: bool = False, where: Column | 
 
 
 def top_n(column: Column, n: int, *, where: Column | None = None) -> TopN:
-    """The ``n`` greatest values of a column in descending order; nulls are skipped, NaN comes first.
+    """The ``n`` greatest values of a column in descending order; nulls are skipped, NaN is first.
 
     >>> from eventide.aggregates import try_out
     >>> try_out({"price": [5, 9, 7]}, top=top_n("price", 2))

@@ -98,7 +98,8 @@ class RowWise:
             except Exception as cause:
                 method = "add" if is_added else "remove"
                 if self.aggregate.on_error == "raise":
-                    raise _row_failed(_called(self.aggregate, method), row, cause) from cause
+                    failed = _called(self.aggregate, method)
+                    raise DataError(f"{failed} failed on the row {row!r}: {_message(cause)}") from cause
                 failures[position] = _reason(_called(self.aggregate, method), cause)
                 # The state may be half changed. Copies are slow, so they are made only after the first failure.
                 state = pickle.loads(before) if copies else self._folded(changes[:nth], failures)
@@ -174,7 +175,9 @@ def finished(aggregate: Aggregate, states: Any) -> pl.Series:
     try:
         return pl.Series(values, dtype=aggregate.dtype)
     except Exception as cause:
-        raise _result_misfit(aggregate, aggregate.dtype, cause) from cause
+        raise DataError(
+            f"{aggregate}: a result is not {aggregate.dtype}, as dtype= promises: {_message(cause)}"
+        ) from cause
 
 
 def _bind_over_rows(aggregate: Aggregate, source: Source, types: Mapping[str, pl.DataType], bare: bool) -> Parts:
@@ -240,7 +243,9 @@ def _pickled(state: Any, aggregate: Aggregate) -> bytes:
     try:
         return pickle.dumps(state, _PICKLE)
     except Exception as cause:
-        raise _not_picklable(aggregate, cause) from cause
+        raise DataError(
+            f"{aggregate}: its state cannot be pickled, so it cannot be stored: {_message(cause)}"
+        ) from cause
 
 
 def _called(aggregate: Aggregate, method: str) -> str:
@@ -256,24 +261,9 @@ def called(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__name__", repr(function)))
 
 
-def _row_failed(function: str, row: object, cause: BaseException) -> DataError:
-    """A user's function raised on one row."""
-    return DataError(f"{function} failed on the row {row!r}: {_message(cause)}")
-
-
 def _merge_failed(function: str, key: Mapping[str, object], cause: BaseException) -> DataError:
     """A user's function raised while partial results were merged or finished."""
     return DataError(f"{function} failed{_of(key)}: {_message(cause)}")
-
-
-def _result_misfit(aggregate: object, dtype: object, cause: BaseException) -> DataError:
-    """A user's function returned a value of another type."""
-    return DataError(f"{aggregate}: a result is not {dtype}, as dtype= promises: {_message(cause)}")
-
-
-def _not_picklable(aggregate: object, cause: BaseException) -> DataError:
-    """The state of a row-wise aggregate cannot be stored."""
-    return DataError(f"{aggregate}: its state cannot be pickled, so it cannot be stored: {_message(cause)}")
 
 
 def _reason(function: str, cause: BaseException) -> str:

@@ -43,7 +43,7 @@ _FEW_PARTITIONS = 64
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check; ``fix`` says what to do about it."""
+    """The result of one check; ``fix`` is the suggested fix."""
 
     name: str
     state: State

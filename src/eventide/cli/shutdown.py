@@ -123,7 +123,7 @@ class JavaProcesses:
 def managed_java() -> Iterator[JavaProcesses]:
     """Start Spark's Java from this command, so that a signal ends both.
 
-    Spark's own handler of Ctrl-C calls Java in the middle of another call and may then wait for ever. It is not
+    Spark's own handler of Ctrl-C calls Java in the middle of another call and may then never return. It is not
     installed.
     """
     java = JavaProcesses()

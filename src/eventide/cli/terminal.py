@@ -219,7 +219,7 @@ def error_text(cause: Exception) -> str:
         return f"{cause.filename!r}: {cause.strerror}."
     text = without_stack(str(cause)) or "no message"
     if type(cause).__module__.startswith(("pyspark", "py4j")):
-        return str(EventideError(f"Spark says: {text}\nAdd --debug to see all of it."))
+        return str(EventideError(f"Spark failed: {text}\nAdd --debug to see all of it."))
     return str(EventideError(f"{type(cause).__name__}: {text}\nAdd --debug to see where it happened."))
 
 

@@ -22,7 +22,7 @@ from eventide.testing import TestStream
 from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Facet
 
-_SECONDS = 4.5  # for the whole demo, where somebody is watching
+_SECONDS = 4.5  # for the whole demo, on a terminal
 _TALLEST = 32  # lines of the tallest table
 _PICTURE = Path("build") / "demo.html"
 _TITLE = "Ten integers, and what becomes of them"

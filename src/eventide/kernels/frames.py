@@ -1,10 +1,10 @@
 """Frames that hold their own values and no others.
 
-A slice, a filter or a gather of text inside of lists, arrays or structs shares the buffers of the frame that it comes
-from, and Arrow IPC writes a shared buffer as a whole. A page of one row would then carry the text of all rows that
-arrived with it, and a table in memory would hold the text of rows that have long left it.
+A slice, a filter or a gather of text inside of lists, arrays or structs shares the buffers of its source
+frame, and Arrow IPC writes a shared buffer as a whole. A page of one row would then carry the text of all rows that
+arrived with it, and a table in memory would hold the text of rows that were removed from it.
 
-How large values are, from the widths of columns and the lengths of what is in them.
+``sizes`` estimates how large values are, from the widths of columns and the lengths of their content.
 
 An estimate that is the same in every process: it does not ask how memory happens to be laid out.
 """

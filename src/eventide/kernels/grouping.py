@@ -1,16 +1,12 @@
-"""The one place where rows are grouped. Deterministic: the same rows in give the same bytes out.
+"""Deterministic grouping of rows: the same input rows give the same output bytes.
 
-Polars adds up the floats of few groups in parts, and the parts in an order that differs from run to run, on both of its
-engines and whether or not it keeps the order of groups. Only expressions that it cannot compute in parts make it go
-through the rows of a group one after the other. That costs time, so it is asked for only where the order can matter.
-
-Groups as numbers, for the accumulators that group again inside a group.
-
-Keys may be of any type; a number is cheap to group, sort and join by.
-
-Groups found by arithmetic instead of hashing, where the keys are integers that lie close together.
-
-Each group gets a number from the values of its keys alone, and integers are added up by number.
+- ``group``: Polars sums the floats of few groups in parts, and merges the parts in an order that differs between runs,
+  in both engines and with ``maintain_order``. Only an expression that it cannot compute in parts makes it process the
+  rows of a group in sequence. That is slower, so callers ask for it (``ordered``) only if the order can matter.
+- ``number``: numbers groups, for accumulators that group again inside a group. Keys may have any type; a number is
+  cheap to group, sort and join by.
+- ``dense_groups``: finds groups by arithmetic instead of hashing, if the keys are integers in a small range. The number
+  of a group follows from the values of its keys, and integers are summed by number.
 """
 
 from __future__ import annotations
@@ -29,16 +25,15 @@ _WHOLE = "__whole"
 def group(frame: pl.DataFrame, by: Sequence[str], columns: Sequence[pl.Expr], *, ordered: bool = True) -> pl.DataFrame:
     """``columns`` evaluated once per distinct ``by``, in no particular order of groups.
 
-    ``ordered``: rows of a group reach the expressions in the order in which they stand in ``frame``. Without it the
-    expressions must give the same for every order. With nothing to group by, the whole frame is one group; an empty
-    frame has none.
+    ``ordered``: the expressions receive the rows of a group in the order of ``frame``. Without it, their results must
+    not depend on the order. Without ``by``, the whole frame is one group; an empty frame has none.
     """
     if not by:
         return frame.select(columns) if frame.height else frame.select(columns).clear()
     grouped = frame.lazy().group_by(list(by))
     if not ordered:
         return grouped.agg(columns).collect()
-    # A literal cannot be computed in parts, so that nothing beside it is. (Dropped in the plan, it would do nothing.)
+    # A literal cannot be computed in parts, so no other column is. It must be in the result, or the optimizer drops it.
     whole = grouped.agg(*columns, pl.lit(True).alias(_WHOLE)).collect(engine="in-memory")
     return whole.drop(_WHOLE)
 
@@ -48,7 +43,7 @@ _POSITION = "__eventide_position"
 
 
 class Numbered(NamedTuple):
-    """A frame whose rows know the number of their group."""
+    """A frame with the number of each row's group."""
 
     rows: pl.DataFrame
     """The frame, with the column ``GROUP``."""
@@ -74,7 +69,7 @@ def number(frame: pl.DataFrame, by: Sequence[str]) -> Numbered:
 
 
 def in_order(values: pl.DataFrame, groups: int, *, missing: pl.Expr) -> pl.Series:
-    """The one column beside ``GROUP``, for the groups 0, 1, 2, ..., with ``missing`` where there is none."""
+    """The other column next to ``GROUP``, for the groups 0, 1, 2, ...; ``missing`` for groups without a value."""
     name = next(c for c in values.columns if c != GROUP)
     every = pl.DataFrame({GROUP: np.arange(groups, dtype=np.uint32)})
     joined = every.join(values, on=GROUP, how="left", maintain_order="left")
@@ -82,17 +77,17 @@ def in_order(values: pl.DataFrame, groups: int, *, missing: pl.Expr) -> pl.Serie
 
 
 Grid: TypeAlias = tuple[int, int]
-"""Width and offset: a value on a grid stands for the grid point at or below it."""
+"""Width and offset of a grid. A value is rounded down to a grid point."""
 
-# So many numbers per row may go unused before hashing is the better way; few are always worth it.
+# Hashing is better above this many unused numbers per row; a small range is always used.
 _ROOM = 4
 _FEW = 1024
-# Rows that are worked on together: few enough for the processor's cache, enough that calls do not count.
+# Rows per block: they fit the processor's cache, and the cost of calls is small.
 _BLOCK = 65_536
 
 
 class Adder(Protocol):
-    """Adds up what is more than one series by group number."""
+    """Sums several series together by group number."""
 
     def add(self, first: int, numbers: npt.NDArray[np.int64]) -> None:
         """Add the rows from ``first`` on, whose groups are ``numbers``."""
@@ -179,7 +174,7 @@ def on_grid(grids: Mapping[str, Grid]) -> list[pl.Expr]:
 
 
 def dense_groups(frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid]) -> DenseGroups | None:
-    """Number the groups by arithmetic; None where the keys are not made for it.
+    """Number the groups by arithmetic; None if the keys are not integers in a small range.
 
     Columns in ``grids`` are grouped by grid point, which costs nothing extra here.
     """

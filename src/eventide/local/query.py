@@ -96,7 +96,7 @@ class LocalQuery:
         """Process a bundle. ``now`` is its batch time (default: the wall clock), ``watermark`` is an external one.
 
         With several inputs, ``rows`` has the frame of each under its name; one that is left out has no rows. ``key``
-        says what the watermark is for: an input by its name, or a watermark key (default: the key that time goes by).
+        selects the watermark: an input by its name, or a watermark key (default: the key that event time follows).
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", key="id", watermark=ev.ascending())
@@ -158,7 +158,7 @@ class LocalQuery:
     ) -> Output:
         """Raise the watermark: no earlier event is expected. ``push(…, watermark=)`` does it together with rows.
 
-        ``key`` says whose: an input by its name, or a watermark key (default: the key that time goes by).
+        ``key`` selects it: an input by its name, or a watermark key (default: the key that event time follows).
 
         >>> import eventide as ev, polars as pl
         >>> clicks = ev.stream(time="t", watermark=ev.no_watermark())

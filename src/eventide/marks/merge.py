@@ -1,7 +1,7 @@
 """Merge the notes of all writers into the next mark. Pure functions without a store.
 
-A mark says that every event before ``lower`` is stored before ``cut``. So ``lower`` is the least time that a live
-writer noted, and ``cut`` is the first cut that is not before the position of any writer. Neither ever goes back.
+A mark states that every event before ``lower`` is stored before ``cut``. So ``lower`` is the least time that a live
+writer noted, and ``cut`` is the first cut that is not before the position of any writer. Neither ever decreases.
 """
 
 from __future__ import annotations

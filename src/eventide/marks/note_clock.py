@@ -61,7 +61,7 @@ class NoteClock:
         return self.time(held_at=held_at)
 
     def time(self, *, except_for: str | None = None, held_at: Iterable[int] = (), is_final: bool = False) -> int:
-        """The latest time that may be noted now. It never goes back, even if the clock does.
+        """The latest time that may be noted now. It never decreases, even if the clock does.
 
         It is not after the begin of an open transaction other than ``except_for``, nor after a time in ``held_at``.
         It is ``margin`` earlier than that, because an event gets its time a little before it is written; a final

@@ -227,7 +227,7 @@ class Reader:
         """The event-time range at the position of the group: committed by others, read by this reader.
 
         ``lower`` is the time of the last mark whose cut is passed: all events before it have been read. No writer had
-        noted a time after ``upper`` when the current events were written. None means unknown. Neither goes back.
+        noted a time after ``upper`` when the current events were written. None means unknown. Neither decreases.
         """
         self._check_open()
         return self._mark_tracker.window(self._position(self.group.state()))

@@ -196,7 +196,7 @@ class GroupState:
         return self if assignment == self.assignment else replace(self, assignment=dict(sorted(assignment.items())))
 
     def commit(self, position: Position) -> GroupState:
-        """Commit what a member has read of its segments. The committed position never goes back."""
+        """Commit what a member has read of its segments. The committed position never decreases."""
         committed = {number: max(offset, self.cut.get(number, 0)) for number, offset in position.items()}
         return replace(self, cut={**self.cut, **committed})
 

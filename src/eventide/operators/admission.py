@@ -53,7 +53,7 @@ def repeated(strategy: Strategy, rows: pl.DataFrame) -> pl.DataFrame:
     """Rows whose number was seen before, as dead letters."""
     options = strategy.options
     names = " and ".join(repr(name) for name in (options.origin, options.sequence, options.chunk) if name)
-    return dead_letters(rows, "duplicate", f"a row with the same {names} came before")
+    return dead_letters(rows, "duplicate", f"a row with the same {names} arrived before")
 
 
 def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:

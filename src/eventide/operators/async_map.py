@@ -192,7 +192,7 @@ class AsyncMapOperator(BoundOperator):
         return self.inner.lags(before)
 
     def save(self, state: State) -> bytes:
-        """The state as bytes, with the columns of the rows as they come."""
+        """The state as bytes, with the columns of the rows on arrival."""
         rows = [pl.DataFrame(schema=schema) for schema in self.schemas]
         inner = pl.Series("state", [self.inner.save(state)], pl.Binary)
         return snapshot.dump({"kind": WITH_CALLS, "rows": rows, "inner": inner})

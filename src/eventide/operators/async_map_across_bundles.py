@@ -130,7 +130,7 @@ class SavedCalls:
 
 
 def plan_behind(plan: Plan) -> Plan:
-    """The plan of the operator behind the calls: its watermarks come from the queue only."""
+    """The plan of the operator behind the calls: only the queue advances its watermarks."""
     return plan.with_inputs(
         tuple(
             replace(

@@ -1,7 +1,7 @@
 """The queue of rows whose calls span bundles and of the watermarks behind them, and the contract of those calls.
 
-Rows have numbers in the order of their arrival. A watermark waits for all rows that arrived before it, whatever its
-key. Ordered rows leave in the order of arrival, others when they are answered: no watermark overtakes a row.
+Rows have numbers in the order of their arrival. A watermark of any key waits for all rows that arrived before it.
+Ordered rows leave in the order of arrival, unordered rows when their calls return: no watermark overtakes a row.
 """
 
 from __future__ import annotations
@@ -173,4 +173,4 @@ class CallsAtOnce:
         """Nothing is left to wait for."""
 
     def cancel(self) -> None:
-        """No call goes on."""
+        """Cancel all calls."""

@@ -161,7 +161,7 @@ class CappedSessionWindows:
         now = group(content, by, [*keys, *bounds, news]).join(merged, on=by).drop(by)
         state = old.drop(*self._bound.columns, HASH, DUE, CLOCK)
         now = now.join(state, how="left", **same)  # type: ignore[arg-type]
-        # A piece that did not exist says all that it has; one that did, what is new.
+        # A new piece has all of its rows as added rows; a piece that existed only the new ones.
         added = pl.when(pl.col(INDEX).is_null()).then(c.ROWS).otherwise("__fresh").alias(c.ADDED)
         now = now.with_columns(added).drop("__fresh")
         replaced = old.join(now.select(self._identity), how="anti", **same)  # type: ignore[arg-type]

@@ -66,7 +66,7 @@ class Chain:
     def moves_with_clock(self, *, followed: bool = False) -> bool:
         """Whether a watermark follows the clock and every move of it matters, so that there is always a next deadline.
 
-        ``followed``: something outside goes by the output watermark.
+        ``followed``: something outside the chain uses the output watermark.
         """
         lags: frozenset[int] = frozenset()
         for operator in self.operators:

@@ -22,7 +22,7 @@ CLOCK_STEP = 1_000_000
 def deadline(
     state: State, lags: frozenset[int], *, clocks: Iterable[int | None] = (), dues: Iterable[int | None] = ()
 ) -> int | None:
-    """The first of an operator's deadlines that is still to come.
+    """The next deadline of an operator.
 
     ``clocks`` are batch times at which its store has something to do, ``dues`` event times. A watermark that crosses
     a due time because time passes is by one of ``lags`` behind the clock in that step.

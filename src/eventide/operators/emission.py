@@ -192,7 +192,7 @@ class PaneEmitter:
                 complete |= (pl.col(c.FORGET) <= step.time).fill_null(False)
             return panes, complete, pl.lit(False), complete
         if step.offsets is not None:
-            panes, previous, now = step.offsets.beside(panes), pl.col(c.WAS), pl.col(c.REACHED)
+            panes, previous, now = step.offsets.joined_to(panes), pl.col(c.WAS), pl.col(c.REACHED)
             return panes, is_complete(end, now), is_complete(end, previous), expiry.is_expired(end, now)
         return (
             panes,

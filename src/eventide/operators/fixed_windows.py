@@ -62,11 +62,11 @@ class CellWindows:
         return WindowUpdate(store, emitted, entered, stamped.late, stamped.outside, stamped.failed)
 
     def open(self, store: CellTable) -> int:
-        """How many cells rest in state."""
+        """The number of cells in state."""
         return store.height
 
     def scan(self, store: CellTable) -> list[pl.DataFrame]:
-        """The cells that rest in state."""
+        """The cells in state."""
         return [run.cells for run in store.runs]
 
     def next_end(self, store: CellTable, watermark: int) -> int | None:
@@ -149,7 +149,7 @@ class PaneWindows:
         self._emitter = PaneEmitter(plan, bound, results)
         self._identity = [*plan.key, c.START, c.END]
         self._counts = plan.window.axis == "rows" and plan.offset is None
-        # What is known of a key beside its panes, and goes with its cells.
+        # Columns of a key, in addition to those of its panes, that its cells carry.
         self._of_key = [c.SEEN] if self._counts and plan.key else []
         self._of_key += [c.FORGET] if plan.forget_after is not None else []
         self.codecs = {"table": PaneCodec(tuple(self._identity)), "seen": PaneCodec(plan.key)}
@@ -228,11 +228,11 @@ class PaneWindows:
             windows = windows.filter(~self._plan.expiry.is_expired(pl.col(c.END), step.previous))
         if not self._kind.shared:
             return cells.join(windows, on=c.SLICE, how="inner").drop(c.SLICE)
-        # Groups come in any order. In that of their slices floats add up alike each time, and ties are in order.
+        # Groups have no defined order. Sorted by slice, sums of floats and the order of ties are deterministic.
         spread = cells.sort(c.SLICE).join(windows, on=c.SLICE, how="inner", maintain_order="left")
         if step.offsets is not None:
             gone = self._plan.expiry.is_expired(pl.col(c.END), pl.col(c.WAS))
-            spread = step.offsets.beside(spread).filter(~gone).drop(c.WAS, c.REACHED)
+            spread = step.offsets.joined_to(spread).filter(~gone).drop(c.WAS, c.REACHED)
         return self._bound.merge(spread, [*self._identity, *self.by[len(self._plan.key) + 1 :]])
 
     def _numbered(self, rows: pl.DataFrame, seen: PaneTable, step: StepTime) -> tuple[pl.DataFrame, PaneTable]:

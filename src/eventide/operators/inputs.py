@@ -29,7 +29,7 @@ class Inputs(Protocol):
 
     @property
     def schemas(self) -> tuple[dict[str, pl.DataType], ...]:
-        """The columns of the rows as they come, input by input."""
+        """The columns of the rows on arrival, per input."""
         ...
 
     @property
@@ -121,7 +121,7 @@ class JoinInputs:
         return pl.col(self.plan.edges[edge].name).struct.field(name)
 
     def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows of one input as rows of all; Eventide's own columns stay beside them."""
+        """Convert rows of one input to the common schema; internal columns are kept."""
         side = self.plan.edges[edge]
         key = [pl.col(theirs).alias(name) for name, theirs in zip(self.plan.key, side.key, strict=True)]
         structs: list[pl.Expr] = [

@@ -4,8 +4,8 @@ Rows are late by the watermark of their own side before the bundle; then the wat
 with stored ones and with each other. A row is stored until the watermark of the *other* side shows that no partner can
 arrive any more. If it has no partner by then, and its side is outer, it is emitted with nulls.
 
-In a join with the last rows, the right rows of a bundle come first: each is matched with the stored left rows. Then the
-left rows of the bundle are matched with the last right rows of their key.
+In a join with the last rows, the right rows of a bundle are processed first: each is matched with the stored left
+rows. Then the left rows of the bundle are matched with the last right rows of their key.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ class IntervalJoin(BoundOperator, SerializedOperator):
                 )
         if not is_row_wise(where):
             raise PlanError(
-                f"join: where={where} looks at several pairs at once, so its result would depend on the bundles that "
-                "rows come in. Say it of one pair, or filter what the join gives."
+                f"join: where={where} looks at several pairs at once, so its result would depend on how rows are "
+                "bundled. Use an expression over a single pair, or filter the output of the join."
             )
         dtype = self._no_pairs.select(where.alias("where")).schema["where"]
         if dtype != pl.Boolean:

@@ -199,7 +199,7 @@ class ProcessOperator(BoundOperator, SerializedOperator):
             if after > passed_before.get(key, MIN):
                 running.watermark(Watermark(key, after))
         running.timers()
-        if context.watermark == MAX:  # nothing can follow, whatever the processor holds back or delays
+        if context.watermark == MAX:  # nothing can follow, even if the processor holds its watermark
             ended = [*(source.watermark_key for source in edges), *running.sent]
             return running.sent | {key: MAX for key in ended if passing.get(key, MAX) == MAX}
         return running.sent
@@ -341,7 +341,7 @@ class ProcessorRun:
         rounds, furthest = 0, None
         while (due := self._context.timers.due()).height:
             self._call("on_timer", due, self._processor.on_timer, due)
-            if self._context.watermark == MAX:  # everything is due, and what repeats would do so for ever
+            if self._context.watermark == MAX:  # everything is due, and repeated timers would never end
                 self._context.timers.due()
                 return
             at: Any = due[AT].to_physical().min()
@@ -366,8 +366,8 @@ class ProcessorRun:
             if before is not None and watermark.time < before:
                 raise DataError(
                     f"{who} sends the watermark {format_instant(watermark.time)} with key {watermark.key}, but has "
-                    f"sent {format_instant(before)} before. A watermark is a promise and never goes back; return "
-                    "nothing to hold it."
+                    f"sent {format_instant(before)} before. A watermark must not decrease; return nothing "
+                    "to hold it."
                 )
             self.sent[watermark.key] = watermark.time
 

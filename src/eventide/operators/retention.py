@@ -1,7 +1,8 @@
-"""State limits: which rows still have room, and which windows are closed to make room.
+"""State limits: which rows are accepted, and which windows are closed to stay within the limits.
 
-Limits are applied once per bundle. First, rows of closed windows and rows beyond the limit of a single window are set
-aside. Then the other rows enter, expired windows are dropped, and the oldest windows are closed until all limits hold.
+Limits are applied once per bundle. First, rows of closed windows and rows beyond the limit of a single window are
+rejected. Then the other rows are added, expired windows are dropped, and the oldest windows are closed until all
+limits hold.
 The newest window of a key stays open, and a window is never closed in part.
 """
 
@@ -23,7 +24,7 @@ from eventide.time import MIN
 
 SIZE = "__size"
 FLOOR = "__floor"  # the end of the last window of a key that was closed
-_ALL = "__all"  # stands for the key, where there is none
+_ALL = "__all"  # replaces the key, if there is none
 _AT = "__pane"
 
 
@@ -37,14 +38,14 @@ class Retention:
         self._rows = None if plan.limits is None else plan.limits.rows
         self._bytes = None if plan.limits is None else plan.limits.bytes
         self._key = list(plan.key) or [_ALL]
-        # Where each key numbers its rows, no watermark says that a position has passed.
+        # If rows are numbered per key, positions have no watermark.
         by_row = plan.window.axis == "rows"
         self._numbers_by_key = by_row and plan.offset is None and bool(plan.key) and not plan.counts_all_keys
         # Windows that end at a row are as old as the latest of their rows.
         self._longest = plan.timeout
 
     def due(self, step: StepTime) -> tuple[int, int] | Callable[[pl.DataFrame], Positions]:
-        """What finds the panes that the bundle makes due."""
+        """Return how to find the panes that the bundle makes due."""
         due = step.due
         if self._longest is None:
             return due
@@ -64,7 +65,7 @@ class Retention:
         return pl.col(c.HELD) <= step.time - self._longest
 
     def with_sizes(self, panes: pl.DataFrame) -> pl.DataFrame:
-        """Panes with their size, where it counts."""
+        """Add the size of each pane, if there is a limit in bytes."""
         if self._bytes is None:
             return panes
         schema = panes.schema
@@ -74,11 +75,11 @@ class Retention:
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
-        """The column that a pane has besides others'."""
+        """The additional column of a pane."""
         return {} if self._bytes is None else {SIZE: pl.Int64()}
 
     def above_floors(self, places: pl.DataFrame, closed: PaneTable, last: pl.Expr) -> pl.DataFrame:
-        """Places whose ``last`` position is not in what was closed before."""
+        """Keep the assignments whose ``last`` position is not in a window that was closed before."""
         _, known = closed.take(row_hashes(places, self._plan.key), due=(MIN, MIN), clock=(MIN, MIN))
         if not known:
             return places
@@ -87,7 +88,7 @@ class Retention:
         return joined.filter((last >= pl.col(FLOOR)).fill_null(True)).select(places.columns)
 
     def without_keys(self, closed: PaneTable, keys: pl.DataFrame) -> PaneTable:
-        """What is closed, without what is known of some keys."""
+        """Remove the floors of some keys."""
         if keys.is_empty():
             return closed
         closed, known = closed.take(row_hashes(keys, self._plan.key), due=(MIN, MIN), clock=(MIN, MIN))
@@ -95,9 +96,9 @@ class Retention:
         return closed.put(pl.concat(others)) if others else closed
 
     def with_room(self, places: pl.DataFrame, window: list[str]) -> pl.DataFrame:
-        """Places (one a row and window, in order of arrival) in windows that hold less than a window may.
+        """Keep the assignments (one per row and window, in order of arrival) whose window is below its limits.
 
-        Beside each place stands what its window holds already, in ``ROWS`` and ``SIZE``.
+        ``ROWS`` and ``SIZE`` of an assignment hold the present content of its window.
         """
         if self._rows is not None:
             held = pl.col(c.ROWS).fill_null(0)
@@ -110,7 +111,7 @@ class Retention:
     def close(
         self, panes: pl.DataFrame, table: PaneTable, closed: PaneTable, step: StepTime
     ) -> tuple[pl.DataFrame, PaneTable, PaneTable]:
-        """Mark the panes that must go; some may have to come out of the table for it."""
+        """Mark the panes to close. Some of them may have to be taken out of the table first."""
         panes = self.with_sizes(panes).with_columns(self._outlived(step).alias(EVICTED))
         if self._rows is not None:
             panes = self._oldest_of_key(panes, step, self._rows)
@@ -162,7 +163,7 @@ class Retention:
         return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(gone[_AT].implode()))
 
     def _with_floors(self, closed: PaneTable, gone: pl.DataFrame, step: StepTime) -> PaneTable:
-        """Up to where the windows of each key are closed. A floor that has expired is not needed: rows are late."""
+        """Store the end of the closed windows of each key. Expired floors are dropped: rows below them are late."""
         due = (MIN, MIN) if self._numbers_by_key else step.due
         closed, known = closed.take(row_hashes(gone, self._plan.key), due=due, clock=(MIN, MIN))
         floors = [frame.select(*self._key, FLOOR) for frame in known]
@@ -172,7 +173,7 @@ class Retention:
         highest = pl.concat(floors).group_by(self._key, maintain_order=True).agg(pl.col(FLOOR).max())
         expires = pl.lit(None, pl.Int64) if self._numbers_by_key else self._plan.expiry.expires_at(pl.col(FLOOR))
         if not self._numbers_by_key:
-            joined = highest if step.offsets is None else step.offsets.beside(highest)
+            joined = highest if step.offsets is None else step.offsets.joined_to(highest)
             watermark = step.watermark if step.offsets is None else pl.col(c.REACHED)
             expired = self._plan.expiry.is_expired(pl.col(FLOOR), watermark)
             highest = joined.filter(~expired).select(highest.columns)

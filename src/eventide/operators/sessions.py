@@ -74,7 +74,7 @@ class SessionWindows:
         if self._bound.python:
             rows = rows.with_row_index(c.ROW)
         cells, failed = start_cells(self._bound, rows, self.by)
-        if failed is not None:  # they are dead letters, whatever becomes of their session
+        if failed is not None:  # dead letters, even if their session is dropped
             rows = rows.filter(~pl.col(c.ROW).is_in(failed[c.ROW].implode()))
         if self._plan.offset is not None:
             return Stamped(cells, rows, failed=failed)
@@ -133,7 +133,7 @@ class SessionWindows:
         return store, sessions
 
     def _resting(self, sessions: pl.DataFrame) -> pl.DataFrame:
-        """Sessions as they rest in the table."""
+        """Sessions as the table stores them."""
         return sessions.with_columns(row_hashes(sessions, self._key).alias(HASH))
 
     def tables(self, store: OpenSessions) -> tuple[dict[str, Any], int]:
@@ -164,7 +164,7 @@ class SessionWindows:
             return both, None  # a session ends no earlier than each of its parts
         ends = both.group_by(RUN).agg(pl.col(c.END).max())
         if step.offsets is not None:
-            previous, parts = pl.col(c.WAS), step.offsets.beside(both)
+            previous, parts = pl.col(c.WAS), step.offsets.joined_to(both)
             ends = parts.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.WAS).first())
         gone = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
         late = both[RUN].is_in(gone.implode()) & ~both[OLD] if gone.len() else None
@@ -271,7 +271,7 @@ class BoundedSessionWindows(SessionWindows):
         )
         previous: int | pl.Expr = step.previous
         if step.offsets is not None:
-            previous, places = pl.col(c.WAS), step.offsets.beside(places)
+            previous, places = pl.col(c.WAS), step.offsets.joined_to(places)
         gone = self._plan.expiry.is_expired(pl.col(c.END), previous)
         late = _of(rows, places.filter(gone))
         # A row inside of what was closed would have joined it.

@@ -19,7 +19,7 @@ from eventide.windows.lateness import Lateness
 
 @dataclass(frozen=True)
 class Sliced:
-    """Rows that have a slice with a live window, and those that have not."""
+    """Rows with a live window, and those without one."""
 
     rows: pl.DataFrame
     late: pl.DataFrame | None = None
@@ -27,9 +27,9 @@ class Sliced:
 
 
 def cut(kind: WindowKind, expiry: Lateness, rows: pl.DataFrame, watermark: int, earliest: int | None) -> Sliced:
-    """Rows with their slice, less those in no window and those that are too late for all of theirs.
+    """Return rows with their slice, without those in no window and those that are late for all of their windows.
 
-    Where no row can be late and the slices lie on a grid, a row's position stands for its slice.
+    If no row can be late and the slices form a grid, a row's position is used in place of its slice.
     """
     if grids_of(kind) and (earliest is None or earliest >= expiry.live_from(watermark)):
         return Sliced(rows.with_columns(pl.col(c.AT).alias(c.SLICE)))
@@ -37,12 +37,12 @@ def cut(kind: WindowKind, expiry: Lateness, rows: pl.DataFrame, watermark: int, 
 
 
 def sliced(kind: WindowKind, rows: pl.DataFrame, position: str) -> Sliced:
-    """Add each row's slice; rows between windows (``every > size``) are set apart."""
+    """Add each row's slice; rows between windows (``every > size``) are ``outside``."""
     rows = rows.with_columns(kind.slice_of(pl.col(position)).alias(c.SLICE))
     if rows.schema[c.SLICE] != pl.Int64:
         raise PlanError(
-            f"slice_of() of the windows '{kind.describe()}' gives {rows.schema[c.SLICE]}; it must give "
-            "Int64. Use // instead of /."
+            f"slice_of() of the windows '{kind.describe()}' returns {rows.schema[c.SLICE]}, not Int64. Use // "
+            "instead of /."
         )
     if not rows[c.SLICE].null_count():
         return Sliced(rows)
@@ -51,7 +51,7 @@ def sliced(kind: WindowKind, rows: pl.DataFrame, position: str) -> Sliced:
 
 
 def without_late(kind: WindowKind, expiry: Lateness, all_: Sliced, watermark: int, earliest: int | None) -> Sliced:
-    """Set apart the rows all of whose windows have expired at ``watermark``."""
+    """Separate the late rows: all of their windows have expired at ``watermark``."""
     live_from = expiry.live_from(watermark)
     if earliest is None or earliest >= live_from:
         return all_
@@ -65,7 +65,7 @@ def without_late(kind: WindowKind, expiry: Lateness, all_: Sliced, watermark: in
 
 
 def without_late_offsets(kind: WindowKind, expiry: Lateness, all_: Sliced) -> Sliced:
-    """Set apart the rows all of whose windows have expired at what the offsets of their origin had reached."""
+    """Separate the late rows: all of their windows have expired at the previous offset watermark of their origin."""
     ends = windows_of(kind, all_.rows[c.SLICE].unique()).group_by(c.SLICE).agg(pl.col(c.END).max())
     rows = all_.rows.join(ends, on=c.SLICE, how="left", maintain_order="left")
     late = rows.select(expiry.is_expired(pl.col(c.END), pl.col(c.WAS))).to_series()
@@ -75,7 +75,7 @@ def without_late_offsets(kind: WindowKind, expiry: Lateness, all_: Sliced) -> Sl
 
 
 def windows_of(kind: WindowKind, slices: pl.Series) -> pl.DataFrame:
-    """The windows of distinct slices, under the operators' own column names."""
+    """The windows of distinct slices, with the internal column names."""
     windows = kind.windows_of(slices.alias("slice"))
     if not isinstance(kind, (Calendar, Cumulate, GlobalWindow, Sliding, Tumbling)):
         _check(kind, slices, windows)
@@ -87,41 +87,43 @@ def windows_of(kind: WindowKind, slices: pl.Series) -> pl.DataFrame:
 
 
 def _check(kind: WindowKind, slices: pl.Series, windows: object) -> None:
-    """A kind of the user's own that breaks its promise would lose rows without a word."""
+    """Check the windows of a custom kind: one that breaks its contract would lose rows silently."""
     columns = ("slice", "start", "end")
     if not isinstance(windows, pl.DataFrame) or not set(columns) <= set(windows.columns):
         raise PlanError(
-            f"The window kind '{kind.describe()}': windows_of() must give a Polars frame with the columns "
-            "slice, start and end, one "
-            "row for each window of each slice."
+            f"The window kind '{kind.describe()}': windows_of() must return a Polars frame with the columns slice, "
+            "start and end, and one row for each window of each slice."
         )
     without = slices.filter(~slices.is_in(windows["slice"].implode()))
     if without.len():
         raise PlanError(
-            f"The window kind '{kind.describe()}': windows_of() gives no window for slice {without[0]}, so "
-            "its rows would be lost. "
-            "Where a position lies in no window, slice_of() must be null."
+            f"The window kind '{kind.describe()}': windows_of() returns no window for slice {without[0]}, so "
+            "its rows would be lost. For positions in no window, slice_of() must return null."
         )
     if not kind.shared and windows.height > windows.select("start", "end").n_unique():
         raise _shares_windows(kind.describe())
     if not kind.shared and windows["slice"].n_unique() < windows.height:
         raise _shares_windows(kind.describe())
     wrong = windows.filter(~pl.col("slice").is_between("start", "end", closed="left").fill_null(False))
-    for row in wrong.select(columns).head(1).iter_rows():
-        raise _slice_outside_window(kind.describe(), *row)
+    # A slice must be named by a position in it; otherwise it would not expire with its window.
+    for at, start, end in wrong.select(columns).head(1).iter_rows():
+        raise PlanError(
+            f"The window kind '{kind.describe()}': slice {at} is not in its window [{start}, {end}). slice_of() must "
+            "return the first position of the slice."
+        )
 
 
 def grids_of(kind: object) -> dict[str, Grid]:
-    """The grid on which a kind's slices lie, where they do: rows are then cut while they are grouped."""
+    """The grid of a kind's slices, if they form one: rows are then assigned to slices while they are grouped."""
     grid = getattr(kind, "grid", None)
     return {} if grid is None else {c.SLICE: grid}
 
 
 @dataclass(frozen=True)
 class OffsetWatermarks:
-    """The first offset of each origin that is still to come: before a bundle and after it.
+    """The next expected offset of each origin, before a bundle and after it.
 
-    The end of the stream is the end of all origins.
+    When the stream ends, all origins end.
     """
 
     origin: str | None  # the column that names a row's origin
@@ -131,17 +133,17 @@ class OffsetWatermarks:
 
     @staticmethod
     def between(before: AnyTracker, after: AnyTracker, previous: int, watermark: int) -> OffsetWatermarks:
-        """What a bundle has changed."""
+        """Compare the trackers before and after a bundle."""
         now = after.input(0).next_offsets().rename({"origin": c.ORIGIN, "reached": c.REACHED})
         known = before.input(0).next_offsets().rename({"origin": c.ORIGIN, "reached": c.WAS})
-        # An origin that is forgotten sends nothing more: its windows end as if its offsets had.
+        # A forgotten origin sends no more rows, so its windows end.
         names = pl.Series(c.ORIGIN, after.input(0).forgotten_origins, dtype=pl.String)
         now = pl.concat([now, pl.DataFrame({c.ORIGIN: names, c.REACHED: pl.repeat(MAX, len(names), eager=True)})])
         table = now.join(known, on=c.ORIGIN, how="left", nulls_equal=True)
         return OffsetWatermarks(after.input(0).strategy.options.origin, table, previous == MAX, watermark == MAX)
 
-    def beside(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows, cells or panes with what their origin had reached, and has now."""
+    def joined_to(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Add to rows, cells or panes the previous and the current offset watermark of their origin."""
         name = pl.lit(None, pl.String) if self.origin is None else pl.col(self.origin).cast(pl.String)
         joined = frame.with_columns(name.alias(c.ORIGIN)).join(
             self.table, on=c.ORIGIN, how="left", nulls_equal=True, maintain_order="left"
@@ -153,25 +155,17 @@ class OffsetWatermarks:
         )
 
     def due(self, panes: pl.DataFrame) -> Positions:
-        """The panes that must be looked at."""
-        stands = (pl.col(c.WAS) == pl.col(c.REACHED)).fill_null(False)
-        if not self.drained and self.table.select(stands.all()).item():
+        """The panes whose deadline has passed."""
+        unchanged = (pl.col(c.WAS) == pl.col(c.REACHED)).fill_null(False)
+        if not self.drained and self.table.select(unchanged.all()).item():
             return np.empty(0, np.int64)
         columns = [DUE] if self.origin is None else [self.origin, DUE]
-        ready = self.beside(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
+        ready = self.joined_to(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
         return np.flatnonzero(ready.fill_null(False).to_numpy())
 
 
-def _slice_outside_window(kind: str, at: int, start: int, end: int) -> PlanError:
-    """A slice is named by a position in it, or the watermark cannot tell when it is done."""
-    return PlanError(
-        f"The window kind '{kind}': slice {at} does not lie in its window [{start}, {end}). Let slice_of() give the "
-        "first position of the slice."
-    )
-
-
 def _shares_windows(kind: str) -> PlanError:
-    """A kind that says its slices share nothing, but they do."""
+    """A kind declares ``shared = False``, but its slices share windows."""
     return PlanError(
         f"The windows '{kind}' have shared = False, but a slice has several windows, or a window several slices. "
         "Set shared = True, or make each slice one window."

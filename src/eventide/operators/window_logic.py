@@ -21,21 +21,21 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Stamped:
-    """Rows as far as they are prepared without state: cells, and the rows that are in no live window.
+    """A bundle as far as it is prepared without state: cells, and the rows that are in no live window.
 
-    ``rows`` are those that state needs as they are: all of them where state numbers them, for sessions the ones that
-    may prove late.
+    ``rows`` are those that state needs in addition to cells: all rows if state numbers them, and for sessions the rows
+    that may be late.
     """
 
     cells: pl.DataFrame
     rows: pl.DataFrame
     late: pl.DataFrame | None = None
     outside: pl.DataFrame | None = None  # in no window at all
-    failed: pl.DataFrame | None = None  # user-written code raised on them; the reason stands beside
+    failed: pl.DataFrame | None = None  # user code raised on them; with the reason
 
     @staticmethod
     def together(parts: Sequence[Stamped], bound: Bound, by: Sequence[str]) -> Stamped:
-        """The parts of several tasks as one, in their order."""
+        """Merge the parts of several tasks, in their order."""
         if len(parts) == 1:
             return parts[0]
         return Stamped(
@@ -47,11 +47,11 @@ class Stamped:
 
 @dataclass
 class WindowUpdate(Generic[S]):
-    """The new store, what is emitted, and the rows that found no place in a window."""
+    """The new store, the emitted panes, and the rows that are in no window."""
 
     store: S
     emitted: list[pl.DataFrame]
-    entered: int  # rows that found their place, counted from the cells they went into
+    entered: int  # rows that are in a window, counted in cells
     late: pl.DataFrame | None = None
     outside: pl.DataFrame | None = None
     failed: pl.DataFrame | None = None
@@ -69,7 +69,7 @@ class WindowLogic(StatefulTables, Protocol):
 
     @property
     def by(self) -> list[str]:
-        """What cells are grouped by."""
+        """The columns by which cells are grouped."""
         ...
 
     def assign(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> Stamped:
@@ -77,7 +77,7 @@ class WindowLogic(StatefulTables, Protocol):
         ...
 
     def update(self, store: Any, stamped: Stamped, step: StepTime) -> WindowUpdate[Any]:
-        """Merge what was assigned, then emit what is due."""
+        """Merge the assigned rows into the store, then emit the panes that are due."""
         ...
 
     def open(self, store: Any) -> int:
@@ -90,7 +90,7 @@ class WindowLogic(StatefulTables, Protocol):
 
 
 def merge_groups(bound: Bound, cells: pl.DataFrame, by: Sequence[str], named: Sequence[str]) -> pl.DataFrame:
-    """The cells of each group as one. What fails is said of ``named`` columns, not of the group's number."""
+    """Merge the cells of each group. Error messages name the columns ``named`` instead of the number of the group."""
     try:
         return bound.merge(cells, by)
     except DataError:
@@ -106,7 +106,7 @@ def _concat(frames: Sequence[pl.DataFrame | None]) -> pl.DataFrame | None:
 def start_cells(
     bound: Bound, rows: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Grid] | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """The rows as cells, and the rows on which a user's aggregate raised."""
+    """Return the rows as cells, and the rows on which a user's aggregate raised."""
     started = bound.start(rows, by, grids=grids)
     if started.failed is None:
         return started.cells, None
@@ -122,10 +122,10 @@ UNTIL = "__until"
 
 @dataclass(frozen=True)
 class Rows(Aggregate):
-    """How many rows, retractions counted like any other."""
+    """The number of rows, including retractions."""
 
     def bind(self, source: Source) -> Parts:
-        """A plain count; a diff is +1 or -1, and both are a row."""
+        """A plain count: a row counts once whether its diff is +1 or -1."""
         start = pl.len() if source.diff is None else pl.col(source.diff).abs().sum()
         rows = RowCount(c.ROWS, pl.Int64(), start, pl.col(c.ROWS).sum(), empty=0, ordered=False)
         return Parts([rows], pl.col(c.ROWS))
@@ -133,7 +133,7 @@ class Rows(Aggregate):
 
 @dataclass(frozen=True)
 class Net(Aggregate):
-    """Rows less retractions: a window without rows has vanished."""
+    """Rows minus retractions: at zero, the window is empty."""
 
     def bind(self, source: Source) -> Parts:
         """The sum of the diffs."""
@@ -143,7 +143,7 @@ class Net(Aggregate):
 
 @dataclass(frozen=True)
 class Extent(Aggregate):
-    """From where to where a session's rows reach."""
+    """The interval that a session's rows cover."""
 
     gap: int | str
 
@@ -156,7 +156,7 @@ class Extent(Aggregate):
 
 @dataclass(frozen=True)
 class OutputTimeHold(Aggregate):
-    """The output time of a pane that is not stamped with its window's end: of its rows that were not late."""
+    """The output time of a pane if it is not the window's end: that of its rows that were not late."""
 
     which: Literal["earliest", "latest"]
 

@@ -272,11 +272,12 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         return self._windows.assign(self._placed(rows, previous), earliest, previous), behind
 
     def _by_offset(self, rows: pl.DataFrame, step: StepTime) -> tuple[Stamped, int]:
-        """Rows as cells on the axis of their origin's offsets, and how many are behind what it had reached."""
+        """Rows as cells on the axis of their origin's offsets, and how many of the rows are late there."""
         assert step.offsets is not None
         rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
-        rows = step.offsets.beside(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
-        return self._windows.assign(rows, None, step.previous), int((rows[c.AT] < rows[c.WAS]).sum())
+        rows = step.offsets.joined_to(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
+        behind = rows.select(is_late(pl.col(c.AT), pl.col(c.WAS)).sum()).item()
+        return self._windows.assign(rows, None, step.previous), int(behind)
 
     def _numbered(
         self, state: State, rows: pl.DataFrame, dead: list[pl.DataFrame], step: StepTime
@@ -310,7 +311,10 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         plan, now = self.plan, state.now
         refined = self._refined(behind, update, previous)
         if update.outside is not None:
-            nowhere = pl.lit("no_window").alias(c.REASON), pl.lit("it lies between two windows").alias(c.DETAIL)
+            nowhere = (
+                pl.lit("no_window").alias(c.REASON),
+                pl.lit("it is between two windows").alias(c.DETAIL),
+            )
             dead.append(update.outside.with_columns(nowhere))
         if update.failed is not None:
             dead.append(update.failed)

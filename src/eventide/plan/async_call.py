@@ -68,7 +68,7 @@ class AsyncMap:
 
     def describe(self) -> str:
         """One line for ``explain()``."""
-        order = "in order" if self.options.ordered else "as answers come"
+        order = "in order" if self.options.ordered else "in order of completion"
         columns = ", ".join(f"{name}: {dtype}" for name, dtype in self.output.items())
         spans = ", across bundles" if self.options.across_bundles else ""
         calls = f"{self.options.capacity} calls at a time, {order}{spans}"
@@ -108,14 +108,14 @@ def async_options(
 def async_map(fn: Any, *, output: Any, **options: Any) -> AsyncMap:
     """Return a checked call of ``fn``; ``options`` are those of ``async_options``."""
     if not callable(fn) or not any(map(inspect.iscoroutinefunction, (fn, fn.__call__))):
-        raise PlanError(f".map_async({shown(fn)}): give it a function that is written with `async def`.")
+        raise PlanError(f".map_async({shown(fn)}): pass a function that is defined with `async def`.")
     if output is None:
         raise no_output(".map_async()")
     return AsyncMap(fn, declared("output", output), async_options(**options))
 
 
 def followed_by(calls: tuple[AsyncMap, ...], call: AsyncMap) -> tuple[AsyncMap, ...]:
-    """The calls of an input with one more. Calls that span bundles must be the only ones."""
+    """Return the calls of an input with one more. Calls that span bundles must be the only ones."""
     both = (*calls, call)
     if calls and any(each.options.across_bundles for each in both):
         raise PlanError(

@@ -87,7 +87,7 @@ def emission(
         trigger = after_watermark(early=_trigger(where, "early", early), late=last)
     elif early is not None or late is not None:
         raise PlanError(
-            f"{where}: trigger= says alone when panes are emitted. Leave early= and late= out, or write "
+            f"{where}: trigger= replaces early= and late=. Remove them, or use "
             "trigger=ev.after_watermark(early=…, late=…)."
         )
     elif not hasattr(trigger, "compile"):
@@ -131,12 +131,12 @@ def _lateness_on_other_axis(window: Window, *, rows: bool) -> PlanError:
 def _may_lose_data(trigger: Trigger, lateness: str, *, at_end: bool) -> PlanError:
     """The trigger finishes while rows may still arrive."""
     if at_end:
-        why = f"it stops at the end of the window, but rows may be {lateness} late: late rows would never be emitted"
+        why = f"it finishes at the end of the window, but rows may be {lateness} late: late rows would never be emitted"
         fix = "Add late=ev.on_update() to after_watermark(), or remove allowed_lateness="
     else:
-        why = "it can stop before the window is complete: rows that come afterwards would never be emitted"
+        why = "it can finish before the window is complete: rows that arrive afterwards would never be emitted"
         fix = "Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark()"
     return PlanError(
         f"The trigger '{trigger.describe()}' may lose data: {why}. {fix}. "
-        "To accept it, say .trigger(…, may_lose_data=True)."
+        "To accept it, use .trigger(…, may_lose_data=True)."
     )

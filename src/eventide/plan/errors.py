@@ -10,7 +10,7 @@ from eventide.errors import PlanError, did_you_mean
 def key_is_a_side(name: str) -> PlanError:
     """A key column has the name of an input."""
     return PlanError(
-        f"the key column {name!r} has the name of an input (or 'ev_input'), under which its rows are kept. "
+        f"the key column {name!r} has the name of an input (or 'ev_input'), under which its rows are stored. "
         "Rename the column or the input."
     )
 
@@ -28,7 +28,9 @@ def several_inputs(inputs: Sequence[str]) -> PlanError:
 
 def set_twice(method: str) -> PlanError:
     """A setting that was made before."""
-    return PlanError(f".{method}() was called before on this stream. Each setting is made once; start from the stream.")
+    return PlanError(
+        f".{method}() was already called on this stream, and it can be called once. Start from the stream again."
+    )
 
 
 def check_key(names: Sequence[str]) -> None:
@@ -45,18 +47,18 @@ def missing_column(role: str, column: str, columns: Iterable[str]) -> PlanError:
 
 def internal_name(column: str) -> PlanError:
     """A column with a reserved name."""
-    return PlanError(f"The column {column!r} begins with two underscores; such names are Eventide's own. Rename it.")
+    return PlanError(f"The column {column!r} begins with two underscores; such names are reserved. Rename it.")
 
 
 def names_of_late_rows(columns: Sequence[str]) -> PlanError:
     """Columns of the rows that Eventide adds to late rows and dead letters."""
     names = ", ".join(map(repr, columns))
     return PlanError(
-        f"The rows have columns that Eventide adds to late rows and dead letters: {names}. Rows that went there before "
-        f"are read again without them: rows.drop({names}). Rename a column that is yours."
+        f"The rows have columns that Eventide adds to late rows and dead letters: {names}. To process such rows "
+        f"again, drop the columns: rows.drop({names}). Otherwise rename your columns."
     )
 
 
 def too_long(what: str, length: int) -> PlanError:
     """A duration that, added to an instant, does not fit into 64 bits."""
-    return PlanError(f"{what}: {length} µs are beyond what 64 bits can hold beside an instant. Choose a shorter one.")
+    return PlanError(f"{what}: {length} µs plus an instant exceed 64 bits. Choose a shorter duration.")

@@ -1,4 +1,4 @@
-"""A plan in words, for ``explain()``, ``repr`` and notebooks."""
+"""A plan as text and HTML, for ``explain()``, ``repr`` and notebooks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from eventide.triggers import Finish
 from eventide.windows.kind import forgets
 
 Facts: TypeAlias = list[tuple[str, str]]
-"""Names and lines. A line without a name belongs to the one above."""
+"""Names and lines. A line without a name continues the one above."""
 
 _JOINS = {
     "inner": "pairs",
-    "left": "pairs, and each left row that has no partner once none can come",
-    "right": "pairs, and each right row that has no partner once none can come",
-    "full": "pairs, and each row of either side that has no partner once none can come",
+    "left": "pairs, and each left row without a partner, once none can arrive",
+    "right": "pairs, and each right row without a partner, once none can arrive",
+    "full": "pairs, and each row of either side without a partner, once none can arrive",
 }
 _MODES = {
     "accumulating": "accumulating: each pane repeats the whole window",
@@ -68,7 +68,7 @@ def table(plan: Plan, notes: Sequence[str] = ()) -> str:
     """
     lines = facts(plan)
     losses = [name for name, line in lines if name == "may be lost" and not line.startswith("nothing")]
-    others = [("" if place else "beside it", note) for place, note in enumerate(notes)]
+    others = [("" if place else "in addition", note) for place, note in enumerate(notes)]
     return facts_html("Pipeline", [*lines, *others], alarms=["warning", *losses])
 
 
@@ -131,7 +131,7 @@ def _join_facts(plan: JoinPlan) -> Facts:
         ("right kept", retention_of(plan, RIGHT) + forgets(plan.forget_after)),
         ("limit", f"{plan.max_matches:,} pairs in one bundle"),
         *_losses(
-            "pairs with a row that was no longer kept; late rows go to the late output"
+            "pairs with a row that was no longer stored; late rows go to the late output"
             if any(retention.by == edge for edge, retention in enumerate(plan.retention))
             else "nothing: rows too late go to the late output, unusable ones to the dead letters"
         ),
@@ -151,7 +151,7 @@ def _join_state(plan: JoinPlan) -> str:
 def _process_facts(plan: ProcessPlan) -> Facts:
     columns = ", ".join(f"{name}: {dtype}" for name, dtype in plan.state.items())
     python = "runs Python for each row" if plan.row_by_row else "runs Python for each bundle, on columns"
-    late = "come to the processor, marked" if plan.late == "process" else "go to the late output"
+    late = "passed to the processor, marked as late" if plan.late == "process" else "sent to the late output"
     return [
         ("processor", f"{plan.name} ({python})"),
         ("state", f"one row per key: {columns}" if columns else "none but timers"),
@@ -176,7 +176,7 @@ def _window_facts(plan: Plan) -> Facts:
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *([] if plan.sides is None else [("gives", plan.sides.describe())]),
         *(_aggregates(plan) if plan.sides is None or plan.sides.merged else []),
-        ("state", _LAYOUTS[plan.layout] + ("; rows come to it one by one" if plan.ships_rows else "")),
+        ("state", _LAYOUTS[plan.layout] + ("; receives rows instead of partial aggregates" if plan.ships_rows else "")),
         *_losses(_window_losses(plan)),
     ]
 
@@ -185,7 +185,7 @@ def _dropped_watermark_keys(plan: WindowPlan) -> Facts:
     key = plan.watermark.options.watermark_key
     if not key and all(source.watermark_key == key for source in plan.edges):
         return []
-    return [("keys", f"time goes by watermark key {key}; watermarks of other keys end at the windows")]
+    return [("keys", f"event time follows watermark key {key}; windows do not forward watermarks of other keys")]
 
 
 def _lateness(plan: WindowPlan) -> str:
@@ -208,8 +208,8 @@ def _stalled_watermark(plan: Plan, keys: Mapping[str, int]) -> str:
     key = plan.watermark.options.watermark_key
     others = ", ".join(repr(name) for name, other in keys.items() if other != key)
     return (
-        f"time goes by watermark key {key}, which {others} does not have: it stands still while {others} is active. "
-        "Give inputs the same watermark_key if their times mean the same."
+        f"event time follows watermark key {key}, which {others} does not have: it stalls while {others} is active. "
+        "Use the same watermark_key for inputs whose times are comparable."
     )
 
 

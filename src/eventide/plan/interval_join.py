@@ -1,4 +1,4 @@
-"""``ev.join``: rows of two streams matched by key and time, or with the last rows of a key."""
+"""``ev.join``: matches rows of two streams by key and time, or with the last rows of a key."""
 
 from __future__ import annotations
 
@@ -41,20 +41,21 @@ def join(
     suffix: str = "_right",
     max_matches: int = 10_000_000,
 ) -> Pipeline:
-    """Each row of the left stream beside each of the right with the same key that is near enough in time.
+    """Join two streams: pairs of rows with equal keys that are close enough in event time.
 
     ``within=(lo, hi)`` bounds ``right.time - left.time``, both ends included: ``("-1 minute", "1 hour")`` is from a
-    minute before the left row to an hour after it. One duration ``d`` is ``(-d, d)``. ``where`` is a further condition,
-    an expression of Polars over the columns of the joined row. ``on`` names the columns that must be equal, where they
-    are not the streams' keys; nulls equal nothing. With ``how`` also rows without a partner are emitted, beside nulls,
-    once none can come any more. More than ``max_matches`` pairs in one bundle are rejected.
+    minute before the left row to an hour after it. One duration ``d`` is short for ``(-d, d)``. ``where`` is a further
+    condition, a Polars expression over the columns of the joined row. ``on`` names the columns that must be equal,
+    where they are not the streams' keys; nulls equal nothing. An outer join (``how``) also emits rows without a
+    partner, padded with nulls, once no partner can arrive any more. A bundle with more than ``max_matches`` pairs is
+    rejected.
 
-    ``last=3`` looks back by rows instead: at the last three right rows of the key that arrived before the left row.
-    They are kept for as long as the query runs. With ``forget_after="30 days"`` the right rows of a key are forgotten
-    when the left watermark is so far past the last row of the key, of either side.
+    ``last=3`` joins by order of arrival instead: a left row is paired with the last three right rows of its key that
+    arrived before it. These rows are stored as long as the query runs. With ``forget_after="30 days"`` the right rows
+    of a key are deleted when the left watermark is 30 days past the last row of the key, of either side.
 
-    ``keep`` is how long rows wait for partners where ``within`` has an open bound (None), or the left rows beside
-    ``last``: until the watermark of their own stream is so far past their time. A mapping says it of each side:
+    ``keep`` is how long rows are stored where ``within`` has an open bound (None), and how long left rows are stored
+    with ``last``: until the watermark of their stream is that far past their time. A mapping sets it for each side:
     ``keep={"left": "1 hour", "right": "1 day"}``.
 
     >>> import eventide as ev, polars as pl
@@ -70,7 +71,7 @@ def join(
     check_join_type("join", how)
     if where is not None and not isinstance(where, pl.Expr):
         raise PlanError(
-            f"join: where={shown(where)} is not an expression of Polars over the columns of the joined rows, such as "
+            f"join: where={shown(where)} is not a Polars expression over the columns of the joined rows, such as "
             "pl.col('price') > pl.col('price_right')."
         )
     for name, count in (("max_matches", max_matches), ("last", last)):
@@ -78,8 +79,8 @@ def join(
             raise PlanError(f"join: {name}={shown(count)} is not a count of rows above zero.")
     if (within is None) == (last is None):
         raise PlanError(
-            "join: say how near two rows must be, in one way: within=('-1 minute', '1 hour') for times, or last=3 for "
-            "the right rows of the key that arrived last. For rows of the same window use ev.window_join."
+            "join: pass either within= or last=: within=('-1 minute', '1 hour') joins rows by their distance in time, "
+            "last=3 with the right rows of the key that arrived last. For rows of the same window use ev.window_join."
         )
     inputs = keyed_inputs("join", {"left": left, "right": right}, on)
     if not inputs[0].key:
@@ -94,9 +95,7 @@ def join(
         retention = _retention(keep, [(LEFT, None)])[0], SideRetention(LEFT, None)
         return Pipeline(JoinPlan(inputs, None, None, retention, how, where, suffix, max_matches, last, forget))
     if forget_after is not None:
-        raise PlanError(
-            "join: forget_after= belongs to last=n; with within=, rows of a key go by their time. Remove it."
-        )
+        raise PlanError("join: forget_after= belongs to last=n; with within=, rows expire by their time. Remove it.")
     lo, hi = _bounds(within)
     # A left row at time l has partners up to l + hi, a right row at time r up to r - lo.
     of_left, of_right = _retention(keep, [(LEFT, hi), (RIGHT, None if lo is None else -lo)])
@@ -111,8 +110,8 @@ def _bounds(within: Any) -> tuple[int | None, int | None]:
         return -most, most
     if not isinstance(within, tuple | list) or len(within) != 2:
         raise PlanError(
-            f"join: within={shown(within)} is not a duration or a pair of them. Say how far right.time may lie from "
-            "left.time: within=('-1 minute', '1 hour'), or within='5 minutes' for either direction."
+            f"join: within={shown(within)} is not a duration or a pair of them. Bound right.time - left.time: "
+            "within=('-1 minute', '1 hour'), or within='5 minutes' for either direction."
         )
     lo, hi = (None if bound is None else _length(bound) for bound in within)
     if lo is not None and hi is not None and lo > hi:
@@ -128,7 +127,7 @@ def _length(bound: Bound) -> int:
 
 
 def _retention(keep: Any, sides: Sequence[tuple[int, int | None]]) -> list[SideRetention]:
-    """How long rows of each side are stored: while the other side may send partners, or as ``keep`` says.
+    """How long rows of each side are stored: while partners may arrive on the other side, or as long as ``keep``.
 
     ``sides`` has each edge with how far ahead of a row its last partner may be; None: the bound is open.
     """
@@ -151,8 +150,8 @@ def _keep(lengths: Mapping[str, Any], side: str) -> int:
     if lengths.get(side) is None:
         open_bound = {"left": "an upper", "right": "a lower"}[side]
         raise PlanError(
-            f"join: without {open_bound} bound of time, rows of the {side} stream would be kept for ever, because a "
-            f"partner may come at any time. Give the bound, or say how long the rows are kept: "
+            f"join: without {open_bound} bound of time, rows of the {side} stream would never be dropped, because a "
+            f"partner may arrive at any time. Set the bound, or limit how long rows are stored: "
             f"keep={{'{side}': '1 hour'}}."
         )
     length = duration(lengths[side], what=f"keep of the {side} stream", zero=True)
@@ -162,9 +161,7 @@ def _keep(lengths: Mapping[str, Any], side: str) -> int:
 
 
 def _empty_interval(within: object) -> PlanError:
-    return PlanError(
-        f"join: within={shown(within)} holds nothing: its lower bound lies above the upper one. Swap them."
-    )
+    return PlanError(f"join: within={shown(within)} is empty: its lower bound is above the upper bound. Swap them.")
 
 
 def _interval_too_long(bound: object) -> PlanError:
@@ -175,6 +172,6 @@ def _interval_too_long(bound: object) -> PlanError:
 
 def _kept_already(streams: str) -> PlanError:
     return PlanError(
-        f"join: within= or last= already says how long rows of {streams} are kept. Leave keep= out, or leave the "
+        f"join: within= or last= already determines how long rows of {streams} are stored. Remove keep=, or leave the "
         "bound open (None)."
     )

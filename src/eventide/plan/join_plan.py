@@ -33,7 +33,7 @@ class JoinPlan:
     """A join of two ``inputs``: rows match if their keys are equal and ``lo <= right.time - left.time <= hi``.
 
     A bound that is None is open. With ``last``, a left row matches the right rows of its key that arrived last.
-    ``retention`` says how long rows of each side wait for partners.
+    ``retention``: how long rows of each side are stored for partners that may arrive.
     """
 
     inputs: tuple[Input, ...]

@@ -27,10 +27,10 @@ On = str | Sequence[str] | Mapping[str, str]
 
 
 def union(*streams: Stream, **named: Stream) -> Stream:
-    """The rows of several streams as one stream; all have the same columns, and each has its own watermark.
+    """Merge several streams with the same columns into one stream. Each input has its own watermark.
 
-    Streams whose watermarks have the same ``watermark_key`` are waited for together. A key that only some of them have
-    does not go on while the others are active; ``explain()`` says so.
+    The watermark of the union is the least watermark of the inputs with the same ``watermark_key``. If only some inputs
+    have the key that event time follows, it does not advance while the others are active; ``explain()`` warns of it.
 
     >>> import eventide as ev
     >>> web = ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
@@ -39,7 +39,7 @@ def union(*streams: Stream, **named: Stream) -> Stream:
     """
     unnamed = {f"input_{place}": stream for place, stream in enumerate(streams)}
     for name in unnamed.keys() & named.keys():
-        raise PlanError(f"union: {name!r} is the name of an input that was given by its place. Choose another name.")
+        raise PlanError(f"union: {name!r} is the default name of an unnamed input. Choose another name.")
     first, *others = _inputs("union", unnamed | named)
     for source in others:
         if source.key != first.key:
@@ -60,11 +60,11 @@ def cogroup(
     mode: Mode | None = None,
     agg: Mapping[str, Aggregate] | None = None,
 ) -> Pipeline:
-    """The rows of each stream that have the same key and window, as lists under the streams' names.
+    """Group the rows of several streams by key and window: one list of rows per stream, under the stream's name.
 
-    With ``agg`` they are not collected: partial results are merged as rows come. Aggregates read the columns of an
-    input as ``input.column``; an ``ev.MergeAggregate`` takes the rows of all inputs one by one. ``early``, ``late``,
-    ``allowed_lateness`` and ``mode`` are those of ``.emit``; ``trigger`` stands for the first two.
+    With ``agg``, rows are aggregated as they arrive instead of collected. Aggregates read the columns of an input as
+    ``input.column``; an ``ev.MergeAggregate`` takes the rows of all inputs one by one. ``early``, ``late``,
+    ``allowed_lateness`` and ``mode`` are those of ``.emit``; ``trigger`` replaces the first two.
 
     >>> import eventide as ev, polars as pl
     >>> orders, visits = (ev.stream(time="t", key="user") for _ in range(2))
@@ -99,11 +99,11 @@ def window_join(
     mode: Mode | None = None,
     suffix: str = "_right",
 ) -> Pipeline:
-    """Each row of the left stream beside each of the right with the same key, in the same window.
+    """Join two streams: pairs of rows with equal keys in the same window.
 
-    ``on`` names the columns that must be equal, where they are not the streams' keys; nulls equal nothing. With ``how``
-    also rows that have no partner in their window are emitted, beside nulls. ``early``, ``late``, ``allowed_lateness``
-    and ``mode`` are those of ``.emit``; ``trigger`` stands for the first two.
+    ``on`` names the columns that must be equal, where they are not the streams' keys; nulls equal nothing. An outer
+    join (``how``) also emits rows that have no partner in their window, padded with nulls. ``early``, ``late``,
+    ``allowed_lateness`` and ``mode`` are those of ``.emit``; ``trigger`` replaces the first two.
 
     >>> import eventide as ev, polars as pl
     >>> orders, visits = (ev.stream(time="t", key="user") for _ in range(2))
@@ -120,7 +120,7 @@ def window_join(
     if how != "inner" and mode == "discarding" and not fires_once(chosen.trigger, chosen.allowed_lateness):
         raise PlanError(
             f"window_join(how={shown(how)}): in discarding mode a row that was padded early could not be retracted "
-            "when its partner comes. Choose mode='retracting', or leave the trigger out so that each window fires once."
+            "when its partner arrives. Choose mode='retracting', or remove the trigger so that each window fires once."
         )
     return _windowed("window_join", inputs, Sides(how, suffix), window, chosen)
 
@@ -136,9 +136,9 @@ def process(
     late: Late = "process",
     on_error: OnError = "raise",
 ) -> Pipeline:
-    """A processor over several streams: it gets the rows of each under the stream's name.
+    """Run a processor over several streams. It receives the rows of each under the stream's name.
 
-    Rows have the columns of their stream; the key also stands under the names of the first stream's.
+    Rows have the columns of their stream, and also the key under the column names of the first stream.
 
     >>> import eventide as ev, polars as pl
     >>> class WithCity(ev.Processor):
@@ -194,7 +194,7 @@ def _windowed(
     for source in inputs:
         if source.name in (INPUT, *RESERVED):
             raise PlanError(
-                f"{what}: an input cannot be called {source.name!r}, which is a column of Eventide's own. Rename it."
+                f"{what}: an input cannot be called {source.name!r}, which is a column of the output. Rename it."
             )
     for name in first.key:
         if name in RESERVED:
@@ -251,7 +251,9 @@ def key_reserved(what: str, name: str) -> PlanError:
 
 def no_key(what: str) -> PlanError:
     """A join without a key."""
-    return PlanError(f"{what}: there is nothing that must be equal. Give both streams a key, or name columns with on=.")
+    return PlanError(
+        f"{what}: the streams have no key to join by. Set key= on both, or name columns that must be equal with on=."
+    )
 
 
 def _inputs(what: str, streams: Mapping[str, Any]) -> list[Input]:
@@ -259,33 +261,33 @@ def _inputs(what: str, streams: Mapping[str, Any]) -> list[Input]:
         if not isinstance(stream, Stream) or stream._inputs:
             raise _not_a_stream(what, name, stream)
     if len(streams) < 2:
-        raise PlanError(f"union of {len(streams)} input(s) has nothing to unite. Give it two or more.")
+        raise PlanError(f"{what} of {len(streams)} input(s): it takes two or more streams.")
     return [Input(name, s._time, s._key, s._watermark, s._calls) for name, s in streams.items()]
 
 
 def _keys_differ(what: str, left: Sequence[str], right: Sequence[str]) -> PlanError:
     return PlanError(
-        f"{what}: one input has the key {list(left)}, another {list(right)}. Give all streams keys of the same length, "
-        "column by column what is to be equal, or name the columns with on=."
+        f"{what}: one input has the key {list(left)}, another {list(right)}. Set keys of the same length, whose "
+        "columns are compared pairwise, or name the columns with on=."
     )
 
 
 def _bad_on(what: str, on: object) -> PlanError:
     return PlanError(
-        f"{what}: on={shown(on)} is not a column name, a list of names that both sides have, or a dict that says which "
-        "column of the left side equals which of the right."
+        f"{what}: on={shown(on)} is not a column name, a list of names that both sides have, or a dict from columns of "
+        "the left side to columns of the right."
     )
 
 
 def _not_a_stream(what: str, name: str, value: object) -> PlanError:
     if isinstance(value, Stream):
-        return PlanError(f"{what}: the input {name!r} has several inputs itself. Give each of them to ev.{what}(…).")
+        return PlanError(f"{what}: the input {name!r} has several inputs itself. Pass each of them to ev.{what}(…).")
     if isinstance(value, WindowedStream):
         return PlanError(
-            f"{what}: the input {name!r} has windows already. Give the stream as it is before .window(…): "
-            "windows, emission and limits are those of the result."
+            f"{what}: the input {name!r} has windows already. Pass the stream before .window(…): windows, emission "
+            "and limits are set on the result."
         )
     return PlanError(
-        f"{what}: the input {name!r} is {shown(value)}, and not a stream. Give it what ev.stream(time=…, key=…, "
+        f"{what}: the input {name!r} is {shown(value)}, not a stream. Pass what ev.stream(time=…, key=…, "
         "watermark=…) returns, before .window(…) is called."
     )

@@ -1,4 +1,4 @@
-"""Pipelines: plans that hosts run, alone or in a chain. The only module of this package that imports hosts."""
+"""Pipelines: one plan or a chain of plans that a host runs. Only this module of the package imports hosts."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def check_watermarks(plan: Plan) -> None:
         if isinstance(rule, NoWatermark) and not rule.stated and _waits_for(plan, edge):
             raise PlanError(
                 f"{f'The input {source.name!r}' if plan.inputs else 'The stream'} has no watermark: on a stream its "
-                "windows would never be complete, and rows would be kept for ever. "
+                "windows would never be complete, and rows would never be dropped. "
                 'Add watermark= to ev.stream(…): ev.bounded_delay("30 seconds") follows the highest event time, '
-                'ev.processing_time("30 seconds") follows the clock, also when no rows arrive. Or state that there is '
-                "none: ev.no_watermark(), for a trigger by count or processing time, or a stream that is drained. "
+                'ev.processing_time("30 seconds") follows the clock, also when no rows arrive. Or declare that there '
+                "is none: ev.no_watermark(), for a trigger by count or processing time, or a stream that is drained. "
                 "In SQL: WATERMARK FOR ts AS ts - INTERVAL '30' SECOND."
             )
 
@@ -102,7 +102,7 @@ def _waits_for(plan: Plan, edge: int) -> bool:
         return any(side.by == edge and side.length is not None for side in plan.retention)
     if isinstance(plan, WindowPlan):
         return plan.window.axis == "time" and not emits_without_watermark(plan.trigger)
-    return False  # a processor emits what it likes
+    return False  # a processor decides itself when it emits rows
 
 
 class Runnable(ABC):
@@ -132,36 +132,36 @@ class Runnable(ABC):
         single_writer: bool = False,
         trace: bool | str | Path = False,
     ) -> Query:
-        """Run over a streaming DataFrame, with all outputs in one query, each sink exactly once where it allows it.
+        """Run over a streaming DataFrame, with all outputs in one query: exactly once in each sink that supports it.
 
-        ``rows`` has a DataFrame for each input, where there are several: as a list in their order, or by their names.
-        With state in the driver some of them may be tables: they are read in the first batch, and have ended after it.
+        ``rows`` of several inputs are one DataFrame per input: a list in the order of the inputs, or a dict by name.
+        With state in the driver some of them may be tables: they are read in the first batch, and then have ended.
         An address is a source, too: ``"data/orders/"``, ``"kafka:orders@broker:9092?schema=ts timestamp"``.
 
         ``sink``, ``late`` and ``dead`` are addresses (``"postgresql://db/shop#revenue"``, ``"out/panes/"``,
         ``"console"``), sinks (see ``ev.sinks``) or functions ``(batch, batch_id)``. Late rows and dead letters for
-        which no sink is named are stored as files beside the checkpoint: nothing is lost silently. Of a chain, ``late``
-        and ``dead`` are those of the first pipeline; those of the others are stored as files.
+        which no sink is named are stored as files next to the checkpoint: nothing is lost silently. Of a chain,
+        ``late`` and ``dead`` are those of the first pipeline; those of the others are stored as files.
 
         ``interval`` is the time between batches (``"10 seconds"``); by default a batch starts as soon as there is data.
         With ``available_now`` the query processes the data that is available, and the call returns when it has ended.
         ``drain`` does the same and ends the stream: all open windows fire and close. Otherwise the call returns at
-        once, or with ``wait`` when the query has ended, and then raises what stopped it.
+        once, or with ``wait`` when the query has ended; then it raises the error that stopped the query.
 
-        ``state`` is where the query keeps its state. In the ``"driver"`` it is in this process, with a commit record
-        per batch in the checkpoint: batches cost less, and any session will do. ``state_memory`` (``"2g"``) limits what
-        stays in memory there. Late rows and dead letters have the columns that the pipeline reads, or all of the
+        ``state`` is where the query stores its state. In the ``"driver"`` it is in this process, with a commit record
+        per batch in the checkpoint: batches cost less, and any session works. ``state_memory`` (``"2g"``) limits the
+        memory that it uses there. Late rows and dead letters have the columns that the pipeline reads, or all of the
         source's with ``whole_rows``. With ``source_position`` they also have the file and the row in it (or the topic,
         partition and offset), where the source knows them. On the ``"executors"`` the state is in Spark's state store,
         for state and rates beyond one machine; that needs a session as ``ev.spark_session`` makes it.
 
         Spark repeats the batch that a crash interrupted. If a source file of that batch was deleted meanwhile, ``run``
-        fails and names the file; with ``on_missing_file="skip"`` the query goes on without it, and the metrics count
-        it.
+        fails and names the file; with ``on_missing_file="skip"`` the query continues without it, and the metrics
+        count it.
 
         Commit records are in the checkpoint, or in ``storage``: a store of obstore or a file system of fsspec. The
-        store must never overwrite a file that exists, which is tested at the start. With ``single_writer`` any store
-        will do, as long as only one driver at a time runs on the checkpoint.
+        store must never overwrite an existing file, which is tested at the start. With ``single_writer`` any store
+        works, as long as only one driver at a time runs on the checkpoint.
 
         Next to a checkpoint on this machine the query writes a history of its newest batches, for ``ev.dashboard`` and
         ``eventide plot``; a file in ``trace`` gets all batches, wherever the checkpoint is. With state in the driver
@@ -212,7 +212,7 @@ class Runnable(ABC):
 
 @dataclass(frozen=True)
 class Pipeline(Runnable):
-    """A plan, or a chain of plans: what ``.agg(…)``, ``.process(…)``, the joins and ``.then(…)`` return.
+    """A plan or a chain of plans, as ``.agg(…)``, ``.process(…)``, the joins and ``.then(…)`` return it.
 
     >>> import eventide as ev, polars as pl
     >>> per_minute = ev.stream("ts").window(ev.tumbling("1 minute")).agg(n=ev.count())
@@ -226,8 +226,8 @@ class Pipeline(Runnable):
     def then(self, following: Runnable) -> Pipeline:
         """Chain pipelines: the panes of this pipeline are the rows of the following one.
 
-        The output watermark of this pipeline is the watermark of the following one. Retracted panes are subtracted
-        again there.
+        The output watermark of this pipeline is the watermark of the following one. Retracted panes are
+        subtracted there.
 
         >>> import eventide as ev, polars as pl
         >>> minutes = ev.stream(time="t", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count())
@@ -257,7 +257,7 @@ class Pipeline(Runnable):
         return (self.plan, *(over_panes(plan, before) for before, plan in pairs))
 
     def explain(self) -> str:
-        """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost on each host."""
+        """Return the plan as text: windows, triggers, clocks, state, and what may be lost on each host."""
         return "\n".join(map(explain, self.plans))
 
     def _as_pipeline(self) -> Pipeline:
@@ -269,7 +269,7 @@ class Pipeline(Runnable):
         return run(self, rows, options)
 
     def __call__(self, rows: Source, *others: DataFrame | Scan) -> DataFrame:
-        """The panes over a DataFrame of Spark, streaming or not: ``events.transform(pipeline)``.
+        """Return the panes of a Spark DataFrame, streaming or not: ``events.transform(pipeline)``.
 
         Late rows and dead letters are not kept: ``pipeline.run`` and ``ev.outputs`` keep them.
 
@@ -294,7 +294,7 @@ class Pipeline(Runnable):
         One frame is one bundle: all of its rows arrive at once, so none of them is late, and no pane is early. To
         see what a stream would emit, replay the frame: ``bundle_by="arrived_at"`` names a column of arrival times.
         Rows arrive in that order, those of one time (or of one period of ``every``) together, and the batch clock
-        follows. ``bundle_by=100`` makes bundles of so many rows.
+        follows. ``bundle_by=100`` makes bundles of 100 rows.
 
         >>> import eventide as ev, polars as pl
         >>> minutes = ev.stream("ts", watermark="0 seconds").window(ev.tumbling("1 minute"))
@@ -306,7 +306,7 @@ class Pipeline(Runnable):
         {'EARLY': 2, 'ON_TIME': 2, 'LATE': 1}
 
         ``clock`` gives the batch time of each bundle (a list of instants). Without it, and without a column of arrival
-        times, triggers on processing time go by the wall clock.
+        times, triggers on processing time use the wall clock.
 
         With several inputs, ``rows`` has the frames of each under its name; a bundle takes one of every input. The
         address of files (``"orders.parquet"``, ``"csv:orders?header=true"``) is read as one frame.
@@ -316,9 +316,9 @@ class Pipeline(Runnable):
         return run_local(self, rows, bundle_by=bundle_by, every=every, clock=clock, drain=drain)
 
     def start_local(self, schema: Any = None, *, saved: bytes | None = None, keep: bool = True) -> LocalQuery:
-        """A query in this process that takes bundles one by one; with ``saved`` one that goes on where it was saved.
+        """Start a query in this process that takes bundles one by one; ``saved`` restores the state of an earlier one.
 
-        What ``push`` gives is also kept in ``query.result``, unless ``keep=False``: for queries that run long.
+        ``query.result`` collects all outputs of ``push``, unless ``keep=False``, for queries that run long.
         """
         from eventide.local import LocalQuery
 
@@ -336,5 +336,5 @@ class Pipeline(Runnable):
         return f"<Pipeline: {summary(*self.plans)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it."""
+        """Return the plan as HTML, for notebooks."""
         return "".join(map(table, self.plans))

@@ -121,12 +121,12 @@ class Plan(Protocol):
 
     @property
     def counts_all_keys(self) -> bool:
-        """Whether rows of all keys bear on each key, so that state cannot be divided by key."""
+        """Whether rows of all keys affect each key, so that state cannot be partitioned by key."""
         ...
 
     @property
     def row_grain(self) -> RowGrain:
-        """What one emitted row stands for: a window of a key, a pair of rows in it, or itself."""
+        """What one emitted row represents: a window of a key, a pair of rows in it, or a single row."""
         ...
 
     def at(self, edge: int) -> Self:

@@ -79,7 +79,7 @@ class ProcessPlan:
 
     @property
     def has_clock_timers(self) -> bool:
-        """Whether timers go by the batch clock, too."""
+        """Whether timers can be on the batch clock, too."""
         return self.processor.clock
 
     @property
@@ -142,6 +142,6 @@ def _not_a_processor(value: object) -> PlanError:
     if isinstance(value, type):
         return PlanError(f".process({value.__name__}): pass a processor, not its class: {value.__name__}(…).")
     return PlanError(
-        f".process({shown(value)}): this is not a processor. Derive a class from ev.Processor (by columns) or "
+        f".process({shown(value)}) is not a processor. Derive a class from ev.Processor (by columns) or "
         "ev.RowProcessor (row by row), and pass an instance of it."
     )

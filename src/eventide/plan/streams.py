@@ -64,28 +64,28 @@ class Stream:
 
     @with_option_hints
     def deduplicate(self, *ids: Column, within: str | timedelta | None = None) -> Stream:
-        """Set aside rows that arrive again: they are dead letters with the reason ``duplicate``.
+        """Send rows that arrive again to the dead letters, with the reason ``duplicate``.
 
-        With ``ids``, rows of a key are the same if these columns are equal. The first one counts; others whose event
-        time is at most ``within`` away from its time are repeats. Ids are remembered until the watermark is ``within``
-        past their first row. A row without an id is never a repeat.
+        With ``ids``, rows of a key are duplicates if these columns are equal. The first row counts; later rows whose
+        event time is at most ``within`` away from it are duplicates. Ids are stored until the watermark is ``within``
+        past their first row. A row whose id is null is never a duplicate.
 
         >>> import eventide as ev
         >>> orders = ev.stream(time="ts", key="shop", watermark="30 seconds").deduplicate("order_id", within="1 hour")
 
-        Without ids, a row is known by its origin and its sequence number (and chunk), as the watermark's ``origin=``,
-        ``sequence=`` and ``chunk=`` name them, so each row must have a number. A number counts as seen once a row with
-        it has arrived, even if that row was late or a dead letter; one that was only skipped (``gap_timeout=``,
-        ``skip_gap``) does not. What is remembered grows with the gaps in the numbers, not with the rows. Offsets of
-        Kafka begin with 0 and have holes:
+        Without ids, the origin and the sequence number (and chunk) identify a row, as the watermark's ``origin=``,
+        ``sequence=`` and ``chunk=`` name them, so each row must have a number. A number is seen once a row with it has
+        arrived, even if that row was late or a dead letter; a number that was only skipped (``gap_timeout=``,
+        ``skip_gap``) is not. The state grows with the gaps in the numbers, not with the rows. Kafka offsets begin with
+        0 and have gaps:
 
         >>> kafka = {"origin": "partition", "sequence": "offset", "first_sequence": 0, "gaps": "allowed"}
         >>> clicks = ev.stream(time="ts", key="user", watermark=ev.bounded_delay("30 seconds", **kafka)).deduplicate()
         """
         if self._inputs:
             raise PlanError(
-                ".deduplicate() comes before ev.union(): numbers are those of one stream. "
-                "Say it of each stream: ev.union(web=web.deduplicate(), tills=tills.deduplicate())."
+                ".deduplicate() must precede ev.union(), because row numbers belong to one stream. Apply it to each "
+                "stream: ev.union(web=web.deduplicate(), tills=tills.deduplicate())."
             )
         if self._watermark.options.deduplicate or self._watermark.options.ids:
             raise set_twice("deduplicate")
@@ -95,8 +95,9 @@ class Stream:
             raise PlanError(".deduplicate(within=…) needs the columns of an id: .deduplicate('id', within='1 hour').")
         if self._watermark.options.sequence is None:
             raise PlanError(
-                f".deduplicate() knows rows by their numbers, but the watermark ({self._watermark.describe()}) names "
-                "none. Name the columns of an id: .deduplicate('id', within='1 hour'). Or number rows, for Kafka as in "
+                ".deduplicate() identifies rows by sequence numbers, but the watermark "
+                f"({self._watermark.describe()}) names no column for them. Name the columns of an id: "
+                ".deduplicate('id', within='1 hour'). Or number rows, for Kafka as in "
                 "ev.bounded_delay('30 seconds', origin='partition', sequence='offset', first_sequence=0, "
                 "gaps='allowed')."
             )
@@ -114,9 +115,9 @@ class Stream:
     ) -> Pipeline:
         """Complete the pipeline with a processor, which emits rows with the columns ``output``.
 
-        ``late="divert"`` sends rows behind the watermark to the late output; by default the processor gets them too,
-        marked. ``on_error="dead"`` makes dead letters of rows on which a ``RowProcessor`` raises. ``name`` stands for
-        the processor in messages and in its state (by default its class's name).
+        ``late="divert"`` sends late rows to the late output; by default the processor receives them too, marked as
+        late. ``on_error="dead"`` sends rows on which a ``RowProcessor`` raises to the dead letters. ``name`` identifies
+        the processor in messages and in its state (by default the name of its class).
         """
         plan = process_plan(
             processor,
@@ -147,20 +148,20 @@ class Stream:
     ) -> Stream:
         """Call an async function for each row, many at a time: ``fn`` takes a row as a dict, and adds columns to it.
 
-        It returns a dict with columns of ``output``, which are added to the row or replace its own; a list of dicts,
-        each of which makes a row; or None, and the row is dropped. Time, key and watermark may be columns of
-        the row or of ``output``.
+        It returns a dict with columns of ``output``, which are added to the row or replace columns of it; a list of
+        dicts, one for each row to emit; or None to drop the row. Time, key and watermark may be columns of the row or
+        of ``output``.
 
-        At most ``capacity`` calls of a task run at a time. One that raises, or gives no answer within ``timeout``, is
-        tried again after ``backoff`` (the waits before each further attempt), ``retries`` times; then the row becomes
-        a dead letter ``failed``. With ``ordered=False`` rows go on as the answers come.
+        At most ``capacity`` calls of a task run at a time. A call that raises, or does not return within ``timeout``,
+        is retried ``retries`` times, each time after the next wait of ``backoff``; then the row becomes a dead letter
+        ``failed``. With ``ordered=False`` rows are emitted in the order in which their calls return.
 
-        A bundle goes on when all of its calls are answered. With ``across_bundles=True`` it does not wait: a row goes
-        on in the bundle in which its call is answered. Until then it is in state, and the watermarks behind it wait.
-        A bundle waits only while more than ``capacity`` rows are in flight, or if it ends the stream. This needs a
-        query in process, or state in the driver. Time and watermark must be columns of the row itself.
+        A bundle completes when all of its calls have returned. With ``across_bundles=True`` it does not wait: a row is
+        emitted in the bundle in which its call returns. Until then the row is stored in state, and the watermarks
+        behind it wait. A bundle waits only while more than ``capacity`` rows are in flight, or if it ends the stream.
+        This needs a query in process, or state in the driver. Time and watermark must be columns of the row itself.
 
-        A bundle that is replayed calls again, so a call may be made more than once for a row. Its result is emitted
+        A replayed bundle repeats its calls, so ``fn`` may be called more than once for a row. The result is emitted
         once, and is the same if ``fn`` returns the same.
 
         >>> import eventide as ev, polars as pl
@@ -204,10 +205,11 @@ def stream(
     watermark: Strategy | str | timedelta | None = None,
     time_unit: TimeUnit | None = None,
 ) -> Stream:
-    """Begin a pipeline: which column is the event time, which columns are the key, how the watermark is found.
+    """Begin a pipeline: the column of the event time, the key columns, and how the watermark is generated.
 
-    A duration is short for ``ev.bounded_delay``: rows are expected to be at most so much out of order. ``time_unit`` is
-    that of times that are numbers: ``"s"``, ``"ms"``, ``"us"`` (the default) or ``"ns"`` since 1970.
+    A duration as the ``watermark`` is short for ``ev.bounded_delay``: rows are expected to be out of order by at most
+    that much. ``time_unit`` is the unit of numeric times: ``"s"``, ``"ms"``, ``"us"`` (the default) or ``"ns"`` since
+    1970.
 
     >>> import eventide as ev
     >>> clicks = ev.stream(time="ts", key="user", watermark="30 seconds")
@@ -216,8 +218,7 @@ def stream(
     time = named(time)
     if not isinstance(time, (str, IngestionTime)) or not time:
         raise PlanError(
-            f"time={shown(time)}: name the column of the event time, or say time=ev.ingestion_time() where there is "
-            "none."
+            f"time={shown(time)}: name the column of the event time, or use time=ev.ingestion_time() if there is none."
         )
     if time_unit is not None:
         time = _with_unit(time, time_unit)
@@ -241,7 +242,7 @@ def _with_unit(time: str | IngestionTime, unit: TimeUnit) -> TimeColumn:
 
 
 def _ids_within(ids: Sequence[object], within: str | timedelta | None) -> tuple[tuple[str, ...], int]:
-    """The columns of an id, and how long a row with it is remembered."""
+    """The columns of an id, and how long an id is stored."""
     names = tuple(map(named, ids))
     for name in names:
         if not isinstance(name, str) or not name or names.count(name) > 1:
@@ -250,8 +251,8 @@ def _ids_within(ids: Sequence[object], within: str | timedelta | None) -> tuple[
             )
     if within is None:
         raise PlanError(
-            f".deduplicate({', '.join(map(repr, names))}) needs within='1 hour': how far apart in event time repeats "
-            "are. Ids are remembered for so long."
+            f".deduplicate({', '.join(map(repr, names))}) needs within='1 hour': how far apart in event time "
+            "duplicates may be. Ids are stored for that long."
         )
     length = duration(within, what="within of deduplicate()")
     if length > MAX_SPAN:
@@ -278,7 +279,7 @@ def _key_names(key: object) -> tuple[str, ...]:
 
 
 def ingestion_time() -> IngestionTime:
-    """The time of rows without an event time: that of the batch in which a row arrives.
+    """Return a time for rows without an event time: the time of the batch in which a row arrives.
 
     >>> import eventide as ev
     >>> visits = ev.stream(time=ev.ingestion_time(), key="page")
@@ -301,5 +302,5 @@ def _not_a_window(value: object) -> PlanError:
         return PlanError(f".window() needs a window, not {shown(value)}. Call it: ev.{value.__name__}(…).")
     return PlanError(
         f".window() needs a window such as ev.tumbling('1 minute'), not {shown(value)} ({type(value).__name__}). "
-        "A kind of your own implements ev.WindowKind: axis, shared, slice_of, windows_of, describe."
+        "A custom window kind implements ev.WindowKind: axis, shared, slice_of, windows_of, describe."
     )

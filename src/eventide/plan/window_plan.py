@@ -121,7 +121,7 @@ class WindowPlan:
 
     @property
     def counts_all_keys(self) -> bool:
-        """Whether rows of all keys bear on each key."""
+        """Whether rows of all keys affect each key."""
         return isinstance(self.window, Sessions) and self.window.axis == "rows" and self.offset is None
 
     @property
@@ -144,8 +144,8 @@ def state_limits(rows: Any, bytes_: Any) -> StateLimits:
     """Return checked limits."""
     if rows is None and bytes_ is None:
         raise PlanError(
-            ".limit_state() needs a limit: rows=10_000, bytes=64_000_000, or both. How long windows are kept is "
-            "allowed_lateness= of .emit(…)."
+            ".limit_state() needs a limit: rows=10_000, bytes=64_000_000, or both. To store windows for a limited "
+            "time, use allowed_lateness= of .emit(…)."
         )
     for name, value in (("rows", rows), ("bytes", bytes_)):
         if value is not None and not is_integer(value, at_least=1):

@@ -1,4 +1,4 @@
-"""Windowed streams: when their panes are emitted, how much state they keep, what they compute."""
+"""Windowed streams: when their panes are emitted, how much state they store, what they compute."""
 
 from __future__ import annotations
 
@@ -52,15 +52,17 @@ class WindowedStream:
         mode: Mode | None = None,
         skip_unchanged: bool = False,
     ) -> WindowedStream:
-        """Choose when panes are emitted besides the pane of the complete window, and how late rows may be.
+        """Choose which panes are emitted in addition to the on-time pane, and how late rows may be.
 
-        ``early``: before the window is complete, so often (``"10 seconds"`` of processing time while rows arrive), or
-        by a trigger. ``allowed_lateness``: late rows refine the window for so long after its end; what arrives later
-        goes to the late output. For windows by offset it is a number of rows. ``late``: how often they do, by default
-        with every bundle that has some. ``mode``: how the panes of a window relate. ``"retracting"``, the default,
-        retracts the previous pane (``diff = -1``), so that the diffs sum to the table; ``"accumulating"`` emits only
-        the new content of the window, ``"discarding"`` only what is new. ``skip_unchanged``: no pane that equals the
-        one before.
+        - ``early``: emit panes before the window is complete, at this interval of processing time while rows arrive
+          (``"10 seconds"``), or by a trigger.
+        - ``allowed_lateness``: rows that arrive up to this long after the end update the window. Later rows go to the
+          late output. For windows by offset it is a number of rows.
+        - ``late``: the interval or trigger of the panes that late rows update; by default every bundle with such rows.
+        - ``mode``: how the panes of a window relate. ``"retracting"``, the default, retracts the previous pane
+          (``diff = -1``), so that the diffs sum to the table. ``"accumulating"`` emits the whole content again without
+          a retraction, ``"discarding"`` only what is new since the previous pane.
+        - ``skip_unchanged``: emit no pane that equals the previous one.
 
         >>> import eventide as ev
         >>> sales = ev.stream(time="ts", key="shop", watermark="30 seconds").window(ev.tumbling("1 minute"))
@@ -70,7 +72,7 @@ class WindowedStream:
         """
         if unnamed:
             raise PlanError(
-                f".emit({shown(unnamed[0])}): say what it is, such as .emit(early={shown(unnamed[0])}) or "
+                f".emit({shown(unnamed[0])}): name the argument, such as .emit(early={shown(unnamed[0])}) or "
                 f".emit(allowed_lateness={shown(unnamed[0])})."
             )
         return self._with_emission(
@@ -94,7 +96,7 @@ class WindowedStream:
     ) -> WindowedStream:
         """Choose when panes are emitted, by any trigger. The short form for most cases is ``.emit``.
 
-        The other words mean what they mean there. A trigger that may stop before the window is complete is rejected,
+        The other options are those of ``.emit``. A trigger that may finish before the window is complete is rejected,
         unless ``may_lose_data=True`` accepts it.
 
         >>> import eventide as ev
@@ -116,13 +118,13 @@ class WindowedStream:
 
     @with_option_hints
     def limit_state(self, *, rows: int | None = None, bytes: int | None = None) -> WindowedStream:
-        """Limit what is stored in state. Rows for a window that was closed are dead letters, ``out_of_retention``.
+        """Limit the state. Rows of a window that was closed become dead letters with the reason ``out_of_retention``.
 
-        ``rows``: the open windows of a key (of all rows, without a key) hold at most so many; a row counts in each
-        window that it is in. Where there are more, the oldest windows are closed: what they have not emitted is emitted
-        as their last pane. A window that holds so many by itself takes no more.
+        ``rows``: the most rows in the open windows of a key (of the stream, without a key); a row counts in each of
+        its windows. Above the limit the oldest windows are closed: their pending content is emitted as the last pane.
+        A window that reaches the limit alone accepts no further rows.
 
-        ``bytes``: the same for the estimated size of all windows, of whatever key. On Spark it is that of a bucket.
+        ``bytes``: the same for the estimated size of all windows of all keys. On Spark the limit applies per bucket.
 
         >>> import eventide as ev
         >>> clicks = ev.stream(time="ts", key="user", watermark="1 minute").window(ev.tumbling("1 hour"))
@@ -133,7 +135,7 @@ class WindowedStream:
         return replace(self, _limits=state_limits(rows, bytes))
 
     def agg(self, *unnamed: Never, **aggregates: Aggregate) -> Pipeline:
-        """Complete the pipeline: what is computed for each key and window.
+        """Complete the pipeline with the aggregates of each key and window.
 
         >>> import eventide as ev
         >>> clicks = ev.stream(time="ts", key="user", watermark="1 minute").window(ev.tumbling("1 hour"))
@@ -146,7 +148,7 @@ class WindowedStream:
     if not TYPE_CHECKING:  # type checkers report attributes that do not exist
 
         def __getattr__(self, name: str) -> Any:
-            """Name what is probably meant by an attribute that does not exist."""
+            """Suggest the attribute that is probably meant."""
             if name.startswith("_"):  # those that Python asks for
                 raise AttributeError(name)
             raise AttributeError(no_attribute("WindowedStream", name, dir(type(self))))
@@ -154,8 +156,8 @@ class WindowedStream:
     def _with_emission(self, method: str, **options: Any) -> WindowedStream:
         if self._emission is not None:
             raise PlanError(
-                f".{method}(): this stream already says when its panes are emitted. Use one .emit(…) or one "
-                ".trigger(…), which take the allowed lateness and the mode, too."
+                f".{method}(): the emission of this stream is already set. Use one .emit(…) or one .trigger(…), which "
+                "take the allowed lateness and the mode, too."
             )
         chosen = emission(f".{method}()", **options)
         chosen.check(self._window)
@@ -206,8 +208,8 @@ def _keyed_by_origin(stream: Stream, window: Window) -> Stream:
         return stream
     if stream._inputs:
         raise PlanError(
-            "Windows by offset are those of one stream: the offsets of several inputs have nothing to do with each "
-            "other. Make one pipeline for each stream."
+            "Windows by offset need a single stream: offsets of different inputs cannot be compared. Build one "
+            "pipeline for each stream."
         )
     origin = stream._watermark.options.origin
     key = stream._key if origin is None or origin in stream._key else (*stream._key, origin)
@@ -232,7 +234,7 @@ def _check_names(aggregates: dict[str, Aggregate], key: tuple[str, ...]) -> None
         elif name in key:
             taken = "a key column"
         elif name.startswith("__"):
-            taken = "a name that begins with two underscores; those are Eventide's own"
+            taken = "reserved, because it begins with two underscores"
         else:
             continue
         raise PlanError(f".agg({name}=…): {name!r} is {taken}. Choose another name for this result.")

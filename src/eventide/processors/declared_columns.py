@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -14,7 +14,7 @@ Schema = Mapping[str, pl.DataType]
 
 
 def declared(what: str, schema: Any, *, empty: bool = False) -> dict[str, pl.DataType]:
-    """Return a checked schema. Python types stand for those of Polars.
+    """Return a checked schema. Python types are converted to Polars types.
 
     >>> declared("output", {"shop": str, "n": pl.Int64})
     {'shop': String, 'n': Int64}
@@ -65,7 +65,7 @@ def frame_of(rows: Sequence[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
     for row in rows:
         unknown = row.keys() - schema.keys()
         if unknown:
-            raise _unknown_column(min(unknown), schema)
+            raise DataError(f"{min(unknown)!r} was not declared. {did_you_mean(min(unknown), schema)}")
     return pl.DataFrame([_column(name, [row.get(name) for row in rows], dtype) for name, dtype in schema.items()])
 
 
@@ -115,8 +115,3 @@ def _bad_schema(what: str, schema: object) -> PlanError:
 def _misfit(processor: str, call: str, column: str, actual: object, expected: object) -> DataError:
     """Return the error about a column with another type than declared."""
     return DataError(f"{processor}: {call}: the column {column!r} is {actual}, but {expected} was declared. Cast it.")
-
-
-def _unknown_column(column: str, known: Iterable[str]) -> DataError:
-    """Return the error about a row with an undeclared column."""
-    return DataError(f"{column!r} was not declared. {did_you_mean(column, known)}")

@@ -132,7 +132,7 @@ class Processor:
     """The column of the rows that has their event time."""
 
     LATE: ClassVar[str] = "__late"
-    """The column of the rows that says whether they are late."""
+    """The column that marks late rows."""
 
     context: Context
 
@@ -157,7 +157,7 @@ class Processor:
     def on_timer(self, rows: pl.DataFrame) -> None:
         """Called with the due timers in the order of their times: key columns, ``timer`` (the name), ``at``, ``clock``.
 
-        ``clock`` says whether a timer is on the batch clock. ``rows`` also has the timers that this call removes.
+        ``clock``: whether a timer is on the batch clock. ``rows`` also has the timers that this call removes.
         """
 
     @property

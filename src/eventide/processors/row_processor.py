@@ -46,7 +46,7 @@ class RowProcessor(Processor):
     [1, 1, 2]
     """
 
-    on_error: Literal["raise", "dead"] = "raise"  # as .process(on_error=…) says
+    on_error: Literal["raise", "dead"] = "raise"  # set by .process(on_error=…)
 
     def process_row(self, edge: str, row: Row, state: Row) -> Rows:
         """Process a row of an input. ``self.time`` is its event time, ``self.late`` whether it is late."""

@@ -6,8 +6,8 @@ driver. The driver merges the rows of the attempts whose result it received, so 
 does not double rows.
 
 Exactly once: the merge is in the transaction that claims the batch (``table_merge``). A driver that dies before it
-leaves a table that nobody reads. Each driver gives its tables names of its own and, when the sink opens, drops those
-that earlier drivers of the same query left, wherever the query keeps its state now.
+leaves a table that is never read. Each driver gives its tables unique names and, when the sink opens, drops those that
+earlier drivers of the same query left, in each placement.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class DriverQuery:
 
     def _apply(self, command: dict[str, Any], commands: Commands) -> None:
         first, *others = commands.states
-        if "id" in command:  # what writers of marks declare has none, and nobody waits for it
+        if "id" in command:  # what writers of marks declare has none, and no caller waits for it
             commands.effects.append(command_effect(command, first))
         first, notes = apply_command(self._chain.operators[0], first, command)
         commands.states = (first, *others)

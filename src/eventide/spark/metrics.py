@@ -79,7 +79,7 @@ class EventTimes:
 def command_effects(pages: Iterable[Any], before: State) -> list[CommandEffect]:
     """Return the effects of the commands among the pages of a batch, in their order.
 
-    Marks arrive as commands too. They have no id, and nobody waits for them.
+    Marks arrive as commands too. They have no id, and no caller waits for them.
     """
     commands = [json.loads(row["detail"]) for row in pages if row["kind"] == page.CONTROL]
     return [command_effect(command, before) for command in commands if "id" in command]

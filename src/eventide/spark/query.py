@@ -156,7 +156,7 @@ def understood(failure: Exception) -> Exception:
         return PlanError(
             f"The query of this checkpoint had {sources[1]} sources, and now it has {sources[2]}: an input was added "
             "or removed, or an option that needs the clock (idle_timeout, a processing-time trigger), which is another "
-            "source. Run the pipeline as it was, or name a new checkpoint."
+            "source. Run the previous pipeline, or use a new checkpoint."
         )
     if (message := _MESSAGE.search(text)) is not None:
         return (PlanError if message[1] == "PlanError" else DataError)(message[2].strip())

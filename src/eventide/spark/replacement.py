@@ -1,6 +1,6 @@
 """Files of a checkpoint that are replaced together: staged, then announced by a journal, then installed.
 
-Until the journal exists, the checkpoint is as it was, and staged files are only leftovers. From then on the staged
+Until the journal exists, the checkpoint is unchanged, and staged files are only leftovers. From then on the staged
 files count: the next command or query that opens the checkpoint finishes the installation. Each of its steps can be
 repeated.
 """

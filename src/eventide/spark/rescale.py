@@ -95,7 +95,11 @@ class _Checkpoint:
         if newest is None:
             raise no_state(str(self.path))
         if newest.footer["batch"] > self.batch:
-            raise _pending_batch(str(self.path), self.batch + 1)
+            raise PlanError(
+                f"Batch {self.batch + 1} of the checkpoint {str(self.path)!r} is pending: its outputs are recorded, "
+                "and the sinks have not confirmed them. Start the query once more with its old placement, which "
+                f"delivers them; then rescale its state. To see them: eventide outputs {self.path}"
+            )
         return log, newest
 
     def commands(self) -> set[str]:
@@ -358,13 +362,4 @@ def _already_there(opened: _Checkpoint) -> PlanError:
     counts = f", in {_counted(max(opened.buckets), 'bucket')}" if opened.record.state == "executors" else ""
     return PlanError(
         f"The state of the checkpoint {str(opened.path)!r} is {place} already{counts}. Nothing was changed."
-    )
-
-
-def _pending_batch(checkpoint: str, batch: int) -> PlanError:
-    """A rescale while outputs of a batch may not have reached the sinks."""
-    return PlanError(
-        f"Batch {batch} of the checkpoint {checkpoint!r} is pending: its outputs are recorded, and the sinks have not "
-        "confirmed them. Start the query once more with its old placement, which delivers them; then rescale its "
-        f"state. To see them: eventide outputs {checkpoint}"
     )

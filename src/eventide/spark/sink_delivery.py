@@ -98,7 +98,7 @@ class RunOutputs:
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
-        """Close the sinks if the body fails: the query has ended, and perhaps nobody waits for it."""
+        """Close the sinks if the body fails: the query has ended, and possibly no caller waits for it."""
         try:
             yield
         except BaseException:

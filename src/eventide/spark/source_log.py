@@ -185,7 +185,11 @@ def check_source_files(
     for batch, paths in interrupted_files(storage).items():
         if batch not in committed and (missing := [path for path in paths if not address_exists(path, spark)]):
             if on_missing_file == "fail":
-                raise _missing_files(batch, missing)
+                raise DataError(
+                    f"Batch {batch} was interrupted and has to be repeated, but these of its files do not exist any "
+                    f'more: {_some(missing)}. Restore them, or run with on_missing_file="skip" to continue without '
+                    "them."
+                )
             message = f"Batch {batch} is repeated without {_some(missing)}: deleted after the batch was interrupted."
             warnings.warn(message, stacklevel=3)
             counts[batch] = len(missing)
@@ -237,13 +241,6 @@ def _files_at(read: ReadText, source: int, offset: int) -> list[str]:
 
 def _numbers(names: list[str]) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
-
-
-def _missing_files(batch: int, paths: Sequence[str]) -> DataError:
-    return DataError(
-        f"Batch {batch} was interrupted and has to be repeated, but these of its files do not exist any more: "
-        f'{_some(paths)}. Restore them, or run with on_missing_file="skip" to continue without them.'
-    )
 
 
 def _some(paths: Sequence[str]) -> str:

@@ -70,9 +70,9 @@ def _position(rows: DataFrame) -> Mapping[str, str]:
 
 
 def _file_metadata(rows: DataFrame) -> list[str]:
-    """Return what files tell about their rows; nothing for other sources, and after a union or a join.
+    """Return the metadata columns of files; none for other sources, and after a union or a join.
 
-    The analyzed plan says whether there is such a column. Spark logs an error for a query that selects a missing one.
+    The analyzed plan shows whether there is such a column. Spark logs an error for a query that selects a missing one.
     """
     from pyspark.sql.types import StructType
 

@@ -29,7 +29,7 @@ Instant: TypeAlias = int | str | datetime
 
 
 class ArrivalClock:
-    """The arrival time of messages: what the caller passes, or the wall clock. It never goes back.
+    """The arrival time of messages: what the caller passes, or the wall clock. It never decreases.
 
     The wall clock may be set back, and a replay after a restart may bring earlier times.
     """

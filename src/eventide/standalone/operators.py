@@ -36,8 +36,8 @@ class WindowAggregator(WindowOperator):
     also full with its hundredth message. ``early`` emits results before that (default: never), ``late`` after it
     (default: collected for ten seconds). Messages are stored only if an aggregate needs every value, such as a median.
 
-    Windows are stored for ever, unless ``allowed_lateness`` drops those that ended that long before the newest message,
-    or ``limit_rows`` drops the oldest beyond that number of messages. A message for a dropped window is a dead letter.
+    Windows never expire, unless ``allowed_lateness`` drops those that ended that long before the newest message, or
+    ``limit_rows`` drops the oldest beyond that number of messages. A message for a dropped window is a dead letter.
 
     >>> import eventide as ev
     >>> from eventide.standalone import WindowAggregator

@@ -20,7 +20,7 @@ session merging (``windows.sessions``), row numbers (``windows.rows``), expiry (
 - Windows expire by retention (``allowed_lateness``, ``limit_rows``), measured from the newest message. Both are
   optional: a caller that reads windows back may want all of them. A message for expired windows is a dead letter
   instead of a late row, because there is no late output.
-- A pane is emitted only if messages are pending. There are no empty panes, since nobody waits for a watermark.
+- A pane is emitted only if messages are pending. There are no empty panes, since no caller waits for a watermark.
 - Merged sessions name the windows that they replace instead of retracting them: downstream stores results by window.
 - Messages have offsets, and are deduplicated by them, because a caller replays messages after a crash.
 - Outputs have a number and no ``diff``: delivery is at least once, and the number identifies a repeated output.
@@ -360,7 +360,7 @@ class WindowOperator:
                 raise PlanError(
                     f"The store {path!r} belongs to another operator:\n  {name}: was "
                     f"{saved['config'].get(name, 'nothing')}, is {text}\n"
-                    "Create the operator as it was, or begin with a new file."
+                    "Create the operator with its previous settings, or use a new file."
                 )
         if saved["schema"] is not None:
             self._bind(saved["schema"].schema)

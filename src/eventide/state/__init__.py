@@ -1,1 +1,1 @@
-"""What rests between bundles: immutable stores whose cost follows what a bundle touches."""
+"""State between bundles: immutable stores whose cost is proportional to the entries that a bundle changes."""

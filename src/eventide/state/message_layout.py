@@ -1,7 +1,8 @@
-"""How messages that rest in state are keyed. The choice is made here, and nowhere else.
+"""The keys of messages in state.
 
-A message is a row that is kept as it is. Its key decides what is fast: a range of time, the messages of one join key,
-or dropping what has expired. The parts of a key, most significant first, follow from a few facts about the operator.
+A message is a row that is stored unaggregated. Its key decides what is fast: reading a range of time, reading the
+messages of one join key, or dropping expired messages. The parts of a key, most significant first, follow from a few
+facts about the operator.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ class Order(Enum):
 
 @dataclass(frozen=True)
 class Layout:
-    """The key of messages. Sessions put theirs in front of all other parts."""
+    """The key of messages. Sessions add a first part."""
 
     order: Order
     session: bool = False
 
     @property
     def equal_first(self) -> bool:
-        """The messages of one join key lie together, so that what expires lies scattered and is dropped lazily."""
+        """Whether messages of a join key are adjacent. Expired ones are then scattered, and are dropped lazily."""
         return self.order in (Order.EQUAL_OFFSET, Order.EQUAL_TIME_OFFSET)
 
     @property
     def has_equal(self) -> bool:
-        """The join key is a part of the key."""
+        """Whether the join key is a part of the key."""
         return self.order not in (Order.OFFSET, Order.TIME_OFFSET)
 
     def describe(self) -> str:

@@ -173,7 +173,7 @@ class Manifest:
 
 
 class TableCodec(Protocol):
-    """Encodes one table of a state, as a whole or in pages. ``stored`` says which part is in which page."""
+    """Encodes one table of a state, as a whole or in pages. ``stored`` maps parts to pages."""
 
     def save(self, table: Any) -> Any:
         """Return the whole table as plain data and frames."""

@@ -65,7 +65,7 @@ class DueIndex:
 
 @dataclass(frozen=True)
 class PaneRun:
-    """Panes sorted by hash. ``live`` says which of them are not taken.
+    """Panes sorted by hash. ``live`` masks those that were not taken.
 
     Each pane has an id, in the order in which panes are put. The array of ids also identifies the run.
     """

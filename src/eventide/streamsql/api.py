@@ -168,7 +168,7 @@ class SqlPipeline(Runnable):
 def sql(query: str, /) -> SqlPipeline:
     """Compile a query to a pipeline: to be explained, tested, and run over its tables.
 
-    What can be known without the columns of the tables is rejected here, the rest when rows are given. Columns can be
+    Errors that do not depend on the columns of the tables are raised here, others when rows are passed. Columns can be
     declared: ``CREATE STREAM orders (shop STRING, price INT) WATERMARK FOR …``.
 
     Its plan is the plan that Python builds:

@@ -126,7 +126,7 @@ class StreamRows:
         if len(times) > 1:
             raise LocatedError(
                 at,
-                f"{name!r} has watermarks for {_listed(times)}; a join goes by one of them. Compare that one in ON: "
+                f"{name!r} has watermarks for {_listed(times)}; a join uses one of them. Compare that one in ON: "
                 "… AND b.time BETWEEN a.time AND a.time + INTERVAL '1' HOUR.",
             )
         return times[0]
@@ -296,7 +296,7 @@ class CompiledQuery:
 
 
 def _no_such_table(name: str, tables: Iterable[str]) -> PlanError:
-    """A table that nobody gave."""
+    """No rows were passed for a table."""
     tables = list(tables)
     hint = did_you_mean(name, tables) if tables else f"Give its rows: ev.sql(query, {name}=rows)."
     return PlanError(f"There is no table {name!r}. {hint}")

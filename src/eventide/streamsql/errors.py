@@ -95,8 +95,8 @@ def not_a_condition(text: str) -> PlanError:
 def keep_without_join(stream: str) -> PlanError:
     """Return the error for KEEP of a stream that is not joined."""
     return PlanError(
-        f"KEEP of {stream!r} says how long its rows wait in a join, and there is none here. How long windows are kept "
-        "is ALLOWED LATENESS in EMIT. Remove KEEP."
+        f"KEEP of {stream!r} limits how long rows are stored for a join, and this query has none. Remove KEEP. For "
+        "windows use ALLOWED LATENESS in EMIT."
     )
 
 

@@ -133,7 +133,7 @@ def _emits_again(plan: Plan) -> bool:
 def _windows(
     select: exp.Select, windowed: WindowTable | None, source: Relation, names: TableColumns, grouping: GroupedColumns
 ) -> tuple[Window, Time]:
-    """The kind of window, and the time that it goes by."""
+    """The kind of window, and its time column."""
     if windowed is not None:
         descriptor = windowed.args.get("time")
         if descriptor is None:

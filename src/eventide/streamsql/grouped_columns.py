@@ -62,7 +62,7 @@ class GroupedColumns:
                 raise LocatedError(item.expression, unsupported(what, "Name the columns."))
             reject_unsupported(item.expression)
         self._read_keys(select, columns)
-        for item in columns:  # what users name comes first, so that the pipeline calls it by that name
+        for item in columns:  # named columns first, so that the pipeline calls it by that name
             if item.name is not None and self._whole(item.expression):
                 self._result(item.expression, item.name)
         for item in columns:

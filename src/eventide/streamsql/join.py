@@ -39,7 +39,7 @@ from eventide.time import duration
 class ReadColumns:
     """The columns of both sides that a join reads: keys, event times, and columns of expressions.
 
-    With a star it reads all of them, until a query of the join says which of them it reads.
+    With a star it reads all of them, until a query of the join names the columns that it reads.
     """
 
     sides: JoinTables
@@ -230,7 +230,7 @@ def _interval_join(
         left, right = (side.called for side in sides.both)
         raise LocatedError(
             join_,
-            f"Nothing says how near in time rows of {left!r} and {right!r} must be, so they would be kept for ever. "
+            f"The join has no time bound between {left!r} and {right!r}, so their rows would never be dropped. "
             f"Add to ON: AND {right}.{times[RIGHT]} BETWEEN {left}.{times[LEFT]} AND {left}.{times[LEFT]} + INTERVAL "
             f"'1' HOUR; or join {right} OVER (ROWS 3 PRECEDING), or windows of both.",
         )

@@ -55,7 +55,7 @@ class JoinTable:
 class JoinConditions:
     """``lower`` and ``upper`` bound ``right.time - left.time`` in microseconds; ``times`` are the columns compared.
 
-    ``bound`` is the condition that says so first. ``windows`` are the bounds of windows that are the same on both.
+    ``bound`` is the first condition with a bound. ``windows`` are the bounds of windows that are the same on both.
     """
 
     equal: list[tuple[str, str]] = field(default_factory=list)
@@ -175,7 +175,7 @@ class JoinTables:
         if times and named not in times:
             raise LocatedError(
                 ordered,
-                f"OVER (ORDER BY {named} …): the range goes by the event time of the stream, which is another column.",
+                f"OVER (ORDER BY {named} …): the range is over the event time of the stream, which is another column.",
             )
         return self.left.rows.only_time(self.left.node), named
 

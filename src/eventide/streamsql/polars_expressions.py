@@ -152,7 +152,7 @@ _UNARY: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
 }
 _BINARY: dict[type[exp.Expr], Callable[..., exp.Expr]] = {
     exp.Pow: _template("POWER(CAST(:x AS DOUBLE), CAST(:y AS DOUBLE))"),
-    exp.Log: _template("CASE WHEN :x > 0 AND :y > 0 THEN LOG(:y, :x) END"),  # the base comes last here
+    exp.Log: _template("CASE WHEN :x > 0 AND :y > 0 THEN LOG(:y, :x) END"),  # the base is the last argument here
     exp.Left: _template("CASE WHEN :y > 0 THEN LEFT(:x, :y) WHEN :x IS NOT NULL AND :y <= 0 THEN '' END"),
     exp.Right: _template("CASE WHEN :y > 0 THEN RIGHT(:x, :y) WHEN :x IS NOT NULL AND :y <= 0 THEN '' END"),
     exp.RegexpLike: lambda x, y: exp.Anonymous(this="REGEXP_LIKE", expressions=[x, y]),

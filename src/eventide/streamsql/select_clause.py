@@ -169,8 +169,8 @@ class Projection:
 
 _UNSUPPORTED = {
     "order": ("ORDER BY", "A stream has no last row to wait for. Sort what you read from the sink."),
-    "limit": ("LIMIT", "A stream goes on. For the greatest values use TOP_N(column, n)."),
-    "offset": ("OFFSET", "A stream goes on. Leave it out."),
+    "limit": ("LIMIT", "A stream does not end. For the greatest values use TOP_N(column, n)."),
+    "offset": ("OFFSET", "A stream does not end. Remove it."),
     "qualify": ("QUALIFY", "Use HAVING."),
     "windows": ("WINDOW", "Use a window function in FROM: TUMBLE(…), HOP(…), SESSION(…)."),
     "laterals": ("LATERAL", "Explode rows before they are given to the query."),

@@ -137,7 +137,7 @@ OTHER_DATABASES = {
     **dict.fromkeys(("bool_or", "some", "logical_or"), "Use COUNT(*) FILTER (WHERE x) > 0."),
     **dict.fromkeys(("count_if", "countif"), "Use COUNT(*) FILTER (WHERE x)."),
     **dict.fromkeys(("sum_if", "sumif"), "Use SUM(x) FILTER (WHERE y)."),
-    "any_value": "Use FIRST(x), which says which.",
+    "any_value": "Use FIRST(x), which is deterministic.",
     "percentile_disc": "PERCENTILE_CONT and QUANTILE give a value between two rows; MEDIAN does, too.",
     **dict.fromkeys(
         ("corr", "covar_pop", "covar_samp", "regr_slope", "skewness", "kurtosis"),

@@ -1,6 +1,6 @@
-"""The test kit: tell a story to a pipeline and say what must come of it.
+"""The test kit: replay a history of rows and watermarks, and compare the panes with the expected ones.
 
-``TestStream`` is the story in Python, ``transcripts`` the same as a file, ``picture`` draws what happened.
+``TestStream`` describes the history in Python, ``transcripts`` in a file, and ``picture`` draws the result.
 """
 
 from eventide.testing.expectations import ExpectedPane, pane, retraction

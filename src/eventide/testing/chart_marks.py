@@ -90,7 +90,7 @@ def _event(event: Event, detail: Detail, across: Axis, up: Axis) -> str:
         shape = element("circle", r=_SMALL_RADIUS)
     else:
         shape = element("circle", r=_RADIUS if inside else 5)
-    style: dict[str, object] = {"class_": "inside", "y": 4} if inside else {"class_": "beside", "x": 11, "y": 4}
+    style: dict[str, object] = {"class_": "inside", "y": 4} if inside else {"class_": "outside", "x": 11, "y": 4}
     labelled = detail == "labelled" or event.fate != "window"
     return element(
         "g",

@@ -69,7 +69,7 @@ text.end { text-anchor: end; }
 text.axis { fill: var(--soft); font-size: 12.5px; }
 .event circle { fill: var(--dot); stroke: var(--ink); stroke-width: 1.6; }
 .event .inside { font-weight: 650; }
-.event .beside { paint-order: stroke; stroke: var(--sheet); stroke-width: 3px; }
+.event .outside { paint-order: stroke; stroke: var(--sheet); stroke-width: 3px; }
 .event.small circle { fill: var(--ink); stroke: none; fill-opacity: .5; }
 .density rect { fill: var(--ink); }
 .event.late path { fill: var(--dot); stroke: var(--LATE); stroke-width: 1.6; stroke-linejoin: round; }

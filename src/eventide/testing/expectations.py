@@ -260,7 +260,7 @@ def _differing(shape: Shape, wanted: Row, received: Row) -> list[str]:
     texts += [(name, f"{name}={shape.text(name, received[name])}") for name in different if name not in named]
     marked = {PANE_TIMING if name == PANE_INDEX and PANE_TIMING in dict(texts) else name for name in different}
     marks = " ".join(("~" if name in marked else " ") * len(label) for name, label in texts)
-    line = f"  {'came':<{_LABEL}}" + " ".join(label for _, label in texts)
+    line = f"  {'got':<{_LABEL}}" + " ".join(label for _, label in texts)
     reasons = ", ".join(
         f"{name} is {shape.text(name, received[name])}, not {shape.text(name, wanted[name])}" for name in different
     )

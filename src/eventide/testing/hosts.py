@@ -25,7 +25,7 @@ Rows: TypeAlias = "Mapping[str, Any] | Frame | Sequence[Mapping[str, Any]]"
 
 
 class TestInputs:
-    """Reads the rows of each input. The columns of an input come from its schema, or from its first rows."""
+    """Reads the rows of each input. An input has the columns of its schema, or else those of its first rows."""
 
     __test__ = False
 
@@ -127,7 +127,7 @@ class Host(Protocol):
     ) -> BundleResult:
         """Process a bundle at batch time ``now``; ``watermark`` is an external watermark.
 
-        Of several inputs, ``rows`` has a frame for each. ``key`` says whose watermark it is; MAX ends that input.
+        Of several inputs, ``rows`` has a frame for each. ``key`` selects the watermark; MAX ends that input.
         """
         ...
 

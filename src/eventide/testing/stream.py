@@ -116,7 +116,7 @@ class TestStream:
     ) -> Self:
         """Add one bundle of rows: dicts, or one frame. ``at`` is its batch time, ``watermark`` an external watermark.
 
-        Rows of several inputs are named: ``left=[…]``. ``key`` says whose watermark it is: of an input, or of a key.
+        Rows of several inputs are named: ``left=[…]``. ``key`` selects the watermark: an input, or a watermark key.
         """
         self._begin("add")
         if at is not None:
@@ -128,7 +128,7 @@ class TestStream:
     def advance_watermark(self, to: TimeInput, *, key: int | str | None = None) -> Self:
         """Advance the watermark to ``to`` from outside, in addition to the strategy.
 
-        ``key`` says whose watermark it is: of an input by its name, or of a watermark key.
+        ``key`` selects the watermark: an input by its name, or a watermark key.
         """
         self._begin("advance_watermark")
         whose = "" if key is None else f" of {key}"
@@ -355,7 +355,7 @@ class TestStream:
         read = [shape.read(fields, label) for fields, label in zip(wanted, labels, strict=True)]
         pairing = pair(read, rows, shape.fits)
         if not pairing.complete:
-            title = f"{_counted(len(read), what)} expected, {len(rows)} came"
+            title = f"{_counted(len(read), what)} expected, {len(rows)} received"
             hint = _HINT if pairing.unexpected else ""
             raise AssertionError(report(title, shape, pairing, self._history, hint))
         frames.clear()

@@ -73,7 +73,7 @@ def calendar_next(start: pl.Expr, unit: CalendarUnit, tz: str) -> pl.Expr:
 
 def _zone(unit: str, tz: str) -> Zone:
     if unit not in CALENDAR_UNITS:
-        raise _unknown_calendar_unit(unit, CALENDAR_UNITS)
+        raise PlanError(f"There is no calendar unit {shown(unit)}. {did_you_mean(unit, CALENDAR_UNITS)}")
     return zone(tz)
 
 
@@ -259,8 +259,3 @@ def _unknown_zone(tz: str, known: Iterable[str]) -> PlanError:
     if not hint.startswith("Did you mean"):
         hint = "Use a name of the IANA database, such as 'Europe/Berlin' or 'UTC'."
     return PlanError(f"There is no time zone {shown(tz)}. {hint}")
-
-
-def _unknown_calendar_unit(unit: str, known: Iterable[str]) -> PlanError:
-    """The error about a misspelt calendar unit."""
-    return PlanError(f"There is no calendar unit {shown(unit)}. {did_you_mean(unit, known)}")

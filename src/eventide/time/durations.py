@@ -75,7 +75,7 @@ def _micros(value: object, what: str) -> int:
     if isinstance(value, int | float):
         raise PlanError(f"{what}={shown(value)} has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.")
     if not isinstance(value, str):
-        raise _duration_of_wrong_type(what, value)
+        raise PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not a duration. {_WRITE_DURATION}")
     exact = _parse(value, what)
     if exact.denominator != 1:
         raise PlanError(f"{what}={value!r} is not a whole number of microseconds, the finest step of event time.")
@@ -144,11 +144,6 @@ def format_duration(us: int) -> str:
 
 
 _WRITE_DURATION = "Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M', or a timedelta."
-
-
-def _duration_of_wrong_type(what: str, value: object) -> PlanError:
-    """Neither text nor a timedelta."""
-    return PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not a duration. {_WRITE_DURATION}")
 
 
 def _unreadable_duration(what: str, text: str) -> PlanError:

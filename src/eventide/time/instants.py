@@ -49,8 +49,8 @@ def instant(value: object, *, what: str = "instant") -> int:
     if isinstance(value, date):
         return (value - _EPOCH.date()) // _MICROSECOND
     if isinstance(value, int | float):
-        raise _instant_without_unit(what, value)
-    raise _instant_of_wrong_type(what, value)
+        raise PlanError(f"{what}={shown(value)} could be seconds, milliseconds or microseconds. {_WRITE_INSTANT}")
+    raise PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not an instant. {_WRITE_INSTANT}")
 
 
 def _read(text: str, what: str) -> int:
@@ -244,16 +244,6 @@ def _read_text(values: pl.Series) -> pl.Series:
 
 
 _WRITE_INSTANT = "Write an instant such as '2024-05-01T12:00:00Z', or give a datetime or a date."
-
-
-def _instant_without_unit(what: str, value: float) -> PlanError:
-    """A bare number, which could be seconds or milliseconds."""
-    return PlanError(f"{what}={shown(value)} could be seconds, milliseconds or microseconds. {_WRITE_INSTANT}")
-
-
-def _instant_of_wrong_type(what: str, value: object) -> PlanError:
-    """Neither text nor a datetime nor a date."""
-    return PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not an instant. {_WRITE_INSTANT}")
 
 
 def _unreadable_instant(what: str, text: str) -> PlanError:

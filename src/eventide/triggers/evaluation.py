@@ -14,7 +14,7 @@ class TriggerEvaluation:
     """A compiled trigger: the columns that it stores with each window, and the expressions that update them.
 
     A step applies ``moved`` to windows whose bounds have changed, then ``added`` to windows with new rows. ``fires``
-    says which windows fire. ``fired`` updates those, and ``finishes`` says of which of them the trigger has finished.
+    selects the windows that fire. ``fired`` updates those, and ``finishes`` selects those whose trigger has finished.
     """
 
     def __init__(self, trigger: Trigger, path: str, *, accepts: pl.Expr) -> None:

@@ -48,11 +48,11 @@ class _Key:
 
 
 class Coalescer:
-    """Per key, the least watermark of the active inputs. Its output never goes back.
+    """Per key, the least watermark of the active inputs. Its output never decreases.
 
-    ``on_back`` says what a watermark below an earlier one of its input does: ``error`` stops the job,
-    ``clamp`` ignores it. ``on_return`` says what an input does that was idle and returns behind the output:
-    ``hold`` makes the output wait for it, ``catch_up`` leaves it out until it has caught up.
+    ``on_back`` is the effect of a watermark below an earlier one of its input: ``error`` stops the job, ``clamp``
+    ignores it. ``on_return`` is the effect of an idle input that returns behind the output: ``hold`` makes the output
+    wait for it, ``catch_up`` leaves it out until it has caught up.
 
     >>> both = Coalescer(2)
     >>> both.step(marks=[InputWatermarks(0, np.array([0, 1]), np.array([10, 12]))])

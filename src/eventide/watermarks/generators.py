@@ -16,7 +16,7 @@ class WatermarkGenerator:
     name: str
     """The public function that creates it."""
     declared = False
-    """Whether the producer promises the values, so that one that goes back is an error."""
+    """Whether the producer guarantees the values, so that a decreasing value is an error."""
 
     def describe(self) -> str:
         """A few words for ``explain()``."""

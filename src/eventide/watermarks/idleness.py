@@ -11,7 +11,7 @@ from eventide.kernels.intervals import NO_INTS, Bools, Ints
 
 @dataclass(frozen=True, slots=True)
 class PolledClock:
-    """The time of the batches without the time in which the source was not polled. It never goes back.
+    """The time of the batches without the time in which the source was not polled. It never decreases.
 
     A query that was stopped for an hour has not waited an hour for its origins.
 

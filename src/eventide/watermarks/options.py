@@ -28,9 +28,9 @@ MAX_FUTURE_SKEW = 86_400_000_000
 class Options:
     """Checked options; durations are microseconds.
 
-    ``origin`` names the column that says where a row comes from; without it all rows have one origin.
+    ``origin`` names the column of the source of a row; without it all rows have one origin.
     ``sequence``, ``chunk`` and ``last_chunk`` number what an origin sends, so that gaps show. ``first_sequence`` is the
-    number that an origin begins with, and ``gaps`` says whether missing numbers are waited for.
+    number that an origin begins with, and ``gaps`` whether the watermark waits for missing numbers.
     ``idle_timeout`` is how long an origin may send nothing before the watermark stops waiting for it, and
     ``on_return`` what happens when it returns behind the watermark. ``forget_after`` is how far the watermark is past
     an idle origin when the origin is forgotten (see ``eventide.watermarks.expiry``). ``max_future_skew`` is how far

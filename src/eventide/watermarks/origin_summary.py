@@ -54,7 +54,7 @@ class RowWatermarks:
     alive: pl.Series | None = None
     """The rows that show that their origin is active; None: those that have a value."""
     declared: bool = False
-    """The producer promises the values, so that one that goes back is an error."""
+    """Whether the producer guarantees the values, so that a decreasing value is an error."""
 
     def alive_count(self) -> int:
         """The number of rows that show that their origin is active."""

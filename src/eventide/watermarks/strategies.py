@@ -224,7 +224,7 @@ def bounded_delay(
     ``at_latest``: where no rows arrive, it follows the clock of the batches at this distance, so that windows of an
     idle stream end. Rows that are older than that are late: use it for live data, not for a backfill.
 
-    ``origin``: the column that says where a row comes from (a partition, a device); the watermark is that of the
+    ``origin``: the column of the source of a row (a partition, a device); the watermark is that of the
     slowest. ``idle_timeout``: how long an origin may send nothing before the watermark stops waiting for
     it. ``on_return``: whether an origin that returns behind the watermark holds it (``"hold"``) or is left out until it
     has caught up (``"catch_up"``). ``forget_after``: how far the watermark is past an idle origin when it is forgotten.
@@ -300,10 +300,10 @@ def punctuated(
     max_future_skew: Length | None = "1 day",
     watermark_key: int = 0,
 ) -> Strategy:
-    """Some rows declare the watermark of their origin in ``column``. One that goes back stops the job.
+    """Some rows declare the watermark of their origin in ``column``. A value that decreases stops the job.
 
     With ``sequence=`` the order of rows is that of their numbers, which arrive in any order, so there the
-    highest declared value of the gap-free run counts and none goes back. The options are those of ``bounded_delay``.
+    highest declared value of the gap-free run counts. It never decreases. The options are those of ``bounded_delay``.
 
     >>> punctuated("safe_until", origin="device").columns()
     ('device', 'safe_until')
@@ -386,6 +386,6 @@ def _not_a_stream(value: object) -> PlanError:
     """The error about a value that is not the address of a stream."""
     shown = without_password(value) if isinstance(value, str) else value
     return PlanError(
-        f"noted({shown!r}): it takes the address of the stream that the rows come from: its store, #, and its name, "
+        f"noted({shown!r}): it takes the address of the stream of the rows: its store, #, and its name, "
         "such as noted('sqlite:///shop.db#orders')."
     )

@@ -1,4 +1,4 @@
-"""The watermark of one stream, batch by batch: summaries of rows go in, the watermark comes out.
+"""The watermark of one stream, batch by batch: the input is summaries of rows, the output the watermark.
 
 Idle time is measured on the clock of the batches, and only while the source is polled. So a query that was stopped
 does not find all of its origins idle.
@@ -60,7 +60,7 @@ class InputTracker:
     ) -> WatermarkStatus:
         """Apply the summary of a batch at time ``now``.
 
-        ``polled=False`` says that the source was not read since the last batch (it waited, or the query was stopped):
+        ``polled=False``: the source was not read since the last batch (it waited, or the query was stopped):
         that time makes no origin idle. ``notes`` are watermarks from outside, which raise the result directly (a cut
         does so once it is passed). Notes of other keys, and cuts of other streams, are ignored.
         """

@@ -1,6 +1,6 @@
 """When a row is late, when a window is complete, and when it has expired. Every operator uses these rules.
 
-Watermark ``W`` says that no event with ``time < W`` is expected any more, so
+Watermark ``W`` means that no event with ``time < W`` is expected any more, so
 
 - a row is **late** when ``time < W``;
 - a window is **complete** when ``end <= W``;

@@ -29,9 +29,9 @@ def rows(
 ) -> Tumbling | Sliding:
     """Windows of ``size`` rows of a key; a new window starts ``every`` number of rows (default: ``size``).
 
-    Without ``by``, a key's rows are numbered as they arrive. With it, windows are those of an origin's own offsets:
-    a row belongs to the windows of its offset, in any order of arrival and even if it is read again. The
-    watermark's ``origin=`` says whose offsets they are, and is part of the panes' key. ``first`` is the first offset
+    Without ``by``, a key's rows are numbered as they arrive. With it, windows are those of an origin's offsets: a
+    row belongs to the windows of its offset, in any order of arrival and even if it is read again. The watermark's
+    ``origin=`` names the origin, and is part of the panes' key. ``first`` is the first offset
     that an origin has.
 
     With ``timeout``, a window that is not full is closed when the watermark is this far past its latest row. Its

@@ -33,10 +33,10 @@ _ISO = re.compile(r"P(\d|T\d)", re.IGNORECASE)
 @described
 @dataclass(frozen=True)
 class Sessions:
-    """A row opens ``[at, at + gap)``; windows of one key that overlap (or touch, as ``touching`` says) are one.
+    """A row opens ``[at, at + gap)``; overlapping windows of a key merge (touching ones by ``touching``).
 
     ``gap`` is a length, or the name of a column that holds one per row (µs or Duration). The union of intervals does
-    not depend on the order in which they come. A session longer than ``max_duration`` is cut at its start plus
+    not depend on the order in which they arrive. A session longer than ``max_duration`` is cut at its start plus
     multiples of it.
     """
 

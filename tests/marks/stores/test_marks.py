@@ -333,7 +333,7 @@ def test_a_writers_id_is_free_when_the_clock_was_set_back_beyond_its_lease(
     assert store.open_writer("orders", "till").epoch > handle.epoch
 
 
-def test_controllers_are_alive_until_they_said(store: Store, clock: Clock) -> None:
+def test_controllers_are_alive_until_their_heartbeat_expires(store: Store, clock: Clock) -> None:
     store.heartbeat("b", clock.time + 2)
     store.heartbeat("a", clock.time + 1)
     assert store.controllers() == ["a", "b"]

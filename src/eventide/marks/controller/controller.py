@@ -3,7 +3,7 @@
 Several controllers may share a store. Each sends heartbeats; the streams are distributed among the live ones, and the
 owner of a stream holds its lease. When a controller dies, its leases end and the others take over. Each lease has a
 fence that grows with the owner, so a controller that lost a stream while it was suspended cannot write a mark. All
-state is in the store: a controller may die at any point, and time stands still until another one takes over.
+state is in the store: a controller may die at any point, and marks do not advance until another one takes over.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class _Endpoints:
         try:
             body = await self._read_body(request, keep=rejection is None)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody receives it
+            return Response(status_code=400)  # the client is gone
         if rejection is not None:
             return _reject_request(*rejection)
         if call not in wire.CALLS:

@@ -154,7 +154,7 @@ class _Pool:
     write_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_parent_pools: list[_Pool] = []  # referenced for ever: the parent still uses the connections
+_parent_pools: list[_Pool] = []  # never freed: the parent process still uses the connections
 
 
 class Database:

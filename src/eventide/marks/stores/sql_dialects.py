@@ -141,7 +141,7 @@ def _sqlite_table(statement: str) -> str:
 _CLOCK = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _POSTGRES_EXISTS = "SELECT 1 WHERE to_regclass('eventide_format') IS NOT NULL"
 _POSTGRES_LOCK = "SELECT 1 FROM (SELECT pg_advisory_xact_lock(hashtext('eventide tables'))) AS locked"
-# Commits are durable whatever the server's default is. A client that hangs does not hold its locks.
+# Commits are durable, independent of the server's default. A client that hangs does not hold its locks.
 _SESSION_SETTINGS = """
     SELECT set_config('idle_in_transaction_session_timeout', '60s', false), CASE
         WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END

@@ -1,4 +1,4 @@
-"""Where messages, windows and outputs rest: in memory, or in a file of SQLite. Both keep the same promises."""
+"""Stores of messages, windows and outputs: in memory, or in an SQLite file, with the same contract."""
 
 from eventide.standalone.stores.memory import MemoryStore
 from eventide.standalone.stores.sqlite import SqliteStore

@@ -201,7 +201,7 @@ def _field(word: str, line: str) -> Mapping[str, Any]:
     if word in _FLAGS:
         return {_FLAGS[word]: True}
     raise ValueError(
-        f"{line.strip()!r}: {word!r} is not understood. After the window come results (total=5), "
+        f"{line.strip()!r}: {word!r} is not understood. The window is followed by results (total=5), "
         "EARLY, ON_TIME or LATE with the pane's index (EARLY#0), 'first' or 'last', and other columns "
         "(emitted_at=12:05)."
     )
@@ -236,7 +236,7 @@ _OF_TRIGGERS = ("after_watermark", "repeatedly", "any_of", "all_of", "in_order",
 
 
 def build(description: Mapping[str, Any]) -> Pipeline:
-    """The pipeline that a transcript describes; a ``PlanError`` says what is wrong with it.
+    """The pipeline that a transcript describes; raises a ``PlanError`` if it is invalid.
 
     >>> print(build({"time": "ts", "window": "sliding 10 minutes every 1 minute", "agg": {"n": "count"}}).explain())
          time  column 'ts'

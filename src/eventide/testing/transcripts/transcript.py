@@ -152,7 +152,7 @@ def loads(text: str, *, name: str = "<text>") -> list[Transcript]:
 def _transcript(
     document: Document, path: documents.Path, settings: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> Transcript:
-    """``entry`` is the transcript itself; ``settings`` also has what the file says for all transcripts."""
+    """``entry`` is the transcript itself; ``settings`` also has the defaults of the file."""
     place = document.place(path)
     descriptions = _merged(document.content.get("pipeline", {}), entry.get("pipeline", {}))
     pipeline: Pipeline | None = None
