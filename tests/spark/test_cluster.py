@@ -99,6 +99,6 @@ def test_a_zip_of_the_package_is_enough_on_the_workers(tmp_path: Path, cluster: 
     running = job(tmp_path, cluster, placements=["executors"], **{"spark.submit.pyFiles": str(package)})
     out, _ = running.communicate()
     located, *lines = out.splitlines()
-    assert located.startswith("eventide /") and located.endswith("/eventide.zip/eventide/__init__.py"), located
+    assert located.endswith("/eventide.zip/eventide/__init__.py"), located
     assert lines[-1] == "done executors", log(tmp_path)
     assert found(tmp_path / "executors") == expected(BUNDLES)
