@@ -44,7 +44,8 @@ def arrow_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
         spark = rows.sparkSession
         large_types = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
         schema = to_arrow_schema(rows.schema, timezone="UTC", prefers_large_types=large_types)
-        server: Any = spark.sparkContext._jvm.org.apache.spark.api.python.PythonRDD  # type: ignore[union-attr]
+        java: Any = spark.sparkContext._jvm
+        server = java.org.apache.spark.api.python.PythonRDD
         socket = server.toLocalIteratorAndServe(rows._jdf.toArrowBatchRdd(), False)
     except (AttributeError, ImportError):
         return iter(rows.toArrow().to_batches())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -46,15 +48,15 @@ INTERNAL = re.compile(r"__[a-z][a-z_]*[a-z]$")
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
-def test_a_module_is_named_by_a_noun(path: pytest.Item) -> None:
-    stem = path.stem  # type: ignore[attr-defined]
+def test_a_module_is_named_by_a_noun(path: Path) -> None:
+    stem = path.stem
     assert stem in NOUNS or not stem.endswith("ing"), "no gerunds"
     assert not EVERYDAY.search(stem), "no participles and no everyday words"
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
-def test_a_module_has_one_idea_and_fits_in_a_reader_s_head(path: pytest.Item) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())  # type: ignore[attr-defined]
+def test_a_module_has_one_idea_and_fits_in_a_reader_s_head(path: Path) -> None:
+    lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= LONGEST
 
 
@@ -92,7 +94,17 @@ def test_exception_types_are_in_one_module_per_package() -> None:
         for node in parsed(path).body:
             bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
             if any(base in ("EventideError", "PlanError", "DataError") for base in bases):
-                assert path.name == "errors.py", f"{name_of(path)}: {node.name}"  # type: ignore[attr-defined]
+                assert path.name == "errors.py", f"{name_of(path)}: {node.name}"
+
+
+@pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
+def test_an_ignored_type_error_has_a_reason(path: Path) -> None:
+    """The reason is a comment on the same line, or a line of comment just above."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for above, line in pairwise(["", *lines]):
+        if "# type: ignore" in line:
+            reason = line.partition("# type: ignore")[2].partition("#")[2]
+            assert reason.strip() or above.lstrip().startswith("# "), line
 
 
 def test_there_are_modules_to_check() -> None:

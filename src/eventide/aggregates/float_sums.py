@@ -26,6 +26,7 @@ from eventide.aggregates.float_digits import (
     square,
     subtract,
 )
+from eventide.kernels.intervals import int_bounds
 
 _SCALE = 2**WIDTH
 
@@ -198,11 +199,12 @@ class DigitAdder:
 
 def common_place(places: pl.Series) -> int | None:
     """Return the common place of all values that are not zero; None if they differ."""
-    low, high = places.min(), places.max()
-    if low is None:
+    bounds = int_bounds(places)
+    if bounds is None:
         return NOTHING
+    low, high = bounds
     is_common = low == high or (low == NOTHING and not ((places != low) & (places != high)).any())
-    return int(high) if is_common else None  # type: ignore[arg-type]
+    return high if is_common else None
 
 
 def _weighted(name: str, digit: Integers | None, weight: pl.Series | None, length: int) -> pl.Series:

@@ -13,7 +13,7 @@ from eventide.cli.spark_options import Conf, Cores, Master, Memory
 from eventide.errors import PlanError
 
 if TYPE_CHECKING:
-    from eventide._addresses import Address
+    from eventide._addresses import Address, End
 
 ADDRESSES = """Sources and sinks are addresses, with options behind a question mark (csv:/data/in?header=true):
 
@@ -216,8 +216,8 @@ def read_outputs(
     """Return the addresses of the outputs. Panes go to the console unless ``--json`` prints there."""
     from eventide._addresses import read_address
 
-    named = {"sink": sink or "console", "late": late, "dead": dead}
-    outputs = {end: read_address(text, end) for end, text in named.items() if text}  # type: ignore[arg-type]
+    named: dict[End, str | None] = {"sink": sink or "console", "late": late, "dead": dead}
+    outputs: dict[str, Address] = {end: read_address(text, end) for end, text in named.items() if text}
     printed = [end for end, address in outputs.items() if address.kind == "console"]
     if json and printed:
         raise PlanError(f"--json and the console sink both print on stdout. Name another --{printed[0]}, such as noop.")

@@ -11,6 +11,7 @@ from eventide import _columns as c
 from eventide._arguments import MAX_SPAN
 from eventide._column_refs import TimeColumn
 from eventide.errors import DataError, PlanError, did_you_mean
+from eventide.kernels.intervals import int_bounds, int_min
 from eventide.panes import WINDOW, WINDOW_END, WINDOW_START
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column, unit_meant
@@ -83,7 +84,7 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     if plan.watermark.options.deduplicate:
         admitted.set_aside(admitted.rows[_AGAIN], lambda rows: repeated(plan.watermark, rows))
         admitted.rows = admitted.rows.drop(_AGAIN)
-    admitted.earliest = admitted.rows[c.TIME].min()  # type: ignore[assignment]
+    admitted.earliest = int_min(admitted.rows[c.TIME])
     return admitted
 
 
@@ -93,8 +94,8 @@ def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
         timed = rows.with_columns(pl.lit(now, pl.Int64).alias(c.TIME), pl.lit(False).alias(c.UNREADABLE))
         return Admitted(timed, timed)
     time, unreadable = read_time(rows, plan.time)
-    low, high = time.min(), time.max()
-    if low is not None and (low < FIRST or high > LAST):  # type: ignore[operator]
+    bounds = int_bounds(time)
+    if bounds and (bounds[0] < FIRST or bounds[1] > LAST):
         beyond = ~time.is_between(FIRST, LAST).fill_null(True)
         time = time.set(beyond, None)
         unreadable = beyond if unreadable is None else unreadable | beyond

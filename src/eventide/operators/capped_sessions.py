@@ -149,7 +149,6 @@ class CappedSessionWindows:
         self, atoms: pl.DataFrame, before: pl.DataFrame, touched: pl.Series
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The pieces as they are now, and the panes that no longer exist. Keys without new rows stay as they are."""
-        same = {"on": self._identity, "nulls_equal": True}
         is_touched = pl.col(HASH).is_in(touched.implode())
         idle, old = before.filter(~is_touched), before.filter(is_touched)
         content = atoms.filter(~pl.col("__hollow"), row_hashes(atoms, self._key).is_in(touched.implode()))
@@ -160,11 +159,11 @@ class CappedSessionWindows:
         merged = merge_groups(self._bound, content, by, [*self._key, *by])
         now = group(content, by, [*keys, *bounds, news]).join(merged, on=by).drop(by)
         state = old.drop(*self._bound.columns, HASH, DUE, CLOCK)
-        now = now.join(state, how="left", **same)  # type: ignore[arg-type]
+        now = now.join(state, on=self._identity, how="left", nulls_equal=True)
         # A piece that did not exist says all that it has; one that did, what is new.
         added = pl.when(pl.col(INDEX).is_null()).then(c.ROWS).otherwise("__fresh").alias(c.ADDED)
         now = now.with_columns(added).drop("__fresh")
-        replaced = old.join(now.select(self._identity), how="anti", **same)  # type: ignore[arg-type]
+        replaced = old.join(now.select(self._identity), on=self._identity, how="anti", nulls_equal=True)
         now = self._with_deadlines(now, replaced)
         unchanged = idle.drop(HASH, DUE, CLOCK).with_columns(pl.lit(0, pl.Int64).alias(c.ADDED))
         return pl.concat([now, unchanged.select(now.columns)]), replaced

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ import polars as pl
 from eventide import _columns as c
 from eventide.aggregates import Bound
 from eventide.kernels.grouping import GROUP, number
+from eventide.kernels.intervals import int_min
 from eventide.kernels.keys import join_on_key
 from eventide.operators.emission import PaneEmitter, StepTime, only_pane, window_time
 from eventide.operators.retention import SIZE, Retention
@@ -73,8 +74,7 @@ class CellWindows:
         """The first end of a window that the watermark has not reached. The cost follows the slices, not the cells."""
         slices = store.slices(MAX)
         ends = windows_of(self._kind, pl.Series(slices))[c.END] if len(slices) else None
-        end = None if ends is None else ends.filter(~is_complete(ends, watermark)).min()
-        return None if end is None else int(end)  # type: ignore[arg-type]
+        return None if ends is None else int_min(ends.filter(~is_complete(ends, watermark)))
 
     def tables(self, store: CellTable) -> tuple[dict[str, Any], int]:
         """The cells; no clock is needed."""
@@ -331,7 +331,8 @@ class BoundedPaneWindows(PaneWindows):
         if self._counts and key:
             rows, seen = self._numbered(rows, store.seen, step)
             seen, forgotten = self._without_forgotten(seen, step)
-            store, live = replace(store, seen=seen), sliced(self._kind, rows, c.AT)  # type: ignore[arg-type]
+            # Inherited windows do not number rows.
+            store, live = replace(store, seen=seen), sliced(cast("WindowKind", self._kind), rows, c.AT)
             rows, outside = live.rows, live.outside
         rows = rows.with_row_index(c.ROW)
         touched = row_hashes(rows, key)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -75,8 +76,8 @@ class WindowJoin(WindowedAggregate):
     def _facts(self) -> dict[str, str]:
         return fingerprint(replace(self.plan, mode=self._mode))
 
-    def _output(self, *arguments: object) -> Output:
-        output: Output = super()._output(*arguments)  # type: ignore[arg-type]
+    def _output(self, *arguments: Any) -> Output:
+        output = super()._output(*arguments)
         if self._pairs is None:
             return output
         pairs = self._pairs.of(output.panes)

@@ -19,6 +19,7 @@ from eventide import _columns as c
 from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import PlanError
+from eventide.kernels.intervals import int_min
 from eventide.kernels.keys import as_grouped
 from eventide.operators.admission import check_gap, check_offset, check_unit, check_window, dead_letters, read_time
 from eventide.operators.capped_sessions import CappedSessionWindows
@@ -48,7 +49,7 @@ from eventide.state.operator_state import SerializedOperator, State, StateSerial
 from eventide.time import MAX, MIN, earliest
 from eventide.watermarks import Note
 from eventide.watermarks.errors import naming_input
-from eventide.windows import Inherit, Sessions
+from eventide.windows import Inherit, Sessions, WindowKind
 from eventide.windows.lateness import is_late
 
 __all__ = ["State", "WindowedAggregate"]
@@ -152,7 +153,7 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
             elif self._by_row:
                 stamped, step, position = self._numbered(state, rows, dead, step)
             else:
-                stamped, behind = self._cut(rows, rows[c.TIME].min(), previous)  # type: ignore[arg-type]
+                stamped, behind = self._cut(rows, int_min(rows[c.TIME]), previous)
         update = self._windows.update(state.store, stamped, step)
         state = State(tracker, watermark, now, update.store, position, ids)
         return Step(state, self._output(state, stamps, dead, update, previous, behind))
@@ -247,8 +248,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
             return merging(plan, plan.window, self.bound, self.results)
         if plan.bounded:
             return BoundedPaneWindows(plan, plan.window, self.bound, self.results)
-        if plan.layout == "cells":
-            return CellWindows(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]
+        if plan.layout == "cells" and isinstance(plan.window, WindowKind):
+            return CellWindows(plan, plan.window, self.bound, self.results)
         return PaneWindows(plan, plan.window, self.bound, self.results)
 
     def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -345,8 +346,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         if self._by_row or self.plan.output_time == "end" or state.watermark == MAX:
             return state.watermark
         holds = pl.concat([frame[c.HELD] for frame in self.scan(state)] or [pl.Series(dtype=pl.Int64)])
-        held = holds.min()
-        return state.watermark if held is None else min(state.watermark, int(held))  # type: ignore[arg-type]
+        held = int_min(holds)
+        return state.watermark if held is None else min(state.watermark, held)
 
     def _nothing(self) -> pl.DataFrame:
         schema: dict[str, Any] = {name: self.schema[name] for name in self.plan.key}

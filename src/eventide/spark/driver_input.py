@@ -107,7 +107,8 @@ class RowInput:
             quoted = [f"`{name.replace('`', '``')}`" for name in input.schema]
             columns = [F.col(name).alias(f"e{edge}c{place}") for place, name in enumerate(quoted)]
             tag = [] if self._plain else [F.lit(edge).cast("byte").alias(_EDGE)]
-            parts.append(input.rows.select(*tag, *columns))  # type: ignore[union-attr]
+            assert not isinstance(input.rows, Scan)  # DriverScan reads those
+            parts.append(input.rows.select(*tag, *columns))
         for marks in marks_of(self._inputs[0].spark, self._stage) if self._marked else []:
             parts.append(marks.select(F.lit(-1).cast("byte").alias(_EDGE), F.col("detail").alias(_NOTE)))
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)

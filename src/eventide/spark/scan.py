@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 import pyarrow as pa
@@ -67,8 +67,11 @@ class Scan:
     spark: SparkSession = field(repr=False)
 
     isStreaming = True  # noqa: N815  # as on a DataFrame
-    keeps_unreadable: ClassVar[bool] = False
-    """Whether a split that cannot be read becomes a dead letter; otherwise it stops the query."""
+
+    @property
+    def keeps_unreadable(self) -> bool:
+        """Whether a split that cannot be read becomes a dead letter; otherwise it stops the query."""
+        return False
 
     @property
     def sparkSession(self) -> SparkSession:  # noqa: N802  # as on a DataFrame
@@ -121,7 +124,7 @@ class ParquetScan(Scan):
     on_bad_file: OnBadFile = "fail"
 
     @property
-    def keeps_unreadable(self) -> bool:  # type: ignore[override]
+    def keeps_unreadable(self) -> bool:
         """Whether a file that cannot be read becomes a dead letter."""
         return self.on_bad_file == "dead"
 

@@ -210,6 +210,7 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
     if buckets == 1:
         return [stamp]
     frames = (getattr(stamp.stamped, name) for name in _FRAMES)
+    split: list[Sequence[Any]]  # of frames; of None where the stamp has none
     split = [[None] * buckets if frame is None else split_rows(frame, key, buckets) for frame in frames]
     dead = [split_rows(frame, key, buckets) for frame in stamp.dead]
     return [
@@ -218,7 +219,7 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
             tuple(frame[bucket] for frame in dead),
             stamp.summary,
             stamp.behind if bucket == home else 0,
-            Stamped(*(frame[bucket] for frame in split)),  # type: ignore[arg-type]
+            Stamped(*(frame[bucket] for frame in split)),
             stamp.edge,
         )
         for bucket in range(buckets)

@@ -22,6 +22,7 @@ from eventide.standalone.window_contents import NewMessages, Results
 from eventide.standalone.window_operator import Dead, WindowOperator
 from eventide.state.message_layout import Size, layout_of
 from eventide.triggers import Trigger, every, never, on_update
+from eventide.windows import Sessions, WindowKind
 
 NOT_EARLY = never()
 LATE_IN_BATCHES = every("10 seconds")
@@ -51,7 +52,7 @@ class WindowAggregator(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: WindowKind,
         aggregates: Mapping[str, Aggregate],
         *,
         offset: str,
@@ -93,7 +94,7 @@ class SessionAggregator(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: Sessions,
         aggregates: Mapping[str, Aggregate],
         *,
         key: str | list[str],
@@ -188,7 +189,7 @@ class JoinWindow(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: WindowKind,
         *,
         offset: str,
         time: str | None = None,
@@ -230,7 +231,7 @@ class SessionJoinWindow(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: Sessions,
         *,
         key: str | list[str],
         offset: str,
