@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide._addresses import FILES, Address, read_address
 from eventide._databases import without_password
+from eventide._jvm import hidden_columns
 from eventide.errors import PlanError, shown
 from eventide.local.files import no_files
 from eventide.operators.operator import StreamOperator
@@ -72,15 +73,19 @@ def _position(rows: DataFrame) -> Mapping[str, str]:
 def _file_metadata(rows: DataFrame) -> list[str]:
     """Return what files tell about their rows; nothing for other sources, and after a union or a join.
 
-    The analyzed plan says whether there is such a column. Spark logs an error for a query that selects a missing one.
+    The analyzed plan says whether there is such a column. Without access to the plan the column is selected; Spark logs
+    an error for a query that selects a missing one.
     """
+    from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
 
-    hidden = rows._jdf.queryExecution().analyzed().metadataOutput()
-    names = [hidden.apply(position).name() for position in range(hidden.size())]
-    if names.count(_METADATA) != 1:
+    names = hidden_columns(rows)
+    if names is not None and names.count(_METADATA) != 1:
         return []
-    metadata = rows.select(_METADATA).schema[_METADATA].dataType
+    try:
+        metadata = rows.select(_METADATA).schema[_METADATA].dataType
+    except AnalysisException:
+        return []
     return metadata.fieldNames() if isinstance(metadata, StructType) else []
 
 
