@@ -22,10 +22,10 @@ import numpy as np
 import polars as pl
 
 import eventide as ev
-from eventide.operators.redistribution import BucketState
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.spark import shuffle_pages as page
 from eventide.spark.coalesced_progress import TRACKED, track, tracker_stage
-from eventide.spark.shuffle_pages import Page, Progress, Stage
+from eventide.spark.shuffle_pages import Progress, ShufflePage, Stage
 from eventide.spark.stamp import stamp_to_pages
 from eventide.spark.stateful import apply_pages, sort_pages
 from eventide.state.operator_state import State
@@ -153,7 +153,7 @@ def _row_bytes(stage: Stage, sampled: Sequence[pl.DataFrame]) -> int:
     return sum(_size(one) for one in pages if one.kind not in TRACKED)
 
 
-def _size(one: Page) -> int:
+def _size(one: ShufflePage) -> int:
     return len(one.body or b"") + len(one.detail or "")
 
 
@@ -163,7 +163,7 @@ def _state_bytes(stage: Stage, state: State) -> int:
     empty = operator.initial()
     sizes = []
     for tracker in (state.tracker, empty.tracker):
-        written = BucketState()
+        written = BucketSnapshot()
         head, _ = operator.write(State(tracker, MIN, MIN, empty.store, ids=empty.ids), written, None)
         sizes.append(len(head) + sum(map(len, written.bodies.values())))
     return max(sizes[0] - sizes[1], 0)

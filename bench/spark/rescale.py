@@ -74,13 +74,13 @@ def rescale() -> Line:
 
 def _copy(spark: SparkSession, checkpoint: Path, target: Path) -> None:
     """Read the state of all buckets, and write it once as it is: into a state store of as many buckets."""
-    from eventide.operators.redistribution import BucketState
+    from eventide.operators.redistribution import BucketSnapshot
     from eventide.spark.inspection import read_executor_state
     from eventide.spark.state_import import import_state
 
     stored = read_executor_state(spark, str(checkpoint))
     operators = [
-        [BucketState(head, dict(operator.pages[bucket])) for bucket, head in sorted(operator.heads.items())]
+        [BucketSnapshot(head, dict(operator.pages[bucket])) for bucket, head in sorted(operator.heads.items())]
         for operator in stored
     ]
     shutil.rmtree(target, ignore_errors=True)

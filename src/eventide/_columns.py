@@ -16,9 +16,17 @@ DIFF = "__diff"
 NET = "__net"  # rows less retractions
 SEEN = "__seen"  # rows of a key so far
 FORGET = "__forget"  # the watermark at which the key is forgotten
-WAS = "__was"  # what the offsets of a row's origin had reached before the bundle
+PREVIOUS = "__previous"  # what the offsets of a row's origin had reached before the bundle
 REACHED = "__reached"  # and after it
 ROW = "__row"
+GAP = "__gap"  # a session's gap, where each row has its own
+NOW = "__now"  # the batch time
+EMIT = "__emit"  # the window emits a pane in this step
+EXPIRED = "__expired"  # the window is dropped after this step
+FIRST = "__first"  # of the rows of a session or of an id: the first position or event time
+LEFT, RIGHT = "__left", "__right"  # of a pair: the numbers of its rows
+OLD_START, OLD_END = "__old_start", "__old_end"  # of a window whose bounds change
+PANE_ROW = "__pane"  # the number of a pane in a frame
 REASON = "__reason"
 DETAIL = "__detail"
 
@@ -48,7 +56,7 @@ PENDING_OFFSETS = "__pending_offsets"  # the offsets of these messages, where me
 EMITTED_PANES = "__emitted_panes"  # panes of a window so far; null: the window is new
 REPLACED = "__replaced"  # emitted windows that were merged into this one since its last pane
 
-# What outputs and windows have beside the columns of panes.
+# What outputs and windows have in addition to the columns of panes.
 WINDOW_FACTS = (
     "window_start_offset",
     "window_last_offset",

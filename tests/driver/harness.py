@@ -14,7 +14,7 @@ import pyarrow as pa
 from eventide.operators.chain import Chain
 from eventide.operators.factory import operator_of
 from eventide.operators.operator import Counts, drained, ended, noted
-from eventide.operators.redistribution import BucketState
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
 from eventide.spark.commit_log import CommitLog
@@ -121,14 +121,14 @@ class DriverHost:
         self._tasks = tasks
         self._batch = 0
 
-    def stored(self, buckets: int) -> list[list[BucketState]]:
+    def stored(self, buckets: int) -> list[list[BucketSnapshot]]:
         """The state of each operator after the last batch, in so many buckets."""
         log = CommitLog(LocalStorage(self._checkpoint.directory))
         record = log.newest()
         assert record is not None
         return redistribute_operators(read_driver_state(log, record), buckets)
 
-    def restore(self, operators: Sequence[Sequence[BucketState]], *, now: int) -> None:
+    def restore(self, operators: Sequence[Sequence[BucketSnapshot]], *, now: int) -> None:
         """Go on from the state of another host that has processed a batch."""
         log = CommitLog(LocalStorage(self._checkpoint.directory))
         self._checkpoint.log_offsets(self._batch, now)

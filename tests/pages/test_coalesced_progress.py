@@ -15,7 +15,7 @@ from eventide.operators.redistribution import redistribute
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.coalesced_progress import COALESCED_FROM, TRACKED, can_coalesce, default_progress
-from eventide.spark.shuffle_pages import Page, Progress, Stage
+from eventide.spark.shuffle_pages import Progress, ShufflePage, Stage
 from eventide.spark.stamp import split_rows, stamp_to_pages
 from eventide.time import MIN
 from tests.pages.test_histories import rows_of
@@ -119,7 +119,7 @@ def test_a_lowered_watermark_reaches_every_bucket() -> None:
     assert [came.counts.late for came in outputs] == [0, 0] and outputs[0].watermark == outputs[1].watermark
 
 
-def sent(progress: Progress, tasks: int, buckets: int) -> list[Page]:
+def sent(progress: Progress, tasks: int, buckets: int) -> list[ShufflePage]:
     """The pages of tasks whose rows are of one key."""
     stage = stage_of(WINDOWS, progress, buckets)
     rows = pl.DataFrame([{"id": 1, "t": 100, "device": "a", "n": 1}], schema=SCHEMA)
@@ -158,7 +158,7 @@ def test_a_batch_without_progress_leaves_the_watermark_of_a_bucket() -> None:
     rows = pl.DataFrame([{"id": 1, "t": 100, "device": "a", "n": 1}], schema=SCHEMA)
     operator.step(list(stamp_to_pages(stage, rows, 200, 0, MIN)))
     before = {label: state.watermark for label, state in operator.states.items()}
-    operator.step([Page(label, "late.0", 0, 300) for label in bucket_labels(2)])
+    operator.step([ShufflePage(label, "late.0", 0, 300) for label in bucket_labels(2)])
     assert {label: state.watermark for label, state in operator.states.items()} == before == dict.fromkeys(before, 95)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from eventide.operators.operator import Counts
-from eventide.operators.redistribution import BucketState, redistribute
+from eventide.operators.redistribution import BucketSnapshot, redistribute
 from eventide.operators.windowed_aggregate import State
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
@@ -44,7 +44,7 @@ class Buckets:
     opened: ExitStack = field(default_factory=ExitStack)
     tracker: Tracked | None = None  # where progress is coalesced
 
-    def coalesced(self, pages: Sequence[page.Page]) -> list[page.Page]:
+    def coalesced(self, pages: Sequence[page.ShufflePage]) -> list[page.ShufflePage]:
         """The stage before the buckets: what is tracked becomes what it has reached, and other pages pass."""
         tracked = [one.row() for one in pages if one.kind in TRACKED]
         assert {one["bucket"] for one in tracked} <= {0}, "one place tracks progress"
@@ -56,11 +56,11 @@ class Buckets:
         self.tracker = track(self.stage, state, sort_pages(tracked), known)
         return [*others, *self.tracker.pages]
 
-    def step(self, pages: Sequence[page.Page]) -> list[page.Page]:
+    def step(self, pages: Sequence[page.ShufflePage]) -> list[page.ShufflePage]:
         """A batch: every bucket takes its pages and gives its own."""
         if self.stage.progress == "coalesced":
             pages = self.coalesced(pages)
-        given: list[page.Page] = []
+        given: list[page.ShufflePage] = []
         for label in bucket_labels(self.stage.buckets):
             own = sort_pages([one.row() for one in pages if one.bucket == label])
             if not own:
@@ -71,27 +71,27 @@ class Buckets:
             detail = next((row["detail"] for row in own if row["kind"] == page.REACHED), None)
             before, effects = state.watermark, command_effects(own, state)
             given += output_pages(self.stage, label, step, {}, before=before, commands=effects, tracked_detail=detail)
-            given += [page.Page(**row) for row in own if "." in row["kind"]]
+            given += [page.ShufflePage(**row) for row in own if "." in row["kind"]]
         return given
 
-    def stored(self) -> list[tuple[bytes, BucketState]]:
+    def stored(self) -> list[tuple[bytes, BucketSnapshot]]:
         """The state of each bucket, written anew."""
         written = []
         for state in self.states.values():
-            pages = BucketState()
+            pages = BucketSnapshot()
             head, _ = self.stage.operator().write(state, pages, None)
             written.append((head, pages))
         return written
 
-    def stored_tracker(self) -> BucketState | None:
+    def stored_tracker(self) -> BucketSnapshot | None:
         """The state of the tracker, where progress is coalesced."""
         if self.tracker is None:
             return None
-        pages = BucketState()
+        pages = BucketSnapshot()
         pages.head, _ = self.stage.operator().write(self.tracker.state, pages, None)
         return pages
 
-    def restored(self, parts: Sequence[BucketState], sources: int) -> Buckets:
+    def restored(self, parts: Sequence[BucketSnapshot], sources: int) -> Buckets:
         """The same operator with the state of other buckets."""
         stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
         stage = replace(stage, progress="direct")  # as after a move on Spark
@@ -147,7 +147,7 @@ class PagesHost:
         first = self._operators[0]
         inputs = [rows] if isinstance(rows, pl.DataFrame) else rows
         parts = [(edge, part) for edge, frame in enumerate(inputs) for part in _parts(frame, self._tasks)]
-        pages: list[page.Page] = []
+        pages: list[page.ShufflePage] = []
         for task, (edge, part) in enumerate(parts):
             pages += stamp_to_pages(first.stage, part, now, page.sequence(task, 0), self._was(first), edge)
         if watermark is not None:
@@ -155,11 +155,11 @@ class PagesHost:
             if watermark == MAX:
                 command = {"do": "drain"} if key is None else {"do": "end", "input": key}
             detail = json.dumps(command)
-            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
+            pages += [page.ShufflePage(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
         if self.command is not None:
             detail, self.command = json.dumps({"id": "command", **self.command}), None
-            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
-        pages += [page.Page(b, page.TICK, -1, now) for b in first.stage.tracking_labels]
+            pages += [page.ShufflePage(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
+        pages += [page.ShufflePage(b, page.TICK, -1, now) for b in first.stage.tracking_labels]
         given = first.step(pages)
         for operator in self._operators[1:]:
             taken = [one.row() for one in given]
@@ -174,14 +174,14 @@ class PagesHost:
         if buckets is not None and all(operator.states for operator in self._operators):
             self.restore(self.stored(buckets))
 
-    def stored(self, buckets: int) -> list[list[BucketState]]:
+    def stored(self, buckets: int) -> list[list[BucketSnapshot]]:
         """The state of each operator in so many buckets."""
         return [
             redistribute(operator.stored(), buckets, split_rows, tracker=operator.stored_tracker())
             for operator in self._operators
         ]
 
-    def restore(self, operators: Sequence[Sequence[BucketState]]) -> None:
+    def restore(self, operators: Sequence[Sequence[BucketSnapshot]]) -> None:
         """Go on from the state of another host."""
         for depth, parts in enumerate(operators):
             sources = self._operators[depth - 1].stage.buckets if depth else 0
@@ -194,7 +194,7 @@ class PagesHost:
             return None
         return states[0].watermark if states else operator.stage.operator().initial().watermark
 
-    def _came(self, pages: Sequence[page.Page]) -> BundleResult:
+    def _came(self, pages: Sequence[page.ShufflePage]) -> BundleResult:
         def rows(kind: str, stage: Stage) -> pl.DataFrame:
             schema = stage.operator().output_schemas()[kind]
             own = [one for one in pages if one.kind == page.at_depth(kind, stage.depth)]
@@ -216,7 +216,7 @@ class PagesHost:
         )
 
 
-def _unpacked(one: page.Page, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+def _unpacked(one: page.ShufflePage, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     assert one.body is not None
     return from_spark(list(read_batches(one.body)), schema)
 
@@ -226,7 +226,7 @@ def _parts(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:
     return [rows.slice(start, size) for start in range(0, rows.height, size)]
 
 
-def _counts(pages: Sequence[page.Page]) -> Counts:
+def _counts(pages: Sequence[page.ShufflePage]) -> Counts:
     total: dict[str, Any] = {}
     for one in pages:
         if one.kind == "progress.0":

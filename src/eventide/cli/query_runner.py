@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eventide.cli.history import History
-    from eventide.cli.live_progress import Progress
+    from eventide.cli.live_progress import LiveProgress
     from eventide.sinks import Sink
     from eventide.spark.metrics import BatchMetrics
 
@@ -88,9 +88,9 @@ def _open_trace(trace: Path) -> None:
 
 def run_request(request: RunRequest, spark: SparkSession) -> None:
     """Run a query to its end, or until it is stopped."""
-    from eventide.cli.live_progress import Progress
+    from eventide.cli.live_progress import LiveProgress
 
-    progress = Progress(len(request.job.pipeline.plans))
+    progress = LiveProgress(len(request.job.pipeline.plans))
     rows = _rows(request, spark)
     writers = _writers(request)
     console = screen.stderr_console()
@@ -204,7 +204,7 @@ def _writers(request: RunRequest) -> list[History]:
 
 @contextmanager
 def _progress_view(
-    progress: Progress, console: Console, stop: StopRequest, *, json: bool
+    progress: LiveProgress, console: Console, stop: StopRequest, *, json: bool
 ) -> Iterator[Callable[[BatchMetrics], None]]:
     """Yield a listener that prints batches: JSON, a live view on a terminal, or a line for each batch."""
     if json:
@@ -241,7 +241,7 @@ def _warnings_on(console: Console) -> Iterator[None]:
         yield
 
 
-def _sum_up(request: RunRequest, progress: Progress, *, stopped: bool) -> None:
+def _sum_up(request: RunRequest, progress: LiveProgress, *, stopped: bool) -> None:
     console = screen.stderr_console()
     console.print(progress.balance, soft_wrap=True)
     for output, name, count in (("late", "late rows", progress.late), ("dead", "dead letters", progress.dead)):

@@ -64,7 +64,7 @@ Limit = Annotated[
 ]
 
 
-class State(StrEnum):
+class StatePlacement(StrEnum):
     """The placement of state."""
 
     driver = "driver"
@@ -112,7 +112,7 @@ def run(
         typer.Option(help="The checkpoint directory. Default: checkpoints/JOB.", rich_help_panel=_STATE),
     ] = None,
     state: Annotated[
-        State | None,
+        StatePlacement | None,
         typer.Option(
             help="The placement of state: driver (default), or executors for state beyond one machine.",
             rich_help_panel=_STATE,
@@ -193,7 +193,7 @@ def run(
         json=json,
         trace=trace,
         limit=limit,
-        state=(state or State.driver).value,
+        state=(state or StatePlacement.driver).value,
         storage=None if storage is None else open_storage(storage),
         on_missing_file=(on_missing_file or OnMissingFile.fail).value,
         dashboard=dashboard,

@@ -40,7 +40,7 @@ def group(frame: pl.DataFrame, by: Sequence[str], columns: Sequence[pl.Expr], *,
     grouped = frame.lazy().group_by(list(by))
     if not ordered:
         return grouped.agg(columns).collect()
-    # A literal cannot be computed in parts, so that nothing beside it is. (Dropped in the plan, it would do nothing.)
+    # A literal cannot be computed in parts, so that nothing else is. (Dropped in the plan, it would do nothing.)
     whole = grouped.agg(*columns, pl.lit(True).alias(_WHOLE)).collect(engine="in-memory")
     return whole.drop(_WHOLE)
 
@@ -76,7 +76,7 @@ def number(frame: pl.DataFrame, by: Sequence[str]) -> Numbered:
 
 
 def in_order(values: pl.DataFrame, groups: int, *, missing: pl.Expr) -> pl.Series:
-    """The one column beside ``GROUP``, for the groups 0, 1, 2, ..., with ``missing`` where there is none."""
+    """The one column besides ``GROUP``, for the groups 0, 1, 2, ..., with ``missing`` where there is none."""
     name = next(c for c in values.columns if c != GROUP)
     every = pl.DataFrame({GROUP: np.arange(groups, dtype=np.uint32)})
     joined = every.join(values, on=GROUP, how="left", maintain_order="left")

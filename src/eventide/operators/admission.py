@@ -18,7 +18,7 @@ from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
 
-GAP = "__gap"
+_FIELD = "__field"  # of a struct, as a column
 _AGAIN = "__again"  # a row before it in the same part has its number
 
 
@@ -135,16 +135,16 @@ def _reach(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
     dtype = rows.schema.get(outer)
     if not isinstance(dtype, pl.Struct) or inner not in (field.name for field in dtype.fields):
         return rows, name
-    return rows.with_columns(pl.col(outer).struct.field(inner).alias("__reached")), "__reached"
+    return rows.with_columns(pl.col(outer).struct.field(inner).alias(_FIELD)), _FIELD
 
 
 def _with_gap(column: str, admitted: Admitted) -> None:
     length = isinstance(admitted.rows.schema[column], pl.Duration)
     gap = pl.col(column).dt.total_microseconds() if length else pl.col(column).cast(pl.Int64)
-    admitted.rows = admitted.rows.with_columns(gap.alias(GAP))
-    usable = pl.col(GAP).is_between(1, MAX_SPAN)
+    admitted.rows = admitted.rows.with_columns(gap.alias(c.GAP))
+    usable = pl.col(c.GAP).is_between(1, MAX_SPAN)
     admitted.reject(
-        ~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
+        ~usable | pl.col(c.GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
     )
 
 

@@ -29,7 +29,7 @@ _Tables: TypeAlias = dict[str, Any]  # a list of frames or plain data by the nam
 
 
 @dataclass
-class BucketState:
+class BucketSnapshot:
     """The state of one bucket: the head that the operator wrote, and its pages in memory."""
 
     head: bytes = b""
@@ -66,8 +66,8 @@ class _Whole:
 
 
 def redistribute(
-    buckets: Sequence[tuple[bytes, PageStore]], count: int, split: SplitRows, *, tracker: BucketState | None = None
-) -> list[BucketState]:
+    buckets: Sequence[tuple[bytes, PageStore]], count: int, split: SplitRows, *, tracker: BucketSnapshot | None = None
+) -> list[BucketSnapshot]:
     """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by.
 
     ``tracker`` is the state that tracks progress for all buckets, if these do not. The new buckets track it themselves.
@@ -140,8 +140,8 @@ def _least_marks(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"marks": [[key, min(marks[key] for marks in sent)] for key in common]}
 
 
-def _written(whole: _Whole, tables: _Tables) -> BucketState:
-    state = BucketState()
+def _written(whole: _Whole, tables: _Tables) -> BucketSnapshot:
+    state = BucketSnapshot()
     writer, reader = PageWriter(state, 1), PageReader()
     plan = writer.put(whole.plan)
     store = {

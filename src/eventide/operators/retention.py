@@ -23,11 +23,10 @@ from eventide.time import MIN
 
 SIZE = "__size"
 FLOOR = "__floor"  # the end of the last window of a key that was closed
-_ALL = "__all"  # stands for the key, where there is none
-_AT = "__pane"
+_ALL = "__all"  # in place of the key, where there is none
 
 
-class Retention:
+class RetentionPolicy:
     """The state limits of a plan."""
 
     def __init__(self, plan: WindowPlan, bound: Bound, emitter: PaneEmitter) -> None:
@@ -97,7 +96,7 @@ class Retention:
     def with_room(self, places: pl.DataFrame, window: list[str]) -> pl.DataFrame:
         """Places (one a row and window, in order of arrival) in windows that hold less than a window may.
 
-        Beside each place stands what its window holds already, in ``ROWS`` and ``SIZE``.
+        With each place: what its window holds already, in ``ROWS`` and ``SIZE``.
         """
         if self._rows is not None:
             held = pl.col(c.ROWS).fill_null(0)
@@ -142,8 +141,8 @@ class Retention:
         gone = newest_first.filter((pl.col(SIZE).cum_sum() > most) & (pl.int_range(pl.len()) > 0)).select(window)
 
         def among(run: pl.DataFrame) -> Positions:
-            where = run.select(window).with_row_index(_AT).join(gone, on=window, how="semi", nulls_equal=True)
-            return where[_AT].to_numpy()
+            where = run.select(window).with_row_index(c.PANE_ROW).join(gone, on=window, how="semi", nulls_equal=True)
+            return where[c.PANE_ROW].to_numpy()
 
         table, more = table.take(pl.Series([], dtype=pl.UInt64), due=among, clock=(MIN, MIN))
         panes = self._marked(panes, live.join(gone, on=window, how="semi", nulls_equal=True))
@@ -154,12 +153,12 @@ class Retention:
         return panes, table
 
     def _live(self, panes: pl.DataFrame, step: StepTime) -> pl.DataFrame:
-        return panes.with_row_index(_AT).filter(~self._emitter.expired(panes, step))
+        return panes.with_row_index(c.PANE_ROW).filter(~self._emitter.expired(panes, step))
 
     def _marked(self, panes: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
         if gone.is_empty():
             return panes
-        return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(gone[_AT].implode()))
+        return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(gone[c.PANE_ROW].implode()))
 
     def _with_floors(self, closed: PaneTable, gone: pl.DataFrame, step: StepTime) -> PaneTable:
         """Up to where the windows of each key are closed. A floor that has expired is not needed: rows are late."""
@@ -172,7 +171,7 @@ class Retention:
         highest = pl.concat(floors).group_by(self._key, maintain_order=True).agg(pl.col(FLOOR).max())
         expires = pl.lit(None, pl.Int64) if self._numbers_by_key else self._plan.expiry.expires_at(pl.col(FLOOR))
         if not self._numbers_by_key:
-            joined = highest if step.offsets is None else step.offsets.beside(highest)
+            joined = highest if step.offsets is None else step.offsets.with_offsets(highest)
             watermark = step.watermark if step.offsets is None else pl.col(c.REACHED)
             expired = self._plan.expiry.is_expired(pl.col(FLOOR), watermark)
             highest = joined.filter(~expired).select(highest.columns)

@@ -31,7 +31,7 @@ class Stamped:
     rows: pl.DataFrame
     late: pl.DataFrame | None = None
     outside: pl.DataFrame | None = None  # in no window at all
-    failed: pl.DataFrame | None = None  # user-written code raised on them; the reason stands beside
+    failed: pl.DataFrame | None = None  # user-written code raised on them; the reason is in a column of theirs
 
     @staticmethod
     def together(parts: Sequence[Stamped], bound: Bound, by: Sequence[str]) -> Stamped:
@@ -116,7 +116,6 @@ def start_cells(
     return started.cells, failed
 
 
-FIRST = "__first"
 UNTIL = "__until"
 
 
@@ -149,9 +148,11 @@ class Extent(Aggregate):
 
     def bind(self, source: Source) -> Parts:
         """The first position, and the last plus its gap."""
-        until = pl.col(c.AT).max() + self.gap if isinstance(self.gap, int) else (pl.col(c.AT) + pl.col("__gap")).max()
-        first = Accumulator(FIRST, pl.Int64(), pl.col(c.AT).min(), pl.col(FIRST).min(), ordered=False)
-        return Parts([first, Accumulator(UNTIL, pl.Int64(), until, pl.col(UNTIL).max(), ordered=False)], pl.col(FIRST))
+        until = pl.col(c.AT).max() + self.gap if isinstance(self.gap, int) else (pl.col(c.AT) + pl.col(c.GAP)).max()
+        first = Accumulator(c.FIRST, pl.Int64(), pl.col(c.AT).min(), pl.col(c.FIRST).min(), ordered=False)
+        return Parts(
+            [first, Accumulator(UNTIL, pl.Int64(), until, pl.col(UNTIL).max(), ordered=False)], pl.col(c.FIRST)
+        )
 
 
 @dataclass(frozen=True)

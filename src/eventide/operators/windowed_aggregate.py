@@ -210,7 +210,7 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
     def _bind(self) -> Bound:
         plan = self.plan
         internal: dict[str, Aggregate] = {c.ROWS: Rows()}
-        schema = self.schema | {c.TIME: pl.Int64(), c.AT: pl.Int64(), c.HOLD: pl.Int64(), "__gap": pl.Int64()}
+        schema = self.schema | {c.TIME: pl.Int64(), c.AT: pl.Int64(), c.HOLD: pl.Int64(), c.GAP: pl.Int64()}
         diff = None
         if isinstance(plan.window, Sessions):
             internal["__extent"] = Extent(plan.window.gap)
@@ -274,8 +274,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         """Rows as cells on the axis of their origin's offsets, and how many are behind what it had reached."""
         assert step.offsets is not None
         rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
-        rows = step.offsets.beside(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
-        return self._windows.assign(rows, None, step.previous), int((rows[c.AT] < rows[c.WAS]).sum())
+        rows = step.offsets.with_offsets(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
+        return self._windows.assign(rows, None, step.previous), int((rows[c.AT] < rows[c.PREVIOUS]).sum())
 
     def _numbered(
         self, state: State, rows: pl.DataFrame, dead: list[pl.DataFrame], step: StepTime
@@ -337,7 +337,9 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
     def _refined(self, behind: int, update: WindowUpdate[Any], previous: int) -> int:
         if self._by_row and self.plan.offset is None:
             return 0
-        late = is_late(pl.col(c.TIME), previous) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.WAS))
+        late = (
+            is_late(pl.col(c.TIME), previous) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.PREVIOUS))
+        )
         elsewhere = (update.late, update.outside, update.failed, update.beyond)
         return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 

@@ -178,7 +178,7 @@ def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
         for number, chunk in enumerate(group_batches(batches)):
             sequence = page.sequence(task.number, number)
             frames, notes = split_inputs(pa.Table.from_batches(chunk), stage.schemas, plain=plain)
-            pages = [page.Page(0, page.CONTROL, sequence, now, detail=note) for note in notes]
+            pages = [page.ShufflePage(0, page.CONTROL, sequence, now, detail=note) for note in notes]
             for edge, rows in frames:
                 pages += stamp_to_pages(stage, rows, now, sequence, task.watermark, edge)
             yield pages_to_batch(pages)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventide._paths import local_path
 from eventide.errors import DataError, PlanError
-from eventide.operators.redistribution import BucketState, redistribute
+from eventide.operators.redistribution import BucketSnapshot, redistribute
 from eventide.spark.buckets import bucket_labels, check_bucket_count
 from eventide.spark.checkpoint_storage import record_storage
 from eventide.spark.commit_log import CommitLog, RecordPages
@@ -194,14 +194,14 @@ def _stored(opened: _Checkpoint, spark: SparkSession) -> list[StoredOperator]:
 
 def redistribute_operators(
     stored: Sequence[StoredOperator], buckets: int, show: OnProgress = lambda step: None
-) -> list[list[BucketState]]:
+) -> list[list[BucketSnapshot]]:
     """Return the state of each operator in so many buckets; in one where its plan has no key."""
     from eventide.spark.stamp import split_rows
 
     operators = []
     for operator in stored:
         show(f"Dividing operator {operator.depth + 1} of {len(stored)} …")
-        parts = [(head, BucketState(head, dict(operator.pages[bucket]))) for bucket, head in operator.heads.items()]
+        parts = [(head, BucketSnapshot(head, dict(operator.pages[bucket]))) for bucket, head in operator.heads.items()]
         operators.append(redistribute(parts, buckets, split_rows, tracker=operator.tracker))
     return operators
 
@@ -210,7 +210,7 @@ _ReadBack: TypeAlias = Callable[[], Sequence[StoredOperator]]
 
 
 def _stage_executors(
-    opened: _Checkpoint, replacement: Replacement, operators: Sequence[Sequence[BucketState]], spark: SparkSession
+    opened: _Checkpoint, replacement: Replacement, operators: Sequence[Sequence[BucketSnapshot]], spark: SparkSession
 ) -> _ReadBack:
     """Write the state store, and what Spark logs of the last batch with it. Return a function that reads it back."""
     from eventide.spark.session import check_session
@@ -233,7 +233,7 @@ def _stage_executors(
 
 
 def _stage_driver(
-    opened: _Checkpoint, replacement: Replacement, operators: Sequence[Sequence[BucketState]]
+    opened: _Checkpoint, replacement: Replacement, operators: Sequence[Sequence[BucketSnapshot]]
 ) -> _ReadBack:
     """Write the commit record of the last batch. Return a function that reads it back."""
     _rewrite_offsets(opened, replacement, "driver", {})
@@ -249,7 +249,7 @@ def _rewrite_offsets(opened: _Checkpoint, replacement: Replacement, to: Placemen
         offsets.rewrite(conf, before=ticks[opened.record.state], after=ticks[to])
 
 
-def write_record(log: CommitLog, batch: int, operators: Sequence[BucketState]) -> None:
+def write_record(log: CommitLog, batch: int, operators: Sequence[BucketSnapshot]) -> None:
     """Write the commit record of a batch whose outputs were delivered elsewhere: it holds the state after it."""
     builder = RecordBuilder()
     stages = []
@@ -283,7 +283,7 @@ def _write_plan(opened: _Checkpoint, replacement: Replacement, to: Placement, co
     replace_file(replacement.staged / FILE, replace(opened.record, operators=records, state=to).to_text())
 
 
-def _check_written(operators: Sequence[Sequence[BucketState]], stored: Sequence[StoredOperator], place: str) -> None:
+def _check_written(operators: Sequence[Sequence[BucketSnapshot]], stored: Sequence[StoredOperator], place: str) -> None:
     """Compare the new state, as it was read back, with what was to be written."""
     expected = [
         {
@@ -302,7 +302,7 @@ def _check_written(operators: Sequence[Sequence[BucketState]], stored: Sequence[
         )
 
 
-def _size(operators: Sequence[Sequence[BucketState]]) -> int:
+def _size(operators: Sequence[Sequence[BucketSnapshot]]) -> int:
     return sum(len(part.head) + sum(map(len, part.bodies.values())) for parts in operators for part in parts)
 
 

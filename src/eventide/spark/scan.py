@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import polars as pl
 import pyarrow as pa
 
+from eventide._columns import NOW
 from eventide._paths import on_disk
 from eventide.errors import PlanError
 from eventide.marks.streams import open_stream
@@ -23,7 +24,7 @@ from eventide.spark.errors import bad_file, no_session, unknown_choice
 from eventide.spark.marks_batches import POSITION_COLUMNS, read_range
 from eventide.spark.session import reject_spark_connect
 from eventide.spark.shuffle_pages import Stage, batch_time, freeze_gc, this_task
-from eventide.spark.stamp import NOW, dead_letter_pages, pages_to_batch, stamp_to_pages, start_watermark
+from eventide.spark.stamp import dead_letter_pages, pages_to_batch, stamp_to_pages, start_watermark
 from eventide.spark.types import cast_rows
 
 if TYPE_CHECKING:

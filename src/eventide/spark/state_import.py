@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from eventide.operators.redistribution import BucketState
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.spark.buckets import PARTITIONS, bucket_labels
 from eventide.spark.state_processor import state_variables
 from eventide.spark.state_store import SparkPageStore, header_facts
@@ -83,7 +83,7 @@ class ImportProcessor(StatefulProcessor):
 
 
 def import_state(
-    spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, *, work: Path
+    spark: SparkSession, operators: Sequence[Sequence[BucketSnapshot]], batch: int, *, work: Path
 ) -> ImportedState:
     """Write the buckets of each operator into a state store below ``work``, as if ``batch`` had written it.
 
@@ -102,7 +102,7 @@ def import_state(
     return ImportedState(written / _STATE, json.loads(offsets)["conf"], version, json.loads(commit))
 
 
-def _write_pages(path: Path, depth: int, buckets: Sequence[BucketState]) -> None:
+def _write_pages(path: Path, depth: int, buckets: Sequence[BucketSnapshot]) -> None:
     with pq.ParquetWriter(path, _ARROW, compression="none") as writer:
         for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True):
             pages = [(_HEADER_PAGE, bucket.head), *bucket.bodies.items()]
@@ -112,7 +112,7 @@ def _write_pages(path: Path, depth: int, buckets: Sequence[BucketState]) -> None
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, _ARROW))
 
 
-def _run(spark: SparkSession, operators: Sequence[Sequence[BucketState]], batch: int, work: Path) -> None:
+def _run(spark: SparkSession, operators: Sequence[Sequence[BucketSnapshot]], batch: int, work: Path) -> None:
     """Run the query that stores the pages. It has as many operators as the query that will use them."""
     rows = spark.readStream.schema(_SCHEMA).parquet((work / _PAGES).as_uri())
     for depth, buckets in enumerate(operators):

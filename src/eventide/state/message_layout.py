@@ -28,7 +28,7 @@ class Order(Enum):
 
 
 @dataclass(frozen=True)
-class Layout:
+class MessageLayout:
     """The key of messages. Sessions put theirs in front of all other parts."""
 
     order: Order
@@ -61,7 +61,7 @@ def layout_of(
     time_range: bool = False,
     size: Size = "small",
     session: bool = False,
-) -> Layout:
+) -> MessageLayout:
     """The layout for windows on ``axis`` that an aggregate or a join uses.
 
     ``equal``: the join compares fields for equality. ``time_range``: it bounds the time between two messages as well.
@@ -87,4 +87,4 @@ def layout_of(
         order = Order.TIME_EQUAL_OFFSET
     else:
         order = Order.EQUAL_TIME_OFFSET
-    return Layout(order, session)
+    return MessageLayout(order, session)

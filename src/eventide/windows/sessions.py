@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from eventide._column_refs import SparkColumn, named
-from eventide._columns import AT, END, ROW, START
+from eventide._columns import AT, END, GAP, ROW, START
 from eventide._display import described
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.kernels.grouping import GROUP, number
@@ -100,13 +100,13 @@ _FITS = 2**62  # of 64 bits with a sign
 
 
 def may_prove_late(
-    rows: pl.DataFrame, gap: int | str, expiry: Lateness, earliest: int | None, was: int
+    rows: pl.DataFrame, gap: int | str, expiry: Lateness, earliest: int | None, previous_watermark: int
 ) -> pl.DataFrame:
     """The rows whose own interval has expired: unless they join a session that is still live, they are late."""
-    if earliest is None or earliest >= expiry.live_from(was):
+    if earliest is None or earliest >= expiry.live_from(previous_watermark):
         return rows.clear()
-    until = pl.col(AT) + (pl.col("__gap") if isinstance(gap, str) else gap)
-    return rows.filter(expiry.is_expired(until, was))
+    until = pl.col(AT) + (pl.col(GAP) if isinstance(gap, str) else gap)
+    return rows.filter(expiry.is_expired(until, previous_watermark))
 
 
 def merge_intervals(intervals: pl.DataFrame, key: Sequence[str], touching: Touching) -> pl.DataFrame:
