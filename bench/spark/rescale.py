@@ -50,8 +50,8 @@ def rescale() -> Line:
         begin = time.perf_counter()
         result = ev.rescale(checkpoint, buckets=AFTER, spark=spark, on_progress=_show(begin))
         seconds = time.perf_counter() - begin
-        opened = [one.windows for one in ev.inspect(checkpoint, pipeline=windows.agg(n=ev.count()), spark=spark)]
-        panes = sum(int(one["keys"].sum()) for one in opened if one is not None)
+        opened = [state.windows for state in ev.inspect(checkpoint, pipeline=windows.agg(n=ev.count()), spark=spark)]
+        panes = sum(int(state["keys"].sum()) for state in opened if state is not None)
     size = result.bytes / 1e6
     return Line(
         "rescale",
