@@ -6,9 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import eventide as ev
+from eventide.marks import Controller, Reader, Writer
+from eventide.marks.stores.memory import MemoryStore
+from eventide.marks.stores.store import Config
+from eventide.marks.streams import Stream
 from eventide.metrics import Metrics
 from eventide.standalone import WindowAggregator
 from eventide.testing import TestStream, pane
@@ -30,6 +35,9 @@ VALUES: dict[str, Any] = {
     "trigger": ev.after_watermark(early=ev.every("10 seconds"), late=ev.on_update()),
     "watermark": ev.bounded_delay("30 seconds", origin="till", idle_timeout="1 minute"),
     "aggregate": ev.sum("price"),
+    "reduce": ev.reduce(max, "price"),
+    "fold": ev.fold(0, lambda total, row: total + row["price"]),
+    "fold that merges": ev.fold(0, lambda total, row: total + 1, merge=lambda first, second: first + second),
     "quantile": ev.quantile("price", 0.95),
     "result": TOTALS.local(ROWS, clock=[NOON]),
     "step": TOTALS.local(ROWS, clock=[NOON]).steps[0],
@@ -47,6 +55,27 @@ VALUES: dict[str, Any] = {
 def test_a_value_is_shown_in_a_short_line(value: Any) -> None:
     text = repr(value)
     assert len(text) <= 160 and "\n" not in text and " at 0x" not in text
+
+
+def test_what_reads_and_writes_streams_is_shown_in_a_short_line() -> None:
+    store = MemoryStore()
+    store.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()})))
+    stream = Stream(store, "orders")
+    writer, reader = Writer(stream, "till"), Reader(stream, "audit", reader_id="night")
+    writer.write({"shop": "kiel"})
+    writer.flush()
+    batch = reader.read()
+    shown = [writer, writer.begin(), reader, reader.group, batch, Controller(store, name="first")]
+    texts = list(map(repr, shown))
+    assert texts[0] == "<Writer 'till' of 'orders'>" and texts[2] == "<Reader 'night' of 'orders', group 'audit'>"
+    assert texts[3:] == [
+        "<ReaderGroup 'audit' of 'orders'>",
+        "<Batch: 1 event of 1 segment>",
+        "<Controller 'first'>",
+    ]
+    assert texts[1].startswith("<Transaction '") and texts[1].endswith(", open>")
+    reader.close()
+    writer.close()
 
 
 def test_a_result_shows_how_much_of_what_it_has() -> None:

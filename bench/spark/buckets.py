@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.measure import Line
@@ -41,9 +41,9 @@ SIZES = {
     "buckets_20": _Size(50_000, 20, 16, 6),
     "buckets_200": _Size(50_000, 200, 8, 2),
 }
-ORIGINS = {"one": 1, "many": 100_000}
+ORIGINS = {"one": 1, "many": settings.scaled(100_000)}
 TASKS = BUCKETS = 64
-_ORIGIN_ROWS, _ORIGIN_BATCHES, _ORIGIN_WARM_UP = 200_000, 8, 3
+_ORIGIN_ROWS, _ORIGIN_BATCHES, _ORIGIN_WARM_UP = settings.scaled(200_000), 8, 3
 
 
 def bucket_cost(names: Sequence[str]) -> list[Line]:
@@ -53,7 +53,19 @@ def bucket_cost(names: Sequence[str]) -> list[Line]:
 
 def progress_origins() -> Line:
     """Milliseconds of the median batch with 64 tasks and buckets: a hundred thousand origins against one origin."""
-    return _compare("progress_origins", ("many", "one"), "itself with one origin")
+    line = _compare("progress_origins", ("many", "one"), "itself with one origin")
+    return replace(line, details={**line.details, **_shuffled_bytes()})
+
+
+def _shuffled_bytes() -> dict[str, int]:
+    """Return the bytes of progress in the exchanges of a batch, counted with the real pages in this process."""
+    from bench.simulation import count
+
+    rows = _ORIGIN_ROWS // TASKS
+    return {
+        f"progress_bytes_{side}": count(TASKS, BUCKETS, origins, "coalesced", rows=rows).progress_bytes
+        for side, origins in ORIGINS.items()
+    }
 
 
 def _compare(name: str, sides: tuple[str, str], peer: str) -> Line:

@@ -1,4 +1,7 @@
-"""A query that starts again on five million open panes, until its first batch is committed, against an empty state."""
+"""A query that starts again on five million open windows, until its first batch is committed, against an empty state.
+
+``restart`` has cells only. ``restart_panes`` also emits early, so its state has a pane of each window.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +23,25 @@ BATCH = 10_000
 ROUNDS = min(settings.ROUNDS, 3)
 
 
-def restart() -> Line:
+def restart(name: str = "restart") -> Line:
     """Seconds from a session that is up to the first committed batch, each time in a process of its own."""
+    early = name == "restart_panes"
     from bench.spark.queries import scratch
 
     files = sorted(data.open_keys(scaled(PANES), ROUNDS, BATCH).glob("*.parquet"))
     opening, small = files[:-ROUNDS], files[-ROUNDS:]
     empty: list[Answer] = []
     full: list[Answer] = []
-    with Watch() as watch, scratch("restart") as place:
-        print(f"opened: {_start(place / 'full', opening)}", file=sys.stderr, flush=True)
+    with Watch() as watch, scratch(name) as place:
+        print(f"opened: {_start(place / 'full', opening, early=early)}", file=sys.stderr, flush=True)
         for number, file in enumerate(small):
-            full.append(_start(place / "full", [file]))
-            empty.append(_start(place / f"empty-{number}", [file]))
+            full.append(_start(place / "full", [file], early=early))
+            empty.append(_start(place / f"empty-{number}", [file], early=early))
             print(f"round {number + 1}: {full[-1]}, empty {empty[-1]}", file=sys.stderr, flush=True)
         size = sum(file.stat().st_size for file in (place / "full/checkpoint/eventide").rglob("*") if file.is_file())
     ours, theirs = (min(run["first_commit"] for run in runs) for runs in (full, empty))
     return Line(
-        "restart",
+        name,
         round(ours, 2),
         round(theirs, 2),
         "an empty state",
@@ -54,23 +58,25 @@ def restart() -> Line:
     )
 
 
-def _start(place: Path, files: Sequence[Path]) -> Answer:
+def _start(place: Path, files: Sequence[Path], *, early: bool) -> Answer:
     """Add files to the source of a query and start it in a new process."""
     source = place / "source"
     source.mkdir(parents=True, exist_ok=True)
     for file in files:
         os.link(file, source / file.name)
     with ContestantProcess("bench.spark.restart") as process:
-        return process.ask(place=str(place))
+        return process.ask(place=str(place), early=early)
 
 
-def _run(place: str) -> Answer:
+def _run(place: str, early: bool) -> Answer:
     import eventide as ev
     from bench.spark.queries import start_session, stream
     from bench.spark.sinks import run_in_driver
 
     spark = start_session()
     windows = ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")).window(ev.tumbling("1 hour"))
+    if early:
+        windows = windows.emit(early=ev.on_update())
     up = time.perf_counter()
     commit = _NextCommit(Path(place) / "checkpoint/commits")
     query = run_in_driver(windows.agg(n=ev.count()), stream(spark, Path(place) / "source"), Path(place))

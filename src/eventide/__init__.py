@@ -239,7 +239,7 @@ _ON_SPARK = {
 
 
 def __getattr__(name: str) -> object:
-    if name in ("compat", "marks", "sinks", "standalone"):
+    if name in ("compat", "marks", "sinks", "standalone", "testing"):
         return import_module(f"eventide.{name}")
     if name not in __all__:
         raise AttributeError(import_module("eventide._hints").no_attribute("eventide", name, __all__))

@@ -1,9 +1,17 @@
-"""Names that people know from elsewhere, and what they are called here: hints for attributes that do not exist."""
+"""Names that people know from elsewhere, and what they are called here: hints for names that do not exist."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
+
+from eventide.errors import PlanError, did_you_mean, shown
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _MODULE = {
     "avg": "ev.mean(column)",
@@ -132,7 +140,71 @@ _PIPELINE = {
     "window": "a second pipeline over the panes: first.then(second)",
 }
 
-FAMILIAR = {"eventide": _MODULE, "Stream": _STREAM, "WindowedStream": _WINDOWED, "Pipeline": _PIPELINE}
+_LATENESS = "How late rows may be is allowed_lateness= of .emit(…), after .window(…)."
+_OPTIONS = {
+    "bounded_delay": {"grace": _LATENESS, "allowed_lateness": _LATENESS, "idle_after": "Use idle_timeout=."},
+    "stream": {"grace": _LATENESS, "allowed_lateness": _LATENESS, "unit": "Use time_unit=.", "by": "Use key=."},
+    ".emit": {"grace": "Use allowed_lateness=.", "lateness": "Use allowed_lateness=."},
+    ".run": {
+        "trigger": "Use interval='10 seconds', or available_now=True.",
+        "panes": "Use sink=.",
+        "output": "Use sink=.",
+        "checkpointLocation": "Use checkpoint=.",
+        "availableNow": "Use available_now=True.",
+    },
+    "rows": {"offset": "Use by=, the column of offsets."},
+    "join": {"over": "Use within=('-2 minutes', '0 seconds') for times, or last=3 for the last rows."},
+}
+
+FAMILIAR = {
+    "eventide": _MODULE,
+    "Stream": _STREAM,
+    "WindowedStream": _WINDOWED,
+    "Pipeline": _PIPELINE,
+    "SqlPipeline": _PIPELINE,
+}
+
+
+def with_option_hints(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that names the option which is meant by one that it does not have, or that has no name.
+
+    >>> @with_option_hints
+    ... def rows(size, *, by=None): ...
+    >>> rows(3, offset="n")
+    Traceback (most recent call last):
+    ...
+    eventide.errors.PlanError: rows() has no option 'offset'. Use by=, the column of offsets.
+    >>> rows(3, "n")
+    Traceback (most recent call last):
+    ...
+    eventide.errors.PlanError: rows(…, 'n'): say what it is, such as by='n'. The options are: by.
+    """
+    parameters = signature(function).parameters
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    options = [name for name, kind in kinds.items() if kind is kind.KEYWORD_ONLY]
+    known = [name for name, kind in kinds.items() if name != "self" and kind is not kind.VAR_POSITIONAL]
+    most = None if any(kind is kind.VAR_POSITIONAL for kind in kinds.values()) else len(kinds) - len(options)
+    called = ("." if "self" in kinds else "") + function.__name__
+
+    @wraps(function)
+    def checked(*args: P.args, **named: P.kwargs) -> T:
+        for name in named:
+            if name not in kinds:
+                hint = _OPTIONS.get(called, {}).get(name) or did_you_mean(name, known)
+                raise PlanError(f"{called}() has no option {name!r}. {hint}")
+        if most is not None and len(args) > most and options:
+            raise _without_name(called, args[most], options)
+        return function(*args, **named)
+
+    return checked
+
+
+def _without_name(called: str, value: Any, options: Iterable[str]) -> PlanError:
+    first, *_ = names = list(options)
+    return PlanError(
+        f"{called}(…, {shown(value)}): say what it is, such as {first}={shown(value)}. "
+        f"The options are: {', '.join(names)}."
+    )
 
 
 def no_attribute(owner: str, name: str, known: Iterable[str]) -> str:

@@ -12,15 +12,38 @@ __all__ = ["DataError", "DriverLimitWarning", "EventideError", "LateRowsWarning"
 
 
 class EventideError(Exception):
-    """Every error that Eventide raises on purpose."""
+    """Every error that Eventide raises on purpose.
+
+    >>> import eventide as ev
+    >>> try:
+    ...     ev.tumbling("1 month")
+    ... except ev.EventideError as error:
+    ...     print(type(error).__name__)
+    PlanError
+    """
 
 
 class PlanError(EventideError, ValueError):
-    """The pipeline is wrong. Raised while it is built or bound to a schema, before any row is read."""
+    """The pipeline is wrong. Raised while it is built or bound to a schema, before any row is read.
+
+    >>> import eventide as ev
+    >>> ev.tumbling("-1 minute")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    eventide.errors.PlanError: ...
+    """
 
 
 class DataError(EventideError, RuntimeError):
-    """The data broke a promise that the plan relies on. The job stops, and the message names the cause."""
+    """The data broke a promise that the plan relies on. The job stops, and the message names the cause.
+
+    >>> import eventide as ev, polars as pl
+    >>> marks = ev.punctuated("mark")
+    >>> pipeline = ev.stream("ts", watermark=marks).window(ev.tumbling("1 minute")).agg(n=ev.count())
+    >>> decreasing = [{"ts": time, "mark": time} for time in ("2026-03-01T12:05:00Z", "2026-03-01T12:01:00Z")]
+    >>> pipeline.local([pl.DataFrame([row]) for row in decreasing])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    eventide.errors.DataError: ...
+    """
 
 
 class Refused(EventideError):  # noqa: N818 - it is an answer rather than a fault
@@ -49,6 +72,8 @@ class LateRowsWarning(UserWarning):
 
 class DriverLimitWarning(UserWarning):
     """A query outgrows the driver: its state needs most of the memory, or most of the time of long batches.
+
+    Also if a table sink cannot let the executors write large batches, so that they pass through the driver.
 
     >>> import warnings, eventide as ev
     >>> warnings.filterwarnings("ignore", category=ev.DriverLimitWarning)

@@ -35,6 +35,8 @@ PANE = (
 )
 RESERVED = (*WINDOW, *PANE, DIFF)
 
+_OF_EVERY_PANE = (PANE_TIMING, PANE_INDEX, DIFF)  # those by which panes are recognised
+
 # Late rows and dead letters have all columns of the input, so the columns that are added have a prefix.
 PREFIX = "ev_"
 EVENT_TIME, WATERMARK, ROW_EMITTED_AT = f"{PREFIX}event_time", f"{PREFIX}watermark", f"{PREFIX}emitted_at"
@@ -43,6 +45,18 @@ LATE_COLUMNS = (EVENT_TIME, WATERMARK, ROW_EMITTED_AT)
 DEAD_COLUMNS = (REASON, DETAIL, WATERMARK, ROW_EMITTED_AT)
 
 _START, _END = pl.col(c.START), pl.col(c.END)
+
+
+def recognised_columns(names: Iterable[str]) -> set[str]:
+    """The columns by which rows are recognised as panes of a pipeline; empty if they are other rows.
+
+    >>> sorted(recognised_columns(["shop", "n", "pane_timing", "pane_index", "diff"]))
+    ['diff', 'pane_index', 'pane_timing']
+    >>> recognised_columns(["shop", "n", "diff"])
+    set()
+    """
+    marks = set(_OF_EVERY_PANE)
+    return marks if marks.issubset(names) else set()
 
 
 def pane_rows(

@@ -46,7 +46,6 @@ SHARED_NAMES = {
 }
 # The same concept on two hosts or in two packages, with the module as a qualifier.
 SHARED_CLASSES = {
-    "Gap": "what is missing in a source: in the metrics of a batch, and in a state that is inspected",
     "MemoryStore": "a store in memory: of marks, and of a standalone operator",
     "Store": "the contract of a store: of marks, and of a standalone operator",
     "Stream": "rows in a plan, and a stream in a store of marks; both are public",

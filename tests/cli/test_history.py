@@ -13,9 +13,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from eventide.cli.history import History, QueryHistory, WindowPanes, history_file, history_page, read_history
+from eventide.cli.history import QueryHistory, history_page, read_history
 from eventide.cli.live_progress import LiveProgress, sparkline
+from eventide.metrics import Gap
+from eventide.spark.batch_history import History, RunHistory, history_file
 from eventide.spark.metrics import BatchMetrics, CommandEffect, to_json
+from eventide.spark.pane_counts import WindowPanes
 from eventide.time import as_datetime
 from tests.cli.typed import typed
 
@@ -53,6 +56,7 @@ BATCHES = st.builds(
     operation=st.sampled_from(["window", "join", "processor"]),
     seconds=st.floats(0, 100),
     previous_watermark=st.none() | TIMES,
+    gap_ranges=st.lists(st.builds(Gap, NAMES, st.integers(1, 9), st.integers(1, 9), TIMES), max_size=2).map(tuple),
     commands=st.lists(st.builds(CommandEffect, id=st.text(), action=st.text(), origin=NAMES), max_size=2).map(tuple),
 )
 
@@ -60,15 +64,14 @@ BATCHES = st.builds(
 @given(BATCHES)
 def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, metrics: BatchMetrics) -> None:
     file = tmp_path_factory.mktemp("history") / "h.jsonl"
-    History(file)(metrics)
+    History(file).write([metrics])
     assert read_history(file).batches == [metrics]
 
 
 def test_a_batch_that_is_repeated_counts_once(tmp_path: Path) -> None:
     history = History(tmp_path / "h.jsonl")
     for metrics in (batch(0), batch(1), batch(1)):
-        history(metrics)
-        history.add([window(metrics.batch)])
+        history.write([metrics], [window(metrics.batch)])
     result = read_history(tmp_path / "h.jsonl")
     assert [metrics.batch for metrics in result.batches] == [0, 1]
     assert [metrics.batch for metrics in result.windows] == [0, 1]
@@ -77,22 +80,66 @@ def test_a_batch_that_is_repeated_counts_once(tmp_path: Path) -> None:
 def test_a_history_does_not_grow_without_end(tmp_path: Path) -> None:
     history = History(tmp_path / "h.jsonl", most=2_000)
     for number in range(100):
-        history(batch(number))
+        history.write([batch(number)])
     kept = [metrics.batch for metrics in read_history(tmp_path / "h.jsonl").batches]
     assert kept == list(range(kept[0], 100)) and 2 <= len(kept) < 20
 
 
 def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
-    History(tmp_path / "h.jsonl")(batch(0))
+    History(tmp_path / "h.jsonl").write([batch(0)])
     with (tmp_path / "h.jsonl").open("a") as file:
         file.write('{"batch": 1, "de')
+    assert len(read_history(tmp_path / "h.jsonl").batches) == 1
+
+
+def test_the_next_run_deletes_a_line_that_a_crash_cut_off(tmp_path: Path) -> None:
+    History(tmp_path / "h.jsonl").write([batch(0)])
+    with (tmp_path / "h.jsonl").open("a") as file:
+        file.write('{"batch": 1, "de')
+    History(tmp_path / "h.jsonl").write([batch(1)])
+    assert [metrics.batch for metrics in read_history(tmp_path / "h.jsonl").batches] == [0, 1]
+
+
+def test_a_history_that_cannot_be_written_is_a_warning_and_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.warns(UserWarning, match="cannot be written"):
+        run = RunHistory([History(tmp_path / "file" / "h.jsonl"), History(tmp_path / "h.jsonl")])
+    run.write([batch(0)])
+    (tmp_path / "h.jsonl").unlink()
+    (tmp_path / "h.jsonl").mkdir()
+    with pytest.warns(UserWarning, match="cannot be written"):
+        run.write([batch(1)])
+    run.write([batch(2)])
+
+
+def test_a_file_that_was_deleted_is_created_again(tmp_path: Path) -> None:
+    run = RunHistory([History(tmp_path / "h.jsonl")])
+    run.write([batch(0)])
+    (tmp_path / "h.jsonl").unlink()
+    run.write([batch(0)])
+    run.write([batch(1)])
+    assert len(read_history(tmp_path / "h.jsonl").batches) == 2
+
+
+def test_a_failure_is_written_once_until_the_query_runs_again(tmp_path: Path) -> None:
+    run = RunHistory([History(tmp_path / "h.jsonl")])
+    for cause in (ValueError("first"), RuntimeError("the same, as Spark reports it")):
+        run.fail(cause)
+    assert (tmp_path / "h.jsonl").read_text().splitlines() == ['{"failed": "ValueError: first"}']
+    run.write([batch(0)])
+    run.fail(ValueError("again"))
+    assert len((tmp_path / "h.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_name_that_is_no_unicode_text_does_not_stop_a_history(tmp_path: Path) -> None:
+    History(tmp_path / "h.jsonl").write([batch(0, least_origin="\ud800")])
     assert len(read_history(tmp_path / "h.jsonl").batches) == 1
 
 
 def test_the_history_of_a_checkpoint_is_beside_it(tmp_path: Path) -> None:
     place = history_file(str(tmp_path))
     assert place is not None
-    History(place)(batch(3))
+    History(place).write([batch(3)])
     assert read_history(tmp_path).batches[0].batch == 3
     assert history_file("s3a://shop/checkpoint") is None
 
@@ -110,8 +157,8 @@ def test_machines_get_instants_that_they_can_read() -> None:
 def test_the_picture_stands_alone(tmp_path: Path) -> None:
     history = History(tmp_path / "shop.jsonl")
     for number in range(5):
-        history(batch(number, slowest=(("north", second(90)), ("west", second(95))), least_origin="north"))
-        history.add([window(number, timing="ON_TIME")])
+        slow = batch(number, slowest=(("north", second(90)), ("west", second(95))), least_origin="north")
+        history.write([slow], [window(number, timing="ON_TIME")])
     done = typed("plot", str(tmp_path / "shop.jsonl"))
     assert done.stdout == f"{tmp_path / 'shop.html'}\n"
     html = (tmp_path / "shop.html").read_text(encoding="utf-8")

@@ -15,7 +15,8 @@ from eventide.cli.inspect import as_json, show
 from eventide.operators.factory import operator_of
 from eventide.operators.operator import Bundle
 from eventide.plan.process_plan import ProcessPlan
-from eventide.spark.inspection import OperatorState, Origin, processor_tables
+from eventide.spark.inspection import OperatorState, processor_tables
+from eventide.spark.stored_progress import Origin
 from eventide.time import as_datetime, instant
 
 NOON = instant("2026-03-01T12:00Z")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import Result
 
+from eventide.cli.jobs import Job
+from eventide.cli.shutdown import StopRequest
 from tests.cli.typed import typed
 
 PIPELINE = """
 import eventide as ev
 pipeline = ev.stream(time='ts', watermark=ev.bounded_delay('30s')).window(ev.tumbling('1 minute')).agg(n=ev.count())
+"""
+STATEMENT = """
+CREATE STREAM ticks WATERMARK FOR timestamp AS timestamp - INTERVAL '10' SECOND;
+SELECT window_start, COUNT(*) AS n FROM TUMBLE(ticks, DESCRIPTOR(timestamp), INTERVAL '1' MINUTE)
+GROUP BY window_start, window_end
 """
 
 
@@ -117,6 +125,8 @@ def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path:
         (["--state", "auto"], "'auto' is not one of 'driver', 'executors'"),
         (["--on-missing-file", "ignore"], "'ignore' is not one of 'fail', 'skip'"),
         (["--storage", "nowhere"], "--storage 'nowhere'"),
+        (["--state-memory", "much"], "--state-memory 'much' is not a size. Write 2g"),
+        (["--state", "executors", "--single-writer"], "--single-writer is for commit records"),
         (["--sink", "noop", "--limit", "5"], "--limit has no effect"),
         (["--local", "--checkpoint", "x"], "--checkpoint has no effect with --local"),
     ],
@@ -133,3 +143,32 @@ def test_options_that_do_not_fit_are_rejected_before_spark_starts(
 )
 def test_options_that_fit_start_spark(tmp_path: Path, words: list[str]) -> None:
     assert starts(run(tmp_path, "rate:1", *words))
+
+
+def test_options_of_late_rows_have_no_effect_without_spark(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(PIPELINE, encoding="utf-8")
+    for command in ("run", str(tmp_path / "job.py")), ("sql", STATEMENT):
+        result = typed(*command, "rate:1", "--local", "--whole-rows")
+        assert result.exit_code == 2 and "--whole-rows has no effect with --local" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "sql"])
+def test_options_reach_the_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    started: list[dict[str, Any]] = []
+
+    def start(job: Job, rows: Any, **options: Any) -> Any:
+        started.append(options)
+        raise StartedError
+
+    monkeypatch.setattr("eventide.cli.spark_options.open_session", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("eventide.cli.query_runner._rows", lambda *_: None)
+    monkeypatch.setattr("eventide.cli.query_runner.stop_on_signal", lambda *_: nullcontext(StopRequest()))
+    monkeypatch.setattr(Job, "start", start)
+    words = ["rate:1", "--sink", "noop", "--state-memory", "1g", "--whole-rows", "--source-position"]
+    expected: dict[str, Any] = {"state_memory": "1g", "whole_rows": True, "source_position": True}
+    if command == "run":
+        run(tmp_path, *words, "--single-writer")
+        expected["single_writer"] = True
+    else:
+        typed("sql", STATEMENT, *words)
+    assert [{name: options[name] for name in expected} for options in started] == [expected]

@@ -11,8 +11,9 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from eventide.cli.history import History, WindowPanes
+from eventide.spark.batch_history import History
 from eventide.spark.metrics import BatchMetrics
+from eventide.spark.pane_counts import WindowPanes
 from eventide.time import as_datetime
 
 SECOND = 1_000_000
@@ -40,9 +41,9 @@ def pane(number: int, timing: str = "ON_TIME", diff: int = 1) -> WindowPanes:
 def write(checkpoint: Path, batches: Sequence[BatchMetrics], panes: Sequence[WindowPanes] = ()) -> Path:
     """A checkpoint with a history."""
     history = History(checkpoint / "eventide" / "history.jsonl")
-    history.add(panes)
+    history.write([], panes)
     for metrics in batches:
-        history(metrics)
+        history.write([metrics])
     return checkpoint
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
+MANY, SECONDS_TO_OPEN = 10_000, 20  # the bound is generous, because tests share their machine
 DRAWN = """(id) => {
     const canvas = document.getElementById(id);
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -27,14 +30,24 @@ DRAWN = """(id) => {
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1200, "height": 900}
 
 
+def chromium() -> str | None:
+    """The browser that ``EVENTIDE_CHROMIUM`` names, or one on the path."""
+    named = os.environ.get("EVENTIDE_CHROMIUM")
+    if named is not None:
+        program = shutil.which(named)
+        assert program, f"EVENTIDE_CHROMIUM is {named!r}, which is no program."
+        return program
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    program = chromium()
     if program is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium")
+        pytest.skip("no Chromium is installed: apt-get install chromium, or set EVENTIDE_CHROMIUM to its path")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser
@@ -156,5 +169,80 @@ def test_several_queries_are_a_list(browser: Any, checkpoint: Path) -> None:
         page.wait_for_selector("h1:has-text('orders/daily')")
         page.click("#home")
         page.wait_for_selector("#queries tr:visible")
+    finally:
+        server.stop()
+
+
+def test_a_history_of_ten_thousand_batches_opens_and_scrolls(browser: Any, tmp_path: Path) -> None:
+    panes = [pane(number) for number in range(0, MANY, 5)]
+    server = ev.dashboard(write(tmp_path / "revenue", [batch(number) for number in range(MANY)], panes), token=TOKEN)
+    try:
+        started = time.monotonic()
+        visit = Visit(browser, server)
+        assert time.monotonic() - started < SECONDS_TO_OPEN
+        page = visit.page
+        assert visit.text("equation").startswith("100,000 rows in = 100,000 in windows")
+        assert page.evaluate(DRAWN, "plane") > 5000
+        page.mouse.move(600, 20)
+        page.mouse.wheel(0, 700)
+        visit.until(lambda: page.evaluate("scrollY") >= 500)
+        page.focus("#plane")
+        for _ in range(12):
+            page.keyboard.press("+")
+        visit.until(lambda: "–" not in visit.text("batch-rows"))  # a row for each batch, not for several
+        newest = number_of_newest_batch(visit)
+        for _ in range(8):
+            page.keyboard.press("ArrowDown")
+        visit.until(lambda: number_of_newest_batch(visit) < newest)
+        assert visit.problems == []
+    finally:
+        server.stop()
+
+
+def number_of_newest_batch(visit: Visit) -> int:
+    return int(str(visit.page.text_content("#batch-rows tr:first-child td")).split("–")[-1])
+
+
+def test_the_page_reconnects_after_the_server_starts_again_with_the_same_token(browser: Any, checkpoint: Path) -> None:
+    server = ev.dashboard(checkpoint, token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        port = int(server.address.rpartition(":")[2])
+        server.stop()
+        visit.until(lambda: visit.text("live") == "connection lost, retrying")
+        server = ev.dashboard(checkpoint, token=TOKEN, port=port)
+        write(checkpoint, [batch(30, rows=1000, kept=1000)])
+        visit.until(lambda: visit.text("equation").startswith("1,304 rows"))
+        assert visit.text("live") != "connection lost, retrying"
+    finally:
+        server.stop()
+
+
+def test_markup_in_names_and_messages_is_text(browser: Any, tmp_path: Path) -> None:
+    checkpoint = tmp_path / SPITEFUL
+    origin = {"least_origin": SPITEFUL, "slowest": ((SPITEFUL, at(-12)),), "origins": 1}
+    write(checkpoint, [batch(0, rows=11, dead={SPITEFUL: 1}, **origin)], [pane(0)])
+    store = checkpoint / "eventide"
+    plan = {"operators": [{"plan": {"keys": [SPITEFUL], SPITEFUL: "origin"}}]}
+    (store / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    with (store / "history.jsonl").open("a", encoding="utf-8") as history:
+        history.write(json.dumps({"failed": f"A dead letter has the message {SPITEFUL}"}) + "\n")
+    write(tmp_path / "orders", [batch(0)])
+    server = ev.dashboard(tmp_path, token=TOKEN, allow_control=True)
+    try:
+        page = browser.new_context().new_page()
+        page.goto(server.url)
+        page.wait_for_selector("#queries tr")
+        assert str(page.text_content("#queries")).count(SPITEFUL) == 2  # the name and the message
+        page.click("#queries a >> nth=0")
+        page.wait_for_selector("#origins tr")
+        page.wait_for_selector("#batch-rows tr", state="attached")
+        page.click("text=Retire >> nth=0")
+        page.click("#confirm-yes")
+        page.wait_for_selector("#commands li")
+        for id in ("title", "message", "sentence", "origins", "plan", "commands"):
+            assert SPITEFUL in str(page.text_content(f"#{id}")), id
+        assert "owned" not in page.title().replace(SPITEFUL, "")
+        assert page.locator("img").count() == 0
     finally:
         server.stop()

@@ -8,8 +8,9 @@ import pytest
 
 from eventide.dashboards.health import Health, health_of, watermark_sentence
 from eventide.dashboards.history_tables import HistoryTables
+from eventide.dashboards.query_view import origins_of
 from eventide.spark.metrics import BatchMetrics, to_json
-from tests.dashboards.histories import at, batch
+from tests.dashboards.histories import NOON, SECOND, at, batch
 
 
 def health(*batches: BatchMetrics, running: bool | None = True, **more: Any) -> Health:
@@ -62,6 +63,37 @@ def test_a_watermark_that_stands_still_without_rows_is_not_stuck() -> None:
 )
 def test_a_query_that_does_not_run_is_stopped_or_drained(running: bool | None, more: Any, word: str) -> None:
     assert health(batch(0), batch(1, **more), running=running).word == word
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unfinished", "expected"),
+    [
+        (30, None, "on time: the watermark is 10.0 s behind the clock"),
+        (30, (9, NOON + 9 * SECOND), "on time: the watermark is 10.0 s behind the clock"),
+        (700, None, "waiting: no batch has ended for 11m: no rows arrive, or the source does not answer"),
+        (700, (9, NOON + 10 * SECOND), "stuck: batch 9 has been running for 11m"),
+    ],
+)
+def test_a_running_query_whose_last_batch_is_old_says_so(seconds: int, unfinished: Any, expected: str) -> None:
+    batches = list(map(batch, range(9)))
+    now = NOON + seconds * SECOND
+    assert str(health(*batches, now=now, unfinished=unfinished)) == expected
+    assert health(*batches, now=now, running=False).word == "stopped"
+
+
+def test_batches_that_are_far_apart_are_not_missed_soon() -> None:
+    hourly = [batch(number * 3600) for number in range(5)]
+    assert health(*hourly, now=NOON + 6 * 3600 * SECOND).word == "on time"
+
+
+def test_rows_without_an_origin_have_no_name_and_hold_the_watermark() -> None:
+    slowest = ((None, at(-20)), ("None", at(-10)))
+    entry = to_json(batch(0, slowest=slowest, origins=2))
+    assert [(row["name"], row["holds"]) for row in origins_of(entry)] == [(None, True), ("None", False)]
+    lags = {row["name"]: row["lag"] for row in origins_of(entry)}
+    assert watermark_sentence(entry, lags) == "The rows without an origin are 20.0 s behind; everything waits for them."
+    idle = to_json(batch(0, slowest=slowest, origins=2, idle_origins=(None,), least_origin="None"))
+    assert [(row["name"], row["idle"]) for row in origins_of(idle)] == [(None, True), ("None", False)]
 
 
 def test_a_failure_is_shown_with_the_first_line_of_its_message_until_the_query_runs_again() -> None:

@@ -12,7 +12,7 @@ from eventide.dashboards.query_view import summary
 from eventide.dashboards.watched_queries import QueryDirectory
 from eventide.spark.control import Control
 from tests.cli.typed import typed
-from tests.dashboards.histories import TOKEN, batch, write
+from tests.dashboards.histories import NOON, SECOND, TOKEN, batch, write
 
 
 def query_at(checkpoint: Path, *, active: bool = True, exception: Any = None) -> Any:
@@ -27,9 +27,26 @@ def test_new_batches_of_a_running_query_appear_once(tmp_path: Path) -> None:
     assert query.refresh() and not query.refresh()
     running.history.extend([batch(1), batch(2)])
     assert query.refresh()
-    shown = summary(query)
+    shown = summary(query, now=NOON + 3 * SECOND)
     assert (shown["id"], shown["batches"], shown["fate"]["rows"]) == ("revenue", 3, 30)
     assert (shown["running"], shown["health"]["word"]) == (True, "on time")
+
+
+def test_a_query_with_a_history_shows_what_was_before_this_run(tmp_path: Path) -> None:
+    write(tmp_path, [batch(0), batch(1)])
+    (query,) = QueryDirectory(live=query_at(tmp_path)).look()
+    assert query.refresh() and query.tables.batches["batch"].to_list() == [0, 1]
+
+
+def test_a_batch_without_a_commit_is_unfinished(tmp_path: Path) -> None:
+    for name in ("offsets/8", "offsets/9", "commits/8", "offsets/.9.crc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    (query,) = QueryDirectory(write(tmp_path, [batch(8)])).look()
+    unfinished = query.unfinished_batch()
+    assert unfinished is not None and unfinished[0] == 9
+    (tmp_path / "commits" / "9").touch()
+    assert query.unfinished_batch() is None
 
 
 def test_a_query_that_has_failed_says_why(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventide.cli.history import History
 from eventide.dashboards import series
 from eventide.dashboards.history_tables import HistoryLog, HistoryTables
 from eventide.dashboards.query_view import charts, summary
 from eventide.dashboards.watched_queries import QueryDirectory
+from eventide.spark.batch_history import History
 from eventide.spark.metrics import EventTimes, from_json, to_json
 from eventide.time import format_instant
 from tests.dashboards.histories import NOON, SECOND, at, batch, pane, write
@@ -77,7 +77,7 @@ def test_a_log_survives_the_replacement_of_a_full_file(tmp_path: Path) -> None:
     history = History(tmp_path / "history.jsonl", most=3000)
     log = HistoryLog(history.path)
     for number in range(12):
-        history(batch(number))
+        history.write([batch(number)])
         assert log.refresh()
     kept = log.tables.batches["batch"].to_list()
     assert kept == list(range(kept[0], 12)) and len(kept) > 3
@@ -85,11 +85,11 @@ def test_a_log_survives_the_replacement_of_a_full_file(tmp_path: Path) -> None:
 
 def test_a_failure_lasts_until_the_next_batch(tmp_path: Path) -> None:
     history = History(tmp_path / "history.jsonl")
-    history(batch(0))
+    history.write([batch(0)])
     history.fail("The table is gone.")
     log = HistoryLog(history.path)
     assert log.refresh() and log.tables.failure == "The table is gone."
-    history(batch(1))
+    history.write([batch(1)])
     assert log.refresh() and log.tables.failure is None
 
 
@@ -170,7 +170,7 @@ def test_ten_thousand_batches_open_within_two_seconds(tmp_path: Path) -> None:
     origins = tuple((f"partition-{number}", at(-number)) for number in range(12))
     line = to_json(batch(0, slowest=origins, least_origin="partition-11", origins=12))
     history = tmp_path / "history.jsonl"
-    History(history).add([pane(number) for number in range(2_000)])
+    History(history, windows=2_000).write([], [pane(number) for number in range(2_000)])
     with history.open("a") as opened:
         for number in range(10_000):
             time = format_instant(NOON + number * SECOND)

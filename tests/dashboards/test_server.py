@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from eventide.cli.history import History
 from eventide.dashboards.server import STATIC, create_app, create_server
 from eventide.dashboards.watched_queries import QueryDirectory
 from eventide.errors import PlanError
+from eventide.metrics import Gap
+from eventide.spark.batch_history import History
 from tests.dashboards.histories import TOKEN, at, batch, first_events, pane, request, write
 
 BEARER = f"Bearer {TOKEN}"
@@ -131,7 +132,13 @@ def send(app: Starlette, command: Any, **headers: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "command", [{"do": "retire", "origin": SPITEFUL}, {"do": "skip_gap", "origin": "7", "up_to": 41}, {"do": "drain"}]
+    "command",
+    [
+        {"do": "retire", "origin": SPITEFUL},
+        {"do": "retire", "origin": None},
+        {"do": "skip_gap", "origin": "7", "up_to": 41},
+        {"do": "drain"},
+    ],
 )
 def test_a_command_is_exactly_one_file_and_is_shown_until_it_is_applied(checkpoint: Path, command: Any) -> None:
     app = app_of(checkpoint, allow_control=True)
@@ -189,9 +196,17 @@ def test_events_show_the_query_now_and_after_each_new_batch(checkpoint: Path) ->
     assert [(event["batch"], event["fate"]["rows"]) for event in events] == [(1, 20), (2, 30)]
 
 
+def test_missing_sequence_numbers_are_listed(tmp_path: Path) -> None:
+    gaps = (Gap("7", 4, 6, at(-9)), Gap(None, 8, 8, at(-8)))
+    write(tmp_path / "revenue", [batch(0, gaps=5, gap_ranges=gaps)])
+    shown = request(app_of(tmp_path / "revenue"), "/api/queries/revenue/summary", authorization=BEARER).json()
+    assert [(gap["origin"], gap["first"], gap["last"]) for gap in shown["gap_ranges"]] == [("7", 4, 6), (None, 8, 8)]
+    assert shown["gap_sentence"].startswith("5 runs of sequence numbers are missing: 4 to 6 of 7, 8 and 3 more.")
+
+
 def test_names_with_markup_come_back_as_data(tmp_path: Path) -> None:
     history = History(tmp_path / "revenue" / "eventide" / "history.jsonl")
-    history(batch(0, least_origin=SPITEFUL, slowest=((SPITEFUL, at(-9)),), origins=2))
+    history.write([batch(0, least_origin=SPITEFUL, slowest=((SPITEFUL, at(-9)),), origins=2)])
     history.fail(SPITEFUL)
     answer = request(app_of(tmp_path), "/api/queries", authorization=BEARER)
     assert answer.headers["content-type"] == "application/json"

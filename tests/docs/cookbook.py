@@ -56,7 +56,7 @@ class Job:
 JOBS = [
     Job("count-per-minute", "per_minute", 2, 11, {"orders": "bundles"}),
     Job("early-results", "live", 7, 13, {"orders": "rows"}),
-    Job("late-corrections", "revenue", 7, 15, {"orders": "bundles"}),
+    Job("late-corrections", "revenue", 7, 14, {"orders": "bundles"}),
     Job("kafka", "per_minute", 4, 17, {"orders": "bundles"}),
     Job("sessions", "visits", 2, 11, {"views": "bundles"}),
     Job("deduplicate", "distinct_orders", 7, 13, {"orders": "bundles"}),

@@ -22,6 +22,12 @@ LISTED = [
 ]
 PARTS = {"sinks": ev.sinks, "marks": ev.marks, "testing": ev.testing, "standalone": ev.standalone, "compat": ev.compat}
 TYPES = {"sinks.AnySink"}  # a union of types has no docstring
+WITHOUT_EXAMPLE = {
+    "sinks.AnySink": "a union of types",
+    "Query": "exists only while Spark runs it: docs/howto/spark.md",
+    "QueryOutputs": "exists only with DataFrames of Spark: docs/howto/spark.md",
+    "marks.SegmentsLostError": "needs readers whose leases end: docs/howto/noted-time.md",
+}
 
 
 def public_names() -> set[str]:
@@ -41,6 +47,12 @@ def test_every_public_name_is_on_one_page() -> None:
 def test_a_listed_name_has_a_docstring(name: str) -> None:
     value = reduce(getattr, name.split("."), ev)
     assert (value.__doc__ or "").strip()
+
+
+@pytest.mark.parametrize("name", sorted(set(LISTED)))
+def test_a_listed_name_has_an_example(name: str) -> None:
+    documentation = reduce(getattr, name.split("."), ev).__doc__ or ""
+    assert (">>>" in documentation) == (name not in WITHOUT_EXAMPLE), WITHOUT_EXAMPLE.get(name, "no example")
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -64,3 +64,7 @@ def test_the_methods_of_a_plan_stand_in_the_reference(kind: str) -> None:
     for method in (name for name in vars(getattr(eventide, kind)) if not name.startswith("_")):
         if callable(getattr(getattr(eventide, kind), method, None)):
             assert f"`.{method}(" in REFERENCE
+
+
+def test_the_reference_does_not_repeat_the_signatures_of_the_api_pages() -> None:
+    assert re.findall(r"^\| `ev\.[\w.]+\(.*?` \|", REFERENCE, re.MULTILINE) == []

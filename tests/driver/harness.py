@@ -14,7 +14,7 @@ import pyarrow as pa
 from eventide.operators.chain import Chain
 from eventide.operators.factory import operator_of
 from eventide.operators.operator import Counts, drained, ended, noted
-from eventide.operators.redistribution import BucketSnapshot
+from eventide.operators.redistribution import DividedState
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
 from eventide.spark.commit_log import CommitLog
@@ -121,18 +121,18 @@ class DriverHost:
         self._tasks = tasks
         self._batch = 0
 
-    def stored(self, buckets: int) -> list[list[BucketSnapshot]]:
+    def stored(self, buckets: int, *, coalesced: bool = False) -> list[DividedState]:
         """The state of each operator after the last batch, in so many buckets."""
         log = CommitLog(LocalStorage(self._checkpoint.directory))
         record = log.newest()
         assert record is not None
-        return redistribute_operators(read_driver_state(log, record), buckets)
+        return redistribute_operators(read_driver_state(log, record), buckets, lambda depth, sources, count: coalesced)
 
-    def restore(self, operators: Sequence[Sequence[BucketSnapshot]], *, now: int) -> None:
+    def restore(self, operators: Sequence[DividedState], *, now: int) -> None:
         """Go on from the state of another host that has processed a batch."""
         log = CommitLog(LocalStorage(self._checkpoint.directory))
         self._checkpoint.log_offsets(self._batch, now)
-        write_record(log, self._batch, [bucket for (bucket,) in operators])
+        write_record(log, self._batch, operators)
         self._driver = self._start()
         self._batch += 1
 

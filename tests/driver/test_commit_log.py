@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -36,8 +37,8 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     return Checkpoint(tmp_path / "checkpoint")
 
 
-def driver(checkpoint: Checkpoint, **options: int) -> Driver:
-    return Driver(checkpoint, PIPELINE, [SCHEMA], **options)  # type: ignore[arg-type]
+def driver(checkpoint: Checkpoint, **options: Any) -> Driver:
+    return Driver(checkpoint, PIPELINE, [SCHEMA], **options)
 
 
 def run(running: Driver, checkpoint: Checkpoint, number: int, frame: pl.DataFrame) -> Delivery:

@@ -42,3 +42,10 @@ def test_state_that_fills_its_memory_is_a_reason_to_move(growth: Growth) -> None
     message = growth.message(seconds=1, compute=1, state_bytes=800)
     assert message is not None and message.startswith("State takes 80 % of the memory") and message.endswith(REMEDY)
     assert growth.message(seconds=1, compute=1, state_bytes=900) is None
+
+
+def test_state_that_cannot_move_gets_no_command() -> None:
+    message = Growth("s3a://orders", memory=1000, buckets=None).message(seconds=1, compute=1, state_bytes=900)
+    assert message is not None and "eventide rescale s3a" not in message
+    assert "drain the query and start it with state='executors' and a new checkpoint" in message
+    assert "Its state cannot be moved: eventide rescale needs a checkpoint on a local disk" in message

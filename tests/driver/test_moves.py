@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from eventide.plan.pipeline import Pipeline
+from eventide.spark.shuffle_pages import traits_of
 from eventide.testing.hosts import BundleResult, LocalHost
 from tests.driver.harness import DriverHost
 from tests.effort import SEED, examples
@@ -28,6 +29,7 @@ class MovedHost:
         self._driver = DriverHost(place, pipeline, SCHEMA)
         self._pages = PagesHost(pipeline, SCHEMA)
         self._in_driver = True
+        self._can_coalesce = not any(traits_of(plan).looks_up_origins for plan in pipeline.plans)
         self._rng = rng
         self._last: int | None = None  # the time of the last batch
 
@@ -35,7 +37,8 @@ class MovedHost:
         """Move, perhaps, then process the bundle."""
         if self._last is not None and self._rng.random() < 0.4:
             if self._in_driver:
-                self._pages.restore(self._driver.stored(self._rng.choice([1, 2, 5])))
+                coalesced = self._can_coalesce and self._rng.random() < 0.5
+                self._pages.restore(self._driver.stored(self._rng.choice([1, 2, 5]), coalesced=coalesced))
             else:
                 self._driver.restore(self._pages.stored(1), now=self._last)
             self._in_driver = not self._in_driver

@@ -8,8 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import eventide as ev
+from eventide.spark.checkpoint_storage import record_storage
 from eventide.spark.pending_outputs import discard_outputs, export_outputs, pending_outputs
-from eventide.spark.query_record import FILE, QueryRecord
+from eventide.spark.query_record import FILE, QueryRecord, write_record
+from eventide.spark.storage import LocalStorage
 from tests.driver.harness import Checkpoint
 from tests.driver.test_commit_log import driver, rows, run, totals
 
@@ -61,3 +63,19 @@ def test_a_query_without_commit_records_has_no_pending_outputs(checkpoint: Check
     (checkpoint.directory / FILE).write_text(QueryRecord((), "executors").to_text())
     with pytest.raises(ev.PlanError, match="has no commit records"):
         pending_outputs(checkpoint.directory)
+
+
+def test_outputs_in_another_store_are_read_with_that_store(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    store = pytest.importorskip("fsspec").filesystem("memory")
+    place = Checkpoint(tmp_path / "second")
+    files = LocalStorage(place.directory)
+    write_record(files, QueryRecord((), "driver"))
+    running = driver(place, records=record_storage(files, store, single_writer=True))
+    run(running, place, 0, rows(1, 5))
+    for command in (pending_outputs, discard_outputs):
+        with pytest.raises(ev.PlanError, match=r"are in another store, .* eventide outputs .*--storage"):
+            command(place.directory)
+    (output,) = pending_outputs(place.directory, storage=store)
+    assert output.table["total"].to_pylist() == [5]
+    assert discard_outputs(place.directory, storage=store) == 0
+    assert pending_outputs(place.directory, storage=store) == []

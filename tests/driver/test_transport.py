@@ -16,6 +16,7 @@ from eventide.spark import driver_input
 from eventide.spark.dataflow import SparkInput
 from eventide.spark.driver_dataflow import needs_workers
 from eventide.spark.driver_input import Collected, RowInput
+from eventide.spark.driver_scan import ScanInput
 from eventide.spark.shuffle_pages import Stage
 from eventide.spark.source_log import BatchLog
 from eventide.spark.storage import LocalStorage
@@ -141,3 +142,10 @@ def test_other_failures_stay(rows_in: RowInput, asked: list[str]) -> None:
 
 def test_workers_need_eventide_only_for_scans_and_noted_time() -> None:
     assert not needs_workers(PLAN, [object()])  # type: ignore[list-item]
+
+
+def test_the_driver_of_a_cluster_reads_small_batches_of_remote_files() -> None:
+    scan = object.__new__(ScanInput)
+    scan._reads_all = False
+    reads = [scan._reads("s3a://shop/a", SimpleNamespace(size=size)) for size in (1000, 1 << 30, None)]  # type: ignore[arg-type]
+    assert reads == [True, False, False]

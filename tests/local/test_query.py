@@ -62,7 +62,7 @@ def test_without_a_single_bundle_there_are_no_columns() -> None:
 
 @pytest.mark.parametrize("ask", [lambda q: q.push(now=0), lambda q: q.drain(now=0), lambda q: q.scan()])
 def test_before_the_first_rows_a_query_needs_a_schema(ask: Any) -> None:
-    with pytest.raises(ev.PlanError, match=r"Push a frame first, or open\(schema=…\)"):
+    with pytest.raises(ev.PlanError, match=r"Push a frame first, or start_local\(schema=…\)"):
         ask(PER_MINUTE.start_local())
 
 

@@ -20,6 +20,8 @@ from eventide.time import as_datetime
 
 OPS = Path(__file__).parents[2] / "ops"
 ALERTS = OPS / "prometheus" / "alerts.yml"
+CASES = OPS / "prometheus" / "alerts.test.yml"
+RULES = yaml.safe_load(ALERTS.read_text())["groups"]
 DASHBOARD = OPS / "grafana" / "eventide.json"
 BATCH = ev.BatchMetrics(
     batch=0,
@@ -47,7 +49,7 @@ def used_names(expressions: list[str]) -> set[str]:
 
 
 def test_every_alert_uses_metrics_that_exist() -> None:
-    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    rules = [rule for group in RULES for rule in group["rules"]]
     assert used_names([rule["expr"] for rule in rules]) <= exported_names()
     assert all(rule["annotations"].keys() == {"summary", "action"} for rule in rules)
 
@@ -72,8 +74,14 @@ def test_the_panels_of_the_dashboard_do_not_overlap() -> None:
 
 def test_every_alert_is_documented() -> None:
     page = (OPS.parent / "docs" / "howto" / "monitoring.md").read_text()
-    for group in yaml.safe_load(ALERTS.read_text())["groups"]:
+    for group in RULES:
         assert all(f"`{rule['alert']}`" in page for rule in group["rules"])
+
+
+@pytest.mark.parametrize("alert", [rule["alert"] for group in RULES for rule in group["rules"]])
+def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(alert: str) -> None:
+    cases = [case for test in yaml.safe_load(CASES.read_text())["tests"] for case in test["alert_rule_test"]]
+    assert {bool(case["exp_alerts"]) for case in cases if case["alertname"] == alert} == {True, False}
 
 
 @pytest.mark.parametrize("command", [("check", "alerts.yml"), ("test", "alerts.test.yml")], ids=lambda words: words[0])

@@ -14,8 +14,8 @@ import eventide as ev
 from eventide.operators.redistribution import redistribute
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
-from eventide.spark.coalesced_progress import COALESCED_FROM, TRACKED, can_coalesce, default_progress
-from eventide.spark.shuffle_pages import Progress, ShufflePage, Stage
+from eventide.spark.coalesced_progress import COALESCED_FROM, TRACKED, default_progress
+from eventide.spark.shuffle_pages import Progress, ShufflePage, Stage, traits_of
 from eventide.spark.stamp import split_rows, stamp_to_pages
 from eventide.time import MIN
 from tests.pages.test_histories import rows_of
@@ -147,9 +147,29 @@ def test_only_one_place_stores_origins_and_state_moves_with_them() -> None:
     assert coalesced.tracker.state.tracker.metrics().origins == 2_000
     moved = redistribute(coalesced.stored(), 2, split_rows, tracker=coalesced.stored_tracker())
     expected = redistribute(direct.stored(), 2, split_rows)
-    assert [part.tracker()["origins"].to_list() for part in moved] == [
-        part.tracker()["origins"].to_list() for part in expected
+    assert moved.tracker is expected.tracker is None
+    assert [part.tracker()["origins"].to_list() for part in moved.buckets] == [
+        part.tracker()["origins"].to_list() for part in expected.buckets
     ]
+
+
+def test_a_rescaled_state_has_its_origins_once_from_a_number_of_buckets_on() -> None:
+    rows = pl.DataFrame(
+        [{"id": i, "t": 100 + i, "device": f"device {i:04}", "n": 1} for i in range(2_000)], schema=SCHEMA
+    )
+    direct = Buckets(stage_of(WINDOWS, "direct", 4))
+    direct.step(list(stamp_to_pages(direct.stage, rows, 200, 0, MIN)))
+    before = direct.states[0].tracker
+    many = redistribute(direct.stored(), 64, split_rows, coalesces=lambda count: count >= COALESCED_FROM)
+    assert many.tracker is not None and len(many.tracker.tracker()["origins"]) == 2_001
+    assert {len(bucket.tracker()["origins"]) for bucket in many.buckets} == {1}
+    each = redistribute(direct.stored(), 64, split_rows)
+    assert 2 * max(len(bucket.head) for bucket in many.buckets) < min(len(bucket.head) for bucket in each.buckets)
+    coalesced = direct.restored(many, 0)
+    assert {state.tracker.time for state in coalesced.states.values()} == {before.time}
+    back = redistribute(coalesced.stored(), 4, split_rows, tracker=coalesced.stored_tracker())
+    again = direct.restored(back, 0)
+    assert all(state.tracker.metrics() == before.metrics() for state in again.states.values())
 
 
 def test_a_batch_without_progress_leaves_the_watermark_of_a_bucket() -> None:
@@ -165,13 +185,14 @@ def test_a_batch_without_progress_leaves_the_watermark_of_a_bucket() -> None:
 def test_plans_that_look_up_single_origins_stay_direct() -> None:
     deduplicated = ev.stream(time="t", key="id", watermark=NUMBERED).deduplicate()
     plan = deduplicated.window(ev.tumbling("10 microseconds")).agg(rows=ev.count()).plan
-    assert not can_coalesce(plan) and default_progress(plan, 2_000) == "direct"
+    assert traits_of(plan).looks_up_origins and default_progress(traits_of(plan), 2_000) == "direct"
 
 
 def test_progress_is_coalesced_from_a_number_of_buckets_on_where_there_are_origins() -> None:
-    assert default_progress(WINDOWS.plan, COALESCED_FROM) == "coalesced"
-    assert default_progress(WINDOWS.plan, COALESCED_FROM - 1) == "direct"
-    single = ev.stream(time="t", key="id").window(ev.tumbling("10 microseconds")).agg(rows=ev.count()).plan
+    many = traits_of(WINDOWS.plan)
+    assert default_progress(many, COALESCED_FROM) == "coalesced"
+    assert default_progress(many, COALESCED_FROM - 1) == "direct"
+    single = traits_of(ev.stream(time="t", key="id").window(ev.tumbling("10 microseconds")).agg(rows=ev.count()).plan)
     assert default_progress(single, COALESCED_FROM) == "direct"
     assert default_progress(single, COALESCED_FROM, sources=COALESCED_FROM) == "coalesced"
 

@@ -28,13 +28,22 @@ _PLANS = max(1, HISTORIES // (len(FAMILIES) * _EACH))
 _MOVES = (None, None, 1, 2, 3, 5)
 
 
+def random_progress(rng: Random) -> Progress:
+    return rng.choice(["direct", "coalesced"])
+
+
 def difference(history: History, rng: Random) -> str | None:
     """Return where a history whose state moves differs from one in process."""
     pipeline = pipeline_of(history.spec, history.source)
     local = LocalHost(pipeline, SCHEMA)
-    progress: Progress = rng.choice(["direct", "coalesced"])
-    buckets = rng.choice([1, 3])
-    moved = PagesHost(pipeline, SCHEMA, buckets=buckets, moves=lambda: rng.choice(_MOVES), progress=progress)
+    moved = PagesHost(
+        pipeline,
+        SCHEMA,
+        buckets=rng.choice([1, 3]),
+        progress=random_progress(rng),
+        moves=lambda: rng.choice(_MOVES),
+        progress_after=partial(random_progress, rng),
+    )
     for number, push in enumerate(history.pushes):
         rows = as_ordered(frame_of(push.rows))
         expected, actual = (
@@ -58,8 +67,9 @@ def test_state_that_moves_gives_what_one_process_gives(family: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=transcript_id)
 def test_every_transcript_holds_while_state_moves(transcript: Transcript) -> None:
-    counts = cycle([2, 1, 3])
-    run(transcript, host=partial(PagesHost, buckets=1, moves=lambda: next(counts)))
+    counts, ways = cycle([2, 1, 3]), cycle(["coalesced", "coalesced", "direct"])
+    host = partial(PagesHost, buckets=1, moves=lambda: next(counts), progress_after=lambda: next(ways))
+    run(transcript, host=host)
 
 
 ORDERS = {"id": pl.Int64(), "t": pl.Int64(), "price": pl.Int64()}
@@ -83,7 +93,8 @@ def test_a_join_that_moves_gives_what_one_process_gives(name: str) -> None:
     rng, join = Random(f"{SEED}/join moves/{name}"), JOINS[name]
     for _ in range(max(1, HISTORIES // 4)):
         query = join.start_local({"left": ORDERS, "right": CLICKS})
-        moved = PagesHost(join, (ORDERS, CLICKS), buckets=1, moves=lambda: rng.choice(_MOVES))
+        ways = partial(random_progress, rng)
+        moved = PagesHost(join, (ORDERS, CLICKS), buckets=1, moves=lambda: rng.choice(_MOVES), progress_after=ways)
         for now in range(8):
             times = [now * 4 + rng.randrange(12) for _ in range(12)]
             orders, clicks = (

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import eventide as ev
+from eventide.spark.shuffle_pages import Progress
 from eventide.time import MAX
 from tests.effort import SEED, examples
 from tests.operators.test_processor_histories import KINDS, PUPPET
@@ -73,7 +74,11 @@ def random_rows(rng: Random, bundle: int, numbers: dict[str, int]) -> pl.DataFra
 
 def check(pipeline: Any, schema: Any, bundles: Sequence[Any], rng: Random, step: int) -> None:
     """Compare a query that is rescaled before one of its bundles, or twice, with one that is not."""
-    stayed, rescaled = (PagesHost(pipeline, schema, buckets=count) for count in rng.sample(BUCKETS, 2))
+    ways: tuple[Progress, ...] = ("direct", "coalesced")
+    stayed, rescaled = (
+        PagesHost(pipeline, schema, buckets=count, progress=way, progress_after=lambda: rng.choice(ways))
+        for count, way in zip(rng.sample(BUCKETS, 2), ("direct", rng.choice(ways)), strict=True)
+    )
     moments = {rng.randrange(1, len(bundles)), rng.randrange(1, len(bundles))}
     for number, rows in enumerate(bundles):
         if number in moments:

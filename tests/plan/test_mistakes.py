@@ -49,6 +49,12 @@ none.
 >>> ev.stream("ts", key=rows["shop"])
 key=a value of type Series: a key is a column name, or a list of column names.
 
+>>> ev.stream("ts", "shop")
+stream(…, 'shop'): say what it is, such as key='shop'. The options are: key, watermark, time_unit.
+
+>>> ev.stream("ts", keys="shop")
+stream() has no option 'keys'. Did you mean 'key'?
+
 ## Durations
 
 >>> ev.tumbling("1")
@@ -93,6 +99,12 @@ calendar(): there is no unit 'fortnight'. There are: 'hour', 'day', 'week', 'mon
 size='100' is not a number of rows: it must be an integer of at least 1. For windows in time use tumbling() or
 sliding().
 
+>>> ev.rows(100, offset="number")
+rows() has no option 'offset'. Use by=, the column of offsets.
+
+>>> ev.tumbling("1 day", "6 hours")
+tumbling(…, '6 hours'): say what it is, such as offset='6 hours'. The options are: offset.
+
 >>> ev.sessions("30 minutes", max_duration="10 minutes")
 sessions(): max_duration (10m) is shorter than gap (30m), so that even a single row's session would be cut. Make
 max_duration at least as long as gap.
@@ -112,6 +124,12 @@ watermark=the function bounded_delay is not a watermark. Call it: ev.bounded_del
 >>> ev.stream("ts", watermark=ev.tumbling("1 minute"))
 watermark=tumbling 1m: use a watermark such as watermark=ev.bounded_delay('30 seconds').
 
+>>> ev.bounded_delay("30 seconds", grace="1 hour")
+bounded_delay() has no option 'grace'. How late rows may be is allowed_lateness= of .emit(…), after .window(…).
+
+>>> ev.bounded_delay("30 seconds", idle_timout="1 hour")
+bounded_delay() has no option 'idle_timout'. Did you mean 'idle_timeout'?
+
 ## Triggers
 
 >>> minutes.emit(early=10)
@@ -127,6 +145,9 @@ timedelta.
 >>> minutes.emit(allowed_lateness="soon")
 allowed_lateness of .emit()='soon' is not a duration. Write a duration such as '30 seconds', '5m', '1h 30m',
 'PT1H30M', or a timedelta.
+
+>>> minutes.emit(grace="1 hour")
+.emit() has no option 'grace'. Use allowed_lateness=.
 
 >>> minutes.emit(mode="update")
 .emit(): mode='update' is not known. There are: 'accumulating', 'discarding', 'retracting'.
@@ -169,6 +190,9 @@ n=the function sum is not an aggregate. Call it: n=ev.sum(column).
 >>> minutes.agg(n="count")
 n='count' is not an aggregate. Write n=ev.count().
 
+>>> minutes.agg(n="sum")
+n='sum' is not an aggregate. Call it with a column: n=ev.sum(column).
+
 >>> minutes.agg(n="price")
 n='price' is not an aggregate. Name what to do with the column: n=ev.sum('price').
 
@@ -206,8 +230,23 @@ directory write orders/.
 >>> counts.local(rows, clock="12:00")
 clock='12:00': give a list with the batch time of each bundle.
 
+>>> counts.run("data/orders/", sink="console", checkpoint="checkpoints/counts", trigger="10 seconds")
+.run() has no option 'trigger'. Use interval='10 seconds', or available_now=True.
+
 >>> counts.local(rows, bundle_by="arrived")
 bundle_by='arrived': there is no column 'arrived'. There are: 'ts', 'shop', 'price'.
+
+>>> counts.run(rows, sink="console", checkpoint="checkpoints/counts")
+.run() takes a DataFrame of Spark, or an address such as 'data/orders/', not a DataFrame of polars. In this process,
+without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…).
+
+>>> counts.run(rows.to_pandas(), sink="console", checkpoint="checkpoints/counts")
+.run() takes a DataFrame of Spark, or an address such as 'data/orders/', not a DataFrame of pandas. In this process,
+without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…).
+
+>>> counts.run(5, sink="console", checkpoint="checkpoints/counts")
+.run() takes a DataFrame of Spark, or an address such as 'data/orders/', not 5. In this process, without Spark:
+pipeline.local(rows). On Spark: spark.createDataFrame(…).
 
 ## Joins
 
@@ -228,6 +267,13 @@ join: how='outer' is not known. There are: 'inner', 'left', 'right', 'full'.
 
 >>> ev.join(stream, stream, within="1 minute").local(rows)
 this pipeline has several inputs. Give the rows of each: {'left': …, 'right': …}.
+
+>>> ev.join(stream, stream, "1 minute")
+join(…, '1 minute'): say what it is, such as within='1 minute'. The options are: within, last, keep, forget_after,
+on, how, where, suffix, max_matches.
+
+>>> ev.join(stream, stream, over="1 minute")
+join() has no option 'over'. Use within=('-2 minutes', '0 seconds') for times, or last=3 for the last rows.
 
 ## Sinks
 
@@ -337,6 +383,17 @@ first.
 The event time of 'orders' is not known. Declare it before the query: CREATE STREAM orders WATERMARK FOR ts AS ts -
 INTERVAL '30' SECOND; line 1, column 28: SELECT shop, count(*) FROM orders GROUP BY shop ^^^^^^
 
+>>> ev.sql(PER_SHOP).explian
+There is no SqlPipeline.explian. Did you mean: 'explain'?
+
+>>> ev.sql(PER_SHOP).show
+There is no SqlPipeline.show: use .local(rows).panes
+
+>>> TestStream(ev.sql(PER_SHOP + " HAVING COUNT(*) > 1"))
+This query filters or computes rows or results outside of its plan, so the plan alone is not the query. In a chain,
+a TestStream and .start_local(), a query has keys, window columns and aggregates of columns by their names, without
+WHERE and HAVING. Use .local(rows) or .run(…), or prepare the rows before the query.
+
 >>> ev.sql("SELEC shop FROM orders")
 The query cannot be read: 'FROM' has no place here. line 1, column 12: SELEC shop FROM orders ^^^^
 
@@ -371,8 +428,12 @@ def eventide(words: str) -> None:
     raise SystemExit(observed.stderr.removeprefix("Error: "))
 
 
+PER_SHOP = (
+    "SELECT shop, COUNT(*) AS n FROM TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE) "
+    "GROUP BY shop, window_start, window_end"
+)
 NAMES: dict[str, Any] = {
-    "ev": ev, "pd": pd, "sinks": sinks, "TestStream": TestStream, "eventide": eventide,
+    "PER_SHOP": PER_SHOP, "ev": ev, "pd": pd, "sinks": sinks, "TestStream": TestStream, "eventide": eventide,
     "stream": stream, "minutes": minutes, "counts": counts, "rows": rows,
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -150,6 +151,27 @@ def test_another_writer_that_commits_first_is_read_again(lake: Lake, monkeypatch
     monkeypatch.setattr(table, "rows_in", interrupt)
     put(sink, frame([row(shop="kiel", n=1, diff=-1), row(shop="kiel", n=2, index=1)]), 1, output_info())
     assert sorted(lake.read().select("shop", "n").rows()) == [("kiel", 2), ("oslo", 5)]
+
+
+class RemoteBatch(SinkBatch):
+    """A batch whose rows the executors have."""
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+
+def test_a_large_batch_that_the_driver_collects_is_reported_once(lake: Lake) -> None:
+    sink = lake.sink(output_info(), schema())
+    for batch_id, size in enumerate([100, 300 << 20, 300 << 20]):
+        rows = frame([row(shop="kiel", n=batch_id, start=batch_id)])
+        batch = RemoteBatch(rows.to_arrow(compat_level=pl.CompatLevel.oldest()), NO_SESSION, size=size)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ev.DriverLimitWarning)
+            sink.write(batch, batch_id, output_info())
+        ours = [str(warning.message) for warning in caught if warning.category is ev.DriverLimitWarning]
+        expected = ["Batch 1 has 300 MB for"] if batch_id == 1 else []
+        assert [message.partition(" delta(")[0].partition(" iceberg(")[0] for message in ours] == expected
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -23,7 +24,7 @@ from eventide.sinks.table_merge import TableStore
 from eventide.sinks.table_sink import TableSink, table
 from eventide.sinks.table_sql import Statements
 from tests.effort import examples
-from tests.sinks.panes import MINUTE, Row, frame, opened, output_info, row, shape, summed
+from tests.sinks.panes import MINUTE, Row, frame, opened, output_info, row, schema, shape, summed
 from tests.sinks.places import Place
 from tests.sinks.test_tables import ALL, SEEN, WIDE, histories
 
@@ -106,7 +107,10 @@ def pairs(seed: int) -> list[pl.DataFrame]:
 @pytest.mark.parametrize(
     ("mode", "grain"), [("retracting", "pairs"), ("accumulating", "pairs"), ("discarding", "pairs"), ("discarding", "")]
 )
-def test_every_kind_of_table_is_the_same_as_from_rows_in_memory(place: Place, mode: str, grain: str, seed: int) -> None:
+@pytest.mark.parametrize("in_parts", [False, True], ids=["staged", "in parts"])
+def test_every_kind_of_table_is_the_same_as_from_rows_in_memory(
+    place: Place, mode: str, grain: str, seed: int, in_parts: bool
+) -> None:
     info = output_info(mode, row_grain=grain or "windows")
     expected, store = opened(place, info, name="expected"), opened(place, info, name="staged")
     sql = Statements("staged", shape(info), store._database.dialect)
@@ -118,8 +122,8 @@ def test_every_kind_of_table_is_the_same_as_from_rows_in_memory(place: Place, mo
             rows = rows.unique(["shop", "window_start"])
         parts = scattered(rows, rng)
         expected.put(rows, "q", batch_id)
-        if place.kind == "sqlite":
-            put_in_parts(store, sql, parts, "q", batch_id)
+        if place.kind == "sqlite" or in_parts:
+            put_in_parts(store, sql, partial(iter, parts), "q", batch_id)
         else:
             put(PostgresStaging(store._database, store, sql), batch_id, parts)
         columns = "shop, window_start, window_end, n, pane_index" if mode != "retracting" else "shop, window_start, n"
@@ -260,41 +264,91 @@ class Sized:
 
 
 @pytest.mark.parametrize(
-    ("url", "options", "batch", "collected"),
+    ("url", "options", "batch", "route"),
     [
-        ("postgresql://db/shop", {}, Sized(1000), True),
-        ("postgresql://db/shop", {}, Sized(1 << 30), False),
-        ("postgresql://db/shop", {}, Sized(None), False),
-        ("postgresql://db/shop", {}, Sized(1 << 30, is_local=True), True),
-        ("postgresql://db/shop", {"staged": False}, Sized(1 << 30), True),
-        ("postgresql://db/shop", {"staged": True}, Sized(1000), False),
-        ("postgresql://db/shop", {"create": False}, Sized(1 << 30), True),
-        ("sqlite:///shop.db", {"create": False}, Sized(1 << 30), False),
+        ("postgresql://db/shop", {}, Sized(1000), "collected"),
+        ("postgresql://db/shop", {}, Sized(1 << 30), "staged"),
+        ("postgresql://db/shop", {}, Sized(None), "staged"),
+        ("postgresql://db/shop", {}, Sized(1 << 30, is_local=True), "collected"),
+        ("postgresql://db/shop", {"staged": False}, Sized(1000), "collected"),
+        ("postgresql://db/shop", {"staged": False}, Sized(1 << 30), "in parts"),
+        ("postgresql://db/shop", {"staged": True}, Sized(1000), "staged"),
+        ("postgresql://db/shop", {"create": False}, Sized(1 << 30), "in parts"),
+        ("sqlite:///shop.db", {"create": False}, Sized(1 << 30), "in parts"),
+        ("sqlite:///shop.db", {"staged": True}, Sized(1000), "in parts"),
     ],
 )
-def test_large_batches_of_executors_are_staged(url: str, options: Any, batch: Any, collected: bool) -> None:
+def test_the_size_of_a_batch_of_executors_decides_how_it_reaches_the_table(
+    url: str, options: Any, batch: Any, route: str
+) -> None:
     sink = table(url, **options)
     assert isinstance(sink, TableSink)
-    assert sink._collects(batch) is collected
+    assert sink._route(batch) == route
+
+
+def test_a_sink_that_opens_drops_what_a_killed_driver_left(postgres: Place, kiel: PostgresStaging) -> None:
+    stage(kiel, 1, CORRECTED)
+    of_another_query, _ = stage(kiel, 1, CORRECTED, query="another")
+    sink = table(postgres.url)
+    sink.open(schema(), output_info())
+    sink.close()
+    assert postgres.ask(TABLES) == [(of_another_query.strip('"'),)]
+
+
+def test_a_user_who_may_not_create_tables_stages_nothing(postgres: Place, kiel: PostgresStaging) -> None:
+    ((mine,),) = postgres.ask("SELECT current_schema()")
+    postgres.tell(
+        "DROP ROLE IF EXISTS eventide_writer",
+        "CREATE ROLE eventide_writer",
+        f"GRANT USAGE ON SCHEMA {mine} TO eventide_writer",
+    )
+    kiel.store.on_connection(lambda connection: connection.run("SET ROLE eventide_writer"), 0)
+    assert kiel.problem(None) == (  # type: ignore[arg-type]
+        f"the user of {kiel.database.url} may not create tables in the schema of 'panes'"
+    )
+    kiel.store.on_connection(lambda connection: connection.run("RESET ROLE"), 0)
+    postgres.tell(f"REVOKE ALL ON SCHEMA {mine} FROM eventide_writer", "DROP ROLE eventide_writer")
 
 
 def test_a_wrong_option_is_rejected() -> None:
     with pytest.raises(ev.PlanError, match=r"sinks.table\(staged='yes'\): it must be True, False or None"):
         table("postgresql://db/shop", staged="yes")  # type: ignore[arg-type]
+    with pytest.raises(ev.PlanError, match="staging creates tables"):
+        table("postgresql://db/shop", staged=True, create=False)
 
 
-def test_a_stream_of_parts_that_breaks_leaves_the_sqlite_table(sqlite: Place) -> None:
-    store: TableStore = opened(sqlite, output_info())
-    sql = Statements("panes", shape(output_info()), "sqlite")
+def test_a_stream_of_parts_that_breaks_leaves_the_table(place: Place) -> None:
+    store: TableStore = opened(place, output_info())
+    sql = Statements("panes", shape(output_info()), store._database.dialect)
 
     def breaking() -> Iterator[pl.DataFrame]:
         yield CORRECTED[1]
         raise RuntimeError("an executor was lost")
 
     with pytest.raises(RuntimeError, match="was lost"):
-        put_in_parts(store, sql, breaking(), "q", 0)
-    assert counts(sqlite) == []
+        put_in_parts(store, sql, breaking, "q", 0)
+    assert counts(place) == []
     for _ in range(2):
-        put_in_parts(store, sql, iter(CORRECTED), "q", 0)
-    assert counts(sqlite) == AFTER
+        put_in_parts(store, sql, lambda: CORRECTED, "q", 0)
+    assert counts(place) == AFTER
     store.close()
+
+
+def test_parts_are_read_again_after_a_lost_connection(postgres: Place) -> None:
+    store: TableStore = opened(postgres, output_info())
+    sql = Statements("panes", shape(output_info()), "postgres")
+    reads = []
+
+    def parts() -> Iterator[pl.DataFrame]:
+        reads.append(1)
+        yield CORRECTED[1]
+        if len(reads) == 1:
+            postgres.tell(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE application_name = 'eventide' AND pid <> pg_backend_pid() AND query LIKE '%eventide_staged%'"
+            )
+
+    put_in_parts(store, sql, parts, "q", 0)
+    store.close()
+    assert len(reads) == 2
+    assert counts(postgres) == AFTER[1:]

@@ -1,8 +1,13 @@
 """What tests on Spark share: the databases of sinks, and both placements of state."""
 
+import os
+
 import pytest
 
 from tests.sinks.conftest import place, postgres, sqlite
+
+# For the Java of jobs in processes of their own: they are short, and would spend their time in the optimising compiler.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 __all__ = ["place", "placement", "postgres", "sqlite"]
 

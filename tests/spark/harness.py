@@ -16,14 +16,14 @@ from typing import Any
 import polars as pl
 
 from eventide.operators.operator import Counts
-from eventide.operators.redistribution import BucketSnapshot, redistribute
+from eventide.operators.redistribution import BucketSnapshot, DividedState, redistribute
 from eventide.operators.windowed_aggregate import State
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
-from eventide.spark.coalesced_progress import TRACKED, Tracked, can_coalesce, track
+from eventide.spark.coalesced_progress import TRACKED, Tracked, track
 from eventide.spark.metrics import command_effects
-from eventide.spark.shuffle_pages import Progress, Stage, read_batches
+from eventide.spark.shuffle_pages import Progress, Stage, read_batches, traits_of
 from eventide.spark.stamp import forward_pages, split_rows, stamp_to_pages
 from eventide.spark.stateful import apply_pages, output_pages, sort_pages
 from eventide.spark.types import arrow_schema, from_spark
@@ -91,12 +91,14 @@ class Buckets:
         pages.head, _ = self.stage.operator().write(self.tracker.state, pages, None)
         return pages
 
-    def restored(self, parts: Sequence[BucketSnapshot], sources: int) -> Buckets:
+    def restored(self, state: DividedState, sources: int) -> Buckets:
         """The same operator with the state of other buckets."""
-        stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(parts), sources=sources)
-        stage = replace(stage, progress="direct")  # as after a move on Spark
+        stage = replace(self.stage, name=f"stage {next(_serial)}", buckets=len(state.buckets), sources=sources)
+        stage = replace(stage, progress="direct" if state.tracker is None else "coalesced")
         restored = Buckets(stage)
-        for label, part in zip(bucket_labels(len(parts)), parts, strict=True):
+        if state.tracker is not None:
+            restored.tracker = Tracked(stage.operator().read(state.tracker.head, state.tracker)[0], {}, [])
+        for label, part in zip(bucket_labels(len(state.buckets)), state.buckets, strict=True):
             restored.states[label], ledger = stage.operator().read(part.head, part)
             restored.opened.enter_context(ledger.open(part))  # cells stay in their pages until they are read
         return restored
@@ -106,6 +108,7 @@ class PagesHost:
     """Pipelines over pages, as on Spark. ``knows=False``: stamps never know the watermark that stood.
 
     ``moves`` is called before each bundle. State moves into as many buckets as it returns; None: it stays.
+    ``progress_after`` is called for each move, and returns how progress reaches the buckets from then on.
     """
 
     def __init__(
@@ -118,8 +121,9 @@ class PagesHost:
         knows: bool = True,
         progress: Progress = "direct",
         moves: Callable[[], int | None] | None = None,
+        progress_after: Callable[[], Progress] = lambda: "direct",
     ) -> None:
-        self._tasks, self._knows, self._moves = tasks, knows, moves
+        self._tasks, self._knows, self._moves, self._progress_after = tasks, knows, moves, progress_after
         self.command: dict[str, Any] | None = None  # of the control stream, for the next bundle
         self.details: list[Any] = []  # what the operators reported of the last bundle
         self._operators: list[Buckets] = []
@@ -128,7 +132,7 @@ class PagesHost:
             count = 1 if not plan.key or plan.counts_all_keys else buckets
             sources = self._operators[-1].stage.buckets if depth else 0
             stage = Stage(f"stage {next(_serial)}", plan, schemas, count, depth, sources)
-            stage = replace(stage, progress=progress if can_coalesce(plan) else "direct")
+            stage = replace(stage, progress="direct" if traits_of(plan).looks_up_origins else progress)
             self._operators.append(Buckets(stage))
             panes = stage.operator().output_schemas()["panes"]
             schemas = (dict(pl.DataFrame(pl.from_arrow(arrow_schema(panes).empty_table())).schema),)
@@ -174,18 +178,22 @@ class PagesHost:
         if buckets is not None and all(operator.states for operator in self._operators):
             self.restore(self.stored(buckets))
 
-    def stored(self, buckets: int) -> list[list[BucketSnapshot]]:
+    def stored(self, buckets: int) -> list[DividedState]:
         """The state of each operator in so many buckets."""
-        return [
-            redistribute(operator.stored(), buckets, split_rows, tracker=operator.stored_tracker())
-            for operator in self._operators
-        ]
+        return [self._divided(operator, buckets) for operator in self._operators]
 
-    def restore(self, operators: Sequence[Sequence[BucketSnapshot]]) -> None:
+    def restore(self, operators: Sequence[DividedState]) -> None:
         """Go on from the state of another host."""
-        for depth, parts in enumerate(operators):
+        for depth, state in enumerate(operators):
             sources = self._operators[depth - 1].stage.buckets if depth else 0
-            self._operators[depth] = self._operators[depth].restored(parts, sources)
+            self._operators[depth] = self._operators[depth].restored(state, sources)
+
+    def _divided(self, operator: Buckets, buckets: int) -> DividedState:
+        def coalesces(count: int) -> bool:
+            return self._progress_after() == "coalesced" and not traits_of(operator.stage.plan).looks_up_origins
+
+        tracker = operator.stored_tracker()
+        return redistribute(operator.stored(), buckets, split_rows, tracker=tracker, coalesces=coalesces)
 
     def _was(self, operator: Buckets) -> int | None:
         states = list(operator.states.values())

@@ -95,6 +95,18 @@ def test_a_pending_batch_is_delivered_before_a_changed_plan_is_rejected(
     assert stream.panes[batch][0].filter(pl.col("diff") == 1)["total"].to_list() == [40 + 10 * batch]
 
 
+def test_a_pending_batch_is_not_ignored_by_a_start_in_the_other_placement(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path)
+
+    def fail(batch: Any, batch_id: int) -> None:
+        raise OSError("the sink is away")
+
+    with pytest.raises(Exception, match="the sink is away"):
+        stream.put(rows(40)).run(WINDOWS, sink=fail, state="driver")
+    with pytest.raises(ev.PlanError, match=r"is in the driver.*Start it with state='driver'"):
+        stream.run(WINDOWS, state="executors")
+
+
 @pytest.mark.parametrize("chained", [False, True], ids=["three sinks", "five sinks"])
 def test_sinks_start_no_jobs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chained: bool

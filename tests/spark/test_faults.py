@@ -24,13 +24,13 @@ __all__ = ["hdfs_address"]
 pytestmark = pytest.mark.long  # drivers and workers are killed, on a cluster too
 
 KILLS = int(os.environ.get("EVENTIDE_KILLS", "1"))
-BUNDLES = 22
+BUNDLES = 9
 
 
 @pytest.mark.parametrize("state", ["executors", "driver"])
 def test_a_driver_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path, state: str) -> None:
     prepare(tmp_path, BUNDLES)
-    for point in ("before:2", "after:9"):  # between the log of what a batch reads and the log of its end
+    for point in ("before:2", "after:5"):  # between the log of what a batch reads and the log of its end
         job = start(tmp_path, die=point, state=state)
         job.communicate()
         assert job.returncode == -signal.SIGKILL, point

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,11 @@ from pyspark.sql import SparkSession
 
 import eventide as ev
 from eventide import _jvm
+from eventide.spark import source_log
 from eventide.spark.checkpoint_storage import storage_of
-from eventide.spark.hadoop_storage import HadoopStorage
+from eventide.spark.hadoop_storage import HadoopStorage, file_sizes
+from eventide.spark.source_log import BatchLog
+from eventide.spark.storage import LocalStorage
 from tests.driver.storage_contract import *  # noqa: F403
 from tests.driver.storage_contract import Open
 from tests.spark.remote import hdfs_address, remote, viewfs
@@ -73,6 +77,25 @@ def test_an_error_of_hadoop_names_the_file(spark: SparkSession, view: str) -> No
     storage.create("a", [b"a file"])
     with pytest.raises(OSError, match=rf"{view}/a/1: .*(ParentNotDirectory|FileAlreadyExists|not a directory)"):
         storage.create("a/1", [b"below it"])
+
+
+def test_the_sizes_of_source_files_on_another_file_system_are_known(
+    spark: SparkSession, view: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    HadoopStorage(view, spark).create("in/a b.parquet", [b"x" * 1000])
+    place = LocalStorage(tmp_path / "checkpoint")
+    file = json.dumps({"path": f"{view}/in/a%20b.parquet", "timestamp": 0, "batchId": 0})
+    place.create("offsets/0", [b'v1\n{"batchTimestampMs": 0}\n{"logOffset": 0}'])
+    place.create("sources/0/0", [f"v1\n{file}".encode()])
+    log = BatchLog(place, 0, 0, spark)
+    assert log.files(0) == [f"{view}/in/a b.parquet"]
+    assert (log.size, log.size_of(log.files(0)[0])) == (1000, 1000)
+    monkeypatch.setattr(source_log, "_LOOKED_UP", 0)
+    assert BatchLog(place, 0, 0, spark).size is None, "many files would cost a request each"
+
+
+def test_the_size_of_a_file_that_is_gone_is_not_known(spark: SparkSession, view: str) -> None:
+    assert file_sizes([f"{view}/none", "nofs://shop/x"], spark) == {f"{view}/none": None, "nofs://shop/x": None}
 
 
 def test_a_full_disk_leaves_nothing(spark: SparkSession, view: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import eventide as ev
 from tests.sinks.test_lake_tables import Lake, delta_lake, iceberg_lake
+from tests.spark import running
 from tests.spark.running import Stream
 
 REVENUE = (
@@ -45,7 +46,9 @@ def test_a_table_of_a_lakehouse_equals_the_sum_of_the_diffs_after_restarts(
     lake, stream = make(tmp_path / "lake"), Stream(spark, tmp_path)
     for rows in BUNDLES:  # each run starts from the checkpoint of the one before
         stream.put(bundle(rows))
-        stream.run(REVENUE, sink=lake.make(), drain=rows is BUNDLES[-1])
+        query = stream.run(REVENUE, sink=lake.make(), drain=rows is BUNDLES[-1])
+        collects = "the driver collects each batch from the executors" in query.explain()
+        assert collects == (running.STATE == "executors")
     panes = REVENUE.local([bundle(rows) for rows in BUNDLES]).panes
     table = panes.group_by(COLUMNS).agg(pl.col("diff").cast(pl.Int64).sum()).filter(pl.col("diff") != 0)
     assert sorted(lake.read().select(COLUMNS).rows()) == sorted(table.select(COLUMNS).rows())

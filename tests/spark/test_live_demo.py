@@ -15,9 +15,9 @@ from eventide.cli.dashboard import watch_demo
 from eventide.cli.history import read_history
 from eventide.demo import live
 
-def watch(checkpoint, sink):
+def watch(checkpoint):
     watched.append(checkpoint)
-    return watch_demo(checkpoint, sink)
+    watch_demo(checkpoint)
 
 def hold():
     history = read_history(watched[0])

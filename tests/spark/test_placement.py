@@ -35,7 +35,7 @@ def test_the_log_and_explain_show_where_state_is_and_how_rows_travel(
 
 def test_state_on_the_executors_is_shown_too(spark: SparkSession, tmp_path: Path) -> None:
     query = Stream(spark, tmp_path).put(BUNDLES[0]).run(WINDOWS, state="executors")
-    assert "\n    state  executors, in " in query.explain()
+    assert "\n    state  executors, in 2 buckets, for up to 2 cores\n" in query.explain()
 
 
 def test_pieces_are_the_rows_of_the_batch_in_their_order(spark: SparkSession) -> None:

@@ -62,6 +62,8 @@ def test_a_repeated_batch_delivers_its_record(stream: Stream) -> None:
     rows(10, 20, 30, 40).write_parquet(file)
     stream.run(WINDOWS)
     assert sorted(stream.all("panes")["total"].to_list()) == [10, 20]
+    with pytest.raises(ev.PlanError, match=r"state='executors'.*drain it and start with a new checkpoint.*local disk"):
+        stream.run(WINDOWS, state="executors")
 
 
 def test_the_state_is_inspected_and_repaired(stream: Stream, spark: SparkSession) -> None:
@@ -132,6 +134,8 @@ def test_records_are_in_a_store_of_the_user(here: Stream, spark: SparkSession) -
         here.run(WINDOWS)
     with pytest.raises(ev.PlanError, match="are in another store"):
         ev.inspect(here.checkpoint, spark=spark)
+    with pytest.raises(ev.PlanError, match=r"state='executors'.*drain it and start with a new checkpoint"):
+        here.run(WINDOWS, state="executors")
     assert ev.inspect(here.checkpoint, spark=spark, storage=store)[0].watermark_us == START + 79_000_000
     here.put(*BUNDLES[2:]).run(WINDOWS, storage=store, drain=True)
     assert comparable(here.all("panes")) == comparable(WINDOWS.local(BUNDLES).panes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -17,11 +18,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import eventide as ev
-from eventide.spark import replacement
+from eventide.spark import coalesced_progress, replacement
 from eventide.spark.buckets import BUCKETS
+from eventide.spark.coalesced_progress import PROGRESS
 from eventide.spark.control import Control
 from eventide.spark.control_status import RunningLock
-from eventide.spark.query_record import placement_of
+from eventide.spark.query_record import FILE, placement_of
 from eventide.spark.replacement import FOLDER
 from eventide.spark.storage import LocalStorage
 from tests.spark.running import Stream, comparable, settings
@@ -36,6 +38,12 @@ CHAIN = (
     .window(ev.tumbling("1 hour"))
     .agg(windows=ev.count(), total=ev.sum("total"))
 )
+ORIGINS = (
+    ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds", origin="device", sequence="n"))
+    .window(ev.tumbling("1 minute"))
+    .agg(n=ev.count(), total=ev.sum("price"))
+)
+HOURS = ev.stream(time="window_time", key="shop").window(ev.tumbling("1 hour")).agg(total=ev.sum("total"))
 Target = int | str  # a number of buckets, or the driver
 PATH: list[Target] = [2, 4, 3, 8, "driver"]
 LONGER = [*BUNDLES, rows(*range(190, 260, 3)), rows(120, 300, 330)]
@@ -44,8 +52,19 @@ LONGER = [*BUNDLES, rows(*range(190, 260, 3)), rows(120, 300, 330)]
 @pytest.fixture(autouse=True)
 def any_number_of_buckets(spark: SparkSession) -> Iterator[None]:
     """A session that names no number of buckets: the checkpoint does."""
-    with settings(spark, {BUCKETS: None}):
+    with settings(spark, {BUCKETS: None, PROGRESS: None}):
         yield
+
+
+def numbered_rows(start: int) -> pl.DataFrame:
+    """Rows of three devices, numbered; a number of device 2 is missing from the second bundle on."""
+    rows = [
+        {"ts": (17 * n + device) * 1_000_000, "shop": f"s{n % 5}", "device": device, "n": n, "price": n}
+        for device in range(3)
+        for n in range(start, start + 20)
+        if (device, n) != (2, 27)
+    ]
+    return pl.DataFrame(rows).with_columns(pl.col("ts").cast(pl.Datetime("us", "UTC")))
 
 
 def arguments(target: Target) -> dict[str, Any]:
@@ -101,6 +120,37 @@ def test_a_chain_is_rescaled_as_a_whole(spark: SparkSession, tmp_path: Path) -> 
     run_and_rescale(rescaled, CHAIN, BUNDLES, [3, 2, "driver"])
     stayed.put(*BUNDLES).run(CHAIN, state="driver", drain=True)
     assert comparable(rescaled.all("panes")) == comparable(stayed.all("panes")) != []
+
+
+def recorded_progress(stream: Stream) -> set[str]:
+    plan = json.loads((Path(stream.checkpoint) / FILE).read_text())
+    return {operator["progress"] for operator in plan["operators"]}
+
+
+@pytest.mark.long
+def test_progress_is_chosen_again_with_the_number_of_buckets(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coalesced_progress, "COALESCED_FROM", 3)
+    rescaled, stayed = Stream(spark, tmp_path / "rescaled"), Stream(spark, tmp_path / "stayed")
+    pipeline = ORIGINS.then(HOURS)
+    ways, origins, state = [], [], "driver"
+    path: list[Target] = [3, 2, 4, "driver"]
+    for number, target in enumerate(path):
+        rescaled.put(numbered_rows(20 * number)).run(pipeline, state=state)
+        ev.rescale(rescaled.checkpoint, **arguments(target), spark=spark)
+        state = placement(target)
+        ways.append(recorded_progress(rescaled))
+        operators = ev.inspect(rescaled.checkpoint, spark=spark)
+        origins.append([origin.name for origin in operators[0].origins])
+    rescaled.put(numbered_rows(80)).run(pipeline, state=state, drain=True)
+    stayed.put(*[numbered_rows(20 * number) for number in range(5)]).run(pipeline, state="driver", drain=True)
+    assert ways == [{"coalesced"}, {"direct"}, {"coalesced"}, {"direct"}]
+    assert origins == [["0", "1", "2"]] * 4
+    assert comparable(rescaled.all("panes")) == comparable(stayed.all("panes")) != []
+    assert rescaled.all("late").height == stayed.all("late").height
+    reported = [[(m.depth, m.watermark, m.origins, m.gaps) for m in stream.metrics] for stream in (rescaled, stayed)]
+    assert reported[0] == reported[1]
 
 
 class Crash(BaseException):

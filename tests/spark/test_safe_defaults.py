@@ -52,6 +52,22 @@ def test_outputs_of_a_chain_are_those_of_each_pipeline(spark: SparkSession) -> N
         outputs.split(outputs.pages, depth=2)
 
 
+def test_panes_behind_a_filter_count_with_their_diff(spark: SparkSession) -> None:
+    retracting = (
+        ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("0s"))
+        .window(ev.tumbling("1 minute"))
+        .emit(allowed_lateness="1 hour", early=ev.on_update())
+        .agg(n=ev.count())
+    )
+    hourly = ev.stream(time="window_time", watermark="0s").window(ev.tumbling("1 hour")).agg(rows=ev.sum("n"))
+    panes = spark.createDataFrame(retracting.local(BUNDLES).panes.cast({"pane_timing": pl.String}).to_pandas())
+    assert panes.where("diff = -1").count() > 0
+    assert [row["rows"] for row in panes.where("shop = 'kiel'").transform(hourly).collect()] == [3]
+    table = spark.createDataFrame(pl.concat(BUNDLES).to_pandas())
+    behind = table.transform(retracting).where("shop = 'kiel'").transform(hourly)
+    assert [row["rows"] for row in behind.collect()] == [3]
+
+
 def test_outputs_of_a_stream_are_split_in_a_query_of_the_user(spark: SparkSession, tmp_path: Path) -> None:
     outputs = ev.outputs(LATE, Stream(spark, tmp_path).put(*BUNDLES).rows)
     found: dict[str, list[int]] = {"late": [], "dead": []}

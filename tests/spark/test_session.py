@@ -82,7 +82,7 @@ def test_settings_of_a_builder_are_kept(outside: Path) -> None:
     assert configure(configured) is configured
     assert configured._options["spark.sql.session.timeZone"] == "Europe/Berlin"
     assert configured._options[PROVIDER] == ROCKSDB
-    assert configured._options["spark.sql.shuffle.partitions"] == "3"
+    assert configured._options["spark.sql.shuffle.partitions"] == "4"  # buckets for three cores
 
 
 def test_settings_after_configure_win() -> None:

@@ -185,6 +185,15 @@ def test_a_table_beside_a_stream_is_read_once_and_ends(spark: SparkSession, tmp_
     assert stream.all("late").height == query.result.late.height > 0
 
 
+def test_a_table_without_rows_next_to_a_stream_ends_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = ev.window_join(SHOP, SHOP, window=ev.tumbling("20 seconds"), how="full")
+    stream = Stream(spark, tmp_path).put(SALES[0])
+    table = spark.createDataFrame(SALES[0].clear().to_arrow(compat_level=pl.CompatLevel.oldest()))
+    stream.run(pipeline, {"left": stream.rows, "right": table}, state="driver", drain=True)
+    empty = {"left": SALES[0], "right": SALES[0].clear()}
+    assert counted(stream.all("panes")) == counted(pipeline.local(empty).panes)
+
+
 def _collected(rows: DataFrame) -> pl.DataFrame:
     return pl.DataFrame(pl.from_arrow(rows.toArrow()))
 

@@ -29,19 +29,48 @@ class Conf(dict[str, str]):
 
 
 def session(running: int = 2, conf: dict[str, str] | None = None, **context: str) -> Any:
-    settings = {f"spark.executor.{name}": value for name, value in context.items()}
+    settings = {f"spark.{name.replace('_', '.')}": value for name, value in context.items()}
     return SimpleNamespace(
         conf=Conf(conf or {}),
         sparkContext=SimpleNamespace(defaultParallelism=running, getConf=lambda: settings),
     )
 
 
-def test_there_are_as_many_buckets_as_cores_whatever_shuffles_have() -> None:
-    assert bucket_count(KEYED, session(3, {"spark.sql.shuffle.partitions": "200"})) == 3
+def test_there_are_buckets_for_all_cores_whatever_shuffles_have() -> None:
+    assert bucket_count(KEYED, session(4, {"spark.sql.shuffle.partitions": "200"})) == 4
+
+
+@pytest.mark.parametrize(("cores", "buckets"), [(1, 1), (2, 2), (3, 4), (12, 16), (64, 64), (65, 128)])
+def test_buckets_are_rounded_up_for_growth(cores: int, buckets: int) -> None:
+    assert bucket_count(KEYED, session(cores)) == buckets
 
 
 def test_executors_that_have_yet_to_start_count() -> None:
-    assert query_cores(session(2, instances="4", cores="8")) == 32
+    assert query_cores(session(2, executor_instances="4", executor_cores="8")) == 32
+
+
+def test_executors_have_a_core_where_nothing_else_is_set() -> None:
+    assert query_cores(session(2, executor_instances="4")) == 4
+
+
+DYNAMIC = {"dynamicAllocation_enabled": "true", "dynamicAllocation_maxExecutors": "20"}
+
+
+def test_executors_that_dynamic_allocation_may_start_count() -> None:
+    assert query_cores(session(2, executor_cores="4", **DYNAMIC)) == 80
+    assert bucket_count(KEYED, session(2, executor_cores="4", **DYNAMIC)) == 128
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"dynamicAllocation_enabled": "false"},
+        {"dynamicAllocation_maxExecutors": "10000"},  # the default of a platform
+        {"dynamicAllocation_maxExecutors": ""},
+    ],
+)
+def test_limits_that_say_nothing_about_the_query_do_not_count(changed: dict[str, str]) -> None:
+    assert query_cores(session(2, executor_cores="4", **DYNAMIC | changed)) == 2
 
 
 def test_a_setting_wins_over_the_cores() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import eventide as ev
+from eventide.spark.checkpoint_storage import may_have_records
 from eventide.spark.query_record import OperatorRecord, QueryRecord, check_record, read_record, write_record
 from eventide.spark.storage import LocalStorage
 
@@ -49,3 +50,17 @@ def test_a_record_of_another_format_is_rejected_with_its_number() -> None:
     text = record("a").to_text().replace('"format": 1', '"format": 9')
     with pytest.raises(ev.DataError, match="has format 9, but this version of Eventide reads format 1"):
         QueryRecord.from_text(text)
+
+
+def test_a_record_of_a_batch_that_spark_has_not_committed_counts_in_the_other_placement(tmp_path: Path) -> None:
+    files = LocalStorage(tmp_path)
+    write_record(files, record("tumbling(1m)"))
+    assert not may_have_records(files)
+    files.create("eventide/commits/0", [b"record"])
+    assert may_have_records(files)
+
+
+def test_records_in_another_store_count_because_they_cannot_be_looked_up(tmp_path: Path) -> None:
+    files = LocalStorage(tmp_path)
+    files.create("eventide/storage.json", [b"{}"])
+    assert may_have_records(files)

@@ -15,7 +15,9 @@ import eventide as ev
 from eventide.operators.redistribution import BucketSnapshot
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.source_log import LoggedOffsets
-from eventide.spark.state_import import ImportProcessor, _relocate, _renumber, _write_pages
+from eventide.spark.state_import import _relocate, _renumber, _write_pages
+from eventide.spark.state_processor import ImportProcessor
+from eventide.spark.state_store import header_facts
 from eventide.state import format as snapshot
 from eventide.state.format import StateHeader
 
@@ -108,13 +110,13 @@ def test_imported_pages_are_stored_as_an_operator_stores_them(tmp_path: Path) ->
     rows = [Row(**row) for row in pq.read_table(tmp_path / "0.parquet").to_pylist()]
     stored: dict[str, Any] = {}
     in_map: dict[int, bytes] = {}
-    processor = ImportProcessor(0, 2, "7.rescaled")
+    processor = ImportProcessor(0, header_facts(2, 0), "7.rescaled")
     processor._header = SimpleNamespace(update=lambda value: stored.update(head=value))  # type: ignore[assignment]
     processor._page_map = lambda: SimpleNamespace(  # type: ignore[assignment, return-value]
         updateValue=lambda key, value: in_map.update({key[0]: value[0]})
     )
     first = [row for row in rows if row["bucket"] == bucket_labels(2)[0]]
-    behind = Row(bucket=0, depth=1, page=0, body=b"")
+    behind = Row(bucket=0, store=1, page=0, body=b"")
     assert list(processor.handleInputRows((0,), iter([*first, behind]), None)) == [behind]
     version, facts, head = stored["head"]
     assert version == "7.rescaled"

@@ -36,8 +36,9 @@ def test_fractions_of_seconds_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(1, "s"), (1_000, "ms")])
-def test_seconds_without_a_unit_are_rejected_with_the_fix(factor: int, unit: str) -> None:
-    rows = pl.DataFrame({"ts": [SECONDS * factor, SECONDS * factor + 7]})
+@pytest.mark.parametrize("more", [7, 7.0, 7.5])
+def test_seconds_without_a_unit_are_rejected_with_the_fix(factor: int, unit: str, more: float) -> None:
+    rows = pl.DataFrame({"ts": [SECONDS * factor + more - more, SECONDS * factor + more]})
     with pytest.raises(ev.DataError, match=rf"1970-01.*2026-03-01T12:01:20Z.*time_unit='{unit}'"):
         minutes().local(rows, clock=[NOW])
 
@@ -50,12 +51,17 @@ def test_seconds_without_a_unit_are_rejected_with_the_fix(factor: int, unit: str
         [20 * 60_000_000, 25 * 60_000_000],
         [3_600_000_000],
         [SECONDS * 1_000_000],
+        [SECONDS * 1e6 + 0.5],
+        [70_000_000.0, float("inf")],
+        [0.5, 3.5],
+        [float("nan"), None],
         [12 * 86_400_000_000],
         [None],
     ],
 )
 def test_honest_microseconds_are_accepted(times: list[Any]) -> None:
-    rows = pl.DataFrame({"ts": pl.Series(times, dtype=pl.Int64)})
+    floats = any(isinstance(time, float) for time in times)
+    rows = pl.DataFrame({"ts": pl.Series(times, dtype=pl.Float64 if floats else pl.Int64)})
     assert minutes().local(rows, clock=[NOW]).metrics.rows == len(times)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
+import pytest
 
 import eventide as ev
-from eventide.watermarks import OperatorTracker, Strategy
+from eventide.watermarks import InputTracker, OperatorTracker, Strategy, without_origins
 
 SECOND = 1_000_000
 
@@ -51,3 +52,37 @@ def test_a_silent_input_with_a_key_of_its_own_stands_still() -> None:
     trackers, strategies = both(watermark_key=1)
     advance(trackers, strategies, 0, left=[10], right=[4])
     assert advance(trackers, strategies, SECOND, left=[20]) == (20, 4)
+
+
+DEVICES = {
+    "origins": ev.bounded_delay("1 second", origin="device", idle_timeout="1 second", forget_after="1 hour"),
+    "sequences": ev.bounded_delay("1 second", origin="device", sequence="n", expect_origins=["a", "b"]),
+    "none": ev.ascending(),
+}
+
+
+def summary_of(strategy: Strategy, now: int) -> pl.DataFrame:
+    rows = pl.DataFrame({"t": [now, now + 5 * SECOND, now], "device": ["a", "b", "a"], "n": [1, 4, 2]})
+    return strategy.summarise(rows, "t", now=now)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_snapshot_without_origins_is_that_of_a_tracker_at_the_same_watermark(name: str) -> None:
+    strategy = DEVICES[name]
+    tracker = InputTracker(strategy)
+    tracker.advance(summary_of(strategy, SECOND), 20 * SECOND)
+    reduced = without_origins(tracker.snapshot())
+    restored, expected = InputTracker.restore(strategy, reduced), tracker.at(tracker.reached())
+    assert restored.time == expected.time == tracker.time
+    assert restored.metrics() == expected.metrics() and len(reduced["origins"]) == 1
+    assert str(restored.at(restored.reached()).snapshot()) == str(expected.at(expected.reached()).snapshot())
+
+
+def test_a_snapshot_of_several_inputs_without_origins_has_what_each_has_reached() -> None:
+    trackers, strategies = both(origin="device")
+    trackers.advance(
+        [strategies["left"].summarise(pl.DataFrame({"t": [10]}), "t", 0), summary_of(strategies["right"], 4)], 0
+    )
+    restored = OperatorTracker.restore(strategies, without_origins(trackers.snapshot()), key=0)
+    assert restored.effective_times == trackers.effective_times and restored.time == trackers.time
+    assert trackers.metrics().origins == 3 and restored.metrics().origins == 1

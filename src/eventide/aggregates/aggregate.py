@@ -103,6 +103,11 @@ class Accumulator:
     """A column of partial results, as expressions: ``start`` over rows, ``merge`` over partial cells.
 
     Both return one value per group. Cells are in the order of arrival.
+
+    >>> import polars as pl
+    >>> total = Accumulator("total", pl.Int64(), pl.col("price").sum(), pl.col("total").sum(), empty=0)
+    >>> list(total.reads)
+    ['price']
     """
 
     name: str
@@ -171,7 +176,13 @@ class OwnPass(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The accumulators of an aggregate, and the result that is read from them."""
+    """The accumulators of an aggregate, and the result that is read from them.
+
+    >>> import polars as pl
+    >>> total = Accumulator("total", pl.Int64(), pl.col("price").sum(), pl.col("total").sum(), empty=0)
+    >>> Parts([total], pl.col("total") / 100).result_of(pl.DataFrame({"total": [250]})).to_list()
+    [2.5]
+    """
 
     accumulators: Sequence[AnyAccumulator]
     result: Result

@@ -16,6 +16,8 @@ def not_an_aggregate(name: str, value: object) -> PlanError:
         hint = f"Write {name}=ev.{value}()."
     elif callable(value) and getattr(value, "__module__", "").startswith("eventide."):
         hint = f"Call it: {name}=ev.{word}({'' if word in _NULLARY else 'column'})."
+    elif isinstance(value, str) and value in _of_columns():
+        hint = f"Call it with a column: {name}=ev.{value}(column)."
     elif isinstance(value, str):
         hint = f"Name what to do with the column: {name}=ev.sum({shown(value)})."
     elif word in {"sum", "min", "max"}:
@@ -23,6 +25,13 @@ def not_an_aggregate(name: str, value: object) -> PlanError:
     else:
         hint = f'Write for example {name}=ev.sum("price").'
     return PlanError(f"{name}={shown(value)} is not an aggregate. {hint}")
+
+
+def _of_columns() -> set[str]:
+    """The names of the functions that aggregate a column."""
+    from eventide import aggregates  # imports this module
+
+    return {name for name in aggregates.__all__ if name.islower()} - _NULLARY
 
 
 def no_aggregates() -> PlanError:

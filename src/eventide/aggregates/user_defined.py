@@ -17,7 +17,7 @@ from eventide.errors import PlanError, shown
 from eventide.panes import INPUT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reduce(Aggregate):
     """Combines the values of a column two at a time."""
 
@@ -31,6 +31,9 @@ class Reduce(Aggregate):
     def bind(self, source: Source) -> Parts:  # noqa: D102
         dtype = source.dtype(self.reads, self)
         return super(Reduce, self if self.dtype is not None else replace(self, dtype=dtype)).bind(source)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def __str__(self) -> str:
         return f"reduce({called(self.fn)}, {self.reads})"
@@ -50,7 +53,7 @@ class Reduce(Aggregate):
         return {"add": self.fn, "merge": self.fn}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FoldInOrder(Aggregate):
     """Adds rows to a value in the order of event time. All rows of a window are kept."""
 
@@ -62,6 +65,9 @@ class FoldInOrder(Aggregate):
     where: str | None = None
 
     word: ClassVar[str] = "fold"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def __str__(self) -> str:
         return f"fold({self.initial!r}, {called(self.fn)}{'' if self.where is None else f' where {self.where}'})"
@@ -78,7 +84,7 @@ class FoldInOrder(Aggregate):
         return {"add": self.fn}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fold(FoldInOrder):
     """Adds rows to a value as they arrive, and merges such values. No rows are kept."""
 

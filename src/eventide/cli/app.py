@@ -10,7 +10,18 @@ import typer
 
 from eventide import __version__
 from eventide.cli import control, dashboard, doctor, inspect, marks, replay, run, state_commands
-from eventide.cli.run import ADDRESSES, Job, Limit, Source, read_outputs
+from eventide.cli.run import (
+    ADDRESSES,
+    Job,
+    Limit,
+    Source,
+    SourcePosition,
+    StateMemory,
+    WholeRows,
+    check_state_memory,
+    read_outputs,
+    reject_with_local,
+)
 from eventide.cli.shutdown import managed_java
 from eventide.cli.spark_options import Conf, Cores, Master, Memory
 from eventide.cli.terminal import CommandGroup, quiet_java, show_traces
@@ -49,6 +60,9 @@ def sql(
     source: Source = None,
     sink: Annotated[str, typer.Option(help="The sink of panes.")] = "console",
     limit: Limit = None,
+    whole_rows: WholeRows = False,
+    source_position: SourcePosition = False,
+    state_memory: StateMemory = None,
     local: Annotated[
         bool,
         typer.Option("--local", help="Run in this process over existing files, without Spark and Java."),
@@ -75,10 +89,24 @@ def sql(
     if local:
         from eventide.cli.local_run import run_local
 
+        reject_with_local(
+            whole_rows=whole_rows or None, source_position=source_position or None, state_memory=state_memory
+        )
         run_local(job, sources, outputs, limit=limit)
         return
     with tempfile.TemporaryDirectory(prefix="eventide-sql-") as place:
-        request = RunRequest(job, sources, outputs, f"{place}/checkpoint", available_now=True, drain=True, limit=limit)
+        request = RunRequest(
+            job,
+            sources,
+            outputs,
+            f"{place}/checkpoint",
+            available_now=True,
+            drain=True,
+            limit=limit,
+            state_memory=check_state_memory(state_memory),
+            whole_rows=whole_rows,
+            source_position=source_position,
+        )
         check_request(request)
         with open_session("sql", master=master, cores=cores, memory=memory, conf=conf) as spark:
             run_request(request, spark)

@@ -9,13 +9,7 @@ import typer
 from eventide.errors import PlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from eventide.dashboards.server import DashboardServer
-    from eventide.sinks.sink import Sink
-    from eventide.spark.metrics import BatchMetrics
-
-SHOWN_WINDOWS = 40  # windows of a batch in the history of a query with a dashboard: its size is limited
 
 EXAMPLES = """Examples:
 
@@ -103,11 +97,11 @@ def open_server(
     )
 
 
-def open_for_run(checkpoint: str) -> DashboardServer:
-    """Start the dashboard of a query that is about to run, at a free port."""
+def open_for_run(checkpoint: str, port: int = 0, token: str | None = None) -> DashboardServer:
+    """Start the dashboard of a query that is about to run; port 0 takes a free port."""
     from pathlib import Path
 
-    from eventide.cli.history import history_file
+    from eventide.spark.batch_history import history_file
 
     file = history_file(checkpoint)
     if file is None:
@@ -116,25 +110,14 @@ def open_for_run(checkpoint: str) -> DashboardServer:
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     Path(file).touch()
-    server = open_server(checkpoint, 0)
+    server = open_server(checkpoint, port, token=token)
     server.start_in_background()
     return server
 
 
-def watch_demo(checkpoint: str, sink: Sink) -> tuple[Sink, Callable[[BatchMetrics], object]]:
-    """Start the dashboard of a demonstration, print its URL, and record its panes and batches."""
+def watch_demo(checkpoint: str) -> None:
+    """Start the dashboard of a demonstration, and print its URL."""
     typer.echo(f"Dashboard: {open_for_run(checkpoint).url}\n")
-    return record_run(checkpoint, sink)
-
-
-def record_run(checkpoint: str, sink: Sink) -> tuple[Sink, Callable[[BatchMetrics], object]]:
-    """Return a sink and a function that record panes and batches in the history of a local checkpoint."""
-    from eventide.cli.history import History, history_file
-    from eventide.cli.live_progress import TracingSink
-
-    file = history_file(checkpoint)
-    assert file is not None  # the checkpoint is local
-    return TracingSink(sink, History(file), SHOWN_WINDOWS), History(file)
 
 
 def hold() -> None:

@@ -1,38 +1,25 @@
-"""The history of a query: a line of JSON for each batch, and its picture as an HTML page."""
+"""The history of a query, read from its file, and its picture as an HTML page."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from eventide.dashboards.history_tables import FILE, older_file
 from eventide.errors import EventideError, PlanError
 from eventide.metrics import instant_text
-from eventide.spark.metrics import BatchMetrics, from_json, to_json
+from eventide.spark.batch_history import FILE, older_file
+from eventide.spark.metrics import BatchMetrics, from_json
+from eventide.spark.pane_counts import WindowPanes
 from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Facet, Pane, Timeline, Timing
-from eventide.time import MAX, format_instant, instant
+from eventide.time import MAX, instant
 
-_MOST = 8 << 20  # bytes of a file; then it replaces the older file
 _ORIGINS = 6  # charts of origins
 _PANES = 300  # panes that remain distinguishable in a chart
-
-
-@dataclass(frozen=True)
-class WindowPanes:
-    """The panes of one batch for one window: the number of keys, and the emission time."""
-
-    batch: int
-    start: int
-    end: int
-    timing: str
-    diff: int
-    keys: int
-    at: int
 
 
 @dataclass(frozen=True)
@@ -43,50 +30,13 @@ class QueryHistory:
     windows: Sequence[WindowPanes]
 
 
-class History:
-    """Writes the metrics of the newest batches to a file: ``pipeline.run(…, on_batch=History("shop.jsonl"))``."""
-
-    def __init__(self, path: str | Path, *, most: int = _MOST) -> None:
-        self.path = Path(path)
-        self._most = most
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-
-    def __call__(self, metrics: BatchMetrics) -> None:
-        """Write a batch."""
-        self._write(to_json(metrics))
-
-    def add(self, windows: Sequence[WindowPanes]) -> None:
-        """Write panes."""
-        for panes in windows:
-            times = {name: format_instant(getattr(panes, name)) for name in ("start", "end", "at")}
-            self._write({"window": asdict(panes) | times})
-
-    def fail(self, reason: str) -> None:
-        """Write why the query has ended. A later batch shows that it runs again."""
-        self._write({"failed": reason})
-
-    def _write(self, line: Mapping[str, Any]) -> None:
-        if self.path.is_file() and self.path.stat().st_size > self._most:
-            self.path.replace(older_file(self.path))
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-
-
-def history_file(checkpoint: str) -> Path | None:
-    """Return the history file of a checkpoint; None for a checkpoint that is not on this machine."""
-    from eventide._paths import on_disk
-
-    local = on_disk(checkpoint)
-    return None if local is None else Path(local) / FILE
-
-
 def read_history(path: str | Path) -> QueryHistory:
     """Read the history in a file, or of a checkpoint."""
     file = Path(path) / FILE if Path(path).is_dir() else Path(path)
     if not file.is_file():
         raise PlanError(
-            f"There is no history in {str(path)!r}. eventide run keeps one in the checkpoint, and --trace FILE writes "
-            "one with the windows of panes. In Python: pipeline.run(…, on_batch=eventide.cli.history.History(FILE))."
+            f"There is no history in {str(path)!r}. A query writes one next to a checkpoint on this machine, and "
+            "another into a file: eventide run --trace FILE, or pipeline.run(…, trace=FILE)."
         )
     batches: dict[tuple[int, int, datetime], BatchMetrics] = {}
     windows: dict[WindowPanes, None] = {}
@@ -99,7 +49,7 @@ def read_history(path: str | Path) -> QueryHistory:
                 metrics = from_json(entry)
                 batches[metrics.batch, metrics.depth, metrics.at] = metrics
         except (ValueError, KeyError, TypeError, AttributeError, EventideError) as cause:
-            raise PlanError(f"{str(file)!r}, line {number}, is not a history line of eventide run.") from cause
+            raise PlanError(f"{str(file)!r}, line {number}, is not a history line of a query.") from cause
     return QueryHistory(list(batches.values()), list(windows))
 
 
@@ -173,7 +123,7 @@ def _caption(history: QueryHistory, batches: Sequence[BatchMetrics], panes: int)
     aside = f"{late:,} late rows, {dead:,} dead letters. {_end(batches)}"
     if panes:
         return f"{aside}A number is that of the keys for which the window was emitted."
-    hint = "" if history.windows else "Panes are drawn for a query that runs with --trace."
+    hint = "" if history.windows else "With state on the executors, panes are drawn for a query that runs with --trace."
     return aside + hint
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
     from rich.console import Console
 
-    from eventide.spark.inspection import OperatorState, Origin
+    from eventide.spark.inspection import OperatorState
+    from eventide.spark.stored_progress import Origin
 
 
 INSPECT_EXAMPLES = """Examples:
@@ -174,14 +175,19 @@ def outputs(
         bool,
         typer.Option("--discard", help="After the export, confirm the batch without delivering it."),
     ] = False,
+    storage: Annotated[
+        str | None, typer.Option(help="The store of the commit records, if the query runs with --storage.")
+    ] = None,
 ) -> None:
     """List, export or discard the outputs of the last batch that its sinks have not confirmed."""
+    from eventide.cli.run import open_storage
     from eventide.spark.pending_outputs import discard_outputs, export_outputs, pending_outputs
 
     if discard and export is None:
         raise PlanError("--discard needs --export DIR: outputs are discarded only after they are written to files.")
     check_checkpoint(checkpoint)
-    pending = pending_outputs(checkpoint)
+    store = None if storage is None else open_storage(storage)
+    pending = pending_outputs(checkpoint, storage=store)
     if pending:
         table = [(output.batch, output.output, output.depth, f"{output.table.num_rows:,}") for output in pending]
         screen.stdout_console().print(screen.table("batch", "output", "operator", "rows", rows=table))
@@ -189,5 +195,5 @@ def outputs(
             typer.echo(f"written: {path}")
     else:
         typer.echo("No outputs are pending.")
-    if discard and (batch := discard_outputs(checkpoint)) is not None:
+    if discard and (batch := discard_outputs(checkpoint, storage=store)) is not None:
         typer.echo(f"Batch {batch} is confirmed. The query continues with batch {batch + 1}.")

@@ -1,72 +1,22 @@
-"""The progress of a query: a live view on a terminal, a line for each batch elsewhere, and a trace of its panes."""
+"""The progress of a query: a live view on a terminal, a line for each batch elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from eventide.cli.history import History, WindowPanes
 from eventide.demo.live import COLOURS
 from eventide.metrics import balance_text, idle_text, instant_text, lag_text
-from eventide.panes import DIFF, EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
-from eventide.sinks.sink import OutputInfo, Sink, WatermarkSink
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from eventide.sinks.batch import SinkBatch
     from eventide.spark.metrics import BatchMetrics
-
-
-_MOST_WINDOWS = 500  # of one batch in a trace
-_READ = (*WINDOW, PANE_TIMING, EMITTED_AT, DIFF)
-
-
-@dataclass
-class TracingSink:
-    """A sink of panes that also writes the windows of the panes to a history."""
-
-    sink: Sink
-    history: History
-    most: int = _MOST_WINDOWS  # windows of a batch
-
-    def open(self, schema: StructType, info: OutputInfo) -> None:
-        """Delegate to the sink."""
-        self.sink.open(schema, info)
-
-    def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
-        """Write the batch, and add its windows to the history."""
-        self.sink.write(batch, batch_id, info)
-        if set(_READ) <= set(batch.schema.names):
-            panes = pl.DataFrame(batch.select(*_READ).arrow)
-            self.history.add([WindowPanes(batch_id, *row) for row in _counted(panes, self.most)])
-
-    def advance(self, watermark: int, info: OutputInfo) -> None:
-        """Pass the output watermark on, if the sink follows it."""
-        if isinstance(self.sink, WatermarkSink):
-            self.sink.advance(watermark, info)
-
-    def close(self) -> None:
-        """Delegate to the sink."""
-        self.sink.close()
-
-
-def _counted(panes: pl.DataFrame, most: int) -> list[tuple[Any, ...]]:
-    """Count the panes of each window by timing and diff: start, end, timing, diff, keys, emission time."""
-    if not panes.schema[WINDOW_START].is_temporal():
-        return []
-    timed = panes.drop_nulls(WINDOW).with_columns(pl.col(*WINDOW, EMITTED_AT).dt.timestamp("us"))
-    by_window = timed.group_by(*WINDOW, PANE_TIMING, DIFF)
-    counted = by_window.agg(pl.len().alias("keys"), pl.col(EMITTED_AT).max()).sort(*WINDOW, DIFF)
-    return counted.head(most).rows()
 
 
 class ProgressLines:

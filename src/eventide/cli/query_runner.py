@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
-    from eventide.cli.history import History
     from eventide.cli.live_progress import LiveProgress
     from eventide.sinks import Sink
     from eventide.spark.metrics import BatchMetrics
@@ -32,7 +31,6 @@ _ENDED = "The stream of this checkpoint has ended: all rows were late. Use a new
 _DRAINED = "Finished: the stream is drained, and every open window was emitted and closed."
 _DRAINED_ROWS = "Finished: the stream is drained, and all pending rows were emitted."
 _STOPPING = "Stopping after this batch. Press Ctrl-C again to abort it."
-_UNLIMITED = 1 << 40  # bytes of a trace
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,10 @@ class RunRequest:
     trace: Path | None = None
     limit: int | None = None  # rows of a batch that the console prints
     state: str = "driver"  # the placement of state
+    state_memory: str | None = None
+    whole_rows: bool = False
+    source_position: bool = False
+    single_writer: bool = False
     storage: Any = None  # of commit records
     on_missing_file: str = "fail"
     dashboard: bool = False
@@ -92,18 +94,15 @@ def run_request(request: RunRequest, spark: SparkSession) -> None:
 
     progress = LiveProgress(len(request.job.pipeline.plans))
     rows = _rows(request, spark)
-    writers = _writers(request)
     console = screen.stderr_console()
     with _warnings_on(console), stop_on_signal(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as stop:
         try:
             with _progress_view(progress, console, stop, json=request.json) as show:
-                _run(request, rows, [progress, *writers, show], stop)
+                _run(request, rows, [progress, show], stop)
         except DataError as cause:
-            _note_failure(writers, cause)
             raise exit_with_error(cause, FAILED) from None
-        except Exception as cause:
+        except Exception:
             if not (stop.is_set() and is_stopped(spark)):
-                _note_failure(writers, cause)
                 raise
     if stop.pipe_closed:
         raise typer.Exit(CLOSED_PIPE)
@@ -135,8 +134,13 @@ def _run(request: RunRequest, rows: Any, listeners: list[Callable[[BatchMetrics]
             name=request.job.name,
             on_batch=report,
             state=request.state,
+            state_memory=request.state_memory,
+            whole_rows=request.whole_rows,
+            source_position=request.source_position,
+            single_writer=request.single_writer,
             storage=request.storage,
             on_missing_file=request.on_missing_file,
+            trace=request.dashboard if request.trace is None else request.trace,
         )
         query.await_termination()
 
@@ -163,18 +167,10 @@ def _rows(request: RunRequest, spark: SparkSession) -> Any:
 
 
 def _sinks(request: RunRequest, stop: StopRequest) -> dict[str, Any]:
-    from eventide.cli.dashboard import SHOWN_WINDOWS
-    from eventide.cli.history import History, history_file
-    from eventide.cli.live_progress import TracingSink
-
     sinks: dict[str, Any] = {name: sink_of(address, request.limit) for name, address in request.outputs.items()}
     for name, address in request.outputs.items():
         if address.kind == "console":
             sinks[name] = PrintingSink(sinks[name], stop.on_closed_pipe)
-    if request.trace is not None:
-        sinks["sink"] = TracingSink(sinks["sink"], History(request.trace, most=_UNLIMITED))
-    if request.dashboard and (file := history_file(request.checkpoint)) is not None:
-        sinks["sink"] = TracingSink(sinks["sink"], History(file), SHOWN_WINDOWS)
     return sinks
 
 
@@ -184,22 +180,6 @@ def sink_of(address: Address, limit: int | None = None) -> Sink:
     from eventide.sinks.sink import sink_at
 
     return console(limit) if limit is not None and address.kind == "console" else sink_at(address)
-
-
-def _note_failure(writers: list[History], cause: Exception) -> None:
-    for writer in writers:
-        writer.fail(str(cause) or type(cause).__name__)
-
-
-def _writers(request: RunRequest) -> list[History]:
-    from eventide.cli.history import History, history_file
-
-    writers: list[History] = []
-    if (file := history_file(request.checkpoint)) is not None:
-        writers.append(History(file))
-    if request.trace is not None:
-        writers.append(History(request.trace, most=_UNLIMITED))
-    return writers
 
 
 @contextmanager

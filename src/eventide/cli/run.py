@@ -21,9 +21,9 @@ PATH/  PATH.parquet|json|csv|orc  parquet:PATH  json:PATH  csv:PATH  orc:PATH   
 
 kafka:TOPIC@HOST:PORT  eventide:STORE#STREAM     a topic, or a stream of marks, as a source or a sink
 
-sqlite:///FILE#TABLE  postgresql://USER@HOST/DATABASE#TABLE  console  noop     sinks only
+sqlite:///FILE#TABLE  postgresql://USER@HOST/DATABASE#TABLE  delta:PATH  iceberg:NAMESPACE.TABLE     sinks only
 
-rate:ROWS_PER_SECOND     a source only, for tests
+console  noop     sinks only; rate:ROWS_PER_SECOND     a source only, for tests
 """
 EXAMPLES = f"""Examples:
 
@@ -58,6 +58,29 @@ Source = Annotated[
     list[str] | None,
     typer.Argument(help="The source: an address, or INPUT=ADDRESS for each of several inputs."),
 ]
+StateMemory = Annotated[
+    str | None,
+    typer.Option(
+        help="Memory for state in the driver, such as 2g. Default: 40 % of what the process may use.",
+        rich_help_panel=_STATE,
+    ),
+]
+WholeRows = Annotated[
+    bool,
+    typer.Option(
+        "--whole-rows",
+        help="Late rows and dead letters have all columns of the source, not only those that are read.",
+        rich_help_panel=_OUTPUTS,
+    ),
+]
+SourcePosition = Annotated[
+    bool,
+    typer.Option(
+        "--source-position",
+        help="Late rows and dead letters have their file and row, or topic, partition and offset.",
+        rich_help_panel=_OUTPUTS,
+    ),
+]
 Limit = Annotated[
     int | None,
     typer.Option(help="Rows of each batch that the console prints. Default: 20.", min=1, rich_help_panel=_OUTPUTS),
@@ -91,6 +114,8 @@ def run(
         typer.Option(help="Sink of dead letters. Default: files in the checkpoint.", rich_help_panel=_OUTPUTS),
     ] = None,
     limit: Limit = None,
+    whole_rows: WholeRows = False,
+    source_position: SourcePosition = False,
     interval: Annotated[
         str | None,
         typer.Option(help='Time between batches, such as "10 seconds". Default: none.', rich_help_panel=_BATCHES),
@@ -118,6 +143,7 @@ def run(
             rich_help_panel=_STATE,
         ),
     ] = None,
+    state_memory: StateMemory = None,
     storage: Annotated[
         str | None,
         typer.Option(
@@ -125,6 +151,14 @@ def run(
             rich_help_panel=_STATE,
         ),
     ] = None,
+    single_writer: Annotated[
+        bool,
+        typer.Option(
+            "--single-writer",
+            help="Accept a store that cannot reject a second writer: you ensure that only one driver runs.",
+            rich_help_panel=_STATE,
+        ),
+    ] = False,
     on_missing_file: Annotated[
         OnMissingFile | None,
         typer.Option(
@@ -142,6 +176,18 @@ def run(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Serve a live page about the query, and print its URL.")
     ] = False,
+    dashboard_port: Annotated[
+        int | None,
+        typer.Option(
+            help="The port of --dashboard, so that the page outlives a restart. Default: a free port.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+    dashboard_token: Annotated[
+        str | None,
+        typer.Option(help="The token of --dashboard. Default: a random token.", envvar="EVENTIDE_DASHBOARD_TOKEN"),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each batch on stdout.")] = False,
     master: Master = None,
     cores: Cores = None,
@@ -159,16 +205,21 @@ def run(
     loaded, sources = load(job), read_sources(source or [])
     outputs = read_outputs(sink, late, dead, limit=limit, json=json)
     if local:
-        _reject_with_local(
+        reject_with_local(
             interval=interval,
             available_now=available_now or None,
             drain=drain or None,
             checkpoint=checkpoint,
             state=state,
+            state_memory=state_memory,
+            whole_rows=whole_rows or None,
+            source_position=source_position or None,
             storage=storage,
+            single_writer=single_writer or None,
             on_missing_file=on_missing_file,
             trace=trace,
             dashboard=dashboard or None,
+            dashboard_port=dashboard_port,
             json=json or None,
             master=master,
             cores=cores,
@@ -179,6 +230,7 @@ def run(
 
         run_local(loaded, sources, outputs, limit=limit)
         return
+    _check_records(state, storage=storage, single_writer=single_writer or None)
     from eventide.cli.query_runner import RunRequest, check_request, run_request
     from eventide.cli.spark_options import open_session
 
@@ -194,15 +246,20 @@ def run(
         trace=trace,
         limit=limit,
         state=(state or StatePlacement.driver).value,
+        state_memory=check_state_memory(state_memory),
+        whole_rows=whole_rows,
+        source_position=source_position,
+        single_writer=single_writer,
         storage=None if storage is None else open_storage(storage),
         on_missing_file=(on_missing_file or OnMissingFile.fail).value,
-        dashboard=dashboard,
+        dashboard=dashboard or dashboard_port is not None,
     )
     check_request(request)
-    if dashboard:
+    if request.dashboard:
         from eventide.cli.dashboard import open_for_run
 
-        typer.echo(f"Dashboard: {open_for_run(request.checkpoint).url}", err=True)
+        server = open_for_run(request.checkpoint, dashboard_port or 0, dashboard_token)
+        typer.echo(f"Dashboard: {server.url}", err=True)
     session = open_session(
         loaded.name, folder=loaded.folder, quiet=json, master=master, cores=cores, memory=memory, conf=conf
     )
@@ -241,6 +298,18 @@ def check_interval(interval: str | None, *, available_now: bool, drain: bool) ->
     return interval
 
 
+def check_state_memory(size: str | None) -> str | None:
+    """Return the memory for state. Reject what is not a size before Spark is started."""
+    from eventide.spark.memory_limit import memory_limit
+
+    if size is not None:
+        try:
+            memory_limit(size)
+        except PlanError:
+            raise PlanError(f"--state-memory {size!r} is not a size. Write 2g, 512m, or a number of bytes.") from None
+    return size
+
+
 def open_storage(url: str) -> Any:
     """Return the store of an address, as ``storage=`` takes it."""
     try:
@@ -258,7 +327,18 @@ def open_storage(url: str) -> Any:
         ) from cause
 
 
-def _reject_with_local(**options: object) -> None:
+def _check_records(state: StatePlacement | None, **options: object) -> None:
+    """Reject options of commit records for a query without them."""
+    for name, value in options.items():
+        if value is not None and state is StatePlacement.executors:
+            raise PlanError(
+                f"--{name.replace('_', '-')} is for commit records, which a query with --state executors does not "
+                "have. Leave one of the two out."
+            )
+
+
+def reject_with_local(**options: object) -> None:
+    """Reject options of a query that keeps state."""
     for name, value in options.items():
         if value is not None:
             raise PlanError(

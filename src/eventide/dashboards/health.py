@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from statistics import median
 from typing import Any
 
 import polars as pl
@@ -19,6 +20,9 @@ STUCK_BATCHES = 5
 STUCK_AFTER = 30_000_000
 """Microseconds of processing time during which the watermark did not move."""
 _RECENT = 500  # batches whose least lag is the usual one
+_SILENT = 10  # usual distances between two batches, after which a query is silent
+_NO_ORIGIN = "the rows without an origin"
+_SHOWN_GAPS = 3
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,14 @@ def health_of(
     running: bool | None,
     failure: str | None = None,
     behind_after: int | None = None,
+    now: int | None = None,
+    unfinished: tuple[int, int] | None = None,
 ) -> Health:
     """Return the health of a query from its batches, oldest first, one row each, and its newest entry.
 
     ``running`` is None where it is unknown. ``behind_after`` is the lag in microseconds from which a query is behind;
-    by default three times the least recent lag, at least a minute and at most an hour.
+    by default three times the least recent lag, at least a minute and at most an hour. ``now`` is the current clock;
+    None: that of the newest batch. ``unfinished`` is the number of a batch that has begun and not ended, and its start.
     """
     if failure is not None and running is not True:
         return Health("failed", first_line(failure))
@@ -53,6 +60,8 @@ def health_of(
         return Health("drained", "the stream has ended, and every window was emitted")
     if running is False:
         return Health("stopped", "it continues from its checkpoint when it is started")
+    if running and now is not None and (silent := _silent(batches, now, unfinished)) is not None:
+        return silent
     if (reason := _stuck(batches, newest)) is not None:
         return Health("stuck", reason)
     lag = _last_lag(batches)
@@ -69,6 +78,20 @@ def usual_limit(batches: pl.DataFrame) -> int:
     recent = batches.tail(_RECENT)
     least = int_min(recent["at"] - recent["watermark"])
     return MINUTE if least is None else min(max(3 * least, MINUTE), HOUR)
+
+
+def _silent(batches: pl.DataFrame, now: int, unfinished: tuple[int, int] | None) -> Health | None:
+    """Return the health of a running query whose newest batch is much older than the usual distance of its batches."""
+    times = batches["at"].tail(_RECENT)
+    usual = int(median(times.diff().drop_nulls())) if times.len() > 1 else 0
+    silence = now - int(times[-1]) - int(float(batches["seconds"][-1] or 0.0) * 1_000_000)
+    if silence <= max(_SILENT * usual, MINUTE):
+        return None
+    if unfinished is not None and unfinished[0] > int(batches["batch"][-1]):
+        number, start = unfinished
+        return Health("stuck", f"batch {number:,} has been running for {lag_words((now - start) // MINUTE * MINUTE)}")
+    since = lag_words(silence // MINUTE * MINUTE)
+    return Health("waiting", f"no batch has ended for {since}: no rows arrive, or the source does not answer")
 
 
 def _last_lag(batches: pl.DataFrame) -> int | None:
@@ -88,22 +111,37 @@ def _stuck(batches: pl.DataFrame, newest: Mapping[str, Any]) -> str | None:
     if int(newest.get("gaps") or 0):
         runs = counted(int(newest["gaps"]), "run")
         verb = "is" if int(newest["gaps"]) == 1 else "are"
-        return f"{runs} of sequence numbers {verb} missing, and the watermark did not move {since}"
-    origin = held_by(newest)
-    waits = "the watermark did not move" if origin is None else f"the watermark waits for origin {origin}"
+        missing = ranges_text(newest.get("gap_ranges", ()))
+        which = f" ({missing})" if missing else ""
+        return f"{runs} of sequence numbers {verb} missing{which}, and the watermark did not move {since}"
+    waits = "the watermark did not move"
+    for origin in held_by(newest):
+        waits = f"the watermark waits for {_NO_ORIGIN if origin is None else f'origin {origin}'}"
     if last is None:
         waits = "no watermark is known although rows arrive"
     return f"{waits} {since}"
 
 
-def held_by(newest: Mapping[str, Any]) -> str | None:
-    """Return the name of the origin that holds the watermark back; None if there are no origins to wait for."""
-    if newest.get("drained") or not newest.get("slowest") or newest.get("least_origin") is None:
-        return None
-    return str(newest["least_origin"])
+def held_by(newest: Mapping[str, Any]) -> list[str | None]:
+    """Return the origin that holds the watermark back, in a list that is empty if nothing is waited for.
+
+    Rows without an origin (null) are an origin, too. They hold the watermark if they are the slowest that are active.
+
+    >>> slowest = [{"origin": None, "watermark": None}, {"origin": "a", "watermark": None}]
+    >>> held_by({"least_origin": None, "slowest": slowest}), held_by({"least_origin": None, "slowest": slowest[1:]})
+    ([None], [])
+    """
+    slowest = newest.get("slowest")
+    if newest.get("drained") or not slowest:
+        return []
+    if newest.get("least_origin") is not None:
+        return [str(newest["least_origin"])]
+    idle = newest.get("idle_origins", ())
+    active = [row["origin"] for row in slowest if isinstance(row, Mapping) and row["origin"] not in idle]
+    return [None] if active and active[0] is None else []
 
 
-def watermark_sentence(newest: Mapping[str, Any] | None, lags: Mapping[str, int | None]) -> str:
+def watermark_sentence(newest: Mapping[str, Any] | None, lags: Mapping[str | None, int | None]) -> str:
     """Return a sentence about what holds the watermark back. ``lags`` has the lag of each listed origin.
 
     >>> entry = {"least_origin": "partition 7", "slowest": [1], "origins": 4}
@@ -114,15 +152,18 @@ def watermark_sentence(newest: Mapping[str, Any] | None, lags: Mapping[str, int 
         return "No batch has ended yet."
     if newest.get("drained"):
         return "The stream is drained: time has ended, and nothing is waited for."
-    origin = held_by(newest)
+    holder = held_by(newest)
     idle, origins = len(newest.get("idle_origins", ())), int(newest.get("origins") or 0)
-    if origin is None:
+    if not holder:
         if origins and idle >= origins and newest.get("slowest"):
             return f"All {counted(origins, 'origin')} are idle; the watermark waits for none of them."
         if newest.get("watermark") is None:
             return "No watermark is known yet."
         return "No origin holds the watermark back."
-    lag = lags.get(origin)
+    origin = _NO_ORIGIN.capitalize() if holder[0] is None else holder[0]
+    lag = lags.get(holder[0])
+    if holder[0] is None:
+        return f"{origin} are {'far' if lag is None else lag_words(lag)} behind; everything waits for them."
     if lag is None:
         return f"{origin} has no watermark yet; everything waits for it."
     if origins == 1:
@@ -130,19 +171,34 @@ def watermark_sentence(newest: Mapping[str, Any] | None, lags: Mapping[str, int 
     return f"{origin} is {lag_words(lag)} behind; everything waits for it."
 
 
-def gap_sentence(gaps: int) -> str:
-    """Return a sentence about missing sequence numbers; empty if there are none.
+def gap_sentence(gaps: int, ranges: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return a sentence about missing sequence numbers, ``gaps`` runs of which some are known; empty without any.
 
-    >>> gap_sentence(1), gap_sentence(0)
-    ('1 run of sequence numbers is missing. The watermark waits for it.', '')
+    >>> gap_sentence(1, [{"origin": "north", "first": 4, "last": 6}])
+    '1 run of sequence numbers is missing: 4 to 6 of north. The watermark waits for it.'
+    >>> gap_sentence(2), gap_sentence(0)
+    ('2 runs of sequence numbers are missing. The watermark waits for them.', '')
     """
     if not gaps:
         return ""
-    return (
-        "1 run of sequence numbers is missing. The watermark waits for it."
-        if gaps == 1
-        else f"{gaps:,} runs of sequence numbers are missing. The watermark waits for them."
-    )
+    which = f": {text}" if (text := ranges_text(ranges, gaps)) else ""
+    if gaps == 1:
+        return f"1 run of sequence numbers is missing{which}. The watermark waits for it."
+    return f"{gaps:,} runs of sequence numbers are missing{which}. The watermark waits for them."
+
+
+def ranges_text(ranges: Sequence[Mapping[str, Any]], gaps: int = 0) -> str:
+    """Return the first missing sequence numbers by origin; ``gaps`` is how many runs there are.
+
+    >>> ranges_text([{"origin": None, "first": 4, "last": 4}, {"origin": "b", "first": 7, "last": 9}], 5)
+    '4, 7 to 9 of b and 3 more'
+    """
+    shown = []
+    for gap in ranges[:_SHOWN_GAPS]:
+        numbers = f"{gap['first']}" if gap["first"] == gap["last"] else f"{gap['first']} to {gap['last']}"
+        shown.append(numbers if gap["origin"] is None else f"{numbers} of {gap['origin']}")
+    more = gaps - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if shown and more > 0 else "")
 
 
 def lag_words(lag: int) -> str:

@@ -13,10 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from eventide.spark.batch_history import older_file
 from eventide.spark.metrics import REASONS
-
-FILE = Path("eventide") / "history.jsonl"
-"""The history of a query in its checkpoint."""
 
 TIMINGS = {"EARLY": "early", "ON_TIME": "on_time", "LATE": "late_panes"}
 PHASES = ("read", "compute", "deliver")
@@ -158,11 +156,6 @@ class HistoryLog:
             lines = []
         new, self._offset = read_lines(self.file, self._offset)
         return self.tables.add(_entries([*lines, *new], self.tables))
-
-
-def older_file(file: Path) -> Path:
-    """Return the file that a full history file becomes."""
-    return file.with_name(f"{file.stem}.older{file.suffix}")
 
 
 def read_lines(file: Path, offset: int) -> tuple[list[bytes], int]:

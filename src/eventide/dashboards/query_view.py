@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +17,24 @@ from eventide.time import instant
 _KEPT = {"window": "in windows", "join": "in the join", "processor": "processed"}
 
 
-def summary(query: WatchedQuery, *, behind_after: int | None = None) -> dict[str, Any]:
-    """Return the state of a query after its newest batch: health, watermark, origins, rows, state."""
+def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | None = None) -> dict[str, Any]:
+    """Return the state of a query after its newest batch: health, watermark, origins, rows, state.
+
+    ``now`` is the current time in microseconds; None: that of this machine.
+    """
     tables = query.tables
     batches = series.of_query(tables.batches)
     newest = tables.newest.get(0)
     running = query.is_running
-    health = health_of(batches, newest, running=running, failure=query.failure, behind_after=behind_after)
+    health = health_of(
+        batches,
+        newest,
+        running=running,
+        failure=query.failure,
+        behind_after=behind_after,
+        now=time.time_ns() // 1000 if now is None else now,
+        unfinished=query.unfinished_batch() if running else None,
+    )
     origins = origins_of(newest)
     return {
         "id": query.id,
@@ -30,7 +42,7 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None) -> dict[str
         "running": running,
         "health": {"word": health.word, "why": health.why},
         "sentence": watermark_sentence(newest, {row["name"]: row["lag"] for row in origins}),
-        "gap_sentence": gap_sentence(int((newest or {}).get("gaps") or 0)),
+        "gap_sentence": gap_sentence(int((newest or {}).get("gaps") or 0), (newest or {}).get("gap_ranges", ())),
         "batches": batches.height,
         "batch": None if newest is None else newest["batch"],
         "at": _instant(newest, "at"),
@@ -41,6 +53,7 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None) -> dict[str
         "origin_count": int((newest or {}).get("origins") or 0),
         "idle_count": len((newest or {}).get("idle_origins", ())),
         "gaps": int((newest or {}).get("gaps") or 0),
+        "gap_ranges": list((newest or {}).get("gap_ranges", ())),
         "fate": fate(batches, str((newest or {}).get("operation", "window"))),
         "state": _state(query, batches),
         "commands": {"pending": query.pending_commands(), "applied": list(reversed(tables.commands))},
@@ -53,17 +66,17 @@ def origins_of(newest: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     if newest is None:
         return []
     at, holder = instant(newest["at"]), held_by(newest)
-    idle = {str(name) for name in newest.get("idle_origins", ())}
+    idle = set(newest.get("idle_origins", ()))
     rows: list[dict[str, Any]] = []
     for origin in newest.get("slowest", ()):
-        name, text = str(origin["origin"]), origin["watermark"]
+        name, text = origin["origin"], origin["watermark"]  # the name is None for rows without an origin
         watermark = None if text is None else instant(text)
         lag = None if watermark is None else at - watermark
-        holds = name == holder
+        holds = name in holder
         rows.append({"name": name, "watermark": watermark, "lag": lag, "idle": name in idle, "holds": holds})
     listed = {row["name"] for row in rows}
     rows.sort(key=lambda row: (row["lag"] is not None, -(row["lag"] or 0)))
-    unlisted = sorted(idle - listed)
+    unlisted = sorted(idle - listed, key=str)
     return rows + [{"name": name, "watermark": None, "lag": None, "idle": True, "holds": False} for name in unlisted]
 
 

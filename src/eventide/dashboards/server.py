@@ -282,8 +282,8 @@ def send_command(query: WatchedQuery, command: Any) -> str:
     if origin is not None and not isinstance(origin, str):
         raise PlanError("The origin of a command is its name, as text.")
     if do == "retire":
-        if origin is None:
-            raise PlanError("retire needs the name of an origin.")
+        if "origin" not in command:
+            raise PlanError("retire needs the name of an origin; null is that of rows without an origin.")
         return control.retire(origin)
     up_to = command.get("up_to")
     if up_to is not None and type(up_to) is not int:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from eventide._paths import on_disk
 from eventide.dashboards.health import first_line
-from eventide.dashboards.history_tables import FILE, HistoryLog, HistoryTables
+from eventide.dashboards.history_tables import HistoryLog, HistoryTables
 from eventide.errors import PlanError
+from eventide.spark.batch_history import FILE
 from eventide.spark.control import Control
 from eventide.spark.control_status import is_running
 from eventide.spark.metrics import BatchMetrics, to_json
@@ -62,6 +63,18 @@ class WatchedQuery:
         """Return the record of the query's last start; empty if there is none."""
         return {} if self.checkpoint is None else _read_json(self.checkpoint / _RECORD)
 
+    def unfinished_batch(self) -> tuple[int, int] | None:
+        """Return the number of the batch that has begun and not ended, and its start in microseconds."""
+        if self.checkpoint is None:
+            return None
+        begun = max(_numbers(self.checkpoint / "offsets"), default=None)
+        if begun is None or (self.checkpoint / "commits" / str(begun)).exists():
+            return None
+        try:
+            return begun, (self.checkpoint / "offsets" / str(begun)).stat().st_mtime_ns // 1000
+        except OSError:  # Spark has deleted it
+            return None
+
     def pending_commands(self) -> list[dict[str, Any]]:
         """Return the commands that were sent and are in no batch of the history, oldest first."""
         if self.checkpoint is None:
@@ -75,21 +88,23 @@ class WatchedQuery:
 
 
 class LiveQuery(WatchedQuery):
-    """A query of this process: its batches are read from memory."""
+    """A query of this process. Without a history file, its last batches are read from memory."""
 
     def __init__(self, query: Query) -> None:
         local = on_disk(query.control.checkpoint)
         name = str(query.spark.name or Path(query.control.checkpoint).name)
         checkpoint = None if local is None else Path(local)
-        super().__init__(name, checkpoint=checkpoint, history=Path(os.devnull))
+        history = None if checkpoint is None else checkpoint / FILE
+        self._in_memory = history is None or not history.is_file()  # the query has created it at its start
+        super().__init__(name, checkpoint=checkpoint, history=history or Path(os.devnull))
         self._query = query
         self._tables = HistoryTables()
         self._last: BatchMetrics | None = None
 
     @property
     def tables(self) -> HistoryTables:
-        """What the query holds of its last batches."""
-        return self._tables
+        """What the history of the query holds."""
+        return self._tables if self._in_memory else self._log.tables
 
     @property
     def failure(self) -> str | None:
@@ -109,6 +124,8 @@ class LiveQuery(WatchedQuery):
 
     def refresh(self) -> bool:
         """Read the batches that have ended since the last time."""
+        if not self._in_memory:
+            return super().refresh()
         new: list[BatchMetrics] = []
         for metrics in reversed(list(self._query.history)):
             if metrics is self._last:
@@ -186,6 +203,13 @@ def _search(place: Path) -> list[tuple[str, Path | None, Path]]:
 def is_checkpoint(path: Path) -> bool:
     """Return whether a directory is the checkpoint of a query."""
     return (path / _RECORD).is_file() or (path / FILE).is_file()
+
+
+def _numbers(folder: Path) -> list[int]:
+    try:
+        return [int(path.name) for path in folder.iterdir() if path.name.isdecimal()]
+    except OSError:
+        return []
 
 
 def _read_json(file: Path) -> dict[str, Any]:

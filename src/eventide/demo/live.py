@@ -24,7 +24,6 @@ from rich.text import Text
 import eventide as ev
 from eventide.metrics import idle_text, instant_text, lag_text
 from eventide.panes import EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
-from eventide.sinks.sink import Sink, as_sink
 from eventide.spark.metrics import BatchMetrics
 from eventide.testing.chart_page import pictures
 from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
@@ -153,21 +152,18 @@ class Recorder:
             self._console.print(f"[magenta]{second.number:>3} s  {second.news}[/magenta]")
 
 
-Watch = Callable[[str, Sink], tuple[Sink, Callable[[BatchMetrics], object]]]
-"""Takes a checkpoint and a sink; returns the sink to use and a function to call with each batch."""
-
-
 def main(
     console: Console,
     picture: Path,
     *,
     seconds: int = SECONDS,
-    watch: Watch | None = None,
+    watch: Callable[[str], object] | None = None,
     hold: Callable[[], object] | None = None,
 ) -> Recorder:
     """Run the shop for some seconds, drain the query, and check that nothing was lost.
 
-    ``watch`` observes the query. ``hold`` is called at the end, before the checkpoint is deleted.
+    ``watch`` is called with the checkpoint, before the query starts. ``hold`` is called at the
+    end, before the checkpoint is deleted.
     """
     console.print(f"[bold]{_TITLE}[/bold]\n{_INTRO}\n")
     console.print("[dim]Starting Spark …[/dim]")
@@ -186,27 +182,22 @@ def main(
     return recorder
 
 
-def _run(console: Console, place: Path, seconds: int, watch: Watch | None) -> Recorder:
+def _run(console: Console, place: Path, seconds: int, watch: Callable[[str], object] | None) -> Recorder:
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     spark = ev.spark_session("eventide demo", cores=2, config={"spark.local.dir": str(place / "local"), **quick})
     (place / "sales").mkdir()
     rows = spark.readStream.schema(SPARK_SCHEMA).parquet(str(place / "sales"))
     recorder, checkpoint = Recorder(console), str(place / "shop")
-    sink, observe = (as_sink(recorder.pane), None) if watch is None else watch(checkpoint, as_sink(recorder.pane))
-
-    def on_batch(metrics: BatchMetrics) -> None:
-        recorder.progress(metrics)
-        if observe is not None:
-            observe(metrics)
-
+    if watch is not None:
+        watch(checkpoint)
     query = REVENUE.run(
         rows,
-        sink=sink,
+        sink=recorder.pane,
         late=ev.sinks.noop(),
         dead=ev.sinks.noop(),
         checkpoint=checkpoint,
         interval="1 second",
-        on_batch=on_batch,
+        on_batch=recorder.progress,
     )
     try:
         _open_shop(recorder, query, place / "sales", seconds)

@@ -81,7 +81,9 @@ class LocalResult:
 
 def no_schema() -> PlanError:
     """Return the error for a bundle without rows before the columns are known."""
-    return PlanError("No rows have been seen yet, so the columns are not known. Push a frame first, or open(schema=…).")
+    return PlanError(
+        "No rows have been seen yet, so the columns are not known. Push a frame first, or start_local(schema=…)."
+    )
 
 
 def _concat(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:

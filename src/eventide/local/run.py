@@ -40,7 +40,7 @@ def run_local(
     if bundle_by is None:
         timed = ((bundle, None) for bundle in _prepared_bundles(pipeline, rows, every, clock))
     else:
-        timed = _replayed_bundles(rows, bundle_by, every, clock)
+        timed = replayed_bundles(rows, bundle_by, every, clock)
     query = LocalQuery(pipeline)
     for number, (bundle, now) in enumerate(timed):
         if clock is not None and number >= len(clock):
@@ -97,7 +97,7 @@ def _prepared_bundles(
     return _aligned(rows) if isinstance(rows, Mapping) else _frames(rows)
 
 
-def _replayed_bundles(
+def replayed_bundles(
     rows: Any, bundle_by: str | int, every: str | timedelta | None, clock: Clock | None
 ) -> Iterator[tuple[pl.DataFrame | dict[str, pl.DataFrame], int | None]]:
     """Yield the bundles of one frame per input, replayed as a stream."""

@@ -31,7 +31,20 @@ class SegmentSealedError(EventideError):
 
 
 class WriterFencedError(EventideError):
-    """A newer writer with the same id has taken over."""
+    """A newer writer with the same id has taken over.
+
+    >>> import pyarrow as pa
+    >>> from eventide.marks import Reader, Stream, Writer
+    >>> from eventide.marks.stores.memory import MemoryStore
+    >>> from eventide.marks.stores.store import Config
+    >>> store = MemoryStore()
+    >>> _ = store.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()})))
+    >>> old = Writer(Stream(store, "orders"), "till-1")
+    >>> new = Writer(Stream(store, "orders"), "till-1", take_over=True)
+    >>> old.append([{"shop": "kiel"}])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    eventide.marks.errors.WriterFencedError: ...
+    """
 
 
 class StoreFailedError(DataError):
@@ -51,7 +64,20 @@ class SegmentsLostError(EventideError):
 
 
 class ReaderReplacedError(EventideError):
-    """The reader is no longer a member of its group: its id was taken over, or the group was reset."""
+    """The reader is no longer a member of its group: its id was taken over, or the group was reset.
+
+    >>> import pyarrow as pa
+    >>> from eventide.marks import Reader, Stream, Writer
+    >>> from eventide.marks.stores.memory import MemoryStore
+    >>> from eventide.marks.stores.store import Config
+    >>> store = MemoryStore()
+    >>> _ = store.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()})))
+    >>> old = Reader(Stream(store, "orders"), reader_id="reader-1")
+    >>> new = Reader(Stream(store, "orders"), reader_id="reader-1")
+    >>> old.read()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    eventide.marks.errors.ReaderReplacedError: ...
+    """
 
 
 def wrong_type(what: str, value: object, hint: Any) -> PlanError:

@@ -87,6 +87,10 @@ class Mark:
     """The merged notes of all writers: every event before ``lower`` is stored before ``cut``.
 
     No writer had noted a time later than ``upper``. The times and cuts of a stream's marks never go back.
+
+    >>> mark = Mark(number=1, lower=60_000_000, upper=90_000_000, cut={0: 12}, at=95_000_000)
+    >>> mark.lower <= mark.upper, mark.cut
+    (True, {0: 12})
     """
 
     number: int  # from 1, without gaps; truncation drops the first ones

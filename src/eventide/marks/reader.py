@@ -23,14 +23,24 @@ from eventide.marks.streams import Stream
 from eventide.time import duration
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Batch:
-    """Events, in order within each segment."""
+    """Events, in order within each segment.
+
+    >>> import pyarrow as pa
+    >>> batch = Batch(pa.table({"shop": ["kiel"], "_segment": [0], "_offset": [0]}), position={0: 1})
+    >>> len(batch), batch.frame["shop"].to_list()
+    (1, ['kiel'])
+    """
 
     table: pa.Table
     """The columns of the stream, ``_segment`` and ``_offset``."""
     position: dict[int, int]
     """The position of the reader after this batch, in each of its segments."""
+
+    def __repr__(self) -> str:
+        events, segments = len(self.table), len(self.position)
+        return f"<Batch: {events:,} event{'s' * (events != 1)} of {segments:,} segment{'s' * (segments != 1)}>"
 
     def __len__(self) -> int:
         return len(self.table)
@@ -155,6 +165,9 @@ class Reader:
         self._number, self._generation = state.last_member, state.generation
         self._mark_tracker = MarkTracker(self.stream, state.passed_mark)
         self._sync()
+
+    def __repr__(self) -> str:
+        return f"<Reader {self.reader_id!r} of {self.stream.name!r}, group {self.group.name!r}>"
 
     @property
     def segments(self) -> list[int]:

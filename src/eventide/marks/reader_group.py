@@ -286,6 +286,9 @@ class ReaderGroup:
         self.name = name
         self._owns_store = isinstance(stream, str)
 
+    def __repr__(self) -> str:
+        return f"<ReaderGroup {self.name!r} of {self.stream.name!r}>"
+
     def close(self) -> None:
         """Close the store, if it was opened for this group."""
         if self._owns_store:

@@ -155,7 +155,14 @@ def open_stream(address: str, *, token: str | None = None) -> Stream:
 
 
 def list_streams(url: str, *, token: str | None = None) -> list[str]:
-    """The names of all streams in a store. ``url`` is the part of an address before ``#``."""
+    """The names of all streams in a store. ``url`` is the part of an address before ``#``.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     _ = create_stream(f"sqlite:///{directory}/shop.db#orders", schema={"shop": pl.String})
+    ...     print(list_streams(f"sqlite:///{directory}/shop.db"))
+    ['orders']
+    """
     return connect(url, token=token).streams()
 
 

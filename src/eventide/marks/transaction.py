@@ -47,6 +47,9 @@ class Transaction:
         self._has_tried_commit = False
         self._committed_time: Time | None = None
 
+    def __repr__(self) -> str:
+        return f"<Transaction {self.id!r}, {self._status}>"
+
     @property
     def status(self) -> TransactionStatus | Literal["unknown"]:
         """``open``, ``committed`` or ``aborted`` (also after its timeout); ``unknown`` if it ended long ago."""

@@ -96,6 +96,9 @@ class Writer:
         if note_clock is not None and clock is None:
             self._ticker = Ticker(every, self._tick, f"writer {self.writer_id!r}")
 
+    def __repr__(self) -> str:
+        return f"<Writer {self.writer_id!r} of {self.stream.name!r}>"
+
     @property
     def last_sequence(self) -> int:
         """The highest explicit ``sequence`` stored under this id, also by earlier writers; 0 if there is none."""

@@ -12,8 +12,9 @@ from eventide._arguments import MAX_SPAN
 from eventide._column_refs import TimeColumn
 from eventide.errors import DataError, PlanError, did_you_mean
 from eventide.kernels.intervals import int_bounds, int_min
-from eventide.panes import WINDOW, WINDOW_END, WINDOW_START
+from eventide.panes import DIFF, WINDOW, WINDOW_END, WINDOW_START, recognised_columns
 from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.retractions import ONCE, no_retractions
 from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column, unit_meant
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
@@ -77,6 +78,7 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
         _with_gap(plan.window.gap, admitted)
     if isinstance(plan.window, Inherit):
         _with_window(admitted)
+    _check_retractions(plan, rows)
     if plan.applies_diff or isinstance(plan.window, Inherit):
         _with_diff(admitted)
     if plan.offset is not None:
@@ -116,12 +118,13 @@ def check_unit(plan: Plan, rows: pl.DataFrame, now: int, watermark: int) -> None
     frame, name = _reach(rows, plan.time)
     meant = unit_meant(frame[name], now)
     if meant is not None:
-        first: int = frame[name].drop_nulls()[0]
+        values = frame[name].drop_nulls()
+        first = values.filter(values.is_finite())[0] if values.dtype.is_float() else values[0]
         factor = {"s": 1_000_000, "ms": 1_000}[meant]
         raise DataError(
             f"The times in column {plan.time!r} are numbers, which are read as microseconds: {first} is "
-            f"{format_instant(first)}. In "
-            f"{'seconds' if meant == 's' else 'milliseconds'} it would be {format_instant(first * factor)}. "
+            f"{format_instant(int(first))}. In "
+            f"{'seconds' if meant == 's' else 'milliseconds'} it would be {format_instant(int(first * factor))}. "
             f"Add time_unit={meant!r} to "
             "ev.stream(…), or time_unit='us' if microseconds are meant."
         )
@@ -194,6 +197,14 @@ def _with_window(admitted: Admitted) -> None:
         time_column(rows, WINDOW_END)[0].fill_null(MAX).alias(c.END),
     )
     admitted.reject(pl.col(c.START) >= pl.col(c.END), "bad_row", "the window ends before it begins")
+
+
+def _check_retractions(plan: Plan, rows: pl.DataFrame) -> None:
+    """Reject panes that are retracted where the plan cannot apply that."""
+    if not recognised_columns(rows.columns) or (reason := no_retractions(plan)) is None:
+        return
+    if (rows[DIFF] == -1).any():
+        raise DataError(f"The rows are panes of a pipeline that retracts some (diff = -1): {reason} {ONCE}")
 
 
 def _with_diff(admitted: Admitted) -> None:

@@ -21,6 +21,7 @@ from eventide.state.errors import not_a_header
 from eventide.state.operator_state import CALLS
 from eventide.state.pages import InlineCodec, Page, PageReader, PageStore, PageWriter, TableCodec
 from eventide.state.pane_log import PaneCodec
+from eventide.watermarks import without_origins
 
 SplitRows: TypeAlias = Callable[[pl.DataFrame, Sequence[str], int], Sequence[pl.DataFrame]]
 """Returns the rows of each bucket. The host owns the bucket function."""
@@ -56,6 +57,19 @@ class BucketSnapshot:
 
 
 @dataclass(frozen=True)
+class DividedState:
+    """The state of an operator: that of each bucket, and that of the tracker of all buckets, if there is one."""
+
+    buckets: Sequence[BucketSnapshot]
+    tracker: BucketSnapshot | None = None
+
+    @property
+    def parts(self) -> tuple[BucketSnapshot, ...]:
+        """The tracker of all buckets, if there is one, then the buckets."""
+        return (*(() if self.tracker is None else (self.tracker,)), *self.buckets)
+
+
+@dataclass(frozen=True)
 class _Whole:
     """The state of all buckets together."""
 
@@ -66,11 +80,17 @@ class _Whole:
 
 
 def redistribute(
-    buckets: Sequence[tuple[bytes, PageStore]], count: int, split: SplitRows, *, tracker: BucketSnapshot | None = None
-) -> list[BucketSnapshot]:
+    buckets: Sequence[tuple[bytes, PageStore]],
+    count: int,
+    split: SplitRows,
+    *,
+    tracker: BucketSnapshot | None = None,
+    coalesces: Callable[[int], bool] = lambda count: False,
+) -> DividedState:
     """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by.
 
-    ``tracker`` is the state that tracks progress for all buckets, if these do not. The new buckets track it themselves.
+    ``tracker`` is the state that tracks progress for all buckets, if these do not. ``coalesces`` is called with the
+    number of new buckets, and returns whether they have such a tracker; if not, each of them tracks all origins.
     """
     whole = _merged(buckets)
     if tracker is not None:
@@ -86,7 +106,13 @@ def redistribute(
         frames = [split(frame, key, count) if count > 1 else [frame] for frame in table]
         for bucket, part in enumerate(parts):
             part[name] = [frame[bucket] for frame in frames if frame[bucket].height]
-    return [_written(whole, part) for part in parts]
+    if not coalesces(count):
+        return DividedState([_written(whole, part) for part in parts])
+    no_rows = {
+        name: table if isinstance(whole.codecs[name], InlineCodec) else [] for name, table in whole.tables.items()
+    }
+    reached = replace(whole, head={**whole.head, "tracker": without_origins(whole.head["tracker"])})
+    return DividedState([_written(reached, part) for part in parts], tracker=_written(whole, no_rows))
 
 
 def _merged(buckets: Sequence[tuple[bytes, PageStore]]) -> _Whole:

@@ -44,6 +44,7 @@ from eventide.operators.window_logic import (
 from eventide.plan.errors import internal_name, missing_column, names_of_late_rows
 from eventide.plan.fingerprint import fingerprint
 from eventide.plan.plan import IngestionTime, Plan
+from eventide.plan.retractions import no_retractions
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.operator_state import SerializedOperator, State, StateSerializer
 from eventide.time import MAX, MIN, earliest
@@ -62,7 +63,7 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
     """A plan bound to the schema of its rows."""
 
     def __init__(self, plan: WindowPlan, *schemas: Mapping[str, pl.DataType]) -> None:
-        self.plan = plan
+        self.plan = plan = _with_diff(plan, schemas)
         check_inputs(plan, schemas)
         self._inputs = inputs_of(plan, schemas)
         self.schemas = self._inputs.schemas
@@ -96,6 +97,7 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
             names |= {*rows_out.WINDOW, rows_out.DIFF}
         if plan.applies_diff:
             names.add(rows_out.DIFF)
+        names |= rows_out.recognised_columns(self.schemas[edge])  # hosts that drop the others recognise panes, too
         return names & set(self.schemas[edge])
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
@@ -382,6 +384,14 @@ def check_inputs(plan: Plan, schemas: Sequence[Mapping[str, pl.DataType]]) -> No
             check_columns(plan.at(edge), schema)
 
 
+def _with_diff(plan: WindowPlan, schemas: Sequence[Mapping[str, pl.DataType]]) -> WindowPlan:
+    """The plan as its rows need it: the diff of panes is applied, also where they do not come from a chain."""
+    if plan.applies_diff is not None:
+        return plan
+    panes = all(rows_out.recognised_columns(schema) for schema in schemas)
+    return replace(plan, applies_diff=panes and no_retractions(plan) is None)
+
+
 def check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
     """Reject rows that lack what the plan reads of one input."""
     for name in schema:
@@ -404,9 +414,5 @@ def check_columns(plan: Plan, schema: Mapping[str, pl.DataType]) -> None:
         check_offset(plan.offset, schema)
     if isinstance(plan.window, Inherit):
         check_window(schema)
-    retracts = isinstance(plan.window, Inherit) and "diff" in schema
-    if plan.mode == "discarding" and (retracts or plan.applies_diff):
-        raise PlanError(
-            'mode="discarding" over panes that can be retracted: the rows since the last pane may be less than none, '
-            'which most aggregates cannot express. Use mode="retracting" or mode="accumulating".'
-        )
+    if plan.mode == "discarding" and isinstance(plan.window, Inherit) and "diff" in schema:
+        raise PlanError(no_retractions(plan))

@@ -157,6 +157,7 @@ def _process_facts(plan: ProcessPlan) -> Facts:
         ("state", f"one row per key: {columns}" if columns else "none but timers"),
         ("timers", "on event time and the batch clock" if plan.has_clock_timers else "on event time"),
         ("gives", ", ".join(f"{name}: {dtype}" for name, dtype in plan.output.items())),
+        *([("retractions", "come to the processor, as rows with diff = -1")] if plan.processor.retractions else []),
         ("late rows", late),
         ("rows that fail", "go to the dead letters" if plan.on_error == "dead" else "stop the query"),
         *_losses("nothing: unusable rows go to the dead letters"),

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from eventide._arguments import is_integer
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.panes import DIFF, INPUT
 from eventide.plan.errors import key_is_a_side
@@ -25,6 +26,7 @@ _MAX_LENGTH = 2**60  # an instant plus both bounds must fit into 64 bits
 _NAMES = ("left", "right")
 
 
+@with_option_hints
 def join(
     left: Stream,
     right: Stream,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
 
+from eventide._hints import with_option_hints
 from eventide.aggregates import Aggregate, collect_list
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.panes import INPUT, RESERVED
@@ -46,6 +47,7 @@ def union(*streams: Stream, **named: Stream) -> Stream:
     return Stream(first.time, first.key, first.watermark, _inputs=(first, *others))
 
 
+@with_option_hints
 def cogroup(
     streams: Mapping[str, Stream],
     *,
@@ -82,6 +84,7 @@ def cogroup(
     return _windowed("cogroup", inputs, Sides(merged=agg is not None), window, chosen, agg)
 
 
+@with_option_hints
 def window_join(
     left: Stream,
     right: Stream,
@@ -122,6 +125,7 @@ def window_join(
     return _windowed("window_join", inputs, Sides(how, suffix), window, chosen)
 
 
+@with_option_hints
 def process(
     streams: Mapping[str, Stream],
     processor: Processor,

@@ -10,16 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide._hints import no_attribute
+from eventide._hints import no_attribute, with_option_hints
 from eventide.errors import PlanError
 from eventide.plan.explain import explain, summary, table
 from eventide.plan.join_plan import JoinPlan
 from eventide.plan.plan import Plan
 from eventide.plan.process_plan import ProcessPlan
+from eventide.plan.retractions import ONCE, no_retractions
 from eventide.plan.window_plan import WindowPlan
 from eventide.triggers import AfterWatermark, InOrder, Never, Parallel, Repeatedly, Trigger
 from eventide.watermarks.generators import NoWatermark
-from eventide.windows import Sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,7 @@ def over_panes(plan: Plan, before: Plan) -> Plan:
     """Return a plan as hosts run it behind another plan.
 
     Its watermark is the output watermark of the operator before. Retractions of that operator are applied, so that the
-    windows of the later operator count every row once.
+    windows of the later operator count every row once. A plan that cannot apply them is rejected.
     """
     if isinstance(plan, JoinPlan) or plan.inputs:
         raise PlanError(
@@ -47,19 +47,13 @@ def over_panes(plan: Plan, before: Plan) -> Plan:
             "gives only one of them. Let it stand first in the chain, or write what comes before it to a table and "
             "read that as a stream."
         )
+    retracts = before.mode == "retracting"
+    if retracts and (reason := no_retractions(plan)) is not None:
+        raise PlanError(f"The pipeline before retracts panes: {reason} {ONCE}")
     watermark = plan.watermark.over_panes()
     if isinstance(plan, ProcessPlan):
         return replace(plan, watermark=watermark)
     assert isinstance(plan, WindowPlan)
-    retracts = before.mode == "retracting"
-    if retracts and (plan.window.axis == "rows" or isinstance(plan.window, Sessions)):
-        # A retraction would have to split a session, or to renumber the rows behind it.
-        raise PlanError(
-            f"The pipeline before retracts panes, and {plan.window.describe()} cannot be applied to rows that are "
-            "retracted: each retraction would move the bounds of windows. Let the pipeline before emit each window "
-            'once (without early panes and allowed_lateness), choose mode="accumulating" or "discarding" there, or '
-            "window the panes by time: ev.tumbling(…), ev.sliding(…), ev.inherit()."
-        )
     return replace(plan, watermark=watermark, applies_diff=retracts)
 
 
@@ -114,6 +108,7 @@ def _waits_for(plan: Plan, edge: int) -> bool:
 class Runnable(ABC):
     """Something that runs as one query on Spark, with all of its outputs."""
 
+    @with_option_hints
     def run(
         self,
         rows: Source | str | Mapping[str, str],
@@ -135,6 +130,7 @@ class Runnable(ABC):
         on_missing_file: OnMissingFile = "fail",
         storage: Any = None,
         single_writer: bool = False,
+        trace: bool | str | Path = False,
     ) -> Query:
         """Run over a streaming DataFrame, with all outputs in one query, each sink exactly once where it allows it.
 
@@ -167,6 +163,11 @@ class Runnable(ABC):
         store must never overwrite a file that exists, which is tested at the start. With ``single_writer`` any store
         will do, as long as only one driver at a time runs on the checkpoint.
 
+        Next to a checkpoint on this machine the query writes a history of its newest batches, for ``ev.dashboard`` and
+        ``eventide plot``; a file in ``trace`` gets all batches, wherever the checkpoint is. With state in the driver
+        a history has the windows of the panes, too. On the executors that takes a small Spark job for each batch,
+        which runs with such a file or with ``trace=True``.
+
         >>> import eventide as ev
         >>> orders = ev.stream(time="ts", key="shop", watermark="30 seconds")
         >>> per_minute = orders.window(ev.tumbling("1 minute")).agg(orders=ev.count())
@@ -196,8 +197,13 @@ class Runnable(ABC):
             on_missing_file=on_missing_file,
             storage=storage,
             single_writer=single_writer,
+            trace=trace,
         )
         return self._run(read_rows(rows), options)
+
+    @abstractmethod
+    def _as_pipeline(self) -> Pipeline:
+        """The pipeline that computes it, for a chain or a test."""
 
     @abstractmethod
     def _run(self, rows: Source, options: RunOptions) -> Query:
@@ -206,12 +212,18 @@ class Runnable(ABC):
 
 @dataclass(frozen=True)
 class Pipeline(Runnable):
-    """A plan, or a chain of plans: what ``.agg(…)``, ``.process(…)``, the joins and ``.then(…)`` return."""
+    """A plan, or a chain of plans: what ``.agg(…)``, ``.process(…)``, the joins and ``.then(…)`` return.
+
+    >>> import eventide as ev, polars as pl
+    >>> per_minute = ev.stream("ts").window(ev.tumbling("1 minute")).agg(n=ev.count())
+    >>> per_minute.local(pl.DataFrame({"ts": ["2026-03-01T12:00:05Z", "2026-03-01T12:00:40Z"]})).panes["n"].to_list()
+    [2]
+    """
 
     plan: Plan  # of a chain, the first
     following: tuple[Plan, ...] = ()  # the further plans of a chain
 
-    def then(self, following: Pipeline) -> Pipeline:
+    def then(self, following: Runnable) -> Pipeline:
         """Chain pipelines: the panes of this pipeline are the rows of the following one.
 
         The output watermark of this pipeline is the watermark of the following one. Retracted panes are subtracted
@@ -224,11 +236,12 @@ class Pipeline(Runnable):
         >>> minutes.then(busiest).local(rows).panes["most"].to_list()
         [2]
         """
-        if not isinstance(following, Pipeline):
+        if not isinstance(following, Runnable):
             kind = type(following).__name__
             hint = " Complete it first, with .agg(…)." if kind in ("Stream", "WindowedStream") else ""
             raise PlanError(f".then() takes a pipeline, whose rows are the panes of this one, not a {kind}.{hint}")
-        chain = replace(self, following=(*self.following, following.plan, *following.following))
+        later = following._as_pipeline()
+        chain = replace(self, following=(*self.following, later.plan, *later.following))
         _ = chain.plans  # rejects plans that cannot follow each other
         return chain
 
@@ -247,6 +260,9 @@ class Pipeline(Runnable):
         """What the pipeline does, in words: windows, triggers, clocks, state, and what may be lost on each host."""
         return "\n".join(map(explain, self.plans))
 
+    def _as_pipeline(self) -> Pipeline:
+        return self
+
     def _run(self, rows: Source, options: RunOptions) -> Query:
         from eventide.spark.run import run
 
@@ -263,6 +279,7 @@ class Pipeline(Runnable):
 
         return transform(self, [rows, *others] if others else rows)  # type: ignore[list-item]  # then rows is one input
 
+    @with_option_hints
     def local(
         self,
         rows: Rows | Mapping[str, Rows],

@@ -115,8 +115,8 @@ class Plan(Protocol):
         ...
 
     @property
-    def applies_diff(self) -> bool:
-        """Whether rows are panes that may be retracted, with their weight in ``diff``."""
+    def applies_diff(self) -> bool | None:
+        """Whether rows are panes that may be retracted, with their weight in ``diff``; None: if they look like it."""
         ...
 
     @property

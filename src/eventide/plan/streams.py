@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from eventide._arguments import MAX_SPAN
 from eventide._column_refs import Column, SparkColumn, TimeColumn, TimeUnit, named
-from eventide._hints import no_attribute
+from eventide._hints import no_attribute, with_option_hints
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.plan.async_call import AsyncMap, async_map, followed_by
 from eventide.plan.errors import check_key, set_twice, too_long
@@ -26,7 +26,13 @@ from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, Win
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows with an event time, a key and a watermark; the start of every pipeline."""
+    """Rows with an event time, a key and a watermark; the start of every pipeline.
+
+    >>> import eventide as ev
+    >>> clicks = ev.stream("ts", key="page", watermark="30 seconds")
+    >>> type(clicks).__name__, type(clicks.window(ev.tumbling("1 minute"))).__name__
+    ('Stream', 'WindowedStream')
+    """
 
     _time: str | IngestionTime
     _key: tuple[str, ...]
@@ -42,6 +48,7 @@ class Stream:
             return f"union of {', '.join(source.name for source in self._inputs)}"
         return Input("rows", self._time, self._key, self._watermark).describe().removeprefix("rows: ")
 
+    @with_option_hints
     def window(self, kind: Window, *, output_time: OutputTime = "end") -> WindowedStream:
         """Cut the stream into windows. A pane's event time is the window's end, or that of a row (``output_time``)."""
         if isinstance(kind, type) or not isinstance(kind, (WindowKind, Sessions, Inherit)):
@@ -55,6 +62,7 @@ class Stream:
             _check_lengths(kind)
         return WindowedStream(self, kind, output_time)
 
+    @with_option_hints
     def deduplicate(self, *ids: Column, within: str | timedelta | None = None) -> Stream:
         """Set aside rows that arrive again: they are dead letters with the reason ``duplicate``.
 
@@ -94,6 +102,7 @@ class Stream:
             )
         return replace(self, _watermark=self._watermark.deduplicating())
 
+    @with_option_hints
     def process(
         self,
         processor: Processor,
@@ -123,6 +132,7 @@ class Stream:
         )
         return Pipeline(plan)
 
+    @with_option_hints
     def map_async(
         self,
         fn: Callable[[dict[str, Any]], Awaitable[Any]],
@@ -186,6 +196,7 @@ class Stream:
             raise AttributeError(no_attribute("Stream", name, dir(type(self))))
 
 
+@with_option_hints
 def stream(
     time: Column | IngestionTime,
     *,

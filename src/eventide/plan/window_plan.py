@@ -59,7 +59,7 @@ class WindowPlan:
     sides: Sides | None = None
     calls: tuple[AsyncMap, ...] = ()
     limits: StateLimits | None = None
-    applies_diff: bool = False
+    applies_diff: bool | None = None
 
     operation: ClassVar[Operation] = "window"
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Never
 
 from eventide._column_refs import with_names
-from eventide._hints import no_attribute
+from eventide._hints import no_attribute, with_option_hints
 from eventide.aggregates import Aggregate
 from eventide.aggregates.errors import no_aggregates, not_an_aggregate
 from eventide.errors import PlanError, shown
@@ -42,6 +42,7 @@ class WindowedStream:
     def __repr__(self) -> str:
         return f"<WindowedStream: {self._stream._describe()}, {self._window.describe()}>"
 
+    @with_option_hints
     def emit(
         self,
         *unnamed: Never,
@@ -81,6 +82,7 @@ class WindowedStream:
             skip_unchanged=skip_unchanged,
         )
 
+    @with_option_hints
     def trigger(
         self,
         trigger: Trigger,
@@ -112,6 +114,7 @@ class WindowedStream:
             may_lose_data=may_lose_data,
         )
 
+    @with_option_hints
     def limit_state(self, *, rows: int | None = None, bytes: int | None = None) -> WindowedStream:
         """Limit what is stored in state. Rows for a window that was closed are dead letters, ``out_of_retention``.
 

@@ -126,6 +126,9 @@ class Processor:
     clock: ClassVar[bool] = False
     """Whether it sets timers on the batch clock, so that batches are needed even when no rows arrive."""
 
+    retractions: ClassVar[bool] = False
+    """Whether it handles panes that an earlier pipeline retracts: rows with ``diff = -1``."""
+
     TIME: ClassVar[str] = EVENT_TIME
     """The column of the rows that has their event time."""
 

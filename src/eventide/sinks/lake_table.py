@@ -7,6 +7,7 @@ windows, not the table, as long as files are written in the order of event time,
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import polars as pl
 import pyarrow as pa
 
-from eventide.errors import DataError, PlanError
+from eventide.errors import DataError, DriverLimitWarning, PlanError
 from eventide.panes import WINDOW
 from eventide.sinks.sink import Output, OutputInfo
 from eventide.sinks.table_merge import table_changes
@@ -29,6 +30,8 @@ _START = WINDOW[0]
 _MOST_STARTS = 256  # a longer list of windows becomes a range
 _UNSUPPORTED = ("map", "variant", "void", "daytimeinterval", "yearmonthinterval", "interval", "time")
 _ATTEMPTS = 5
+_LARGE = 256 << 20
+"""Batches from this size on are reported if the executors have them: the driver holds them, and some copies."""
 _NTH = "__nth"
 
 
@@ -98,9 +101,15 @@ class LakeSink:
     columns: tuple[str, ...] | None = None
     log: bool = False
     _layouts: dict[Output, TableLayout] = field(default_factory=dict, compare=False, repr=False)
+    _warned: list[int] = field(default_factory=list, compare=False, repr=False)
 
     def __repr__(self) -> str:
         return self.label
+
+    @property
+    def collects(self) -> bool:
+        """Whether the driver holds each batch in memory, also if the executors have its rows."""
+        return True
 
     def open(self, schema: StructType, info: OutputInfo) -> None:
         """Create the table, or compare it with the output."""
@@ -122,6 +131,7 @@ class LakeSink:
             last = table.last_batch(claim)
             if (last is not None and last >= batch_id) or batch.is_empty():
                 return
+            self._warn_of_size(batch, batch_id)
             try:
                 self._commit(table, layout, batch, claim, batch_id)
                 return
@@ -146,6 +156,19 @@ class LakeSink:
         current = pl.DataFrame(table.rows_in(windows)).select(layout.columns)
         updated = apply_changes(current, rows, layout).sort(layout.identity, nulls_last=False)
         table.replace(windows, _widened(updated.to_arrow(compat_level=pl.CompatLevel.oldest())), claim, batch_id)
+
+    def _warn_of_size(self, batch: SinkBatch, batch_id: int) -> None:
+        """Warn, once for each sink, of a large batch that the driver collects from the executors."""
+        if batch.is_local or self._warned or (batch.size or 0) < _LARGE:
+            return
+        self._warned.append(batch_id)
+        warnings.warn(
+            f"Batch {batch_id} has {(batch.size or 0) >> 20:,} MB for {self!r}, and the driver collects it: Delta Lake "
+            "and Iceberg are written by the driver. Use smaller batches (maxFilesPerTrigger, maxOffsetsPerTrigger), or "
+            "give the driver several times this memory.",
+            DriverLimitWarning,
+            stacklevel=2,
+        )
 
     def _check_types(self, layout: TableLayout) -> None:
         for column in layout.fields:

@@ -42,13 +42,19 @@ _SINKS = (
 
 @dataclass(frozen=True)
 class OutputInfo:
-    """Which output of which query the rows are."""
+    """Which output of which query the rows are.
+
+    >>> info = OutputInfo("panes", key=("shop",), mode="retracting")
+    >>> info.output, info.key, info.row_grain
+    ('panes', ('shop',), 'windows')
+    """
 
     output: Output
     key: tuple[str, ...]
     mode: Literal["accumulating", "discarding", "retracting"]
     row_grain: RowGrain = "windows"
-    query: str = ""  # Spark's query id, the same after a restart from the checkpoint; empty before the query starts
+    query: str = ""  # Spark's query id, the same after a restart from the checkpoint; empty before its first start
+    state: Literal["driver", "executors"] = "driver"  # where the query keeps its state, and where its rows are
 
 
 @runtime_checkable
@@ -57,6 +63,13 @@ class Sink(Protocol):
 
     A batch that a failure interrupted is written again, with the same number and the same rows. A sink is exactly once
     if writing a batch again changes nothing. ``batch`` gives its rows as an Arrow table or as a DataFrame.
+
+    >>> class Discard:
+    ...     def open(self, schema, info): ...
+    ...     def write(self, batch, batch_id, info): ...
+    ...     def close(self): ...
+    >>> isinstance(Discard(), Sink)
+    True
     """
 
     def open(self, schema: StructType, info: OutputInfo) -> None:
@@ -78,6 +91,16 @@ class WatermarkSink(Protocol):
 
     def advance(self, output_watermark: int, info: OutputInfo) -> None:
         """Record that no pane with an earlier time follows. Called after each batch; a replay repeats the call."""
+        ...
+
+
+@runtime_checkable
+class CollectingSink(Protocol):
+    """A sink for which the driver holds each batch in memory, also if the executors have its rows."""
+
+    @property
+    def collects(self) -> bool:
+        """Whether it does."""
         ...
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide._paths import local_path
+from eventide._paths import local_path, make_directory, sync_directory
 from eventide.errors import PlanError
 from eventide.sinks.batch import flat_fields, flatten
 from eventide.sinks.errors import bad_option, second_output
@@ -126,14 +126,18 @@ class FilesSink:
 def replace_directory(rows: pa.Table, directory: Path, compression: str) -> None:
     """Replace a directory by one Parquet file, durably. Readers see the old directory, none, or the new one."""
     unfinished = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
-    unfinished.mkdir(parents=True)
+    make_directory(directory.parent)
+    unfinished.mkdir()
     try:
         with (unfinished / "part-00000.parquet").open("wb") as out:
             pq.write_table(rows, out, compression=compression, store_schema=False)
+            out.flush()
             os.fsync(out.fileno())
+        sync_directory(unfinished)
         if directory.exists():
             shutil.rmtree(directory)
         unfinished.rename(directory)
+        sync_directory(directory.parent)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -7,7 +7,7 @@ computes in memory, and changes the table with the same statements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import polars as pl
 
@@ -57,22 +57,39 @@ def _reduced(rows: pl.DataFrame, layout: TableLayout) -> pl.DataFrame:
     return last_rows(rows, layout) if layout.identity and not layout.many else rows
 
 
-def put_in_parts(store: TableStore, sql: Statements, parts: Iterable[pl.DataFrame], query: str, batch_id: int) -> None:
-    """Put a batch into a table of SQLite. The rows wait in a temporary file of SQLite, not in memory."""
+def put_in_parts(
+    store: TableStore, sql: Statements, parts: Callable[[], Iterable[pl.DataFrame]], query: str, batch_id: int
+) -> None:
+    """Put a batch into a table. The rows wait in a temporary table of the database, not in memory.
 
-    def put(connection: Connection) -> None:
+    ``parts`` is called again if the connection was lost.
+    """
+
+    def load(connection: Connection) -> int:
         connection.run(f"CREATE TEMPORARY TABLE {STAGED} ({definitions(staged_types(sql))})")
-        connection.run("BEGIN")  # only temporary tables change: others may write to the file until all rows are here
         rows = 0
-        for part in reduce_parts(parts, sql.layout):
+        for part in reduce_parts(parts(), sql.layout):
             connection.load(STAGED, part)
             rows += part.height
+        return rows
+
+    def put_in_sqlite(connection: Connection) -> None:
+        connection.run("BEGIN")  # only temporary tables change: others may write to the file until all rows are here
+        rows = load(connection)
         connection.run("COMMIT")
         if rows:
             store.change(connection, query, batch_id, lambda: merge_staged(connection, sql))
         connection.run(f"DROP TABLE {STAGED}")
 
-    store.on_connection(put, batch_id)
+    def put_in_postgres(connection: Connection) -> None:
+        def apply() -> None:  # in one transaction: behind a pooler, the next one may have another server
+            load(connection)
+            merge_staged(connection, sql)
+            connection.run(f"DROP TABLE {STAGED}")
+
+        store.change(connection, query, batch_id, apply)
+
+    store.on_connection(put_in_sqlite if sql.dialect == "sqlite" else put_in_postgres, batch_id)
 
 
 def merge_staged(connection: Connection, sql: Statements) -> None:

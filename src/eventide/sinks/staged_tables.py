@@ -6,8 +6,8 @@ driver. The driver merges the rows of the attempts whose result it received, so 
 does not double rows.
 
 Exactly once: the merge is in the transaction that claims the batch (``table_merge``). A driver that dies before it
-leaves a table that nobody reads. Each driver gives its tables names of its own and, before its first batch, drops those
-that earlier drivers of the same query left.
+leaves a table that nobody reads. Each driver gives its tables names of its own and, when the sink opens, drops those
+that earlier drivers of the same query left, wherever the query keeps its state now.
 """
 
 from __future__ import annotations
@@ -25,17 +25,21 @@ import pyarrow as pa
 
 from eventide.errors import DataError
 from eventide.sinks.batch import flatten, in_utc
+from eventide.sinks.executor_access import executor_problem
 from eventide.sinks.staged_rows import definitions, merge_staged, reduce_parts, staged_types
 from eventide.sinks.table_databases import Connection, Database
 from eventide.sinks.table_merge import TableStore
 from eventide.sinks.table_sql import ATTEMPT, ATTEMPTS, STAGED, Statements, column_list, name_parts, quoted
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from eventide.sinks.batch import SinkBatch
 
 _RESULT = "attempt long, rows long"
 # An attempt that Spark has given up may still hold the table; the next batch tries again.
 _SHORT_WAIT = "SET LOCAL lock_timeout = '5s'"
+_MAY_CREATE = "SELECT has_schema_privilege(coalesce(?, current_schema()), 'CREATE')"
 _TABLES = """
     SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE left(relname, ?) = ? AND nspname = coalesce(?, current_schema()) AND relpersistence = 'u'
@@ -70,6 +74,15 @@ class PostgresStaging:
         finally:
             with suppress(DataError):  # no connection: the next batch tries again
                 self.clean(query, batch_id)
+
+    def problem(self, spark: SparkSession) -> str | None:
+        """Return why batches cannot be staged; None if they can."""
+        schema = next(iter(self._schema), None)
+        (creates,) = self.store.on_connection(lambda connection: connection.query(_MAY_CREATE, [schema])[0], 0)
+        if not creates:
+            return f"the user of {self.database.url} may not create tables in the schema of {self.sql.table!r}"
+        reason = executor_problem(self.database, spark)
+        return reason and f"the executors cannot connect to {self.database.url}: {reason}"
 
     def write(self, batch: SinkBatch, table: str) -> list[WrittenPart]:
         """Let the executors write a batch into its staging table. Return the attempts that succeeded."""

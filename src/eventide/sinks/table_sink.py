@@ -5,14 +5,15 @@ Exactly once: see ``table_merge``.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from eventide._addresses import split_table
 from eventide._databases import sqlite_path, without_password
-from eventide.errors import DataError, PlanError
+from eventide.errors import DataError, DriverLimitWarning, PlanError
 from eventide.sinks.batch import read_flat, read_flat_parts
 from eventide.sinks.errors import bad_option, bad_table_name, not_opened
 from eventide.sinks.sink import Output, OutputInfo, Sink
@@ -29,7 +30,15 @@ if TYPE_CHECKING:
 
 
 COLLECTED_BYTES = 16 << 20
-"""Batches up to this size are collected by the driver. Larger ones would fill its memory, and are staged."""
+"""Batches up to this size are collected by the driver. Larger ones would fill its memory."""
+
+_REMEDY = (
+    "Install psycopg on the executors (pip install 'pyspark-eventide[postgres]'), open the database to them and let "
+    "the user create tables"
+)
+
+Route: TypeAlias = Literal["collected", "staged", "in parts"]
+"""How a batch reaches the table: in the memory of the driver, by the executors, or through the driver in parts."""
 
 
 def table(
@@ -55,9 +64,9 @@ def table(
     source. With ``create=False`` nothing is created.
 
     With state on the executors, a batch above 16 MB is staged: the executors write it to PostgreSQL, into an UNLOGGED
-    table of the batch, and the driver merges that table; into SQLite the driver writes it in parts. ``staged=False``
-    lets the driver collect every batch, for instance if executors cannot reach the database; so does ``create=False``.
-    ``staged=True`` stages every batch.
+    table of the batch, and the driver merges that table. The driver writes it in parts into SQLite, with
+    ``staged=False`` or ``create=False``, and, after a warning, if the executors cannot connect to the database.
+    ``staged=True`` stages every batch, and rejects executors that cannot connect.
 
     >>> table("postgresql://me:secret@db.example:5432/shop#revenue")
     table('postgresql://me:…@db.example:5432/shop', name='revenue')
@@ -77,6 +86,8 @@ def table(
         name = name or address_name
     if staged not in (None, True, False):
         raise bad_option("table", "staged", staged, "True, False or None")
+    if staged and not create:
+        raise PlanError("sinks.table(staged=True, create=False): staging creates tables. Leave one of the two out.")
     return TableSink(_database(url), name, column_names(columns), create, staged)
 
 
@@ -103,6 +114,7 @@ class TableSink:
     staged: bool | None = None
     _opened: dict[Output, tuple[TableLayout, TableStore]] = field(default_factory=dict, repr=False)
     _staging: dict[Output, PostgresStaging] = field(default_factory=dict, repr=False)
+    _stages_none: bool = field(default=False, repr=False)  # the executors cannot connect to the database
 
     def __repr__(self) -> str:
         values = {"name": self.name, "columns": self.columns and list(self.columns), "staged": self.staged}
@@ -118,9 +130,40 @@ class TableSink:
         store.prepare(create=self.create, extend=info.output != "panes")
         self._opened[info.output] = (layout, store)
         if self.database.dialect == "postgres":
-            self._staging[info.output] = PostgresStaging(
-                self.database, store, Statements(table, layout, self.database.dialect)
-            )
+            staging = PostgresStaging(self.database, store, Statements(table, layout, self.database.dialect))
+            self._staging[info.output] = staging
+            self._open_staging(staging, info)
+
+    def _open_staging(self, staging: PostgresStaging, info: OutputInfo) -> None:
+        """Drop what earlier drivers left, and find out whether batches can be staged."""
+        try:
+            if info.query:
+                staging.clean(_claim(info), 0)
+            if info.state == "executors" and self.staged is not False and self.create and not self._stages_none:
+                self._check_staging(staging)
+        except DataError:
+            pass  # the connection was lost; the first batch connects again
+        finally:
+            staging.store.close()  # the first batch opens its own, perhaps in another process
+
+    def _check_staging(self, staging: PostgresStaging) -> bool:
+        """Return whether batches can be staged. If not, warn that the driver writes them, or reject ``staged=True``."""
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.getActiveSession()
+        problem = None if spark is None else staging.problem(spark)
+        if problem is None:
+            return True
+        if self.staged:
+            raise PlanError(f"sinks.table(staged=True): {problem}. {_REMEDY}, or leave staged= out.")
+        warnings.warn(
+            f"sinks.table(): batches above {COLLECTED_BYTES >> 20} MB pass through the driver, which is slower. "
+            f"The reason: {problem}. {_REMEDY}, or accept it with staged=False.",
+            DriverLimitWarning,
+            stacklevel=2,
+        )
+        self._stages_none = True
+        return False
 
     def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
         """Change the table, unless the batch has changed it before."""
@@ -131,33 +174,52 @@ class TableSink:
                 "sinks.table(): OutputInfo.query is empty. Set it to Spark's query id, which identifies a replay."
             )
         layout, store = self._opened[info.output]
-        claim = info.query if info.output == "panes" else f"{info.query} {info.output}"  # two outputs may share a table
-        staging = self._staging.get(info.output)
-        if staging is not None and not batch.is_local:
+        claim, staging = _claim(info), self._staging.get(info.output)
+        if staging is not None:
             staging.clean(claim, batch_id)  # also if the batch is in the table, and its driver died before it cleaned
         if store.has(claim, batch_id):  # before the rows are computed, which may take long
             return
-        if self._collects(batch):
+        route = self._route(batch)
+        if route == "collected":
             store.put(read_flat(batch, layout.read), claim, batch_id)
-        elif staging is not None:
-            staging.put(batch, claim, batch_id)
-        else:
-            sql = Statements(self.name or info.output, layout, self.database.dialect)
-            put_in_parts(store, sql, read_flat_parts(batch, layout.read), claim, batch_id)
+            return
+        if route == "staged" and staging is not None and self._is_staged(staging, batch, claim, batch_id):
+            return
+        sql = Statements(self.name or info.output, layout, self.database.dialect)
+        put_in_parts(store, sql, lambda: read_flat_parts(batch, layout.read), claim, batch_id)
 
-    def _collects(self, batch: SinkBatch) -> bool:
-        """Return whether the driver collects a batch. Otherwise the batch is staged."""
+    def _route(self, batch: SinkBatch) -> Route:
+        """Return how a batch reaches the table."""
         if batch.is_local:
-            return True
-        if self.staged is not None:
-            return not self.staged
-        allowed = self.create or self.database.dialect == "sqlite"  # whose staging table is temporary
-        return not allowed or (batch.size is not None and batch.size <= COLLECTED_BYTES)
+            return "collected"
+        stages = self.database.dialect == "postgres" and self.create and not self._stages_none
+        if self.staged:
+            return "staged" if stages else "in parts"
+        if batch.size is not None and batch.size <= COLLECTED_BYTES:
+            return "collected"
+        return "staged" if stages and self.staged is None else "in parts"
+
+    def _is_staged(self, staging: PostgresStaging, batch: SinkBatch, claim: str, batch_id: int) -> bool:
+        """Stage a batch. Return False if executors that came later cannot connect: then the driver writes it."""
+        try:
+            staging.put(batch, claim, batch_id)
+        except (DataError, PlanError):
+            raise
+        except Exception:  # of Spark: a task has failed
+            if self._check_staging(staging):
+                raise
+            return False
+        return True
 
     def close(self) -> None:
         """Close the connections."""
         for _, store in self._opened.values():
             store.close()
+
+
+def _claim(info: OutputInfo) -> str:
+    """Return the name under which the batches of an output are claimed: two outputs may share a table."""
+    return info.query if info.output == "panes" else f"{info.query} {info.output}"
 
 
 def _unknown_database(url: str) -> PlanError:

@@ -3,8 +3,9 @@
 The bucket of a key is part of the state format: no version may change it. It does not use Spark's hash, because keys
 are hashed where they are grouped already: once per cell, not once per row.
 
-The number of buckets follows the cores that the query can use. Spark's number of partitions is for shuffles of any
-size: with its default of 200, a batch of a thousand rows would commit 200 states.
+The number of buckets follows the cores that the query can use at its first start, rounded up to a power of two: the
+query can grow, and powers of two divide evenly among most numbers of cores. Spark's number of partitions is for
+shuffles of any size: with its default of 200, a batch of a thousand rows would commit 200 states.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from eventide.plan.plan import Plan
 from eventide.state.errors import other_buckets
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 BUCKETS = "spark.eventide.buckets"
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 _MAX_BUCKETS = (1 << 16) - 1  # a bucket is stored as an unsigned 16-bit number
+_MAX_ALLOWED_CORES = 1000  # of dynamic allocation: a larger limit is a platform's default, not meant for this query
 
 
 def bucket_of(rows: pl.DataFrame, key: Sequence[str], count: int) -> npt.NDArray[np.uint16]:
@@ -95,18 +98,35 @@ def bucket_count(plan: Plan, spark: SparkSession, recorded: int | None = None) -
     setting = spark.conf.get(BUCKETS, None)
     chosen = None if setting is None else _as_count(setting)
     if recorded is None:
-        return chosen or query_cores(spark)
+        return chosen or default_buckets(query_cores(spark))
     if chosen not in (None, recorded):
         raise other_buckets(recorded, chosen or 0)
     return recorded
 
 
+def default_buckets(cores: int) -> int:
+    """Return the number of buckets for so many cores: the next power of two.
+
+    >>> [default_buckets(cores) for cores in (1, 2, 3, 8, 12, 100_000)]
+    [1, 2, 4, 8, 16, 65535]
+    """
+    return min(1 << (cores - 1).bit_length(), _MAX_BUCKETS)
+
+
 def query_cores(spark: SparkSession) -> int:
-    """Return the cores that a query can use: those of running executors, or those requested and not yet started."""
+    """Return the cores that a query can use: of running executors, and of those that Spark may or will start."""
     context = spark.sparkContext
     settings = context.getConf()
-    executors, cores = (int(settings.get(f"spark.executor.{name}", "0") or 0) for name in ("instances", "cores"))
-    return min(max(1, context.defaultParallelism, executors * cores), _MAX_BUCKETS)
+    cores = _setting(settings, "spark.executor.cores", 1)
+    requested = _setting(settings, "spark.executor.instances", 0) * cores
+    allowed = _setting(settings, "spark.dynamicAllocation.maxExecutors", 0) * cores
+    if settings.get("spark.dynamicAllocation.enabled", "false") != "true" or allowed > _MAX_ALLOWED_CORES:
+        allowed = 0
+    return max(1, context.defaultParallelism, requested, allowed)
+
+
+def _setting(settings: SparkConf, name: str, default: int) -> int:
+    return int(settings.get(name, "") or default)
 
 
 @contextmanager

@@ -53,7 +53,8 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
         if text is not None:
             raise PlanError(
                 f"The commit records of {checkpoint.location} are in another store, {json.loads(text)['location']}. "
-                "Name it with storage=, in run() and inspect(). The command line cannot read them."
+                "Name it with storage=, in run() and inspect(), or with eventide run and eventide outputs --storage. "
+                "Other commands cannot read them."
             )
         return checkpoint
     if text is None:
@@ -69,6 +70,16 @@ def record_storage(checkpoint: Storage, store: Any = None, *, single_writer: boo
             checkpoint.replace(_STORE, content)
         text = read_text(checkpoint, _STORE)
     return object_storage(store, json.loads(text or "")["id"], single_writer=single_writer)
+
+
+def can_rescale(checkpoint: Storage) -> bool:
+    """Return whether ``rescale`` accepts a checkpoint: it is on this machine's disk, with its commit records."""
+    return isinstance(checkpoint, LocalStorage) and read_text(checkpoint, _STORE) is None
+
+
+def may_have_records(checkpoint: Storage) -> bool:
+    """Return whether batches may have left commit records, in the checkpoint or in a store that is not known here."""
+    return bool(checkpoint.list(RECORDS)) or checkpoint.exists(_STORE)
 
 
 def check_exclusive(storage: Storage) -> None:

@@ -23,7 +23,7 @@ from eventide.plan.plan import Plan
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.metrics import command_effects, progress_detail
-from eventide.spark.shuffle_pages import Progress, Stage, freeze_gc, this_task
+from eventide.spark.shuffle_pages import OriginTraits, Progress, Stage, freeze_gc, this_task, traits_of
 from eventide.spark.state_store import BucketStateStore
 from eventide.spark.stateful import apply_command, input_watermarks, sort_pages
 from eventide.state.operator_state import State
@@ -51,12 +51,9 @@ def progress_of(plan: Plan, buckets: int, sources: int, spark: SparkSession, rec
     ``sources`` is the number of buckets of the previous operator in a chain. ``recorded`` is what the checkpoint was
     started with: it decides the layout of state.
     """
-    chosen = _chosen(spark.conf.get(PROGRESS, None))
-    if chosen == "coalesced" and not can_coalesce(plan):
-        raise PlanError(
-            f"{PROGRESS} is 'coalesced', but this pipeline looks up single origins in every bucket (.deduplicate() by "
-            "sequence, or windows by offset). Set it to 'direct', or unset it."
-        )
+    chosen = _chosen(spark)
+    traits = traits_of(plan)
+    _check(chosen, traits)
     if recorded is not None:
         if chosen not in (None, recorded):
             raise PlanError(
@@ -64,22 +61,23 @@ def progress_of(plan: Plan, buckets: int, sources: int, spark: SparkSession, rec
                 "use a new checkpoint."
             )
         return recorded
-    return chosen or default_progress(plan, buckets, sources)
+    return chosen or default_progress(traits, buckets, sources)
 
 
-def default_progress(plan: Plan, buckets: int, sources: int = 0) -> Progress:
+def progress_after_rescale(traits: OriginTraits, buckets: int, sources: int, spark: SparkSession) -> Progress:
+    """Return how progress reaches so many buckets of an operator whose state moves: as in a new query."""
+    chosen = _chosen(spark)
+    _check(chosen, traits)
+    return chosen or default_progress(traits, buckets, sources)
+
+
+def default_progress(traits: OriginTraits, buckets: int, sources: int = 0) -> Progress:
     """Return how progress reaches the buckets, unless the session or a checkpoint says otherwise.
 
     Without origins a summary is one row, which costs little in each of the pages that are sent anyway.
     """
-    has_many = sources > 0 or any(edge.watermark.options.origin is not None for edge in plan.edges)
-    return "coalesced" if has_many and buckets >= COALESCED_FROM and can_coalesce(plan) else "direct"
-
-
-def can_coalesce(plan: Plan) -> bool:
-    """Return whether buckets need only watermarks of the tracker, not single origins."""
-    options = [edge.watermark.options for edge in plan.edges]
-    return not any(option.deduplicate or option.offset is not None for option in options)
+    has_many = sources > 0 or traits.has_origins
+    return "coalesced" if has_many and buckets >= COALESCED_FROM and not traits.looks_up_origins else "direct"
 
 
 def describe_progress(stage: Stage) -> str:
@@ -92,6 +90,15 @@ def describe_progress(stage: Stage) -> str:
 def tracker_stage(stage: Stage) -> Stage:
     """Return the stage that tracks progress for the buckets of ``stage``. Its state is cached under another name."""
     return replace(stage, name=f"{stage.name}.progress")
+
+
+def _check(chosen: Progress | None, traits: OriginTraits) -> None:
+    """Reject a setting that the operator cannot follow."""
+    if chosen == "coalesced" and traits.looks_up_origins:
+        raise PlanError(
+            f"{PROGRESS} is 'coalesced', but this pipeline looks up single origins in every bucket (.deduplicate() by "
+            "sequence, or windows by offset). Set it to 'direct', or unset it."
+        )
 
 
 @dataclass(frozen=True)
@@ -156,7 +163,8 @@ def track(stage: Stage, state: State, pages: Sequence[Any], output_watermarks: d
     return Tracked(after, output_watermarks, sent)
 
 
-def _chosen(setting: str | None) -> Progress | None:
+def _chosen(spark: SparkSession) -> Progress | None:
+    setting = spark.conf.get(PROGRESS, None)
     for known in get_args(Progress):
         if setting == known:
             progress: Progress = known

@@ -22,6 +22,7 @@ from eventide.state.commit_record import Record, RecordBuilder, Span
 _EPOCHS = "eventide/epochs"
 _COMPACTED = 4 << 20  # bytes that one batch copies at most, so that no batch pays for all
 _SPARSE = 0.25  # a record with a smaller live part is copied into a new one
+_PAGE_NUMBERS, _RECORD_NUMBERS = 5, 3  # for each page and each record in a manifest
 
 
 @dataclass(frozen=True)
@@ -223,18 +224,19 @@ class RecordPages:
     """
 
     def __init__(self, log: CommitLog, manifest: bytes = b"", batch: int = -1) -> None:
-        rows = np.frombuffer(manifest, dtype="<i8").reshape(-1, 5).tolist()
+        places, records = _read_manifest(manifest)
         self._log = log
-        self._places = {number: PagePlace(*place) for number, *place in rows}
+        self._places = {number: PagePlace(*place) for number, *place in places}
         self._new: dict[int, bytes] = {}
         self._builder = RecordBuilder()
         self._batch = batch
-        self._written: dict[int, int] = {}  # bytes of pages in each record
+        # Bytes of pages that were written into each record with live pages.
+        self._written = {record: written for record, written, emptied in records if emptied < 0}
+        # Records without live pages, and the batch that moved or dropped the last one.
+        self._emptied = {record: emptied for record, _, emptied in records if emptied >= 0}
         self._live: dict[int, int] = {}
-        self._emptied: dict[int, int] = {}  # records without live pages, and the batch that moved or dropped the last
         for place in self._places.values():
-            self._written[place.record] = self._written.get(place.record, 0) + place.length
-        self._live = dict(self._written)
+            self._live[place.record] = self._live.get(place.record, 0) + place.length
 
     def start(self, batch: int, builder: RecordBuilder) -> None:
         """Append to the record of a batch from now on."""
@@ -278,22 +280,26 @@ class RecordPages:
         }
         if not sparse:
             return
-        budget = _COMPACTED
+        moved = 0
         for page in [page for page, place in self._places.items() if place.record in sparse]:
             place = self._places[page]
-            if place.length > budget:
-                break
-            budget -= place.length
+            if moved and moved + place.length > _COMPACTED:
+                continue  # until it is the first: a page above the limit moves alone
+            moved += place.length
             body = self.get(page)
             self._release(place)
             self.put(page, body)
 
     def manifest(self) -> bytes:
-        """Return where all pages are, as bytes."""
-        rows = [
-            (number, place.record, place.offset, place.length, place.checksum) for number, place in self._places.items()
-        ]
-        return np.array(rows, dtype="<i8").tobytes()
+        """Return where all pages are, and what is known of the records that hold or held them, as bytes."""
+        numbers = [len(self._places)]
+        for number, place in self._places.items():
+            numbers += (number, place.record, place.offset, place.length, place.checksum)
+        for record, written in self._written.items():
+            numbers += (record, written, -1)
+        for record, batch in self._emptied.items():
+            numbers += (record, 0, batch)
+        return np.array(numbers, dtype="<i8").tobytes()
 
     def finish(self) -> None:
         """Forget the bodies of the record that was written."""
@@ -317,3 +323,12 @@ class RecordPages:
         if not self._live[place.record]:
             del self._live[place.record], self._written[place.record]
             self._emptied[place.record] = self._batch
+
+
+def _read_manifest(manifest: bytes) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the rows of pages and those of records, as ``RecordPages.manifest`` writes them."""
+    if not manifest:
+        return [], []
+    numbers = np.frombuffer(manifest, dtype="<i8")
+    end = 1 + _PAGE_NUMBERS * int(numbers[0])
+    return numbers[1:end].reshape(-1, _PAGE_NUMBERS).tolist(), numbers[end:].reshape(-1, _RECORD_NUMBERS).tolist()

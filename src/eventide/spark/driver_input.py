@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventide._jvm import arrow_batches
+from eventide.errors import DataError
 from eventide.operators.operator import Stamp
 from eventide.plan.plan import spans_bundles
 from eventide.spark import shuffle_pages as page
@@ -38,6 +39,7 @@ PIECE = 64 << 20  # bytes of rows that are stamped together: what the driver hol
 _LARGE = 64 << 20  # bytes on disk, or in memory where only that is known, above which tasks stamp the rows
 _BYTES_PER_VALUE = 32  # of rows in memory; a guess that errs on the large side
 _PROBES = 16  # tasks that try to import Eventide, so that several executors are asked
+_RESULT_LIMIT = "spark.driver.maxResultSize"
 _EDGE = "edge"
 _NOTE = "note"
 
@@ -121,7 +123,7 @@ class RowInput:
         try:
             table = batch.toArrow()
         except Exception as failure:
-            if "maxResultSize" not in str(failure):
+            if not _exceeds_limit(failure):
                 raise
             return self._collect_large(batch, log.time, watermark)  # larger than expected; nothing was processed yet
         self._last_size = table.nbytes if table.num_rows else self._last_size
@@ -188,8 +190,43 @@ def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
 
 def collect_pages(pages: DataFrame) -> list[dict[str, Any]]:
     """Collect pages in the order of the tasks that wrote them."""
-    rows: list[dict[str, Any]] = pages.select("kind", "sequence", "body", "detail").toArrow().to_pylist()
+    batches = collect_batches(pages.select("kind", "sequence", "body", "detail"))
+    rows: list[dict[str, Any]] = [row for batch in batches for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: row["sequence"])
+
+
+def collect_batches(rows: DataFrame) -> list[pa.RecordBatch]:
+    """Collect a DataFrame in one job, or partition by partition if Spark's limit for the results of a job is exceeded.
+
+    A batch that fails at that limit would fail again at every restart.
+    """
+    try:
+        batches: list[pa.RecordBatch] = rows.toArrow().to_batches()
+        return batches
+    except Exception as failure:
+        if not _exceeds_limit(failure):
+            raise
+    return list(partition_batches(rows))
+
+
+def partition_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
+    """Yield a DataFrame partition by partition. Each partition is a separate job."""
+    try:
+        yield from arrow_batches(rows)
+    except Exception as failure:
+        if not _exceeds_limit(failure):
+            raise
+        limit = rows.sparkSession.sparkContext.getConf().get(_RESULT_LIMIT, "1g")
+        raise DataError(
+            f"One partition of a batch is larger than {_RESULT_LIMIT} ({limit}), so the driver cannot collect it. "
+            "Raise the setting: the batch is repeated with the same offsets. Later batches can be smaller, for example "
+            "with maxFilesPerTrigger or maxOffsetsPerTrigger."
+        ) from failure
+
+
+def _exceeds_limit(failure: Exception) -> bool:
+    """Return whether Spark has stopped a job because its results are too large together."""
+    return _RESULT_LIMIT.rpartition(".")[2] in str(failure)
 
 
 def read_pages(pages: Sequence[Mapping[str, Any]]) -> Collected:
@@ -242,7 +279,7 @@ class TableInputs:
                 continue
             assert not isinstance(table.rows, Scan)
             columns = [f"`{column.replace('`', '``')}`" for column in table.schema]
-            rows = from_spark(table.rows.select(*columns).toArrow().to_batches(), table.schema)
+            rows = from_spark(collect_batches(table.rows.select(*columns)), table.schema)
             stamps.append(operator.stamp(rows, now, state.watermark, edge))
             notes.append(json.dumps({"do": "end", "input": name}))
         return Collected(stamps, notes)
@@ -281,7 +318,7 @@ def row_pieces(batch: DataFrame, size: int = PIECE) -> Iterator[pa.Table]:
     """
     pending: list[pa.RecordBatch] = []
     pending_bytes = 0
-    for records in arrow_batches(batch):
+    for records in partition_batches(batch):
         pending.append(records)
         pending_bytes += records.nbytes
         if pending_bytes >= size:

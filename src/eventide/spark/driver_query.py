@@ -20,12 +20,15 @@ from eventide.operators.factory import operator_of
 from eventide.operators.operator import Stamp
 from eventide.operators.row_order import in_row_order
 from eventide.sinks.batch import SinkBatch
+from eventide.spark.buckets import default_buckets, query_cores
+from eventide.spark.checkpoint_storage import can_rescale
 from eventide.spark.commit_log import BatchOffsets, CommitLog
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.deadlines import ANSWER_PAUSE, PAUSE, WakeUp, is_wake_up
 from eventide.spark.driver_input import DriverInput, TableInputs
 from eventide.spark.driver_state import Commands, Delivery, DriverState, in_flight
 from eventide.spark.metrics import batch_metrics, command_effect, sum_buckets
+from eventide.spark.query_record import cannot_move
 from eventide.spark.shuffle_pages import BATCH_TIME, WATERMARK, Stage
 from eventide.spark.sink_delivery import RunOutputs
 from eventide.spark.source_log import BatchLog
@@ -72,6 +75,7 @@ class DriverQuery:
         self._storage = storage
         self._outputs = outputs
         self._log = CommitLog(storage, records)
+        self._can_move = can_rescale(storage)
         self._memory = memory
         self._growth: Growth | None = None
         self._compute_seconds = 0.0
@@ -143,7 +147,7 @@ class DriverQuery:
         context = batch.sparkSession.sparkContext
         context.setLocalProperty(WATERMARK, str(state.watermark))
         context.setLocalProperty(BATCH_TIME, str(offsets.time))
-        log = BatchLog(self._storage, offsets.batch, offsets.time)
+        log = BatchLog(self._storage, offsets.batch, offsets.time, batch.sparkSession)
         collected = self._input.collect(batch, log, state.watermark)
         tables = self._tables.collect(state, offsets.time)
         for note in (*collected.notes, *tables.notes):
@@ -205,8 +209,8 @@ class DriverQuery:
             ]
         )
         if self._growth is None:
-            cores = spark.sparkContext.defaultParallelism
-            self._growth = Growth(self._storage.location, memory=self._memory, buckets=max(cores, 2))
+            buckets = max(default_buckets(query_cores(spark)), 2) if self._can_move else None
+            self._growth = Growth(self._storage.location, memory=self._memory, buckets=buckets)
         compute = 0.0 if delivery.restored else self._compute_seconds
         message = self._growth.message(seconds=seconds, compute=compute, state_bytes=self._state.state_bytes)
         if message is not None:
@@ -229,9 +233,15 @@ class DriverQuery:
 class Growth:
     """Decides from the batches of a query when it outgrows the driver, and warns once."""
 
-    def __init__(self, checkpoint: str, *, memory: int, buckets: int) -> None:
+    def __init__(self, checkpoint: str, *, memory: int, buckets: int | None) -> None:
+        """``buckets``: those that the state should move to; None: it cannot move."""
         self._memory = memory
-        self._remedy = f"Stop the query and move its state: eventide rescale {checkpoint} --buckets {buckets}"
+        self._remedy = (
+            f"Give the driver more memory, or drain the query and start it with state='executors' and a new "
+            f"checkpoint. {cannot_move()}"
+            if buckets is None
+            else f"Stop the query and move its state: eventide rescale {checkpoint} --buckets {buckets}"
+        )
         self._seconds: deque[float] = deque(maxlen=BATCHES)
         self._compute: deque[float] = deque(maxlen=BATCHES)
         self._warned = False

@@ -45,7 +45,10 @@ class ExecutorPlan:
         """Return a description of the placement: pairs of a name and a line."""
         buckets = self.stages[0].buckets
         return [
-            ("state", f"executors, in {buckets} {'bucket' if buckets == 1 else 'buckets'}"),
+            (
+                "state",
+                f"executors, in {'1 bucket' if buckets == 1 else f'{buckets} buckets, for up to {buckets} cores'}",
+            ),
             ("transport", "stamps, from the tasks that read to the tasks that hold state"),
             *self._progress(),
             ("columns", "all; late rows have all columns"),

@@ -248,6 +248,21 @@ class HadoopStorage:
             raise kind(f"{self._location}/{name}: {cause.java_exception.toString()}") from cause
 
 
+def file_sizes(addresses: Iterable[str], spark: SparkSession) -> dict[str, int | None]:
+    """Return the bytes of files on the file systems of a session; None for a file that cannot be looked up."""
+    from py4j.protocol import Py4JJavaError
+
+    java, settings = hadoop(spark)
+    sizes: dict[str, int | None] = {}
+    for address in addresses:
+        path = java.org.apache.hadoop.fs.Path(address)
+        try:
+            sizes[address] = int(path.getFileSystem(settings).getFileStatus(path).getLen())
+        except Py4JJavaError:
+            sizes[address] = None
+    return sizes
+
+
 def _is_kind(error: Exception, names: Sequence[str]) -> bool:
     """Return whether an error of Java, or one of its causes, is of a class with one of these names."""
     cause = getattr(error, "java_exception", None)

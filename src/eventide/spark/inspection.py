@@ -10,15 +10,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from eventide import _columns as c
-from eventide.metrics import instant_text
+from eventide.metrics import Gap, instant_text
 from eventide.operators.call_queue import CallQueue
 from eventide.operators.factory import operator_of
 from eventide.operators.redistribution import BucketSnapshot
@@ -33,6 +31,7 @@ from eventide.spark.errors import no_session, no_state
 from eventide.spark.query_record import placement_of
 from eventide.spark.replacement import check_settled
 from eventide.spark.state_processor import HEADER, PAGES
+from eventide.spark.stored_progress import Origin, stored_gaps, stored_origins
 from eventide.state import format as snapshot
 from eventide.state.block_codec import read_blocks
 from eventide.state.commit_record import Record, Span
@@ -41,7 +40,6 @@ from eventide.state.operator_state import CALLS, schemas_in
 from eventide.state.pages import PageReader
 from eventide.state.pane_table import DUE
 from eventide.time import MAX, MIN, as_datetime, known_datetime
-from eventide.watermarks.coalescer import ABSENT, ACTIVE, DONE, IDLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,26 +143,7 @@ def _sorted_timers(plan: ProcessPlan, frames: list[pl.DataFrame]) -> pl.DataFram
     return pl.concat(frames).with_columns(pl.col(AT).cast(_INSTANT)).sort(AT, TIMER, *plan.key, nulls_last=True)
 
 
-_STATUS = {ACTIVE: "active", IDLE: "idle", DONE: "done", ABSENT: "absent"}
 _OPEN = pl.Schema({WINDOW_START: pl.Int64, WINDOW_END: pl.Int64, "keys": pl.Int64, "rows": pl.Int64})
-
-
-@dataclass(frozen=True)
-class Origin:
-    """An origin: its status and its watermark, for each watermark key."""
-
-    name: str | None  # with several inputs: the input, a colon, and the origin
-    status: str  # active, idle, done or absent
-    watermarks: Mapping[int, datetime | None]
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Sequence numbers of an origin that are missing although later ones were seen."""
-
-    origin: str | None
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -300,8 +279,8 @@ def _operator_state(stored: StoredOperator, chain: Sequence[Plan]) -> OperatorSt
         watermark_us=first["watermark"],
         watermarks={key: known_datetime(output) for key, output, _ in keys},
         at=as_datetime(first["now"]),
-        origins=_origins(tracker, [name.removeprefix("input ") for name in plan["plan"] if name.startswith("input ")]),
-        gaps=_gaps(tracker),
+        origins=stored_origins(tracker, plan["plan"]),
+        gaps=stored_gaps(tracker, plan["plan"] | calls.get("facts", {})),
         pages=sum(map(len, pages.values())),
         bytes=sum(len(body) for parts in (bodies, *pages.values()) for body in parts.values()),
         windows=None if current is None or processor else _windows(frames, by_row=_counts_rows(current)),
@@ -322,43 +301,6 @@ def _blocks_of(part: Mapping[str, Any], pages: Mapping[int, bytes]) -> dict[str,
     with reader.attach(_ReadOnlyPages(pages)):
         content: dict[str, Any] = read_blocks(part, reader)[0]
     return content
-
-
-def _origins(tracker: Mapping[str, Any], names: Sequence[str]) -> list[Origin]:
-    """Return the origins. A stream without origins has only the watermark of the operator, and none here."""
-    if "inputs" not in tracker:
-        return [origin for number, origin in _sources(tracker) if number]
-    inputs = zip(names or map(str, count()), tracker["inputs"], strict=False)
-    sources = [(name, number, origin) for name, known in inputs for number, origin in _sources(known)]
-    return [replace(origin, name=f"{name}: {origin.name}" if number else name) for name, number, origin in sources]
-
-
-def _sources(tracker: Mapping[str, Any]) -> list[tuple[int, Origin]]:
-    """Return the sources of an input by their numbers: 0 is the whole stream, others are origins."""
-    inputs = tracker["coalescer"]["inputs"]
-    names = tracker["origins"].to_list()
-    keys = [key for key, _, _ in tracker["coalescer"]["keys"]]
-    sources = []
-    for number, status in enumerate(inputs["status"].to_list()):
-        if _STATUS[status] != "absent":
-            times = {key: known_datetime(inputs[f"time_{key}"][number]) for key in keys}
-            sources.append((number, Origin(None if number == 0 else names[number], _STATUS[status], times)))
-    return sources
-
-
-def _gaps(tracker: Mapping[str, Any]) -> list[Gap]:
-    if "inputs" in tracker:
-        return [gap for known in tracker["inputs"] for gap in _gaps(known)]
-    runs, names = tracker["runs"].sort("origin", "start"), tracker["origins"].to_list()
-    origin, start, end = (runs[name].to_numpy() for name in ("origin", "start", "end"))
-    if not len(origin):
-        return []
-    new = np.append(True, origin[1:] != origin[:-1])
-    before = np.where(new, 0, np.append(0, end[:-1]))
-    return [
-        Gap(names[origin[i]] if origin[i] else None, int(before[i] + 1), int(start[i] - 1))
-        for i in np.flatnonzero(start > before + 1)
-    ]
 
 
 def _scanned(

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from eventide.metrics import Metrics, instant_text, metrics_line
+from eventide.metrics import Gap, Metrics, instant_text, metrics_line
 from eventide.operators.operator import Output
 from eventide.spark import shuffle_pages as page
 from eventide.state.operator_state import State
 from eventide.time import MAX, MIN, as_datetime, format_instant, instant, known_datetime
-from eventide.watermarks import OperatorTracker
+from eventide.watermarks import OperatorTracker, WatermarkMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -51,6 +51,7 @@ SUMS = (
 
 _TARGETS = {"advance_watermark": "to", "end": "input"}  # the field with a command's target; of others: ``origin``
 _MAX_IDLE = 100  # idle origins that are listed
+_MAX_GAPS = 12  # runs of missing sequence numbers that are listed
 _TIMINGS = ("EARLY", "ON_TIME", "LATE")
 _PLAIN_COUNTS = ("rows", "kept", "late")
 _INSTANTS = ("at", "watermark", "previous_watermark")
@@ -158,12 +159,19 @@ def progress_detail(
         "idle": len(watermark.idle_origins),
         "gaps": len(watermark.gaps),
         "slowest": watermark.slowest,
+        "gap_ranges": _ranges(watermark),
         "renumbered_origins": list(watermark.renumbered_origins),
         "forgotten_origins": watermark.forgotten_origins,
     }
     if event_times is not None:
         facts["event_times"] = event_times
     return json.dumps(facts)
+
+
+def _ranges(watermark: WatermarkMetrics) -> list[tuple[str | None, int, int, int]]:
+    """Return missing sequence numbers: first those of the origin that holds the watermark back."""
+    gaps = sorted(watermark.gaps, key=lambda gap: gap.origin != watermark.least_origin)
+    return [(gap.origin, gap.first, gap.last, gap.since) for gap in gaps[:_MAX_GAPS]]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -194,6 +202,7 @@ class BatchMetrics(Metrics):
     event_times: EventTimes | None = field(default=None, compare=False)  # None: unknown
     previous_watermark: datetime | None = None  # at the start of the batch
     commands: tuple[CommandEffect, ...] = ()  # of the control stream, applied by the batch
+    gap_ranges: tuple[Gap, ...] = ()  # missing sequence numbers, of ``gaps`` runs at most 12
 
     def __str__(self) -> str:
         where = f"batch {self.batch}" + (f", operator {self.depth}" if self.depth else "")
@@ -283,6 +292,9 @@ def batch_metrics(
         event_times=_event_times(detail.get("event_times"), as_datetime),
         previous_watermark=known_datetime(detail.get("previous_watermark")),
         commands=effects_from_json(detail.get("commands", ())),
+        gap_ranges=tuple(
+            Gap(origin, first, last, as_datetime(since)) for origin, first, last, since in detail.get("gap_ranges", ())
+        ),
         **counts,
     )
 
@@ -356,6 +368,8 @@ def to_json(metrics: BatchMetrics) -> dict[str, Any]:
     if metrics.event_times is not None:
         bounds = {name: _text(getattr(metrics.event_times, name)) for name in ("low", "high")}
         content["event_times"] = bounds | {"rows": list(metrics.event_times.rows)}
+    for gap in content["gap_ranges"]:
+        gap["since"] = _text(gap["since"])
     content["slowest"] = [{"origin": name, "watermark": _text(time)} for name, time in metrics.slowest]
     return content
 
@@ -371,6 +385,8 @@ def from_json(content: Mapping[str, Any]) -> BatchMetrics:
     values["renumbered_origins"] = tuple(content.get("renumbered_origins", ()))
     values["slowest"] = tuple((origin["origin"], _time(origin["watermark"])) for origin in content["slowest"])
     values["commands"] = effects_from_json(content.get("commands", ()))
+    ranges = content.get("gap_ranges", ())
+    values["gap_ranges"] = tuple(Gap(**{**gap, "since": as_datetime(instant(gap["since"]))}) for gap in ranges)
     values["event_times"] = _event_times(content.get("event_times"), lambda text: as_datetime(instant(text)))
     return BatchMetrics(**values)
 

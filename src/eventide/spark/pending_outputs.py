@@ -10,16 +10,17 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide._paths import on_disk
+from eventide._paths import make_directory, on_disk, sync_directory
 from eventide.errors import PlanError
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch
 from eventide.sinks.sink import Output
+from eventide.spark.checkpoint_storage import record_storage
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control_status import is_running
 from eventide.spark.query_record import QueryRecord, placement_of
@@ -68,20 +69,21 @@ def pending_record(storage: Storage, records: Storage | None = None) -> Record |
     return None if newest is None or storage.exists(f"{_COMMITS}/{newest.footer['batch']}") else newest
 
 
-def pending_outputs(checkpoint: str | Path) -> list[PendingOutput]:
-    """Return the outputs of a checkpoint that no sink has confirmed."""
-    storage = _storage(checkpoint)
-    record = pending_record(storage)
+def pending_outputs(checkpoint: str | Path, *, storage: Any = None) -> list[PendingOutput]:
+    """Return the outputs of a checkpoint that no sink has confirmed. ``storage``: as it was passed to ``run``."""
+    files = _files(checkpoint)
+    records = record_storage(files, storage)
+    record = pending_record(files, records)
     if record is None:
         return []
     batch: int = record.footer["batch"]
-    tables = recorded_tables(CommitLog(storage), record)
+    tables = recorded_tables(CommitLog(files, records), record)
     return [PendingOutput(batch, output, depth, table) for (output, depth), table in sorted(tables.items())]
 
 
 def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Path]:
-    """Write outputs as Parquet files, and return their paths. A file that exists is not replaced."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write outputs as Parquet files durably, and return their paths. A file that exists is not replaced."""
+    make_directory(directory)
     paths = []
     for output in pending:
         path = directory / output.file
@@ -97,21 +99,22 @@ def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Pa
         finally:
             unfinished.unlink()
         paths.append(path)
+    sync_directory(directory)
     return paths
 
 
-def discard_outputs(checkpoint: str | Path) -> int | None:
+def discard_outputs(checkpoint: str | Path, *, storage: Any = None) -> int | None:
     """Confirm the pending batch of a stopped query without delivering it. Return the batch; None if there is none."""
-    storage = _storage(checkpoint)
-    record = pending_record(storage)
+    files = _files(checkpoint)
+    record = pending_record(files, record_storage(files, storage))
     if record is None:
         return None
-    if is_running(Path(storage.location) / "eventide"):
+    if is_running(Path(files.location) / "eventide"):
         raise PlanError(
             f"A query is running on the checkpoint {os.fspath(checkpoint)!r}. Stop it, then discard its outputs."
         )
     batch: int = record.footer["batch"]
-    storage.create(f"{_COMMITS}/{batch}", [_spark_commit(storage, batch)])
+    files.create(f"{_COMMITS}/{batch}", [_spark_commit(files, batch)])
     return batch
 
 
@@ -147,20 +150,20 @@ def deliver_pending(
     return batch
 
 
-def _storage(checkpoint: str | Path) -> LocalStorage:
+def _files(checkpoint: str | Path) -> LocalStorage:
     local = on_disk(os.fspath(checkpoint))
     if local is None:
         raise PlanError(
             f"The checkpoint {os.fspath(checkpoint)!r} is not on this machine's disk. Copy it to a disk first."
         )
-    storage = LocalStorage(local)
-    check_settled(storage)
-    if placement_of(storage) != "driver":
+    files = LocalStorage(local)
+    check_settled(files)
+    if placement_of(files) != "driver":
         raise PlanError(
             f"The checkpoint {os.fspath(checkpoint)!r} has no commit records, because its query does not have "
             "state='driver'. With state on the executors, Spark computes an unconfirmed batch again."
         )
-    return storage
+    return files
 
 
 def _spark_commit(storage: Storage, batch: int) -> bytes:

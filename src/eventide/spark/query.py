@@ -45,12 +45,14 @@ class Query:
         history: Sequence[BatchMetrics],
         close: Callable[[], None],
         explanation: str = "",
+        on_failure: Callable[[Exception], None] | None = None,
     ) -> None:
         self.spark = query
         self.control = control
         self.history = history  # of the last batches, oldest first
         self._close = close
         self._explanation = explanation
+        self._on_failure = on_failure
         _warn_at_exit(self)
 
     @property
@@ -95,7 +97,7 @@ class Query:
         try:
             self.spark.awaitTermination(timeout)  # type: ignore[arg-type]  # it takes fractions, too
         except StreamingQueryException as failure:
-            raise understood(failure) from failure
+            raise self._noted(failure) from failure
         return not self.spark.isActive
 
     def process_all_available(self) -> None:
@@ -105,7 +107,12 @@ class Query:
         try:
             self.spark.processAllAvailable()
         except StreamingQueryException as failure:
-            raise understood(failure) from failure
+            raise self._noted(failure) from failure
+
+    def _noted(self, failure: Exception) -> Exception:
+        if self._on_failure is not None:
+            self._on_failure(failure)
+        return understood(failure)
 
     def stop(self, wait: float | None = 10) -> None:
         """Stop the query after the current batch, if that ends within ``wait`` seconds; None: however long it takes.

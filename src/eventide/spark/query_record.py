@@ -15,7 +15,7 @@ from eventide.errors import DataError, PlanError
 from eventide.operators.chain import Chain
 from eventide.plan.plan import Mode, RowGrain
 from eventide.spark.control import needs_ticks
-from eventide.spark.shuffle_pages import Layout, Progress
+from eventide.spark.shuffle_pages import Layout, OriginTraits, Progress, traits_of
 from eventide.spark.storage import Storage, read_text
 from eventide.state.errors import PLACEMENTS, plan_changed, plan_changes
 from eventide.state.format import FORMATS
@@ -43,11 +43,12 @@ class OperatorRecord:
     mode: Mode = "accumulating"
     row_grain: RowGrain = "windows"
     progress: Progress = "direct"
+    origins: OriginTraits = field(default_factory=OriginTraits)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> OperatorRecord:
         """Return the record that was written."""
-        return cls(**{**content, "key": tuple(content["key"])})
+        return cls(**{**content, "key": tuple(content["key"]), "origins": OriginTraits(**content["origins"])})
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,17 @@ def record_of(
         )
         plan, facts = stage.plan, dict(stage.operator().state_facts)
         operators.append(
-            OperatorRecord(facts, stage.buckets, late, dead, plan.key, plan.mode, plan.row_grain, stage.progress)
+            OperatorRecord(
+                facts,
+                stage.buckets,
+                late,
+                dead,
+                plan.key,
+                plan.mode,
+                plan.row_grain,
+                stage.progress,
+                traits_of(plan),
+            )
         )
     ticks: dict[Placement, bool] = {
         "driver": Chain([stage.operator() for stage in stages]).moves_with_clock(followed=followed),
@@ -128,15 +139,25 @@ def record_of(
     return QueryRecord(tuple(operators), state, ticks)
 
 
-def check_placement(last: QueryRecord, state: Placement, checkpoint: str) -> None:
-    """Reject a query whose state is in the other placement."""
-    if last.state != state:
-        target = "--buckets N" if state == "executors" else "--to driver"
-        raise PlanError(
-            f"The state of the checkpoint {checkpoint!r} is {PLACEMENTS[last.state]}, and the query starts with "
-            f"state={state!r}. Start it with state={last.state!r}, or move the state: "
-            f"eventide rescale {checkpoint} {target}"
-        )
+def check_placement(last: QueryRecord, state: Placement, checkpoint: str, *, can_move: bool) -> None:
+    """Reject a query whose state is in the other placement. ``can_move``: ``rescale`` accepts the checkpoint."""
+    if last.state == state:
+        return
+    target = "--buckets N" if state == "executors" else "--to driver"
+    move = f"or move the state: eventide rescale {checkpoint} {target}"
+    raise PlanError(
+        f"The state of the checkpoint {checkpoint!r} is {PLACEMENTS[last.state]}, and the query starts with "
+        f"state={state!r}. Start it with state={last.state!r}, "
+        + (move if can_move else f"or drain it and start with a new checkpoint. {cannot_move()}")
+    )
+
+
+def cannot_move() -> str:
+    """Return why the state of a checkpoint has to stay where it is."""
+    return (
+        "Its state cannot be moved: eventide rescale needs a checkpoint on a local disk that also has the commit "
+        "records."
+    )
 
 
 def check_record(

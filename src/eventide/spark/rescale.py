@@ -10,14 +10,16 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventide._paths import local_path
 from eventide.errors import DataError, PlanError
-from eventide.operators.redistribution import BucketSnapshot, redistribute
+from eventide.operators.redistribution import BucketSnapshot, DividedState, redistribute
 from eventide.spark.buckets import bucket_labels, check_bucket_count
 from eventide.spark.checkpoint_storage import record_storage
+from eventide.spark.coalesced_progress import progress_after_rescale
 from eventide.spark.commit_log import CommitLog, RecordPages
 from eventide.spark.control import FOLDER as CONTROL
 from eventide.spark.control_status import is_running
@@ -156,8 +158,8 @@ def check_target(buckets: int | None, to: str | None) -> Placement:
 
 def _rescale(opened: _Checkpoint, to: Placement, buckets: int, spark: SparkSession, show: OnProgress) -> RescaleResult:
     show("Reading the state …")
-    operators = redistribute_operators(_stored(opened, spark), buckets, show)
-    counts, size = [len(parts) for parts in operators], _size(operators)
+    operators = redistribute_operators(_stored(opened, spark), buckets, _progress(opened, to, spark), show)
+    counts, size = [len(operator.buckets) for operator in operators], _size(operators)
     if opened.record.state == to and counts == opened.buckets:
         raise _already_there(opened)
     show(f"Writing the state: {size / 1e6:,.1f} MB in {_counted(sum(counts), 'bucket')} …")
@@ -174,7 +176,7 @@ def _rescale(opened: _Checkpoint, to: Placement, buckets: int, spark: SparkSessi
         outdated = (_STATE,)
     show("Comparing the new state with the old one …")
     _check_written(operators, written(), str(opened.path))
-    _write_plan(opened, replacement, to, counts)
+    _write_plan(opened, replacement, to, operators)
     result = RescaleResult(opened.record.state, to, opened.batch, opened.buckets, counts, size)
     commands = [f"{CONTROL}/{name}" for name in sorted(opened.commands())] if opened.record.state != to else []
     show("Replacing the old state …")
@@ -192,17 +194,34 @@ def _stored(opened: _Checkpoint, spark: SparkSession) -> list[StoredOperator]:
     return stored
 
 
+Coalesces: TypeAlias = Callable[[int, int, int], bool]
+"""Returns whether one place tracks progress, given an operator's depth, the previous one's buckets and its own."""
+
+
+def _progress(opened: _Checkpoint, to: Placement, spark: SparkSession) -> Coalesces:
+    def coalesces(depth: int, sources: int, buckets: int) -> bool:
+        origins = opened.record.operators[depth].origins
+        return to == "executors" and progress_after_rescale(origins, buckets, sources, spark) == "coalesced"
+
+    return coalesces
+
+
 def redistribute_operators(
-    stored: Sequence[StoredOperator], buckets: int, show: OnProgress = lambda step: None
-) -> list[list[BucketSnapshot]]:
+    stored: Sequence[StoredOperator],
+    buckets: int,
+    coalesces: Coalesces = lambda depth, sources, buckets: False,
+    show: OnProgress = lambda step: None,
+) -> list[DividedState]:
     """Return the state of each operator in so many buckets; in one where its plan has no key."""
     from eventide.spark.stamp import split_rows
 
-    operators = []
-    for operator in stored:
-        show(f"Dividing operator {operator.depth + 1} of {len(stored)} …")
+    operators: list[DividedState] = []
+    for depth, operator in enumerate(stored):
+        show(f"Dividing operator {depth + 1} of {len(stored)} …")
         parts = [(head, BucketSnapshot(head, dict(operator.pages[bucket]))) for bucket, head in operator.heads.items()]
-        operators.append(redistribute(parts, buckets, split_rows, tracker=operator.tracker))
+        sources = len(operators[-1].buckets) if operators else 0
+        here = partial(coalesces, depth, sources)
+        operators.append(redistribute(parts, buckets, split_rows, tracker=operator.tracker, coalesces=here))
     return operators
 
 
@@ -210,7 +229,7 @@ _ReadBack: TypeAlias = Callable[[], Sequence[StoredOperator]]
 
 
 def _stage_executors(
-    opened: _Checkpoint, replacement: Replacement, operators: Sequence[Sequence[BucketSnapshot]], spark: SparkSession
+    opened: _Checkpoint, replacement: Replacement, operators: Sequence[DividedState], spark: SparkSession
 ) -> _ReadBack:
     """Write the state store, and what Spark logs of the last batch with it. Return a function that reads it back."""
     from eventide.spark.session import check_session
@@ -232,13 +251,11 @@ def _stage_executors(
     return read_back
 
 
-def _stage_driver(
-    opened: _Checkpoint, replacement: Replacement, operators: Sequence[Sequence[BucketSnapshot]]
-) -> _ReadBack:
+def _stage_driver(opened: _Checkpoint, replacement: Replacement, operators: Sequence[DividedState]) -> _ReadBack:
     """Write the commit record of the last batch. Return a function that reads it back."""
     _rewrite_offsets(opened, replacement, "driver", {})
     log = CommitLog(LocalStorage(replacement.staged))
-    write_record(log, opened.batch, [bucket for (bucket,) in operators])
+    write_record(log, opened.batch, operators)
     return lambda: read_driver_state(log, log.read(opened.batch))
 
 
@@ -249,16 +266,17 @@ def _rewrite_offsets(opened: _Checkpoint, replacement: Replacement, to: Placemen
         offsets.rewrite(conf, before=ticks[opened.record.state], after=ticks[to])
 
 
-def write_record(log: CommitLog, batch: int, operators: Sequence[BucketSnapshot]) -> None:
+def write_record(log: CommitLog, batch: int, operators: Sequence[DividedState]) -> None:
     """Write the commit record of a batch whose outputs were delivered elsewhere: it holds the state after it."""
     builder = RecordBuilder()
     stages = []
     for operator in operators:
+        (state,) = operator.buckets
         pages = RecordPages(log)
         pages.start(batch, builder)
-        for number, body in operator.bodies.items():
+        for number, body in state.bodies.items():
             pages.put(number, body)
-        head, manifest = builder.add(operator.head), builder.add(pages.manifest())
+        head, manifest = builder.add(state.head), builder.add(pages.manifest())
         stages.append({"head": head.to_list(), "manifest": manifest.to_list()})
     about = log.offsets(batch)
     footer = {"offsets": about.digest, "at": about.time, "stages": stages, "outputs": [], "operators": []}
@@ -275,25 +293,28 @@ def _write_commit(path: Path, version: str, commit: Mapping[str, Any]) -> None:
     replace_file(path, f"{version}\n{json.dumps(content, separators=(',', ':'))}")
 
 
-def _write_plan(opened: _Checkpoint, replacement: Replacement, to: Placement, counts: Sequence[int]) -> None:
-    operators = zip(opened.record.operators, counts, strict=True)
-    # The new state has no stage that tracks progress for all buckets.
-    records = tuple(replace(operator, buckets=count, progress="direct") for operator, count in operators)
+def _write_plan(
+    opened: _Checkpoint, replacement: Replacement, to: Placement, operators: Sequence[DividedState]
+) -> None:
+    records = tuple(
+        replace(record, buckets=len(state.buckets), progress="direct" if state.tracker is None else "coalesced")
+        for record, state in zip(opened.record.operators, operators, strict=True)
+    )
     (replacement.staged / FILE).parent.mkdir(exist_ok=True)
     replace_file(replacement.staged / FILE, replace(opened.record, operators=records, state=to).to_text())
 
 
-def _check_written(operators: Sequence[Sequence[BucketSnapshot]], stored: Sequence[StoredOperator], place: str) -> None:
+def _check_written(operators: Sequence[DividedState], stored: Sequence[StoredOperator], place: str) -> None:
     """Compare the new state, as it was read back, with what was to be written."""
     expected = [
-        {
-            label: (bucket.head, bucket.bodies)
-            for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True)
-        }
-        for buckets in operators
+        (dict(zip(bucket_labels(len(state.buckets)), state.buckets, strict=True)), state.tracker) for state in operators
     ]
     actual = [
-        {label: (head, dict(operator.pages[label])) for label, head in operator.heads.items()} for operator in stored
+        (
+            {label: BucketSnapshot(head, dict(operator.pages[label])) for label, head in operator.heads.items()},
+            operator.tracker,
+        )
+        for operator in stored
     ]
     if actual != expected:
         raise DataError(
@@ -302,8 +323,8 @@ def _check_written(operators: Sequence[Sequence[BucketSnapshot]], stored: Sequen
         )
 
 
-def _size(operators: Sequence[Sequence[BucketSnapshot]]) -> int:
-    return sum(len(part.head) + sum(map(len, part.bodies.values())) for parts in operators for part in parts)
+def _size(operators: Sequence[DividedState]) -> int:
+    return sum(len(part.head) + sum(map(len, part.bodies.values())) for state in operators for part in state.parts)
 
 
 def _counted(number: int, noun: str) -> str:

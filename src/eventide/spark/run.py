@@ -18,8 +18,15 @@ from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
 from eventide.sinks import as_sink
 from eventide.sinks.sink import WatermarkSink
+from eventide.spark.batch_history import RunHistory, run_history
 from eventide.spark.buckets import PARTITIONS, query_settings
-from eventide.spark.checkpoint_storage import check_exclusive, record_storage, storage_of
+from eventide.spark.checkpoint_storage import (
+    can_rescale,
+    check_exclusive,
+    may_have_records,
+    record_storage,
+    storage_of,
+)
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control import Control, check_not_drained
 from eventide.spark.dataflow import Source, input_rows
@@ -77,6 +84,7 @@ class RunOptions:
     on_missing_file: OnMissingFile = "fail"
     storage: Any = None
     single_writer: bool = False
+    trace: bool | str | Path = False
 
     @property
     def ends(self) -> bool:
@@ -118,16 +126,18 @@ def run(pipeline: Pipeline, rows: Source, options: RunOptions) -> Query:
     options.check()
     spark = _session(pipeline, rows, options)
     checkpoint = Checkpoint.open(spark, options)
-    missing_files = check_source_files(
-        checkpoint.files, options.on_missing_file, spark=spark, committed=checkpoint.committed
-    )
-    plan = _bind(pipeline, rows, checkpoint, options)
-    record = _check_continuation(plan, checkpoint, options)
-    outputs = _open_sinks(plan, record, missing_files, checkpoint, options)
-    with outputs.closed_on_failure():
-        write_record(checkpoint.files, record)
-        start = _prepare(pipeline, plan, outputs, checkpoint, options)
-        query = start()
+    history = run_history(checkpoint.local, options.trace)
+    with history.failures():
+        missing_files = check_source_files(
+            checkpoint.files, options.on_missing_file, spark=spark, committed=checkpoint.committed
+        )
+        plan = _bind(pipeline, rows, checkpoint, options)
+        record = _check_continuation(plan, checkpoint, options)
+        outputs = _open_sinks(plan, record, missing_files, checkpoint, options, history)
+        with outputs.closed_on_failure():
+            write_record(checkpoint.files, record)
+            start = _prepare(pipeline, plan, outputs, checkpoint, options, history)
+            query = start()
     if options.ends:
         return _await_end(query, start, outputs, checkpoint, drain=options.drain)
     if options.wait:
@@ -157,9 +167,10 @@ class Checkpoint:
             settle(local)
         files = storage_of(location, spark, single_writer=options.single_writer)
         check_not_drained(files, location)
-        last_start = read_record(files)
+        # Without commit records here, state on the executors would ignore a pending batch of the driver.
+        last_start = read_record(files, has_state=options.state == "executors" and may_have_records(files))
         if last_start is not None:
-            check_placement(last_start, options.state, location)
+            check_placement(last_start, options.state, location, can_move=can_rescale(files))
         records = None
         if options.state == "driver":
             records = record_storage(files, options.storage, single_writer=options.single_writer)
@@ -236,6 +247,7 @@ def _open_sinks(
     missing_files: Mapping[int, int],
     checkpoint: Checkpoint,
     options: RunOptions,
+    history: RunHistory,
 ) -> RunOutputs:
     outputs = RunOutputs(
         plan.stages,
@@ -248,16 +260,22 @@ def _open_sinks(
         on_batch=options.on_batch,
         missing_files=missing_files,
         spark=checkpoint.spark,
+        history=history,
     )
     outputs.open()
     return outputs
 
 
 def _prepare(
-    pipeline: Pipeline, plan: BoundPlan, outputs: RunOutputs, checkpoint: Checkpoint, options: RunOptions
+    pipeline: Pipeline,
+    plan: BoundPlan,
+    outputs: RunOutputs,
+    checkpoint: Checkpoint,
+    options: RunOptions,
+    history: RunHistory,
 ) -> Callable[[], Query]:
     """Return what starts the query. It may be started twice."""
-    placement = plan.facts(followed=outputs.followed)
+    placement = [*plan.facts(followed=outputs.followed), *outputs.facts()]
     explanation = f"{pipeline.explain()}\n{aligned(placement)}"
     label = f"the query {options.name!r}" if options.name else "a query"
     _log.info("Starting %s: %s", label, ", ".join(f"{fact}: {text}" for fact, text in placement))
@@ -267,7 +285,14 @@ def _prepare(
     def start() -> Query:
         with query_settings(checkpoint.spark, settings):
             checkpoint.control.show_running()
-            return Query(writer.start(), checkpoint.control, outputs.history, outputs.close, explanation)
+            return Query(
+                writer.start(),
+                checkpoint.control,
+                outputs.history,
+                outputs.close,
+                explanation,
+                on_failure=partial(history.fail, spark=checkpoint.spark),
+            )
 
     return start
 
@@ -289,7 +314,7 @@ def _writer(plan: BoundPlan, outputs: RunOutputs, checkpoint: Checkpoint, option
     write_batch = plan.callback(outputs, ends=options.ends)
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        with outputs.closed_on_failure():
+        with outputs.closed_on_failure(), outputs.batch_failures():
             write_batch(batch, batch_id)
 
     rows = plan.dataframe(followed=outputs.followed)

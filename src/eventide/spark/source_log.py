@@ -22,6 +22,7 @@ from eventide.errors import DataError
 from eventide.spark.checkpoint_storage import address_exists
 from eventide.spark.control import FOLDER
 from eventide.spark.errors import unknown_choice
+from eventide.spark.hadoop_storage import file_sizes
 from eventide.spark.storage import Storage, read_text, replace_file
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _NOTHING = "-"  # nothing was read of a source yet
 _VERSION = "v1"
 _BYTES_PER_MESSAGE = 200  # of Kafka, in memory; a guess that errs on the large side
+_LOOKED_UP = 64  # files on other file systems whose sizes one batch asks for, one after the other
 _SHOWN = 10  # files that a message names
 
 ReadText: TypeAlias = Callable[[str], str | None]
@@ -83,8 +85,9 @@ class LoggedOffsets:
 class BatchLog:
     """Spark's logs of a batch."""
 
-    def __init__(self, storage: Storage, batch: int, time: int) -> None:
+    def __init__(self, storage: Storage, batch: int, time: int, spark: SparkSession | None = None) -> None:
         self._storage = storage
+        self._spark = spark
         self.batch = batch
         self.time = time
         """The logged time of the batch, in microseconds."""
@@ -94,12 +97,8 @@ class BatchLog:
         return self._files.get(source, [])
 
     def size_of(self, path: str) -> int | None:
-        """Return the bytes of a file, or None if it is not on this machine."""
-        local = on_disk(path)
-        try:
-            return None if local is None else Path(local).stat().st_size
-        except OSError:
-            return None
+        """Return the bytes of a source file of the batch, or None if they are not known."""
+        return self._sizes.get(path)
 
     @cached_property
     def size(self) -> int | None:
@@ -108,8 +107,7 @@ class BatchLog:
         File sources log their files, Kafka its offsets. A source without new data adds nothing. Files of the control
         directory only start batches, so they add nothing either.
         """
-        paths = [path for paths in self._files.values() for path in paths if f"/{FOLDER}/" not in path]
-        sizes = [self.size_of(path) for path in paths]
+        sizes = self._sizes.values()
         total = None if None in sizes else sum(size or 0 for size in sizes)
         before = self._offsets(self.batch - 1)
         for number, offset in enumerate(self._offsets(self.batch)):
@@ -121,6 +119,19 @@ class BatchLog:
         return total
 
     @cached_property
+    def _sizes(self) -> dict[str, int | None]:
+        """The bytes of the source files, as far as they are known. Spark's log has no sizes.
+
+        Each file on another file system costs a request, so those of many files are not looked up.
+        """
+        paths = [path for paths in self._files.values() for path in paths if f"/{FOLDER}/" not in path]
+        sizes = {path: _size_on_disk(path) for path in paths}
+        remote = [path for path in sizes if on_disk(path) is None]
+        if self._spark is not None and len(remote) <= _LOOKED_UP:
+            sizes |= file_sizes(remote, self._spark)
+        return sizes
+
+    @cached_property
     def _files(self) -> dict[int, list[str]]:
         return files_by_source(self._read, self.batch)
 
@@ -130,6 +141,14 @@ class BatchLog:
 
     def _read(self, name: str) -> str | None:
         return read_text(self._storage, name)
+
+
+def _size_on_disk(path: str) -> int | None:
+    local = on_disk(path)
+    try:
+        return None if local is None else Path(local).stat().st_size
+    except OSError:
+        return None
 
 
 def _is_file_offset(offset: Any) -> bool:

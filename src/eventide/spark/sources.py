@@ -185,11 +185,24 @@ def sources_at(
 
 def read_rows(rows: Source | str | Mapping[str, str]) -> Source:
     """Return the rows of ``run``. Addresses are read as streams in the active session."""
+    given = rows.values() if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
+    for value in given:
+        if not isinstance(value, str | Scan) and not hasattr(value, "isStreaming"):
+            raise _not_a_source(value)
     if isinstance(rows, str):
         return _stream_at(rows)
     if isinstance(rows, Mapping):
         return {name: _stream_at(source) if isinstance(source, str) else source for name, source in rows.items()}
     return rows
+
+
+def _not_a_source(value: object) -> PlanError:
+    kind = type(value).__module__.partition(".")[0], type(value).__name__
+    frame = f"a {kind[1]} of {kind[0]}" if kind[0] in ("polars", "pandas", "pyarrow") else shown(value)
+    return PlanError(
+        f".run() takes a DataFrame of Spark, or an address such as 'data/orders/', not {frame}. "
+        "In this process, without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…)."
+    )
 
 
 def _stream_at(address: str) -> DataFrame | Scan:

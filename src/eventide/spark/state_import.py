@@ -17,24 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from eventide.operators.redistribution import BucketSnapshot
+from eventide.operators.redistribution import BucketSnapshot, DividedState
 from eventide.spark.buckets import PARTITIONS, bucket_labels
-from eventide.spark.state_processor import state_variables
-from eventide.spark.state_store import SparkPageStore, header_facts
+from eventide.spark.state_processor import HEADER_PAGE, ImportProcessor
+from eventide.spark.state_store import header_facts
 from eventide.spark.storage import replace_file
-from eventide.state.format import StateHeader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # With a changelog Spark uploads a snapshot some time later; without one, when the batch commits.
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-_SCHEMA = "bucket int, depth int, page bigint, body binary"
-_ARROW = pa.schema([("bucket", pa.int32()), ("depth", pa.int32()), ("page", pa.int64()), ("body", pa.binary())])
-_HEADER_PAGE = 0  # pages are numbered from 1
+_SCHEMA = "bucket int, store int, page bigint, body binary"
+_ARROW = pa.schema([("bucket", pa.int32()), ("store", pa.int32()), ("page", pa.int64()), ("body", pa.binary())])
 _ROW_GROUP = 64  # pages
 _STATE = "state"
 _PAGES = "pages"
@@ -51,48 +47,30 @@ class ImportedState:
     commit: Mapping[str, Any]  # from the commit log: the ids of the stores
 
 
-class ImportProcessor(StatefulProcessor):
-    """Stores the pages of one operator, and forwards those of later operators."""
+@dataclass(frozen=True)
+class _Store:
+    """The state of one stateful operator of Spark: an operator's buckets, or their tracker."""
 
-    def __init__(self, depth: int, buckets: int, version: str) -> None:
-        self._depth, self._buckets, self._version = depth, buckets, version
+    depth: int
+    operator_buckets: int
+    parts: Sequence[BucketSnapshot]  # by bucket
+    tracks_all: bool = False
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the same state variables as the operator does."""
-        self._header, self._page_map = state_variables(handle)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Store the pages of one bucket."""
-        pages, header, count, others = SparkPageStore(self._page_map), None, 0, []
-        for row in rows:
-            if row["depth"] != self._depth:
-                others.append(Row(**row.asDict()))
-            elif row["page"] == _HEADER_PAGE:
-                header = bytes(row["body"])
-            else:
-                pages.put(row["page"], bytes(row["body"]))
-                count += 1
-        if header is not None:
-            in_header = pages.flush()
-            body = StateHeader(header, in_header, count - len(in_header)).to_bytes()
-            self._header.update((self._version, header_facts(self._buckets, self._depth), body))
-        return iter(others)
-
-    def close(self) -> None:
-        """Do nothing: the processor holds no resources."""
+    @property
+    def facts(self) -> str:
+        return header_facts(self.operator_buckets, self.depth, tracks_all=self.tracks_all)
 
 
-def import_state(
-    spark: SparkSession, operators: Sequence[Sequence[BucketSnapshot]], batch: int, *, work: Path
-) -> ImportedState:
-    """Write the buckets of each operator into a state store below ``work``, as if ``batch`` had written it.
+def import_state(spark: SparkSession, operators: Sequence[DividedState], batch: int, *, work: Path) -> ImportedState:
+    """Write the state of each operator into a state store below ``work``, as if ``batch`` had written it.
 
     Spark writes absolute paths into it: call ``relocate`` when it is in its place.
     """
     (work / _PAGES).mkdir(parents=True)
-    for depth, buckets in enumerate(operators):
-        _write_pages(work / _PAGES / f"{depth}.parquet", depth, buckets)
-    _run(spark, operators, batch, work)
+    stores = _stores(operators)
+    for number, store in enumerate(stores):
+        _write_pages(work / _PAGES / f"{number}.parquet", number, store.parts)
+    _run(spark, stores, batch, work)
     written = work / _CHECKPOINT
     for file in sorted((written / _STATE).glob("*/*/*")):
         _renumber(file, batch + 1)
@@ -102,23 +80,34 @@ def import_state(
     return ImportedState(written / _STATE, json.loads(offsets)["conf"], version, json.loads(commit))
 
 
-def _write_pages(path: Path, depth: int, buckets: Sequence[BucketSnapshot]) -> None:
+def _stores(operators: Sequence[DividedState]) -> list[_Store]:
+    """Return the state of each stateful operator of Spark, in their order in the query."""
+    stores = []
+    for depth, state in enumerate(operators):
+        count = len(state.buckets)
+        if state.tracker is not None:
+            stores.append(_Store(depth, count, [state.tracker], tracks_all=True))
+        stores.append(_Store(depth, count, state.buckets))
+    return stores
+
+
+def _write_pages(path: Path, number: int, buckets: Sequence[BucketSnapshot]) -> None:
     with pq.ParquetWriter(path, _ARROW, compression="none") as writer:
         for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True):
-            pages = [(_HEADER_PAGE, bucket.head), *bucket.bodies.items()]
+            pages = [(HEADER_PAGE, bucket.head), *bucket.bodies.items()]
             for start in range(0, len(pages), _ROW_GROUP):
                 group = pages[start : start + _ROW_GROUP]
-                rows = [{"bucket": label, "depth": depth, "page": page, "body": body} for page, body in group]
+                rows = [{"bucket": label, "store": number, "page": page, "body": body} for page, body in group]
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, _ARROW))
 
 
-def _run(spark: SparkSession, operators: Sequence[Sequence[BucketSnapshot]], batch: int, work: Path) -> None:
+def _run(spark: SparkSession, stores: Sequence[_Store], batch: int, work: Path) -> None:
     """Run the query that stores the pages. It has as many operators as the query that will use them."""
     rows = spark.readStream.schema(_SCHEMA).parquet((work / _PAGES).as_uri())
-    for depth, buckets in enumerate(operators):
-        store = ImportProcessor(depth, len(buckets), f"{batch}.rescaled")
-        rows = rows.groupBy("bucket").transformWithState(store, _SCHEMA, "Append", "None")
-    partitions = max(len(buckets) for buckets in operators)
+    for number, store in enumerate(stores):
+        processor = ImportProcessor(number, store.facts, f"{batch}.rescaled")
+        rows = rows.groupBy("bucket").transformWithState(processor, _SCHEMA, "Append", "None")
+    partitions = max(store.operator_buckets for store in stores)
     writer = rows.writeStream.outputMode("append").format("noop").trigger(availableNow=True)
     with _settings(spark, {PARTITIONS: str(partitions), _CHANGELOG: "false"}):
         writer.option("checkpointLocation", (work / _CHECKPOINT).as_uri()).start().awaitTermination()

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HEADER = "header"
 PAGES = "pages"
+HEADER_PAGE = 0
+"""The number under which a header is imported: pages are numbered from 1."""
 
 # Types, not text: every task would ask the JVM to parse text.
 _HEADER = StructType().add("version", StringType()).add("facts", StringType()).add("body", BinaryType())
@@ -120,6 +122,42 @@ class TrackerProcessor(OperatorProcessor):
         stage = self._stage()
         store = BucketStateStore(self._header, self._page_map, stage, tracks_all=True)
         return process_summaries(stage, store, key[0], rows)
+
+
+class ImportProcessor(StatefulProcessor):
+    """Stores the pages of one stateful operator of Spark, and forwards those of later ones (``state_import``)."""
+
+    def __init__(self, number: int, facts: str, version: str) -> None:
+        self._number, self._facts, self._version = number, facts, version
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the same state variables as the operator does."""
+        self._header, self._page_map = state_variables(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Store the pages of one bucket."""
+        from pyspark.sql import Row
+
+        from eventide.spark.state_store import SparkPageStore
+        from eventide.state.format import StateHeader
+
+        pages, header, count, others = SparkPageStore(self._page_map), None, 0, []
+        for row in rows:
+            if row["store"] != self._number:
+                others.append(Row(**row.asDict()))
+            elif row["page"] == HEADER_PAGE:
+                header = bytes(row["body"])
+            else:
+                pages.put(row["page"], bytes(row["body"]))
+                count += 1
+        if header is not None:
+            in_header = pages.flush()
+            body = StateHeader(header, in_header, count - len(in_header)).to_bytes()
+            self._header.update((self._version, self._facts, body))
+        return iter(others)
+
+    def close(self) -> None:
+        """Do nothing: the processor holds no resources."""
 
 
 def state_variables(handle: StatefulProcessorHandle) -> tuple[ValueState, Callable[[], MapState]]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from eventide._paths import make_directory, sync_directory
 from eventide.spark.errors import not_exclusive
 
 RECORDS = "eventide/commits"
@@ -93,14 +94,14 @@ class LocalStorage:
         finally:
             unfinished.unlink(missing_ok=True)
         if created:
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
         return created
 
     def replace(self, name: str, body: bytes) -> None:
         """Write a temporary file, flush it, and rename it."""
         path = self._directory / name
         self._write(path, [body]).replace(path)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Read a range."""
@@ -131,7 +132,7 @@ class LocalStorage:
         path = self._directory / name
         with path.open("rb") as file:
             os.fsync(file.fileno())
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
 
     def _write(self, path: Path, pieces: Sequence[bytes]) -> Path:
         """Write a hidden file next to a path, durably; nothing is left of it after an error."""
@@ -168,10 +169,7 @@ class LocalStorage:
         """Create a folder durably, once per process."""
         if folder in self._folders:
             return
-        missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in missing:
-            _sync_directory(path.parent)
+        make_directory(folder)
         self._folders.add(folder)
 
 
@@ -208,11 +206,3 @@ def visible(paths: Iterable[str]) -> list[str]:
 def _joined(pieces: Sequence[bytes], limit: int = 1 << 20) -> Iterable[bytes]:
     """Small pieces together: each write is a system call."""
     return [b"".join(pieces)] if sum(map(len, pieces)) <= limit else pieces
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

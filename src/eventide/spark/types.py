@@ -69,6 +69,8 @@ def to_spark(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
 
 def from_spark(batches: list[pa.RecordBatch], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Return rows from Spark. Times arrive in the zone of the session, and are the same instants in UTC."""
+    if not batches:  # a table without rows may have none, and then no schema either
+        return pl.DataFrame(schema=pl.Schema(schema))
     table = pa.Table.from_batches(batches)
     return cast_rows(pl.DataFrame(pl.from_arrow(table.select(list(schema)))), schema)
 

@@ -21,7 +21,7 @@ from eventide.kernels.frames import Compression, write_ipc
 # the number of its tables and reader groups is `STORAGE_FORMAT` in `marks/stores/store.py`.
 FORMATS: Final[Mapping[str, int]] = {
     "state": 1,  # a saved state, its header and its pages, including watermark trackers
-    "commit record": 1,  # the file that a batch with state in the driver writes
+    "commit record": 2,  # the file that a batch with state in the driver writes
     "query record": 1,  # the file in a checkpoint that describes the query
     "standalone store": 1,  # the SQLite file of a standalone operator
 }

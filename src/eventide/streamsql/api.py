@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from eventide._hints import no_attribute, with_option_hints
 from eventide.errors import PlanError
 from eventide.plan import Pipeline
 from eventide.plan.explain import summary
 from eventide.plan.pipeline import Runnable
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pyspark.sql import DataFrame
 
-    from eventide.local import Clock, LocalResult
+    from eventide.local import Clock, LocalQuery, LocalResult
     from eventide.spark.dataflow import Source
     from eventide.spark.query import Query
     from eventide.spark.run import RunOptions
@@ -44,6 +47,7 @@ class SqlPipeline(Runnable):
     notes: tuple[str, ...] = ()
     _pipeline: Pipeline | None = None
     _problem: PlanError | None = field(default=None, compare=False)
+    _whole: bool = field(default=True, repr=False, compare=False)  # the plan computes everything
 
     @property
     def pipeline(self) -> Pipeline:
@@ -69,14 +73,56 @@ class SqlPipeline(Runnable):
         *first, last = self.pipeline.plans
         return "".join(map(table, first)) + table(last, self.notes)
 
+    def then(self, following: Runnable) -> Pipeline:
+        """Chain this query and a pipeline, as ``Pipeline.then`` does.
+
+        Only a query whose plan computes everything can be part of a chain; others filter and compute outside of it.
+
+        >>> import eventide as ev, polars as pl
+        >>> minutes = ev.sql("SELECT COUNT(*) AS n FROM TUMBLE(clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)")
+        >>> busiest = ev.stream("window_time").window(ev.tumbling("1 hour")).agg(most=ev.max("n"))
+        >>> minutes.then(busiest).local(pl.DataFrame({"t": [0, 1, 60_000_000]})).panes["most"].to_list()
+        [2]
+        """
+        return self._as_pipeline().then(following)
+
+    @with_option_hints
     def local(
-        self, rows: Table | Mapping[str, Table], *, clock: Clock | None = None, drain: bool = True
+        self,
+        rows: Table | Mapping[str, Table],
+        *,
+        bundle_by: str | int | None = None,
+        every: str | timedelta | None = None,
+        clock: Clock | None = None,
+        drain: bool = True,
     ) -> LocalResult:
-        """Run in this process; each frame of a table is a bundle. The panes are the query's result."""
+        """Run in this process; each frame of a table is a bundle. The panes are the query's result.
+
+        ``bundle_by`` and ``every`` replay one frame of each table as a stream, as in ``Pipeline.local``.
+        """
         statements = _read(self.query)
         from eventide.streamsql.execution import run_in_process
 
-        return run_in_process(statements, self._by_name(rows), clock, drain)
+        return run_in_process(
+            statements, self._by_name(rows), bundle_by=bundle_by, every=every, clock=clock, drain=drain
+        )
+
+    def start_local(self, schema: Any = None, *, saved: bytes | None = None, keep: bool = True) -> LocalQuery:
+        """A query in this process that takes bundles one by one, as ``Pipeline.start_local`` returns it.
+
+        The panes have all columns of the plan. The query must have a plan that computes everything, as in a chain.
+        """
+        return self._as_pipeline().start_local(schema, saved=saved, keep=keep)
+
+    def _as_pipeline(self) -> Pipeline:
+        if self._pipeline is not None and not self._whole:
+            raise PlanError(
+                "This query filters or computes rows or results outside of its plan, so the plan alone is not the "
+                "query. In a chain, a TestStream and .start_local(), a query has keys, window columns and aggregates "
+                "of columns by their names, without WHERE and HAVING. Use .local(rows) or .run(…), or prepare the rows "
+                "before the query."
+            )
+        return self.pipeline
 
     def __call__(self, rows: Table | Mapping[str, Table]) -> DataFrame:
         """Return the result over DataFrames of Spark: ``orders.transform(query)``. Streaming in, streaming out."""
@@ -105,6 +151,14 @@ class SqlPipeline(Runnable):
             named = ", ".join(f"{name!r}: …" for name in self.tables)
             raise PlanError(f"The query reads {len(self.tables)} tables. Give them by their names: {{{named}}}.")
         return {self.tables[0]: rows}
+
+    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Name what is probably meant by an attribute that does not exist."""
+            if name.startswith("_"):  # those that Python asks for
+                raise AttributeError(name)
+            raise AttributeError(no_attribute("SqlPipeline", name, dir(type(self))))
 
     def __repr__(self) -> str:
         pipeline = self._pipeline
@@ -145,7 +199,7 @@ def sql(query: str, /) -> SqlPipeline:
     except ColumnsNotKnownError as problem:
         return SqlPipeline(query, statements.tables, _problem=problem)
     tables = dict.fromkeys(rows.stream.name for rows in result.inputs.values())
-    return SqlPipeline(query, tuple(tables), tuple(result.description), result.pipeline)
+    return SqlPipeline(query, tuple(tables), tuple(result.description), result.pipeline, _whole=result.whole)
 
 
 def _read(query: str) -> SqlScript:

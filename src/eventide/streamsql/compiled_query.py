@@ -233,6 +233,13 @@ class CompiledQuery:
             yield
 
     @property
+    def whole(self) -> bool:
+        """Whether the plan computes everything: no rows and no results are filtered, computed or renamed."""
+        chosen = self.projection.columns or {}
+        same = all(name == expression.name for name, expression in chosen.items())
+        return self.plain and same and not any(rows.steps for rows in self.inputs.values())
+
+    @property
     def plain(self) -> bool:
         """Whether columns of panes are only renamed, not computed or filtered."""
         if self.projection.where is not None:

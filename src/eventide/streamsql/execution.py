@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
@@ -11,8 +12,10 @@ import pyarrow as pa
 
 from eventide._frames import as_frame
 from eventide.errors import PlanError, did_you_mean
-from eventide.local import Clock, LocalResult
+from eventide.local import Clock, LocalQuery, LocalResult
+from eventide.local.run import replayed_bundles
 from eventide.operators.operator import Counts, Output
+from eventide.plan import Pipeline
 from eventide.streamsql.compiled_query import CompiledQuery
 from eventide.streamsql.compiler import SqlScript, compile_query, locate_runtime_errors
 from eventide.streamsql.source_positions import with_excerpt
@@ -45,9 +48,22 @@ def spark_inputs(statements: SqlScript, tables: Mapping[str, Table]) -> tuple[Co
         return query, {name: rows.apply_spark(frames[name]) for name, rows in query.inputs.items()}
 
 
-def run_in_process(statements: SqlScript, tables: Mapping[str, Table], clock: Clock | None, drain: bool) -> LocalResult:
+def run_in_process(
+    statements: SqlScript,
+    tables: Mapping[str, Table],
+    *,
+    bundle_by: str | int | None,
+    every: str | timedelta | None,
+    clock: Clock | None,
+    drain: bool,
+) -> LocalResult:
     """Run the pipelines in this process, and return the query's result as panes."""
     bundles = {name: _bundles(name, table) for name, table in tables.items()}
+    times: list[int | None] = []
+    if bundle_by is not None:
+        replayed: Any = list(replayed_bundles(tables, bundle_by, every, clock))
+        bundles = {name: [frames[name] for frames, _ in replayed] for name in tables}
+        times = [now for _, now in replayed]
     query, frames = _bound(statements, bundles)
     with with_excerpt(statements.text):
         rows = {
@@ -56,8 +72,24 @@ def run_in_process(statements: SqlScript, tables: Mapping[str, Table], clock: Cl
         }
         source: Any = rows if query.pipelines[0].plan.inputs else next(iter(rows.values()))
         with locate_runtime_errors(statements), query.locate_union_errors():
-            result = query.pipeline.local(source, clock=clock, drain=drain)
+            if None in times or not times:
+                result = query.pipeline.local(source, clock=clock, drain=drain, every=None if times else every)
+            else:
+                result = _replayed(query.pipeline, source, times, drain)
         return replace(result, steps=_selected(result, query), _chain=result.operators)
+
+
+def _replayed(pipeline: Pipeline, rows: Any, times: Iterable[int | None], drain: bool) -> LocalResult:
+    """Run over bundles at their times. Deadlines between them pass, as in a running query."""
+    query = LocalQuery(pipeline)
+    for number, now in enumerate(times):
+        assert now is not None
+        query.pass_deadlines(now)
+        bundle = {name: frames[number] for name, frames in rows.items()} if isinstance(rows, dict) else rows[number]
+        query.push(bundle, now=now)
+    if drain:
+        query.drain()
+    return query.result
 
 
 def _selected(result: LocalResult, query: CompiledQuery) -> list[Output]:

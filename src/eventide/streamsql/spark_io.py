@@ -81,7 +81,10 @@ def selected_sink(sink: Any, projection: Projection) -> Sink:
     inner = sinks.as_sink(sink)
     if getattr(inner, "as_selected", False) and projection.columns is not None:
         return ProjectedSink(inner, projection)
-    return inner if projection.columns is None and projection.where is None else SelectedSink(inner, projection)
+    if projection.columns is None and projection.where is None:
+        return inner
+    selected = FollowingSelectedSink if isinstance(inner, sinks.sink.WatermarkSink) else SelectedSink
+    return selected(inner, projection)
 
 
 @dataclass(frozen=True)
@@ -135,11 +138,6 @@ class SelectedSink:
         """Close the sink."""
         self.inner.close()
 
-    def advance(self, promise: int, about: OutputInfo) -> None:
-        """Pass the output watermark to a sink that accepts it."""
-        if isinstance(self.inner, sinks.sink.WatermarkSink):
-            self.inner.advance(promise, self._about(about))
-
     def _about(self, about: OutputInfo) -> OutputInfo:
         """Return the info with the key under its names in the query."""
         chosen = self.projection.columns or {}
@@ -169,3 +167,13 @@ class SelectedSink:
                         f"something else as {name!r}. Give it another name with AS."
                     )
         return Projection(columns, self.projection.where).apply_spark(panes)
+
+
+@dataclass(frozen=True)
+class FollowingSelectedSink(SelectedSink):
+    """A ``SelectedSink`` for a sink that follows the output watermark. For others, no batch runs to move it."""
+
+    def advance(self, output_watermark: int, about: OutputInfo) -> None:
+        """Pass the output watermark on."""
+        assert isinstance(self.inner, sinks.sink.WatermarkSink)
+        self.inner.advance(output_watermark, self._about(about))

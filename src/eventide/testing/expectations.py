@@ -273,7 +273,12 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class ExpectedPane:
-    """A pane that must be emitted. Only the named fields are compared."""
+    """A pane that must be emitted. Only the named fields are compared.
+
+    >>> from eventide.testing import pane, retraction
+    >>> pane(n=2), retraction(n=2).diff
+    (pane(n=2), -1)
+    """
 
     fields: Mapping[str, Any]
     diff: int = 1

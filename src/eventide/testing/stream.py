@@ -16,7 +16,7 @@ from eventide.operators.operator import Counts
 from eventide.panes import DEAD_COLUMNS, DIFF, LATE_COLUMNS, REASON, WINDOW_START
 from eventide.plan import Stream, WindowedStream
 from eventide.plan.explain import summary
-from eventide.plan.pipeline import Pipeline
+from eventide.plan.pipeline import Runnable
 from eventide.testing import chart_timeline as timelines
 from eventide.testing.chart_page import picture
 from eventide.testing.chart_timeline import Event, Fate, Pane, Timeline
@@ -73,7 +73,7 @@ class TestStream:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Runnable,
         *,
         schema: Mapping[str, Any] | None = None,
         day: str | date = "1970-01-01",
@@ -81,12 +81,12 @@ class TestStream:
         strict: bool = False,
         host: StartHost = LocalHost,
     ) -> None:
-        if not isinstance(pipeline, Pipeline):
+        if not isinstance(pipeline, Runnable):
             hint = " Complete it with .agg(…) first." if isinstance(pipeline, Stream | WindowedStream) else ""
             raise PlanError(
                 f"TestStream() needs a pipeline, which is what .agg(…) returns, not {shown(pipeline)}.{hint}"
             )
-        self._pipeline = pipeline
+        self._pipeline = pipeline = pipeline._as_pipeline()
         self._last = pipeline.plans[-1]
         self._day = Day.of(day)
         self._inputs = TestInputs(pipeline.plan, self._day, schema)

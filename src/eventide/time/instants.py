@@ -181,9 +181,9 @@ def _whole(values: pl.Series) -> tuple[pl.Series, pl.Series | None]:
 
 
 def unit_meant(times: pl.Series, now: int) -> str | None:
-    """The unit that integers of no stated unit seem to have, where microseconds make no sense; None: they may.
+    """The unit that numbers of no stated unit seem to have, where microseconds make no sense; None: they may.
 
-    Integers are microseconds. Where all of them would be near the beginning of 1970, but between 2000 and a year after
+    Numbers are microseconds. Where all of them would be near the beginning of 1970, but between 2000 and a year after
     ``now`` in seconds or milliseconds, these are meant. Times that are written by hand are mostly whole seconds in
     microseconds, and pass.
 
@@ -191,7 +191,9 @@ def unit_meant(times: pl.Series, now: int) -> str | None:
     >>> unit_meant(pl.Series([1_772_366_480, 1_772_366_483]), now), unit_meant(pl.Series([1, 2]), now)
     ('s', None)
     """
-    if not times.dtype.is_integer() or not len(times):
+    if times.dtype.is_float():
+        times = times.filter(times.is_finite())
+    elif not times.dtype.is_integer():
         return None
     bounds = int_bounds(times)
     if bounds is None:

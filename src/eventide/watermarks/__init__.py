@@ -6,7 +6,7 @@ idle origins (``idleness``) and takes the least watermark over the active origin
 """
 
 from eventide.watermarks.coalescer import Coalescer, InputWatermarks
-from eventide.watermarks.operator_tracker import AnyTracker, OperatorTracker
+from eventide.watermarks.operator_tracker import AnyTracker, OperatorTracker, without_origins
 from eventide.watermarks.options import Options
 from eventide.watermarks.origin_summary import SUMMARY, empty_summary
 from eventide.watermarks.sequences import SequenceGap, SequenceProgress
@@ -65,4 +65,5 @@ __all__ = [
     "noted",
     "processing_time",
     "punctuated",
+    "without_origins",
 ]

@@ -18,7 +18,7 @@ from eventide.watermarks.errors import naming_input
 from eventide.watermarks.status import SHOWN, OriginGap, WatermarkMetrics, WatermarkStatus
 from eventide.watermarks.strategies import Strategy
 from eventide.watermarks.tracker import InputTracker
-from eventide.watermarks.watermark import InputEnd, InputIdle, InputWatermark, Note, Watermark
+from eventide.watermarks.watermark import CutTracker, InputEnd, InputIdle, InputWatermark, Note, Watermark
 
 
 class OperatorTracker:
@@ -222,6 +222,32 @@ class OperatorTracker:
 
 
 AnyTracker: TypeAlias = InputTracker | OperatorTracker
+
+
+def without_origins(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """A tracker's snapshot without its origins: that of ``tracker.at(tracker.reached())``.
+
+    The strategy is not needed, so state can move without its pipeline.
+    """
+    if "all" in snapshot:
+        return {"inputs": [without_origins(part) for part in snapshot["inputs"]], "all": snapshot["all"]}
+    outputs = {key: output for key, output, _ in snapshot["coalescer"]["keys"]}
+    coalescer = Coalescer(1)
+    for key, output in outputs.items():
+        coalescer.raise_to(Watermark(key, output))
+    tables = {name: snapshot[name].clear() for name in ("runs", "chunks", "last_chunks")}
+    cuts = {"cuts": CutTracker().snapshot()} if "cuts" in snapshot else {}
+    return {
+        "origins": snapshot["origins"].head(1),
+        "active_at": pl.Series("active_at", [MIN]),
+        "coalescer": coalescer.snapshot(),
+        **tables,
+        "clock": None,
+        "started": 0,
+        "waiting": snapshot["waiting"],
+        "retired": [],
+        **cuts,
+    }
 
 
 def _has_rows(summary: pl.DataFrame) -> bool:

@@ -9,15 +9,14 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec
+from typing import Any
 
 import polars as pl
 
 from eventide._column_refs import Column, named
 from eventide._databases import without_password
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, did_you_mean
 from eventide.time import MAX, duration, format_duration, time_column
 from eventide.watermarks.errors import not_a_column
@@ -199,25 +198,7 @@ class Strategy:
         return None if highest is None or highest <= limit else (times > limit).fill_null(False)
 
 
-P = ParamSpec("P")
-
-
-def _with_option_hints(strategy: Callable[P, Strategy]) -> Callable[P, Strategy]:
-    """A strategy function that suggests a name for a misspelt option."""
-    parameters = signature(strategy).parameters
-    options_ = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-
-    @wraps(strategy)
-    def checked(*args: P.args, **options: P.kwargs) -> Strategy:
-        for name in options:
-            if name not in parameters:
-                raise PlanError(f"{strategy.__name__}() has no option {name!r}. {did_you_mean(name, options_)}")
-        return strategy(*args, **options)
-
-    return checked
-
-
-@_with_option_hints
+@with_option_hints
 def bounded_delay(
     delay: str | timedelta,
     *,
@@ -268,7 +249,7 @@ def bounded_delay(
     return Strategy(_bounded_delay("bounded_delay", length, at_latest), read_options("bounded_delay", options))
 
 
-@_with_option_hints
+@with_option_hints
 def ascending(
     *,
     at_latest: Length | None = None,
@@ -299,7 +280,7 @@ def ascending(
     return Strategy(_bounded_delay("ascending", 0, at_latest), read_options("ascending", options))
 
 
-@_with_option_hints
+@with_option_hints
 def punctuated(
     column: Column,
     *,
@@ -334,7 +315,7 @@ def punctuated(
     return Strategy(Punctuated(name), read_options("punctuated", options))
 
 
-@_with_option_hints
+@with_option_hints
 def noted(
     stream: str,
     *,
@@ -359,7 +340,7 @@ def noted(
     return Strategy(Noted(name, stream, token, identity), read_options("noted", options))
 
 
-@_with_option_hints
+@with_option_hints
 def processing_time(
     delay: str | timedelta, *, max_future_skew: Length | None = "1 day", watermark_key: int = 0
 ) -> Strategy:
@@ -373,7 +354,7 @@ def processing_time(
     return Strategy(generator, read_options("processing_time", options))
 
 
-@_with_option_hints
+@with_option_hints
 def no_watermark(*, max_future_skew: Length | None = None, watermark_key: int = 0) -> Strategy:
     """No watermark: nothing is ever late, and no window is complete before the stream is drained.
 

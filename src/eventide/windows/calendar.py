@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import polars as pl
 
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.time import calendar_next, calendar_start
 from eventide.windows.kind import Axis
@@ -41,6 +42,7 @@ class Calendar:
         return f"calendar {self.unit}, {self.tz}"
 
 
+@with_option_hints
 def calendar(unit: Unit, *, tz: str = "UTC") -> Calendar:
     """One window per day, week (from Monday), month, quarter or year in a time zone.
 

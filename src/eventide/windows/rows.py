@@ -10,12 +10,14 @@ import polars as pl
 
 from eventide._arguments import is_integer
 from eventide._column_refs import named
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, shown
 from eventide.time import duration
 from eventide.windows.sessions import Sessions
 from eventide.windows.tumbling_sliding import Sliding, Tumbling
 
 
+@with_option_hints
 def rows(
     size: int,
     *,
@@ -71,6 +73,7 @@ def rows(
     return Sliding(size, step, first % step, "rows", column, first, length, _timeout("rows()", timeout))
 
 
+@with_option_hints
 def row_sessions(*, absent: int, by: str | None = None, timeout: str | timedelta | None = None) -> Sessions:
     """A key's session ends when ``absent`` rows of the stream have passed without the key.
 

@@ -17,6 +17,7 @@ import polars as pl
 from eventide._column_refs import SparkColumn, named
 from eventide._columns import AT, END, GAP, ROW, START
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.kernels.grouping import GROUP, number
 from eventide.kernels.intervals import int_max, int_min
@@ -59,6 +60,7 @@ class Sessions:
         return f"sessions with gap {gap}{most}{apart}"
 
 
+@with_option_hints
 def sessions(
     gap: str | timedelta,
     *,

@@ -8,6 +8,7 @@ from datetime import timedelta
 import polars as pl
 
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError
 from eventide.time import duration, format_duration
 from eventide.windows.kind import MOST_WINDOWS, Axis, by_offset, ends_by_time, floor
@@ -52,6 +53,7 @@ class Tumbling:
         return f"tumbling {format_duration(self.size)}{shift}"
 
 
+@with_option_hints
 def tumbling(size: str | timedelta, *, offset: str | timedelta = "0s") -> Tumbling:
     """Windows of one length that follow each other without gap or overlap.
 
@@ -123,6 +125,7 @@ class Sliding:
         return f"sliding {format_duration(self.size)} every {format_duration(self.every)}{shift}"
 
 
+@with_option_hints
 def sliding(size: str | timedelta, every: str | timedelta, *, offset: str | timedelta = "0s") -> Sliding | Tumbling:
     """Windows of ``size``, a new one ``every`` so often; a row belongs to all windows that hold its time.
 
@@ -174,6 +177,7 @@ class Cumulate:
         return f"cumulating by {format_duration(self.step)} up to {format_duration(self.size)}{shift}"
 
 
+@with_option_hints
 def cumulate(step: str | timedelta, size: str | timedelta, *, offset: str | timedelta = "0s") -> Cumulate:
     """Running totals of a period: windows with one start whose end grows by ``step`` up to ``size``.
 

@@ -164,32 +164,48 @@ function follow(id) {
   const events = new EventSource(`${path(id)}/events`);
   state.events = events;
   events.addEventListener("summary", (event) => showSummary(JSON.parse(event.data)));
-  events.addEventListener("error", () => setText("live", "connection lost, retrying"));
+  events.addEventListener("error", () => {
+    setText("live", "connection lost, retrying");
+    if (events.readyState === EventSource.CLOSED && state.events === events) refused(id); // the browser does not retry
+  });
 }
 
+/** The server answers, but not with events: it has another token since its restart, or does not know the query. */
+async function refused(id) {
+  const { status } = await fetch(`${path(id)}/summary`, { credentials: "same-origin" }).catch(() => ({ status: 0 }));
+  if (state.id !== id) return;
+  if (status === 401) {
+    setText("live", "signed out");
+    problem("The dashboard was started again with another token. Open the new URL that it has printed.");
+  } else setTimeout(() => { if (state.id === id) follow(id); }, 3000);
+}
+
+const named = (origin) => origin ?? "the rows without an origin";
+const numbers = ({ first, last }) => (first === last ? `number ${first}` : `numbers ${first} to ${last}`);
+
 const WARNINGS = {
-  retire: (origin) => [`Retire ${origin}?`, `The watermark stops waiting for ${origin}. If rows of it still arrive, they may be late. This cannot be undone.`, "Retire"],
-  skip_gap: (origin) => ["Skip the first gap?", `The watermark stops waiting for the first missing sequence numbers${origin === null ? "" : ` of ${origin}`}. If they still arrive, their rows may be late.`, "Skip gap"],
+  retire: (origin) => [`Retire ${named(origin)}?`, `The watermark stops waiting for ${named(origin)}. If rows of it still arrive, they may be late. This cannot be undone.`, "Retire"],
+  skip_gap: (origin, gap) => [gap ? `Skip ${numbers(gap)}?` : "Skip the first gap?", `The watermark stops waiting for ${gap ? `the sequence ${numbers(gap)}` : "the first missing sequence numbers"}${origin === null ? "" : ` of ${origin}`}. If they still arrive, their rows may be late.`, "Skip gap"],
   drain: () => ["Drain the query?", "The stream ends: every open window is emitted and closed, and all later rows are late. The checkpoint cannot be used again.", "Drain"],
 };
 
-function confirmCommand(what, origin = null) {
-  const [title, text, button] = WARNINGS[what](origin);
+function confirmCommand(what, origin = null, gap = null) {
+  const [title, text, button] = WARNINGS[what](origin, gap);
   setText("confirm-title", title);
   setText("confirm-text", text);
   setText("confirm-yes", button);
   const dialog = byId("confirm");
-  byId("confirm-yes").onclick = () => { dialog.close(); send(what, origin); };
+  byId("confirm-yes").onclick = () => { dialog.close(); send(what, origin, gap); };
   byId("confirm-no").onclick = () => dialog.close();
   dialog.showModal();
   byId("confirm-no").focus();
 }
 
-async function send(what, origin) {
+async function send(what, origin, gap) {
   try {
     const response = await fetch(`${path(state.id)}/commands`, {
       method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ do: what, origin }),
+      body: JSON.stringify({ do: what, origin, up_to: Number.isSafeInteger(gap?.last) ? gap.last : undefined }),
     });
     if (!response.ok) throw new Error((await response.json()).message);
   } catch (error) {
@@ -243,7 +259,7 @@ byId("fit").addEventListener("click", fit);
 byId("zoom-in").addEventListener("click", () => plane.zoom(0.6));
 byId("zoom-out").addEventListener("click", () => plane.zoom(1 / 0.6));
 byId("drain").addEventListener("click", () => confirmCommand("drain"));
-byId("skip-gap").addEventListener("click", () => confirmCommand("skip_gap"));
+byId("skip-gap").addEventListener("click", () => confirmCommand("skip_gap", null, state.query.gap_ranges[0] ?? null));
 byId("window").addEventListener("change", (event) => panels.showLife(state.charts.panes, event.target.value));
 addEventListener("hashchange", route);
 addEventListener("resize", redraw);
@@ -251,7 +267,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 setInterval(() => { if (state.query) panels.showFacts(state.query); }, 1000);
 legend("plane-legend", [["watermark", "var(--watermark)", "line"], ["ideal", "var(--ideal)", "dash"],
   ["rows", "rgba(var(--density), .5)"], ["early pane", "var(--early)"], ["on-time pane", "var(--on-time)"],
-  ["late pane", "var(--late)"], ["retraction", "var(--soft)", "hollow"], ["late rows", "var(--late)", "cross"],
+  ["late pane", "var(--late)"], ["retraction", "var(--retraction)", "hollow"], ["late rows", "var(--late)", "cross"],
   ["dead letters", "var(--dead)", "diamond"]]);
 legend("fate-legend", [["in windows", "var(--kept)"], ["late", "var(--late)"], ["dead", "var(--dead)"]]);
 legend("emitted-legend", [["early", "var(--early)"], ["on time", "var(--on-time)"], ["late", "var(--late)"]]);

@@ -63,16 +63,19 @@ function originRow(origin, most, query, control, send) {
   const lag = el("div", { class: "lag" }, el("b", {}, origin.lag === null ? "unknown" : duration(origin.lag)),
     el("span", { class: "track", "aria-hidden": "true" }, bar));
   const status = query.drained ? "drained" : origin.idle ? "idle" : origin.holds ? "holds the watermark" : "active";
+  const name = origin.name ?? "(no origin)";
   const row = el("tr", { class: origin.holds ? "holds" : origin.idle ? "idle" : "" },
-    el("td", { class: "name" }, origin.name), el("td", {}, lag), el("td", { class: "wide" }, instant(origin.watermark)),
+    el("td", { class: "name" }, name), el("td", {}, lag), el("td", { class: "wide" }, instant(origin.watermark)),
     el("td", {}, status));
   if (control) {
-    const cell = el("td", {}, el("button", { type: "button", "data-key": `retire ${origin.name}`,
-      "aria-label": `Retire ${origin.name}`, onclick: () => send("retire", origin.name) }, "Retire"));
-    if (query.gaps) {
-      cell.append(" ", el("button", { type: "button", "data-key": `skip ${origin.name}`,
-        "aria-label": `Skip the first gap of ${origin.name}`,
-        onclick: () => send("skip_gap", origin.name) }, "Skip gap"));
+    const cell = el("td", {}, el("button", { type: "button", "data-key": `retire ${name}`,
+      "aria-label": `Retire ${name}`, onclick: () => send("retire", origin.name) }, "Retire"));
+    const gap = query.gap_ranges.find((range) => range.origin === origin.name) ?? null;
+    if (gap || query.gaps > query.gap_ranges.length) {
+      const which = !gap ? "gap" : gap.first === gap.last ? `${gap.first}` : `${gap.first} to ${gap.last}`;
+      cell.append(" ", el("button", { type: "button", "data-key": `skip ${name}`,
+        "aria-label": gap ? `Skip ${which} of ${name}` : `Skip the first gap of ${name}`,
+        onclick: () => send("skip_gap", origin.name, gap) }, `Skip ${which}`));
     }
     row.append(cell);
   }

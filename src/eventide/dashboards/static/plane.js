@@ -146,14 +146,13 @@ export class Plane {
     const { start, end, timing, diff, at } = this.data.panes;
     start.forEach((from, i) => {
       const left = x(from), wide = Math.max(x(end[i]) - left, 2);
-      const colour = css(COLOURS[timing[i]] ?? "soft");
       if (diff[i] < 0) {
-        ctx.globalAlpha = 0.55;
-        ctx.strokeStyle = colour; ctx.lineWidth = 1;
+        ctx.globalAlpha = 0.85;
+        ctx.strokeStyle = css("retraction"); ctx.lineWidth = 1;
         ctx.strokeRect(left + 0.5, y(at[i]) + 2.5, Math.max(wide - 1, 1), 3);
       } else {
         ctx.globalAlpha = 0.85;
-        ctx.fillStyle = colour;
+        ctx.fillStyle = css(COLOURS[timing[i]] ?? "soft");
         ctx.fillRect(left, y(at[i]) - 3, Math.max(wide - 1, 1), 4);
       }
     });

@@ -96,6 +96,9 @@ class Controller:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
+    def __repr__(self) -> str:
+        return f"<Controller {self.name!r}>"
+
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams whose lease it holds, as far as it knows."""

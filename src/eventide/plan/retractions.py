@@ -1,0 +1,59 @@
+"""Retractions in the rows of a plan: panes of another pipeline that it takes back, with ``diff = -1``.
+
+A windowed aggregate subtracts them. What cannot do that is named here, for chains and for panes that come in a frame.
+"""
+
+from __future__ import annotations
+
+from eventide.plan.plan import Plan
+from eventide.plan.process_plan import ProcessPlan
+from eventide.plan.window_plan import WindowPlan
+from eventide.windows import Sessions
+
+ONCE = (
+    "Let the pipeline before emit each window once (without early panes and allowed_lateness), or choose "
+    'mode="accumulating" or "discarding" there.'
+)
+
+
+def no_retractions(plan: Plan) -> str | None:
+    """Why a plan cannot take rows that are retracted, and what else to do; None if it can.
+
+    >>> import eventide as ev
+    >>> panes = ev.stream("window_time", watermark="0s")
+    >>> no_retractions(panes.window(ev.tumbling("1 hour")).agg(n=ev.sum("n")).plan)
+    >>> print(no_retractions(panes.window(ev.rows(3)).agg(n=ev.sum("n")).plan)[:63])
+    windows of 3 rows cannot be applied to rows that are retracted:
+    """
+    options = [source.watermark.options for source in plan.edges]
+    if any(each.deduplicate or each.ids for each in options):
+        return (
+            ".deduplicate() would take a retraction and the pane that replaces it for repeats of the first pane. "
+            "Leave it out: a pipeline emits each pane once."
+        )
+    if isinstance(plan, ProcessPlan):
+        if plan.processor.retractions:
+            return None
+        return (
+            f"the processor {plan.name} would take a retraction for a row. If it handles rows with diff = -1, write "
+            "retractions = True in its class."
+        )
+    if not isinstance(plan, WindowPlan) or plan.sides is not None:
+        return "a join cannot take back the pairs of a row that is retracted. Window the panes first."
+    if plan.window.axis == "rows" or isinstance(plan.window, Sessions):
+        # A retraction would have to split a session, or to renumber the rows behind it.
+        return (
+            f"{plan.window.describe()} cannot be applied to rows that are retracted: each retraction would move the "
+            "bounds of windows. Window the panes by time: ev.tumbling(…), ev.sliding(…), ev.inherit()."
+        )
+    if plan.limits is not None and plan.limits.rows is not None:
+        return (
+            ".limit_state(rows=…) would count a retraction as one more row. Leave it out, or limit the bytes: "
+            ".limit_state(bytes=…)."
+        )
+    if plan.mode == "discarding":
+        return (
+            'mode="discarding" over panes that can be retracted: the rows since the last pane may be less than none, '
+            'which most aggregates cannot express. Use mode="retracting" or mode="accumulating".'
+        )
+    return None

@@ -1,0 +1,109 @@
+"""Rows that are panes of a retracting pipeline: retractions are applied, or the pipeline is rejected."""
+
+from typing import Any, ClassVar
+
+import polars as pl
+import pytest
+
+import eventide as ev
+
+S = 1_000_000
+BUNDLES = [pl.DataFrame({"ts": [at * S]}) for at in (1, 2)]
+MINUTES = (
+    ev.stream("ts", watermark="0 seconds")
+    .window(ev.tumbling("1 minute"))
+    .emit(early=ev.on_update(), allowed_lateness="1 hour")
+    .agg(n=ev.count())
+)
+PANES = ev.stream("window_time", watermark="0 seconds")
+HOURS = PANES.window(ev.tumbling("1 hour"))
+BY_NUMBER = ev.stream("window_time", watermark=ev.bounded_delay("0s", sequence="pane_index", first_sequence=0))
+
+
+class Total(ev.Processor):
+    """The sum of all rows so far."""
+
+    state_schema: ClassVar[dict[str, Any]] = {"total": pl.Int64}
+
+    def process(self, edge: str, rows: pl.DataFrame) -> None:
+        net = rows.select("window_start", total=pl.col("n") * pl.col("diff")).group_by("window_start").sum()
+        known = self.state.get(net)["total"].fill_null(0)
+        self.state.put(net.with_columns(pl.col("total") + known))
+        self.emit(net.select(total=pl.col("total") + known))
+
+
+class NetTotal(Total):
+    """The same, for rows that are retracted."""
+
+    retractions = True
+
+
+def processed(processor: ev.Processor) -> ev.Pipeline:
+    keyed = ev.stream("window_time", key="window_start", watermark="0 seconds")
+    return keyed.process(processor, output={"total": pl.Int64})
+
+
+CANNOT = {
+    "deduplicate by id": (
+        PANES.deduplicate("window_start", within="1 hour").window(ev.tumbling("1 hour")).agg(n=ev.sum("n")),
+        "deduplicate",
+    ),
+    "deduplicate by number": (
+        BY_NUMBER.deduplicate().window(ev.tumbling("1 hour")).agg(n=ev.sum("n")),
+        "deduplicate",
+    ),
+    "a limit of rows": (HOURS.limit_state(rows=2).agg(n=ev.sum("n")), "limit_state"),
+    "sessions": (PANES.window(ev.sessions("1 minute")).agg(n=ev.sum("n")), "sessions"),
+    "rows": (PANES.window(ev.rows(3)).agg(n=ev.sum("n")), "rows"),
+    "a processor": (processed(Total()), "retractions = True"),
+    "discarding": (HOURS.emit(early=ev.on_update(), mode="discarding").agg(n=ev.sum("n")), "discarding"),
+}
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_what_cannot_apply_retractions_is_rejected_in_a_chain(case: str) -> None:
+    following, names = CANNOT[case]
+    with pytest.raises(ev.PlanError, match=names) as raised:
+        MINUTES.then(following)
+    assert "The pipeline before retracts panes" in str(raised.value)
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_what_cannot_apply_retractions_rejects_panes_that_are_retracted(case: str) -> None:
+    following, names = CANNOT[case]
+    panes = MINUTES.local(BUNDLES, clock=[10, 11]).panes
+    with pytest.raises(ev.DataError, match=names):
+        following.local(panes)
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_panes_of_which_none_is_retracted_are_rows_like_others(case: str) -> None:
+    following, _ = CANNOT[case]
+    once = ev.stream("ts", watermark="0 seconds").window(ev.tumbling("1 minute")).agg(n=ev.count())
+    assert once.then(following).plans
+    panes = once.local(pl.concat(BUNDLES)).panes
+    assert following.local(panes).metrics.dead == {}
+
+
+def test_a_processor_that_handles_retractions_follows_a_retracting_pipeline() -> None:
+    chain = MINUTES.then(processed(NetTotal()))
+    assert chain.local(BUNDLES).panes["total"].to_list()[-1] == 2
+    assert "diff" in chain.explain()
+
+
+@pytest.mark.parametrize("window", [ev.tumbling("1 hour"), ev.sliding("1 hour", "30 minutes"), ev.inherit()])
+def test_panes_in_a_frame_are_applied_with_their_diff(window: Any) -> None:
+    panes = MINUTES.local(BUNDLES).panes
+    totals = PANES.window(window).agg(n=ev.sum("n")).local(panes).panes
+    assert totals["n"].unique().to_list() == [2]
+
+
+def test_panes_without_the_columns_of_a_pane_are_rows() -> None:
+    rows = pl.DataFrame({"ts": [1, 2], "diff": [-1, 5], "n": [3, 4]})
+    totals = ev.stream("ts").window(ev.tumbling("1 hour")).agg(n=ev.sum("n"), diffs=ev.sum("diff"))
+    assert totals.local(rows).panes.select("n", "diffs").rows() == [(7, 4)]
+
+
+def test_a_limit_of_bytes_applies_retractions() -> None:
+    hours = HOURS.limit_state(bytes=1_000_000).agg(n=ev.sum("n"))
+    assert MINUTES.then(hours).local(BUNDLES).panes["n"].to_list() == [2]
