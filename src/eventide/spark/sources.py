@@ -185,8 +185,8 @@ def sources_at(
 
 def read_rows(rows: Source | str | Mapping[str, str]) -> Source:
     """Return the rows of ``run``. Addresses are read as streams in the active session."""
-    given = rows.values() if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
-    for value in given:
+    sources = rows.values() if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
+    for value in sources:
         if not isinstance(value, str | Scan) and not hasattr(value, "isStreaming"):
             raise _not_a_source(value)
     if isinstance(rows, str):
