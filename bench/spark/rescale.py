@@ -57,8 +57,8 @@ def rescale() -> Line:
         begin = time.perf_counter()
         result = ev.rescale(checkpoint, buckets=AFTER, spark=spark, on_progress=_show(begin))
         seconds = time.perf_counter() - begin
-        opened = [one.windows for one in ev.inspect(checkpoint, pipeline=counts, spark=spark)]
-        panes = sum(int(one["keys"].sum()) for one in opened if one is not None)
+        opened = [state.windows for state in ev.inspect(checkpoint, pipeline=counts, spark=spark)]
+        panes = sum(int(state["keys"].sum()) for state in opened if state is not None)
         run("executors", drain=True)
         equal = _table(place / "out").equals(_expected(place / "source"))
     size = result.bytes / 1e6
