@@ -44,6 +44,7 @@ SHARED_NAMES = {
     "transaction",
     "window_join",
 }
+UNNAMED = {"one", "own", "found", "said", "told", "made", "given"}
 # The same concept on two hosts or in two packages, with the module as a qualifier.
 SHARED_CLASSES = {
     "MemoryStore": "a store in memory: of marks, and of a standalone operator",
@@ -102,6 +103,18 @@ def test_exception_types_are_in_one_module_per_package() -> None:
             bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
             if any(base in ("EventideError", "PlanError", "DataError") for base in bases):
                 assert path.name == "errors.py", f"{name_of(path)}: {node.name}"
+
+
+def test_a_value_is_named_by_what_it_holds() -> None:
+    """Neither in the package nor in its tests a variable is called ``one`` or ``found``."""
+    tests = sorted(Path(__file__).parents[1].rglob("*.py"))
+    places = [
+        f"{path}:{node.lineno}: {node.id}"
+        for path in (*ALL_FILES, *tests)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in UNNAMED
+    ]
+    assert not places
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=name_of)
