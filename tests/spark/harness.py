@@ -46,9 +46,9 @@ class Buckets:
 
     def coalesced(self, pages: Sequence[page.ShufflePage]) -> list[page.ShufflePage]:
         """The stage before the buckets: what is tracked becomes what it has reached, and other pages pass."""
-        tracked = [one.row() for one in pages if one.kind in TRACKED]
-        assert {one["bucket"] for one in tracked} <= {0}, "one place tracks progress"
-        others = [one for one in pages if one.kind not in TRACKED]
+        tracked = [page.row() for page in pages if page.kind in TRACKED]
+        assert {item["bucket"] for item in tracked} <= {0}, "one place tracks progress"
+        others = [page for page in pages if page.kind not in TRACKED]
         if not tracked:
             return others
         state = self.tracker.state if self.tracker else self.stage.operator().initial()
@@ -60,19 +60,19 @@ class Buckets:
         """A batch: every bucket takes its pages and gives its own."""
         if self.stage.progress == "coalesced":
             pages = self.coalesced(pages)
-        given: list[page.ShufflePage] = []
+        emitted: list[page.ShufflePage] = []
         for label in bucket_labels(self.stage.buckets):
-            own = sort_pages([one.row() for one in pages if one.bucket == label])
-            if not own:
+            rows = sort_pages([page.row() for page in pages if page.bucket == label])
+            if not rows:
                 continue
             state = self.states.get(label) or self.stage.operator().initial()
-            step, promises = apply_pages(self.stage, state, own, self.promises.get(label, {}))
+            step, promises = apply_pages(self.stage, state, rows, self.promises.get(label, {}))
             self.states[label], self.promises[label] = step.state, promises
-            detail = next((row["detail"] for row in own if row["kind"] == page.REACHED), None)
-            before, effects = state.watermark, command_effects(own, state)
-            given += output_pages(self.stage, label, step, {}, before=before, commands=effects, tracked_detail=detail)
-            given += [page.ShufflePage(**row) for row in own if "." in row["kind"]]
-        return given
+            detail = next((row["detail"] for row in rows if row["kind"] == page.REACHED), None)
+            before, effects = state.watermark, command_effects(rows, state)
+            emitted += output_pages(self.stage, label, step, {}, before=before, commands=effects, tracked_detail=detail)
+            emitted += [page.ShufflePage(**row) for row in rows if "." in row["kind"]]
+        return emitted
 
     def stored(self) -> list[tuple[bytes, BucketSnapshot]]:
         """The state of each bucket, written anew."""
@@ -164,14 +164,14 @@ class PagesHost:
             detail, self.command = json.dumps({"id": "command", **self.command}), None
             pages += [page.ShufflePage(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
         pages += [page.ShufflePage(b, page.TICK, -1, now) for b in first.stage.tracking_labels]
-        given = first.step(pages)
+        emitted = first.step(pages)
         for operator in self._operators[1:]:
-            taken = [one.row() for one in given]
-            given = operator.step(list(forward_pages(operator.stage, taken, 0, self._was(operator))))
+            taken = [page.row() for page in emitted]
+            emitted = operator.step(list(forward_pages(operator.stage, taken, 0, self._was(operator))))
         self.details = [
-            {one.detail for one in given if one.kind == f"progress.{depth}" and one.detail} for depth in (0, 1)
+            {page.detail for page in emitted if page.kind == f"progress.{depth}" and page.detail} for depth in (0, 1)
         ]
-        return self._came(given)
+        return self._came(emitted)
 
     def move(self, buckets: int | None) -> None:
         """Move the state into another number of buckets, once there is some."""
@@ -205,8 +205,8 @@ class PagesHost:
     def _came(self, pages: Sequence[page.ShufflePage]) -> BundleResult:
         def rows(kind: str, stage: Stage) -> pl.DataFrame:
             schema = stage.operator().output_schemas()[kind]
-            own = [one for one in pages if one.kind == page.at_depth(kind, stage.depth)]
-            frames = [_unpacked(one, schema) for one in own]
+            rows = [entry for entry in pages if entry.kind == page.at_depth(kind, stage.depth)]
+            frames = [_unpacked(run, schema) for run in rows]
             return pl.concat([pl.DataFrame(schema=schema), *frames])
 
         stages = [operator.stage for operator in self._operators]
@@ -236,9 +236,9 @@ def _parts(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:
 
 def _counts(pages: Sequence[page.ShufflePage]) -> Counts:
     total: dict[str, Any] = {}
-    for one in pages:
-        if one.kind == "progress.0":
-            for name, number in (one.counts or {}).items():
+    for entry in pages:
+        if entry.kind == "progress.0":
+            for name, number in (entry.counts or {}).items():
                 total[name] = total.get(name, 0) + number
     return Counts(
         rows=total.get("rows", 0),
