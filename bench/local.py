@@ -169,7 +169,7 @@ def local_retention() -> Line:
         times.append(seconds)
         balanced = balanced and step.counts.balanced
         if i in (99, 399):
-            sizes.append(sum(int(one.estimated_size()) for one in query.scan()))
+            sizes.append(sum(int(table.estimated_size()) for table in query.scan()))
     return Line(
         "local_retention",
         sizes[1],

@@ -22,10 +22,10 @@ import numpy as np
 import polars as pl
 
 import eventide as ev
-from eventide.operators.redistribution import BucketState
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.spark import shuffle_pages as page
 from eventide.spark.coalesced_progress import TRACKED, track, tracker_stage
-from eventide.spark.shuffle_pages import Page, Progress, Stage
+from eventide.spark.shuffle_pages import Progress, ShufflePage, Stage
 from eventide.spark.stamp import stamp_to_pages
 from eventide.spark.stateful import apply_pages, sort_pages
 from eventide.state.operator_state import State
@@ -79,12 +79,12 @@ def count(
     stage.operator()
     start = process_time()
     pages = [
-        one
+        entry
         for task, frame in enumerate(sampled)
-        for one in stamp_to_pages(stage, frame, NOW, page.sequence(task, 0), MIN)
+        for entry in stamp_to_pages(stage, frame, NOW, page.sequence(task, 0), MIN)
     ]
     stamp_seconds = (process_time() - start) * tasks / len(sampled)
-    first = [(_size(one), one.kind in TRACKED) for one in pages]
+    first = [(_size(page), page.kind in TRACKED) for page in pages]
     exchanged = _Exchange(len(first), sum(size for size, _ in first)) * (tasks / len(sampled))
     plain = _row_bytes(stage, sampled) * tasks // len(sampled)
     arrived = _summaries(stage, origins, samples=10)
@@ -100,7 +100,7 @@ def count(
         exchanged += _Exchange(len(tracked.pages), sum(map(_size, tracked.pages)))
         progress_bytes += sum(map(_size, tracked.pages))
         state_bytes = _state_bytes(stage, tracked.state)
-        arrived = [one.row() for one in tracked.pages if one.bucket == 0]
+        arrived = [page.row() for page in tracked.pages if page.bucket == 0]
     start = process_time()
     step, _ = apply_pages(stage, stage.operator().initial(), sort_pages(arrived), {})
     bucket_seconds = (process_time() - start) * buckets
@@ -142,18 +142,18 @@ def _summaries(stage: Stage, origins: int, samples: int) -> list[dict[str, Any]]
     for task in range(samples):
         rows = _task_rows(task, -(-origins // samples), origins, 1)
         pages = stamp_to_pages(stage_of_one, rows, NOW, page.sequence(task, 0), MIN)
-        arrived += [one.row() for one in pages if stage.progress == "direct" or one.kind in TRACKED]
+        arrived += [page.row() for page in pages if stage.progress == "direct" or page.kind in TRACKED]
     return arrived
 
 
 def _row_bytes(stage: Stage, sampled: Sequence[pl.DataFrame]) -> int:
     """The bytes of the pages that have rows, without progress."""
     alone = Stage(f"{stage.name} rows", PLAN, (SCHEMA,), stage.buckets, progress="coalesced")
-    pages = [one for frame in sampled for one in stamp_to_pages(alone, frame, NOW, 0, MIN)]
-    return sum(_size(one) for one in pages if one.kind not in TRACKED)
+    pages = [page for frame in sampled for page in stamp_to_pages(alone, frame, NOW, 0, MIN)]
+    return sum(_size(page) for page in pages if page.kind not in TRACKED)
 
 
-def _size(one: Page) -> int:
+def _size(one: ShufflePage) -> int:
     return len(one.body or b"") + len(one.detail or "")
 
 
@@ -163,7 +163,7 @@ def _state_bytes(stage: Stage, state: State) -> int:
     empty = operator.initial()
     sizes = []
     for tracker in (state.tracker, empty.tracker):
-        written = BucketState()
+        written = BucketSnapshot()
         head, _ = operator.write(State(tracker, MIN, MIN, empty.store, ids=empty.ids), written, None)
         sizes.append(len(head) + sum(map(len, written.bodies.values())))
     return max(sizes[0] - sizes[1], 0)
@@ -173,10 +173,10 @@ def table(results: Sequence[Counted]) -> str:
     """The results as Markdown."""
     head = "| tasks | buckets | origins | progress | pages | progress bytes | row bytes | state bytes | CPU s |"
     lines = [
-        f"| {one.tasks:,} | {one.buckets:,} | {one.origins:,} | {one.progress} | {one.pages:,} "
-        f"| {one.progress_bytes:,} | {one.row_bytes:,} | {one.state_bytes:,} "
-        f"| {one.stamp_seconds + one.tracker_seconds + one.bucket_seconds:,.2f} |"
-        for one in results
+        f"| {result.tasks:,} | {result.buckets:,} | {result.origins:,} | {result.progress} | {result.pages:,} "
+        f"| {result.progress_bytes:,} | {result.row_bytes:,} | {result.state_bytes:,} "
+        f"| {result.stamp_seconds + result.tracker_seconds + result.bucket_seconds:,.2f} |"
+        for result in results
     ]
     return "\n".join([head, "|" + "---|" * 9, *lines])
 
@@ -186,12 +186,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench simulation")
     parser.add_argument("sizes", nargs="*", help="tasks x buckets x origins, as 2000x2000x1000000")
     parser.add_argument("--rows", type=int, default=1_000, help="rows of a task")
-    given = parser.parse_args(list(arguments))
-    sizes = [tuple(map(int, size.split("x"))) for size in given.sizes] or SIZES
+    options = parser.parse_args(list(arguments))
+    sizes = [tuple(map(int, size.split("x"))) for size in options.sizes] or SIZES
     results = []
     for tasks, buckets, origins in sizes:
         for progress in ("direct", "coalesced"):
-            results.append(count(tasks, buckets, origins, progress, rows=given.rows))
+            results.append(count(tasks, buckets, origins, progress, rows=options.rows))
             print(json.dumps(asdict(results[-1])), flush=True)
     print(table(results))
     return 0

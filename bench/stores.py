@@ -40,9 +40,9 @@ def _compared(name: str, store: Store, rows: int, everything: Callable[[], pl.Da
     ranges = [Range(i * WINDOW, (i + 1) * WINDOW) for i in np.random.default_rng(1).permutation(WINDOWS).tolist()]
 
     def read(within: Range) -> pl.DataFrame:
-        found = store.messages.read(within)
-        assert found is not None
-        return found
+        messages = store.messages.read(within)
+        assert messages is not None
+        return messages
 
     def scan(within: Range) -> pl.DataFrame:
         return everything().filter(within.holds()).sort(c.AT, s.OFFSET)
@@ -82,9 +82,9 @@ def message_store_sqlite() -> Line:
         store.commit(bytes)
 
         def everything() -> pl.DataFrame:
-            found = store.messages.read()
-            assert found is not None
-            return found
+            messages = store.messages.read()
+            assert messages is not None
+            return messages
 
         line = _compared("message_store_sqlite", store, rows, everything, scans=1)
         store.close()

@@ -119,8 +119,8 @@ def connector() -> Connector:
 def _with_jars(wanted: Connector) -> Connector:
     place = fetch("kafka-connector", f"connector {wanted}", connector=wanted.version, tokens=wanted.tokens)
     shipped = {_artifact(jar) for jar in (Path(pyspark.__file__).parent / "jars").glob("*.jar")}
-    own = sorted(str(jar) for jar in place.glob("*.jar") if _artifact(jar) not in shipped)
-    return Connector(wanted.version, wanted.tokens, tuple(own))
+    jars = sorted(str(jar) for jar in place.glob("*.jar") if _artifact(jar) not in shipped)
+    return Connector(wanted.version, wanted.tokens, tuple(jars))
 
 
 def fetch(pom: str, name: str, **versions: str) -> Path:
@@ -154,8 +154,8 @@ def _maven(command: Sequence[str], name: str) -> None:
             raise UnavailableError(f"Maven did not fetch the jars of {name} in {_FETCH} seconds") from None
         if not done.returncode:
             return
-    said = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr)
-    raise UnavailableError(f"Maven did not fetch the jars of {name}: {said[:500]}")
+    reason = next((line for line in done.stdout.splitlines() if "ERROR" in line), done.stderr)
+    raise UnavailableError(f"Maven did not fetch the jars of {name}: {reason[:500]}")
 
 
 def _fetched(name: str) -> bool:

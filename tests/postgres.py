@@ -58,8 +58,8 @@ def find() -> Path | None:
     on_path = shutil.which("initdb")
     if on_path and shutil.which("pg_ctl", path=str(Path(on_path).parent)):
         return Path(on_path).resolve().parent
-    found = [path.parent for path in INSTALLED.glob("*/bin/initdb") if (path.parent / "pg_ctl").exists()]
-    return max(found, key=lambda path: float(path.parent.name), default=None)
+    directories = [path.parent for path in INSTALLED.glob("*/bin/initdb") if (path.parent / "pg_ctl").exists()]
+    return max(directories, key=lambda path: float(path.parent.name), default=None)
 
 
 def install() -> Path:

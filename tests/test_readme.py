@@ -20,9 +20,9 @@ _MEASURED = r"^\| `(\w+)`[^|]* \| ([\d,.]+) \| ([\d,.]+|the same)[^|]* \| [^|]* 
 
 
 def _example() -> tuple[str, str]:
-    found = EXAMPLE.search(TEXT)
-    assert found is not None
-    return found[1], found[2]
+    match = EXAMPLE.search(TEXT)
+    assert match is not None
+    return match[1], match[2]
 
 
 def _printed() -> str:

@@ -60,9 +60,9 @@ def _run(files: int) -> Answer:
 
 
 def _peak_mb() -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found is not None
-    return int(found[1]) // 1024
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    assert match is not None
+    return int(match[1]) // 1024
 
 
 if __name__ == "__main__":

@@ -42,23 +42,23 @@ def interval_join(names: Sequence[str], keys: int) -> list[Line]:
         return pipeline(stream(spark, left), stream(spark, right)).select(KEY, "ts", "value", "ts_right", "value_right")
 
     def theirs(spark: SparkSession) -> DataFrame:
-        one, other = (
+        first, other = (
             stream(spark, files).withWatermark("ts", "30 seconds").select("ts", KEY, "value") for files in (left, right)
         )
         renamed = {"ts": "ts_right", KEY: "other", "value": "value_right"}
         other = other.select(*(F.col(name).alias(new) for name, new in renamed.items()))
         low, high = (F.expr(f"INTERVAL {sign}{near} MILLISECONDS") for sign in ("-", ""))
         meet = (F.col(KEY) == F.col("other")) & F.col("ts_right").between(F.col("ts") + low, F.col("ts") + high)
-        return one.join(other, meet).select(KEY, "ts", "value", "ts_right", "value_right")
+        return first.join(other, meet).select(KEY, "ts", "value", "ts_right", "value_right")
 
     runs: dict[Join, list[Run]] = {ours: [], theirs: []}
     with Watch() as watch:
         spark = start_session()
         _race(spark, {name: ours, "Spark's own": theirs}, runs)
         equal, pairs = _agree(spark, ours, theirs)
-    best = {query: min(one.seconds for one in own) for query, own in runs.items()}
+    best = {query: min(run.seconds for run in mine) for query, mine in runs.items()}
     rows = data.rows_in(left) + data.rows_in(right)
-    cpu = [min(one.cpu for one in own) / rows * 1_000_000 for own in runs.values()]
+    cpu = [min(entry.cpu for entry in run) / rows * 1_000_000 for run in runs.values()]
     return [
         Line(
             name,
@@ -98,11 +98,11 @@ def long_join() -> Line:
             drain=True,
             state="driver",
         )
-        batches = [one for one in query.history if one.rows]
+        batches = [batch for batch in query.history if batch.rows]
     expected = _pairs(left, right, 10_000)
     times = [(after.at - before.at) / timedelta(milliseconds=1) for before, after in pairwise(batches)]
     early, late = (statistics.mean(times[lo : lo + 50]) for lo in (20, len(times) - 50))
-    state = [one.state_bytes for one in batches]
+    state = [batch.state_bytes for batch in batches]
     return Line(
         "long_join",
         round(late, 1),
@@ -116,8 +116,8 @@ def long_join() -> Line:
             "batches": len(batches),
             "state_bytes": max(state[-50:]),
             "state_bytes_at_the_beginning": max(state[20:70]),
-            "rows_kept": max(one.open_windows for one in batches[-50:]),
-            "rows_kept_at_the_beginning": max(one.open_windows for one in batches[20:70]),
+            "rows_kept": max(batch.open_windows for batch in batches[-50:]),
+            "rows_kept_at_the_beginning": max(batch.open_windows for batch in batches[20:70]),
             "pairs": expected,
             "load_before": watch.load_before,
         },
@@ -125,8 +125,8 @@ def long_join() -> Line:
 
 
 def _pipeline(near: int) -> ev.Pipeline:
-    one, other = (ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")) for _ in range(2))
-    return ev.join(one, other, within=f"{near} milliseconds")
+    first, other = (ev.stream(time="ts", key=KEY, watermark=ev.bounded_delay("30 seconds")) for _ in range(2))
+    return ev.join(first, other, within=f"{near} milliseconds")
 
 
 def _race(spark: SparkSession, names: dict[str, Join], runs: dict[Join, list[Run]]) -> None:
@@ -154,6 +154,6 @@ def _agree(spark: SparkSession, ours: Join, theirs: Join) -> tuple[bool, int]:
 
 def _pairs(left: Path, right: Path, near: int) -> int:
     """How many pairs there are, found without any streaming."""
-    one, other = (pl.read_parquet(files / "*.parquet").select("ts", KEY) for files in (left, right))
-    both = one.join(other, on=KEY)
+    first, other = (pl.read_parquet(files / "*.parquet").select("ts", KEY) for files in (left, right))
+    both = first.join(other, on=KEY)
     return both.filter((pl.col("ts_right") - pl.col("ts")).abs() <= pl.duration(milliseconds=near)).height

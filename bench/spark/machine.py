@@ -42,7 +42,10 @@ class Watch:
     def _watch(self) -> None:
         while True:
             tree = _tree(os.getpid())
-            total, java = sum(one.resident for one in tree), sum(one.resident for one in tree if one.name == "java")
+            total, java = (
+                sum(process.resident for process in tree),
+                sum(process.resident for process in tree if process.name == "java"),
+            )
             self.total_mb = max(self.total_mb, total // 2**20)
             self.python_mb = max(self.python_mb, (total - java) // 2**20)
             if self._stop.wait(self._every):

@@ -57,8 +57,8 @@ def rescale() -> Line:
         begin = time.perf_counter()
         result = ev.rescale(checkpoint, buckets=AFTER, spark=spark, on_progress=_show(begin))
         seconds = time.perf_counter() - begin
-        opened = [one.windows for one in ev.inspect(checkpoint, pipeline=counts, spark=spark)]
-        panes = sum(int(one["keys"].sum()) for one in opened if one is not None)
+        opened = [state.windows for state in ev.inspect(checkpoint, pipeline=counts, spark=spark)]
+        panes = sum(int(state["keys"].sum()) for state in opened if state is not None)
         run("executors", drain=True)
         equal = _table(place / "out").equals(_expected(place / "source"))
     size = result.bytes / 1e6
@@ -98,14 +98,14 @@ def _expected(source: Path) -> pl.DataFrame:
 
 def _copy(spark: SparkSession, checkpoint: Path, target: Path) -> None:
     """Read the state of all buckets, and write it once as it is: into a state store of as many buckets."""
-    from eventide.operators.redistribution import BucketState, DividedState
+    from eventide.operators.redistribution import BucketSnapshot, DividedState
     from eventide.spark.inspection import read_executor_state
     from eventide.spark.state_import import import_state
 
     stored = read_executor_state(spark, str(checkpoint))
     operators = [
         DividedState(
-            [BucketState(head, dict(operator.pages[bucket])) for bucket, head in sorted(operator.heads.items())],
+            [BucketSnapshot(head, dict(operator.pages[bucket])) for bucket, head in sorted(operator.heads.items())],
             operator.tracker,
         )
         for operator in stored

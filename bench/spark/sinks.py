@@ -57,6 +57,6 @@ def timed(run: Callable[[], StreamingQuery], place: Path) -> Run:
 
 def batch_seconds(query: StreamingQuery) -> list[float]:
     """Return the seconds of each batch with rows. Where the driver reads files by itself, Spark counts no rows."""
-    batches = [one for one in query.recentProgress if "addBatch" in one["durationMs"]]
-    with_rows = [one for one in batches if one["numInputRows"]] or batches
-    return [one["durationMs"]["triggerExecution"] / 1000 for one in with_rows]
+    batches = [progress for progress in query.recentProgress if "addBatch" in progress["durationMs"]]
+    with_rows = [batch for batch in batches if batch["numInputRows"]] or batches
+    return [progress["durationMs"]["triggerExecution"] / 1000 for progress in with_rows]

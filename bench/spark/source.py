@@ -42,8 +42,8 @@ def source(names: Sequence[str]) -> list[Line]:
 
 def _line(spark: SparkSession, name: str, files: Path, address: str, watch: Watch) -> Line:
     def rows(spark: SparkSession, places: bool = True) -> DataFrame:
-        given = {"rows_per_batch": ROWS // FILES, "places": places}
-        return spark.readStream.format("eventide").options(**given).load(address)
+        settings = {"rows_per_batch": ROWS // FILES, "places": places}
+        return spark.readStream.format("eventide").options(**settings).load(address)
 
     def windows(panes: DataFrame) -> DataFrame:
         return panes.select("window_start", "window_end", KEY, "n", "total", "diff")
@@ -51,7 +51,7 @@ def _line(spark: SparkSession, name: str, files: Path, address: str, watch: Watc
     def fused(spark: SparkSession) -> DataFrame:
         return windows(ev.scan_stream(address, rows_per_batch=ROWS // FILES, spark=spark).transform(PER_MINUTE))
 
-    own: dict[str, tuple[Query, Query]] = {
+    queries: dict[str, tuple[Query, Query]] = {
         "source": (rows, lambda spark: stream(spark, files)),
         "source_columns": (lambda spark: rows(spark, places=False), lambda spark: stream(spark, files)),
         "source_windows": (
@@ -60,12 +60,12 @@ def _line(spark: SparkSession, name: str, files: Path, address: str, watch: Watc
         ),
         "source_fused": (fused, lambda spark: windows(stream(spark, files).transform(PER_MINUTE))),
     }
-    ours, theirs = own[name]
+    ours, theirs = queries[name]
     runs = _race(spark, {name: ours, "Parquet": theirs})
-    rate, peer = (ROWS / min(one.seconds for one in runs[who]) for who in (name, "Parquet"))
+    rate, peer = (ROWS / min(run.seconds for run in runs[who]) for who in (name, "Parquet"))
     to_nowhere = name in ("source", "source_columns")
     equal = _same_rows(spark, files, address) if to_nowhere else _same_windows(spark, ours, theirs)
-    steady = {who: ROWS / FILES / min(one.steady_batch for one in own) for who, own in runs.items()}
+    steady = {who: ROWS / FILES / min(run.steady_batch for run in mine) for who, mine in runs.items()}
     details = {"steady_ratio": round(steady[name] / steady["Parquet"], 3), "load_before": watch.load_before}
     return Line(
         name, round(rate), round(peer), "Parquet", round(rate / peer, 3), "rows/s", watch.total_mb, equal, details
@@ -94,8 +94,8 @@ def _same_windows(spark: SparkSession, ours: Query, theirs: Query) -> bool:
     with scratch("results") as results:
         for name, query in (("ours", ours), ("theirs", theirs)):
             run(query(spark), to=results / name)
-        one, other = final_table(results / "ours"), final_table(results / "theirs")
-    return one.height == other.height and compare(one, other, windows=other.height, again=True).equal
+        first, other = final_table(results / "ours"), final_table(results / "theirs")
+    return first.height == other.height and compare(first, other, windows=other.height, again=True).equal
 
 
 def _stream_of(files: Path) -> str:
@@ -105,11 +105,11 @@ def _stream_of(files: Path) -> str:
         making = place.with_suffix(".part")
         making.unlink(missing_ok=True)
         first = pl.read_parquet_schema(next(iter(sorted(files.glob("*.parquet")))))
-        made = marks.create_stream(f"sqlite:///{making}#events", schema=dict(first), segments=CORES)
-        with marks.Writer(made, "bench", routing_key=KEY) as writer:
+        stream = marks.create_stream(f"sqlite:///{making}#events", schema=dict(first), segments=CORES)
+        with marks.Writer(stream, "bench", routing_key=KEY) as writer:
             for file in sorted(files.glob("*.parquet")):
                 for part in pl.read_parquet(file).iter_slices(_APPEND):
                     writer.append(part)
-        made.store.close()
+        stream.store.close()
         making.rename(place)
     return f"sqlite:///{place}#events"

@@ -31,10 +31,10 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1, help="seed of the random readings")
     options.add_argument("--database", metavar="URL", help="a PostgreSQL database; default: a SQLite file in --root")
     options.add_argument("--root", type=Path, help="where everything is stored; default: a temporary directory")
-    given = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="example-devices-") as temporary:
-        root = given.root or Path(temporary)
-        demonstrate(root, given.database or f"sqlite:///{root}/plant.db", generate(given.seed))
+        root = arguments.root or Path(temporary)
+        demonstrate(root, arguments.database or f"sqlite:///{root}/plant.db", generate(arguments.seed))
 
 
 def demonstrate(root: Path, database: str, files: list[list[str]]) -> None:

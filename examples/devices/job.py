@@ -87,14 +87,14 @@ def main() -> None:
     options.add_argument("uploads", help="the directory of the uploads")
     options.add_argument("--database", required=True, metavar="URL", help="postgresql://… or sqlite:///FILE")
     options.add_argument("--checkpoint", required=True, metavar="PATH", help="state and progress of the query")
-    given = options.parse_args()
+    arguments = options.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     query = start(
         ev.spark_session("temperatures"),
         temperatures(),
-        uploads=given.uploads,
-        database=given.database,
-        checkpoint=given.checkpoint,
+        uploads=arguments.uploads,
+        database=arguments.database,
+        checkpoint=arguments.checkpoint,
         report=IdleReport(logging.info),
     )
     query.await_termination()

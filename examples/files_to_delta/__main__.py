@@ -23,9 +23,9 @@ def main() -> None:
     options.add_argument("--orders", type=int, default=2_000, help="number of orders of a day")
     options.add_argument("--seed", type=int, default=1, help="seed of the random orders")
     options.add_argument("--root", type=Path, help="where files and tables are stored; default: a temporary directory")
-    given = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="example-lake-") as temporary:
-        demonstrate(given.root or Path(temporary), Generator(given.orders, given.seed))
+        demonstrate(arguments.root or Path(temporary), Generator(arguments.orders, arguments.seed))
 
 
 def demonstrate(root: Path, generator: Generator) -> None:

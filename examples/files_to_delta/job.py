@@ -98,19 +98,19 @@ def main() -> None:
     options.add_argument("root", help="the directory with archive/ and incoming/")
     options.add_argument("day", nargs="?", type=lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC))
     options.add_argument("--write", action="store_true", help="replay: replace the day in the table")
-    given = options.parse_args()
-    if given.command == "replay" and given.day is None:
+    arguments = options.parse_args()
+    if arguments.command == "replay" and arguments.day is None:
         options.error("replay needs a day, such as 2025-03-02")
-    spark, lake = ev.spark_session("revenue"), Lake(given.root)
-    if given.command == "backfill":
+    spark, lake = ev.spark_session("revenue"), Lake(arguments.root)
+    if arguments.command == "backfill":
         run(spark, lake, available_now=True)
-    elif given.command == "live":
+    elif arguments.command == "live":
         run(spark, lake, interval="10 seconds", wait=True)
     else:
-        replayed = recompute(spark, lake, given.day)
-        print(differences(lake, given.day, replayed))
-        if given.write:
-            replace(lake, given.day, replayed)
+        replayed = recompute(spark, lake, arguments.day)
+        print(differences(lake, arguments.day, replayed))
+        if arguments.write:
+            replace(lake, arguments.day, replayed)
 
 
 if __name__ == "__main__":

@@ -35,17 +35,17 @@ def main() -> None:
     options.add_argument("--postgres", metavar="URL", help="a database; default: a server is started")
     options.add_argument("--jars", type=Path, default=servers.JARS, help="where downloaded jars are stored")
     options.add_argument("--archive", type=Path, help="a Parquet file in which to keep the messages")
-    given = options.parse_args()
+    arguments = options.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a terminated run also stops its servers
     with ExitStack() as stack:
         print("Starting Kafka, PostgreSQL and Spark …", flush=True)
-        connector = servers.connector(given.jars)
-        kafka = given.kafka or stack.enter_context(servers.kafka(given.jars))
-        postgres = given.postgres or stack.enter_context(servers.postgres())
+        connector = servers.connector(arguments.jars)
+        kafka = arguments.kafka or stack.enter_context(servers.kafka(arguments.jars))
+        postgres = arguments.postgres or stack.enter_context(servers.postgres())
         checkpoint = stack.enter_context(tempfile.TemporaryDirectory(prefix="example-checkpoint-"))
-        messages = producer.generate(given.orders, given.seed, datetime.now(UTC))
-        if given.archive:
-            messages.write_parquet(given.archive)
+        messages = producer.generate(arguments.orders, arguments.seed, datetime.now(UTC))
+        if arguments.archive:
+            messages.write_parquet(arguments.archive)
         spark = job.session(connector)
         stack.callback(spark.stop)
         alert = job.LagAlert(timedelta(minutes=10), lambda text: print(f"  {text}", flush=True))

@@ -107,12 +107,12 @@ def main() -> None:
     options.add_argument("--checkpoint", required=True, metavar="PATH", help="state and progress of the query")
     options.add_argument("--jars", help="paths of the connector's jars; default: Spark downloads them")
     options.add_argument("--lag", type=float, default=5, metavar="MINUTES", help="lag above which to alert")
-    given = options.parse_args()
+    arguments = options.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    alert = LagAlert(timedelta(minutes=given.lag), logging.warning)
-    spark = session(given.jars)
+    alert = LagAlert(timedelta(minutes=arguments.lag), logging.warning)
+    spark = session(arguments.jars)
     start(
-        spark, kafka=given.kafka, postgres=given.postgres, checkpoint=given.checkpoint, alert=alert
+        spark, kafka=arguments.kafka, postgres=arguments.postgres, checkpoint=arguments.checkpoint, alert=alert
     ).await_termination()
 
 

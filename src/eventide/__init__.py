@@ -248,9 +248,9 @@ def __getattr__(name: str) -> object:
     else:
         packages = (import_module(f"eventide.{package}") for package in _PACKAGES)
         home = next(package for package in packages if name in package.__all__)
-    found: object = getattr(home, name)
-    globals()[name] = found
-    return found
+    value: object = getattr(home, name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -176,13 +176,14 @@ def with_names(part: T) -> T:
         changed = {name: new for name, value in values.items() if (new := with_names(value)) is not value}
         return replace(part, **changed) if changed else part
     if isinstance(part, dict):
-        entries = {name: with_names(value) for name, value in part.items()}
-        return entries if any(entries[name] is not part[name] for name in part) else part  # type: ignore[return-value]
+        entries: Any = {name: with_names(value) for name, value in part.items()}
+        return entries if any(entries[name] is not part[name] for name in part) else part
     if isinstance(part, (list, tuple)) and type(part) in (list, tuple):
         parts = [with_names(value) for value in part]
         same = all(new is old for new, old in zip(parts, part, strict=True))
         return part if same else type(part)(parts)
-    return named(part)  # type: ignore[no-any-return]
+    name: T = named(part)
+    return name
 
 
 def expressions(part: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def described(kind: type[T]) -> type[T]:
     def __repr__(self: Any) -> str:  # noqa: N807
         return f"<{self.describe()}>"
 
-    kind.__repr__ = __repr__  # type: ignore[method-assign]
+    kind.__repr__ = __repr__  # type: ignore[method-assign]  # in place of the generated one
     return kind
 
 

@@ -1,6 +1,7 @@
-"""Spark's Java objects, which have no public Python API. No other module of the driver placement uses them.
+"""Spark's Java objects, which have no public Python API. No other module takes them from a session or a DataFrame.
 
-Hadoop file systems need them. Every other use has a fallback for a session that does not have them.
+Hadoop file systems need them. Every other use has a fallback for a session that does not have them. The table of all
+private uses is in ``docs/design/spark.md``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
 def hadoop(spark: SparkSession) -> tuple[Any, Any]:
     """Return the Java classes and the Hadoop settings of a session: those that its checkpoints are opened with."""
     return spark.sparkContext._jvm, spark._jsparkSession.sessionState().newHadoopConf()
+
+
+def hadoop_of_new_sessions(spark: SparkSession) -> tuple[Any, Any]:
+    """Return the Java classes and the Hadoop settings that all sessions of this JVM begin with."""
+    return spark.sparkContext._jvm, spark.sparkContext._jsc.hadoopConfiguration()
+
+
+def hidden_columns(rows: DataFrame) -> list[str] | None:
+    """Return the columns that can be selected and are not listed; None if the session cannot list them."""
+    try:
+        hidden = rows._jdf.queryExecution().analyzed().metadataOutput()
+        return [str(hidden.apply(position).name()) for position in range(hidden.size())]
+    except AttributeError:
+        return None
 
 
 @lru_cache(maxsize=4)  # the start of a query asks several times, and each time costs a dozen calls of the JVM
@@ -44,7 +59,8 @@ def arrow_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
         spark = rows.sparkSession
         large_types = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
         schema = to_arrow_schema(rows.schema, timezone="UTC", prefers_large_types=large_types)
-        server: Any = spark.sparkContext._jvm.org.apache.spark.api.python.PythonRDD  # type: ignore[union-attr]
+        java: Any = spark.sparkContext._jvm
+        server = java.org.apache.spark.api.python.PythonRDD
         socket = server.toLocalIteratorAndServe(rows._jdf.toArrowBatchRdd(), False)
     except (AttributeError, ImportError):
         return iter(rows.toArrow().to_batches())

@@ -187,17 +187,17 @@ def test_every_ordered_type_works_in_every_ordered_aggregate(name: str, diff: st
         expected["distinct"] = (ev.approx_distinct("v"), 2)
     bound = ev.bind({n: aggregate for n, (aggregate, _) in expected.items()}, rows.schema, time="at", diff=diff)
     cells = [bound.start(part, ["key"]).cells for part in (rows[:1], rows[1:2], rows[2:])]
-    for found in (bound.start(rows, ["key"]).cells, bound.merge(pl.concat(cells), ["key"])):
-        assert bound.results(found).drop("key").to_dicts() == [{n: value for n, (_, value) in expected.items()}]
+    for table in (bound.start(rows, ["key"]).cells, bound.merge(pl.concat(cells), ["key"])):
+        assert bound.results(table).drop("key").to_dicts() == [{n: value for n, (_, value) in expected.items()}]
 
 
 @pytest.mark.parametrize("diff", [None, "diff"])
 def test_nested_values_can_be_collected_and_picked(diff: str | None) -> None:
     rows = pl.DataFrame({"v": [{"a": [1, None]}, {"a": [2]}, {"a": [2]}], "diff": [1, 1, 1]})
-    found = ev.try_out(
+    table = ev.try_out(
         rows, diff=diff, all=ev.collect_list("v"), first=ev.first("v"), last=ev.last("v"), n=ev.count("v")
     )
-    assert found == {"all": rows["v"].to_list(), "first": {"a": [1, None]}, "last": {"a": [2]}, "n": 3}
+    assert table == {"all": rows["v"].to_list(), "first": {"a": [1, None]}, "last": {"a": [2]}, "n": 3}
 
 
 def test_describe_says_what_the_state_costs() -> None:

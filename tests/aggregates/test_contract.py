@@ -53,9 +53,9 @@ def by_key(results: pl.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def check(cases: list[Case], results: pl.DataFrame, rows: Rows) -> None:
-    found = by_key(results)
-    assert found.keys() == {row["key"] for row in rows}
-    for key, result in found.items():
+    observed = by_key(results)
+    assert observed.keys() == {row["key"] for row in rows}
+    for key, result in observed.items():
         mine = [row for row in rows if row["key"] == key]
         for case in cases:
             expected = case.model(mine)

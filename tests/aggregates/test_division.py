@@ -112,10 +112,10 @@ def test_float_sums_of_many_rows_are_the_same_however_they_are_divided(keys: pl.
         .window(WINDOWS["tumbling"])
         .agg(**numbers)
     )
-    found = set()
+    observed = set()
     for tasks, buckets, knows in [(1, 1, True), (2, 3, True), (7, 3, False)]:
         host = PagesHost(pipeline, rows.schema, tasks=tasks, buckets=buckets, knows=knows)
         host.bundle(rows, now=0, watermark=None, polled=True)
         last = host.bundle(rows.clear(), now=1, watermark=eventide.time.MAX, polled=True)
-        found.add(repr(sorted(exact(row) for row in last.panes.select("key", *numbers).rows())))
-    assert len(found) == 1
+        observed.add(repr(sorted(exact(row) for row in last.panes.select("key", *numbers).rows())))
+    assert len(observed) == 1

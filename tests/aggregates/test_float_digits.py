@@ -27,14 +27,14 @@ tried = settings(max_examples=150, deadline=None, derandomize=True, database=Non
 
 
 def frame(rows: list[tuple[int, float | None]], keys: pl.DataType | None = None) -> pl.DataFrame:
-    made = pl.DataFrame(rows, schema={"key": pl.Int64, "q": pl.Float64}, orient="row").with_columns(at=pl.lit(0))
-    return made if keys is None else made.with_columns(pl.col("key").cast(keys))
+    frame = pl.DataFrame(rows, schema={"key": pl.Int64, "q": pl.Float64}, orient="row").with_columns(at=pl.lit(0))
+    return frame if keys is None else frame.with_columns(pl.col("key").cast(keys))
 
 
 def bytes_of(bound: ev.Bound, cells: pl.DataFrame) -> list[tuple[str, bytes]]:
-    found = bound.results(cells).with_columns(pl.col("key").cast(pl.String)).sort("key")
-    numbers = found.select(pl.col("sum", "mean", "std", "var").fill_null(-1.5)).to_numpy()
-    return [(key, row.tobytes()) for key, row in zip(found["key"], numbers, strict=True)]
+    observed = bound.results(cells).with_columns(pl.col("key").cast(pl.String)).sort("key")
+    numbers = observed.select(pl.col("sum", "mean", "std", "var").fill_null(-1.5)).to_numpy()
+    return [(key, row.tobytes()) for key, row in zip(observed["key"], numbers, strict=True)]
 
 
 @tried
@@ -67,12 +67,12 @@ def test_a_sum_is_as_near_to_the_exact_sum_as_a_float_can_be(values) -> None:
 @tried
 @given(st.lists(finite.filter(lambda v: abs(v) < 1e150), min_size=2, max_size=20))
 def test_a_variance_is_exact_up_to_the_last_digits_of_the_largest_square(values) -> None:
-    found = ev.try_out({"q": values}, v=ev.var("q"))["v"]
+    observed = ev.try_out({"q": values}, v=ev.var("q"))["v"]
     exact = [Fraction(value) for value in values]
     mean = sum(exact) / len(exact)
     variance = sum((value - mean) ** 2 for value in exact) / (len(exact) - 1)
     most = max(map(abs, exact))
-    assert abs(Fraction(found) - variance) <= variance / 2**48 + len(values) * most**2 / 2**88 + Fraction(5e-324)
+    assert abs(Fraction(observed) - variance) <= variance / 2**48 + len(values) * most**2 / 2**88 + Fraction(5e-324)
 
 
 @pytest.mark.parametrize("kind", ["prices", "normal", "tiny", "edges"])
@@ -85,13 +85,13 @@ def test_the_digits_of_a_value_and_of_its_square_add_up_to_both(kind: str, monke
         "tiny": rng.standard_normal(300) * 1e-9,
         "edges": np.array([value for value in EDGES if value <= 1024] * 10),
     }[kind]
-    found = [[0] * len(values) for _ in range(DIGITS + SQUARE_DIGITS)]
+    observed = [[0] * len(values) for _ in range(DIGITS + SQUARE_DIGITS)]
     for position, rows, whole in digits.cut(values, 0, squares=True):
         for row, number in zip(np.arange(len(values))[rows], whole, strict=True):
-            found[position][row] += int(number)
+            observed[position][row] += int(number)
     unit = Fraction(2) ** -SHIFT
     for row, value in enumerate(map(Fraction, values.tolist())):
-        each = [column[row] for column in found]
+        each = [column[row] for column in observed]
         assert max(map(abs, each)) <= 2 ** (WIDTH + 1)
         cut = sum(digit * unit / 2 ** (WIDTH * i) for i, digit in enumerate(each[:DIGITS]))
         assert abs(cut - value) <= unit / 2 ** (2 * WIDTH + 1)

@@ -15,8 +15,8 @@ MANY = 5_000
 
 def test_values_of_one_instant_are_collected_in_ascending_order() -> None:
     rows = {"v": list(range(MANY))[::-1], "at": [i % 2 for i in range(MANY)]}
-    found = ev.try_out(rows, time="at", all=ev.collect_list("v"), first=ev.first("v"), last=ev.last("v"))
-    assert found == {"all": [*range(1, MANY, 2), *range(0, MANY, 2)], "first": 1, "last": MANY - 2}
+    observed = ev.try_out(rows, time="at", all=ev.collect_list("v"), first=ev.first("v"), last=ev.last("v"))
+    assert observed == {"all": [*range(1, MANY, 2), *range(0, MANY, 2)], "first": 1, "last": MANY - 2}
 
 
 def test_the_order_of_cells_makes_no_difference() -> None:
@@ -64,5 +64,5 @@ def test_among_equals_the_least_value_of_any_type_is_picked(pick: Any, dtype: pl
 @pytest.mark.parametrize("dtype", [pl.Int8(), pl.UInt32(), pl.Float32(), pl.Boolean(), pl.Date(), pl.Time()], ids=str)
 def test_the_last_value_of_a_narrow_type_may_be_null(dtype: pl.DataType) -> None:
     rows = pl.DataFrame({"v": pl.Series([1, None]).cast(pl.Int32).cast(dtype), "at": [0, 1]})
-    found = ev.try_out(rows, time="at", last=ev.last("v"), known=ev.last("v", ignore_nulls=True))
-    assert found == {"last": None, "known": rows["v"][0]}
+    observed = ev.try_out(rows, time="at", last=ev.last("v"), known=ev.last("v", ignore_nulls=True))
+    assert observed == {"last": None, "known": rows["v"][0]}

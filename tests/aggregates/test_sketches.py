@@ -25,8 +25,8 @@ def states(aggregate: ev.Aggregate, values: list[float], parts: int) -> tuple[st
 @pytest.mark.parametrize("precision", [8, 12])
 def test_distinct_counts_are_as_near_as_documented(precision: int) -> None:
     values = [float(i % (N // 2)) for i in range(N)]
-    _, found = states(ev.approx_distinct("v", precision=precision), values, 7)
-    assert abs(found / (N // 2) - 1) < 3 * 0.7 / 2 ** (precision / 2)
+    _, observed = states(ev.approx_distinct("v", precision=precision), values, 7)
+    assert abs(observed / (N // 2) - 1) < 3 * 0.7 / 2 ** (precision / 2)
 
 
 def test_a_distinct_sketch_depends_on_the_set_of_values_only() -> None:
@@ -44,15 +44,15 @@ def test_quantiles_are_as_near_as_documented(accuracy: float, order: str) -> Non
         random.Random(1).shuffle(values)
     for q in (0.01, 0.25, 0.5, 0.9, 0.99):
         for parts in (1, 11):
-            _, found = states(ev.approx_quantile("v", q, accuracy=accuracy), values, parts)
-            assert abs(found / (q * N) - 1) <= accuracy + 1 / (q * N)
+            _, observed = states(ev.approx_quantile("v", q, accuracy=accuracy), values, parts)
+            assert abs(observed / (q * N) - 1) <= accuracy + 1 / (q * N)
 
 
 def test_a_quantile_does_not_depend_on_the_order_or_the_division_of_values() -> None:
     values = [float(value) for value in range(-N // 2, N // 2)]
     shuffled = random.Random(1).sample(values, N)
-    found = {states(ev.approx_quantile("v", 0.3), v, parts) for v in (values, shuffled) for parts in (1, 2, 9)}
-    assert len(found) == 1
+    observed = {states(ev.approx_quantile("v", 0.3), v, parts) for v in (values, shuffled) for parts in (1, 2, 9)}
+    assert len(observed) == 1
 
 
 def test_a_quantile_passes_over_what_is_not_finite() -> None:

@@ -16,8 +16,9 @@ SOURCE = Path(eventide.__file__).parent
 # A module imports from its own package and from the layers before its own.
 LAYERS = (
     ("errors", "_jvm"),
+    ("kernels",),
     ("_arguments", "_columns", "_column_refs", "_databases", "_display", "_hints", "_paths", "time"),
-    ("_addresses", "_frames", "kernels", "panes"),
+    ("_addresses", "_frames", "panes"),
     ("windows", "triggers", "watermarks", "aggregates"),
     ("state", "marks", "compat"),
     ("processors",),

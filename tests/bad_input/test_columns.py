@@ -42,8 +42,8 @@ def test_an_aggregate_of_the_wrong_type_is_refused() -> None:
 
 @pytest.mark.parametrize("make", [pa.table, pa.RecordBatch.from_pydict])
 def test_columns_with_one_name_are_refused(make: Any) -> None:
-    one = make({"t": [1], "k": ["a"], "v": [1]})
-    double = type(one).from_arrays([*one.columns, one.columns[2]], names=["t", "k", "v", "v"])
+    table = make({"t": [1], "k": ["a"], "v": [1]})
+    double = type(table).from_arrays([*table.columns, table.columns[2]], names=["t", "k", "v", "v"])
     with pytest.raises(ev.PlanError, match=r"more than one column named 'v'. Rename or drop one"):
         pipeline().local(double, clock=[0])
 

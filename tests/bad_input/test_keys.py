@@ -94,10 +94,10 @@ def test_the_time_can_be_the_key() -> None:
 
 
 def test_a_key_that_is_not_a_number_keeps_its_state_when_it_arrives_alone() -> None:
-    one = pl.DataFrame({"ts": [0], "key": [float("nan")]})
+    frame = pl.DataFrame({"ts": [0], "key": [float("nan")]})
     twos = ev.stream(time="ts", key="key").window(ev.rows(2)).agg(n=ev.count())
-    assert twos.local([one, one, one, one]).panes["n"].to_list() == [2, 2]
+    assert twos.local([frame, frame, frame, frame]).panes["n"].to_list() == [2, 2]
     bounded = ev.stream(time="ts", key="key", watermark=ev.bounded_delay("1 hour"))
     windows = bounded.window(ev.tumbling("1 second")).limit_state(rows=1).agg(n=ev.count())
-    result = windows.local([one.with_columns(pl.col("ts") + later) for later in (0, 5_000_000, 1)])
+    result = windows.local([frame.with_columns(pl.col("ts") + later) for later in (0, 5_000_000, 1)])
     assert result.dead["ev_reason"].to_list() == ["out_of_retention"]

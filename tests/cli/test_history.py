@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from eventide.cli.history import QueryHistory, history_page, read_history
-from eventide.cli.live_progress import Progress, sparkline
+from eventide.cli.live_progress import LiveProgress, sparkline
 from eventide.metrics import Gap
 from eventide.spark.batch_history import History, RunHistory, history_file
 from eventide.spark.metrics import BatchMetrics, CommandEffect, to_json
@@ -198,7 +198,7 @@ def test_without_a_history_the_message_says_how_to_write_one(tmp_path: Path) -> 
     assert result.exit_code == 2 and "--trace FILE" in result.stderr
 
 
-def shown(progress: Progress, width: int = 100) -> str:
+def shown(progress: LiveProgress, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width)
     console.print(progress)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
@@ -211,7 +211,7 @@ def clock(*seconds: float) -> Iterator[float]:
 
 
 def test_progress_counts_rows_panes_and_what_was_set_aside() -> None:
-    progress = Progress()
+    progress = LiveProgress()
     progress(batch(0, rows=13, late=2, dead={"null_time": 1}, panes={"EARLY": 3}))
     progress(batch(1, panes={"ON_TIME": 2}, retractions=2))
     picture = shown(progress)
@@ -222,7 +222,7 @@ def test_progress_counts_rows_panes_and_what_was_set_aside() -> None:
 
 
 def test_progress_of_a_chain_has_the_rows_of_the_first_and_the_panes_of_the_last() -> None:
-    progress = Progress(operators=2)
+    progress = LiveProgress(operators=2)
     progress(batch(0, rows=100, panes={"ON_TIME": 7}))
     progress(batch(0, depth=1, rows=7, panes={"ON_TIME": 1}, late=1))
     assert (progress.rows, progress.panes, progress.late) == (100, {"ON_TIME": 1}, 1)
@@ -230,7 +230,7 @@ def test_progress_of_a_chain_has_the_rows_of_the_first_and_the_panes_of_the_last
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     times = clock(0)
-    progress = Progress(clock=lambda: next(times))
+    progress = LiveProgress(clock=lambda: next(times))
     times = clock(5)
     progress(batch(0, rows=1000))
     times = clock(100)
@@ -239,7 +239,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
 
 def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
-    progress = Progress()
+    progress = LiveProgress()
     times = (("north", second(90)), ("west", second(95)))
     progress(batch(0, slowest=times, origins=5, idle_origins=("east",), gaps=2, least_origin="north"))
     picture = shown(progress)
@@ -250,13 +250,13 @@ def test_progress_shows_each_slow_origin_and_who_is_idle() -> None:
 
 
 def test_a_narrow_terminal_has_a_line_for_each_origin() -> None:
-    progress = Progress()
+    progress = LiveProgress()
     progress(batch(0, slowest=(("north", second(90)), ("west", second(95))), origins=2))
     assert "\nnorth  1970-01-01T00:01:30Z\nwest   1970-01-01T00:01:35Z\n" in shown(progress, width=40)
 
 
 def test_before_the_first_batch_progress_says_so() -> None:
-    assert "Waiting for the first batch" in shown(Progress())
+    assert "Waiting for the first batch" in shown(LiveProgress())
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=50))
@@ -267,7 +267,7 @@ def test_a_sparkline_has_a_bar_for_each_value(values: list[float]) -> None:
 
 @pytest.mark.parametrize(("first", "ended"), [(True, True), (False, False)])
 def test_rows_for_a_stream_that_was_drained_before_are_known(first: bool, ended: bool) -> None:
-    progress = Progress()
+    progress = LiveProgress()
     progress(BatchMetrics(batch=0, depth=0, at=second(1), rows=2, late=2, drained=first))
     progress(BatchMetrics(batch=1, depth=0, at=second(2), drained=True))
     assert progress.ended is ended

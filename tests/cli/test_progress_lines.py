@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventide.cli.live_progress import Progress, ProgressLines
+from eventide.cli.live_progress import LiveProgress, ProgressLines
 from eventide.spark.metrics import BatchMetrics, CommandEffect
 
 NOON, SECOND = datetime(2026, 3, 1, 12, tzinfo=UTC), timedelta(seconds=1)
@@ -63,7 +63,7 @@ def test_a_join_and_a_processor_have_no_panes(operation: Any, emitted: str) -> N
     ("operation", "kept"), [("window", "in windows"), ("join", "in the join"), ("processor", "processed")]
 )
 def test_the_account_of_rows_uses_the_terms_of_the_operator(operation: Any, kept: str) -> None:
-    progress = Progress()
+    progress = LiveProgress()
     progress(batch(rows=10, kept=8, late=1, dead={"failed": 1}, operation=operation))
     assert progress.balance == f"10 rows = 8 {kept} + 1 late + 1 dead (1 failed)"
 
@@ -111,7 +111,7 @@ def test_a_watermark_ahead_of_the_clock_is_not_behind() -> None:
 def test_the_live_view_fits_its_terminal(width: int) -> None:
     from rich.console import Console
 
-    progress = Progress(clock=lambda: 0.0)
+    progress = LiveProgress(clock=lambda: 0.0)
     for number in range(60):
         slowest = tuple((f"till-{till}", NOON + till * SECOND) for till in range(12))
         progress(batch(number, rows=1_000_000, slowest=slowest, origins=12, seconds=1.24, open_windows=7_000))

@@ -128,8 +128,8 @@ def test_the_rows_of_histograms_add_up() -> None:
     tables = HistoryTables()
     tables.add([density(0, 0, 10, [3, 1]), density(1, 5, 25, [2, 0, 4]), density(2, 30, 30, [9])])
     for points in (1, 2, 3):
-        found = series.densities(tables.batches, points)
-        assert sum(map(sum, found["rows"])) == 19 and len(found["at"]) == points
+        observed = series.densities(tables.batches, points)
+        assert sum(map(sum, observed["rows"])) == 19 and len(observed["at"]) == points
     assert series.densities(tables.batches, 3)["rows"] == [[3, 1], [2, 0, 4], [9]]
     single = series.densities(tables.batches, 1)
     assert single["low"] == [NOON] and single["high"] == [NOON + 30 * SECOND]

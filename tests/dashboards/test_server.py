@@ -127,8 +127,8 @@ def commands_in(checkpoint: Path) -> list[Any]:
 
 def send(app: Starlette, command: Any, **headers: str) -> Any:
     body = command if isinstance(command, bytes) else json.dumps(command).encode()
-    own = {"origin": ORIGIN, "cookie": cookie_of(app), "content_type": "application/json"}
-    return request(app, "/api/queries/revenue/commands", method="POST", body=body, **own | headers)
+    defaults = {"origin": ORIGIN, "cookie": cookie_of(app), "content_type": "application/json"}
+    return request(app, "/api/queries/revenue/commands", method="POST", body=body, **defaults | headers)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,9 @@ def test_an_applied_command_is_shown_with_its_batch(checkpoint: Path) -> None:
     id_ = send(app, {"do": "retire", "origin": "7"}).json()["id"]
     write(checkpoint, [batch(2, commands=(CommandEffect(id_, "retire", "7"),))])
     commands = request(app, "/api/queries/revenue/summary", authorization=BEARER).json()["commands"]
-    assert commands["pending"] == [] and [(one["id"], one["batch"]) for one in commands["applied"]] == [(id_, 2)]
+    assert commands["pending"] == [] and [(command["id"], command["batch"]) for command in commands["applied"]] == [
+        (id_, 2)
+    ]
 
 
 def test_a_dashboard_is_read_only_unless_control_is_allowed(checkpoint: Path) -> None:

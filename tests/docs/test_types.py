@@ -129,4 +129,4 @@ def test_pyright_accepts_every_documented_example(documented: Path) -> None:
 def test_steps_in_the_wrong_order_are_reported(tmp_path: Path) -> None:
     _, text = checked(tmp_path, "import eventide as ev\n" + "\n".join(code for code, _ in BAD.values()))
     for line, (mistake, (_, message)) in enumerate(BAD.items(), 2):
-        assert any(f"example.py:{line}:" in said and message in said for said in text.splitlines()), (mistake, text)
+        assert any(f"example.py:{line}:" in entry and message in entry for entry in text.splitlines()), (mistake, text)

@@ -40,7 +40,7 @@ def fsspec_local(place: Path) -> Open:
 
 
 STORES: Mapping[str, Callable[[Path], Open]] = {
-    made.__name__: made for made in (local, obstore_memory, obstore_local, fsspec_memory, fsspec_local)
+    item.__name__: item for item in (local, obstore_memory, obstore_local, fsspec_memory, fsspec_local)
 }
 
 

@@ -56,14 +56,14 @@ def test_a_restarted_driver_forgets_as_one_process_does(pipeline, tmp_path: Path
 
 def sizes(pipeline: ev.Pipeline, place: Path, *, batches: int, devices: int) -> list[int]:
     """The bytes of state after each batch."""
-    checkpoint, found = Checkpoint(place), []
+    checkpoint, observed = Checkpoint(place), []
     driver = Driver(checkpoint, pipeline, [SCHEMA], retain=2)
     for second, rows in enumerate(itertools.islice(fleet(devices), batches)):
         checkpoint.log_offsets(second, second * SECOND)
         delivery = driver.batch(second, [rows])
         counts = delivery.operators[0]["counts"]
-        found.append(counts["state_bytes"])
-    return found
+        observed.append(counts["state_bytes"])
+    return observed
 
 
 @pytest.mark.parametrize("pipeline", [per_device, by_offset])
@@ -92,5 +92,5 @@ def test_metrics_and_inspect_count_what_was_forgotten(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("pipeline", [per_device, by_offset])
 def test_a_fleet_whose_ids_change_for_a_long_time_keeps_its_state_bounded(pipeline, tmp_path: Path) -> None:
-    found = sizes(pipeline(forget="100 seconds"), tmp_path, batches=1_500, devices=300)
-    assert max(found[1_000:]) < 1.2 * max(found[200:500])
+    observed = sizes(pipeline(forget="100 seconds"), tmp_path, batches=1_500, devices=300)
+    assert max(observed[1_000:]) < 1.2 * max(observed[200:500])

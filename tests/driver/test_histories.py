@@ -44,5 +44,5 @@ def test_state_in_the_driver_and_one_process_agree(family: str, tmp_path: Path) 
         seed = f"{SEED}/driver/{family}/{number}"
         rng = Random(seed)
         for count, history in enumerate(random_histories(rng, family, _EACH)):
-            found = difference(history, rng, tmp_path / f"{number}-{count}")
-            assert found is None, f"seed {seed!r}: {found}"
+            mismatch = difference(history, rng, tmp_path / f"{number}-{count}")
+            assert mismatch is None, f"seed {seed!r}: {mismatch}"

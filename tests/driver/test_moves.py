@@ -67,5 +67,5 @@ def test_state_that_moves_between_placements_gives_what_one_process_gives(family
         seed = f"{SEED}/placements/{family}/{number}"
         rng = Random(seed)
         for count, history in enumerate(random_histories(rng, family, _EACH)):
-            found = difference(history, rng, tmp_path / f"{number}-{count}")
-            assert found is None, f"seed {seed!r}: {found}"
+            mismatch = difference(history, rng, tmp_path / f"{number}-{count}")
+            assert mismatch is None, f"seed {seed!r}: {mismatch}"

@@ -50,7 +50,7 @@ def test_runs_hold_the_same_numbers_and_are_as_few_as_possible(spans):
         (k, n) for k, s, more in spans for n in range(s, s + more + 1)
     }
     assert runs == sorted(runs)
-    assert all(one[0] != two[0] or one[2] + 1 < two[1] for one, two in itertools.pairwise(runs))
+    assert all(first[0] != two[0] or first[2] + 1 < two[1] for first, two in itertools.pairwise(runs))
 
 
 def test_a_run_may_end_at_the_highest_number():
@@ -77,7 +77,7 @@ def test_a_number_is_found_in_the_run_that_holds_it(held, asked):
     key, number = ints([k for k, _ in held]), ints([n for _, n in held])
     order, heads = join_runs((key,), number, number)
     ends = np.maximum.reduceat(number[order], heads) if len(heads) else ints([])
-    found = contains(
+    observed = contains(
         key[order][heads], number[order][heads], ends, ints([k for k, _ in asked]), ints([n for _, n in asked])
     )
-    assert found.tolist() == [question in held for question in asked]
+    assert observed.tolist() == [question in held for question in asked]

@@ -72,8 +72,8 @@ def take(query: LocalQuery, answers: int, *, now: int) -> Output:
 
 
 def emitted(output: Output) -> list[int]:
-    found: list[int] = output.panes["w"].to_list()
-    return found
+    observed: list[int] = output.panes["w"].to_list()
+    return observed
 
 
 # Rows and watermarks

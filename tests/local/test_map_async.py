@@ -301,7 +301,7 @@ def test_or_one_of_them_so_that_all_are_alike() -> None:
     both = ev.union(asked=STREAM.map_async(double, output=DOUBLED), ready=ready)
     pipeline = both.window(ev.global_window()).agg(w=ev.sum("w"))
     schemas = SCHEMA, {**SCHEMA, "w": pl.Int64()}
-    assert [operator_of(pipeline.plan, *schemas).reads(edge) for edge in (0, 1)] == [set(one) for one in schemas]
+    assert [operator_of(pipeline.plan, *schemas).reads(edge) for edge in (0, 1)] == [set(schema) for schema in schemas]
     bundle = {"asked": rows((1, "a", 1)), "ready": rows((1, "a", 2)).with_columns(w=pl.lit(5, pl.Int64))}
     assert pipeline.local(bundle, clock=[0]).panes["w"].to_list() == [7]
 
@@ -372,13 +372,13 @@ def test_rows_in_tasks_and_keys_in_buckets_make_no_difference_and_each_row_is_as
         for bucket, state in enumerate(states):
             stamps = [page.stamp_from_bytes(page.stamp_to_bytes(part[bucket])) for part in parts]
             steps.append(operator.apply(state, stamps, now))
-        states = [one.state for one in steps]
+        states = [step.state for step in steps]
         assert len(asked) == len(bundle)
         for name in ("panes", "late", "dead"):
-            observed = pl.concat([getattr(one.output, name) for one in steps])
+            observed = pl.concat([getattr(step.output, name) for step in steps])
             by = ["shop", "t"] if name != "panes" else ["shop", "window_start"]
             assert observed.sort(by, nulls_last=True).equals(getattr(step.output, name).sort(by, nulls_last=True))
-        assert sum((one.output.counts for one in steps), Counts()) == step.output.counts
+        assert sum((step.output.counts for step in steps), Counts()) == step.output.counts
 
 
 def loops_of(bundles: int) -> set[int]:

@@ -112,9 +112,9 @@ def test_metrics_add_up_over_all_bundles() -> None:
 
 def test_the_same_bundles_give_the_same_bytes() -> None:
     bundles = [rows(5, 70, key="b"), rows(1, 71), rows(200, key="c")]
-    one, other = (PER_MINUTE.local(bundles, clock=[0, 1, 2]) for _ in range(2))
+    state, other = (PER_MINUTE.local(bundles, clock=[0, 1, 2]) for _ in range(2))
     for name in ("panes", "late", "dead"):
-        assert getattr(one, name).write_ipc(None).getvalue() == getattr(other, name).write_ipc(None).getvalue()
+        assert getattr(state, name).write_ipc(None).getvalue() == getattr(other, name).write_ipc(None).getvalue()
 
 
 def test_a_pipeline_can_follow_another() -> None:
@@ -141,7 +141,7 @@ def test_a_state_does_not_change_under_a_later_step() -> None:
     from eventide.operators.windowed_aggregate import WindowedAggregate
 
     operator = WindowedAggregate(PER_MINUTE.plan, rows().schema)
-    one = operator.step(operator.initial(), Bundle(rows(1, 70), 0)).state
-    first = operator.step(one, Bundle(rows(130), 1)).output
-    again = operator.step(one, Bundle(rows(130), 1)).output
+    state = operator.step(operator.initial(), Bundle(rows(1, 70), 0)).state
+    first = operator.step(state, Bundle(rows(130), 1)).output
+    again = operator.step(state, Bundle(rows(130), 1)).output
     assert first.panes.equals(again.panes) and first.watermark == again.watermark

@@ -107,7 +107,7 @@ def test_the_first_task_to_be_absorbed_wins() -> None:
 def test_buckets_find_the_repeats_of_their_own_keys() -> None:
     operator = WindowedAggregate(counting().plan, SCHEMA)
     buckets = {key: operator.initial() for key in ("a", "b")}
-    found = []
+    observed = []
     for rows in (
         frame((1, "a", "x", 1), (1, "b", "x", 2), (1, "a", "x", 1)),
         frame((1, "b", "x", 2), (1, "a", "x", 3), (1, "a", "x", 1)),
@@ -116,8 +116,8 @@ def test_buckets_find_the_repeats_of_their_own_keys() -> None:
             stamp = operator.stamp(rows, 0, buckets[key].watermark)
             step = operator.apply(buckets[key], [_of_key(stamp, key)], 0)
             buckets[key] = step.state
-            found += [(key, *row) for row in step.output.dead.select("from", "n").rows()]
-    assert found == [("a", "x", 1), ("a", "x", 1), ("b", "x", 2)]
+            observed += [(key, *row) for row in step.output.dead.select("from", "n").rows()]
+    assert observed == [("a", "x", 1), ("a", "x", 1), ("b", "x", 2)]
 
 
 def _of_key(stamp: Stamp, key: str) -> Stamp:

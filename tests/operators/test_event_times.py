@@ -36,11 +36,11 @@ def histogram(window: WindowKind, seconds: list[int], parts: int = 1) -> dict[st
 )
 @pytest.mark.parametrize("parts", [1, 3])
 def test_every_row_is_in_one_bin_between_the_bounds(window: WindowKind, parts: int) -> None:
-    found = histogram(window, TIMES, parts)
-    assert found is not None
-    rows = found["rows"]
+    observed = histogram(window, TIMES, parts)
+    assert observed is not None
+    rows = observed["rows"]
     assert isinstance(rows, list) and sum(rows) == len(TIMES) and 1 <= len(rows) <= BINS
-    assert found["low"] <= 1 * SECOND and found["high"] > 7201 * SECOND  # type: ignore[operator]
+    assert observed["low"] <= 1 * SECOND and observed["high"] > 7201 * SECOND  # type: ignore[operator]
 
 
 def test_bins_are_as_wide_as_the_slices_where_there_are_few() -> None:

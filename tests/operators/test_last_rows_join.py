@@ -105,8 +105,8 @@ def test_a_mistake_about_what_precedes_is_refused(options: dict[str, Any], said:
 
 
 def test_a_join_over_rows_explains_what_is_kept() -> None:
-    said = ev.join(stream(ev.bounded_delay("1 minute")), stream(), last=3, keep="1 hour").explain()
-    assert "within  the last 3 right rows of the key\n" in said
-    assert "state  messages by equal fields + offset\n" in said
-    assert "left kept  1h behind the left watermark (keep)\n" in said
-    assert "right kept  the last 3 rows of each key\n" in said
+    explanation = ev.join(stream(ev.bounded_delay("1 minute")), stream(), last=3, keep="1 hour").explain()
+    assert "within  the last 3 right rows of the key\n" in explanation
+    assert "state  messages by equal fields + offset\n" in explanation
+    assert "left kept  1h behind the left watermark (keep)\n" in explanation
+    assert "right kept  the last 3 rows of each key\n" in explanation

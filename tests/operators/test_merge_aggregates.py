@@ -84,9 +84,11 @@ def results(panes: pl.DataFrame) -> list[tuple[Any, ...]]:
 def test_results_are_merged_over_all_inputs_for_any_bundles() -> None:
     whole = {name: pl.concat([bundle[name] for bundle in BUNDLES]) for name in ("paid", "bought")}
     for bundles in ([whole], BUNDLES):
-        found = merged().local({name: [bundle[name] for bundle in bundles] for name in whole}, clock=[0] * len(bundles))
-        assert sorted(results(found.panes), key=repr) == sorted(EXPECTED, key=repr)
-        assert found.late.is_empty() and found.metrics.balanced
+        observed = merged().local(
+            {name: [bundle[name] for bundle in bundles] for name in whole}, clock=[0] * len(bundles)
+        )
+        assert sorted(results(observed.panes), key=repr) == sorted(EXPECTED, key=repr)
+        assert observed.late.is_empty() and observed.metrics.balanced
 
 
 def test_early_panes_add_up_when_they_are_retracted() -> None:
@@ -120,8 +122,10 @@ def test_buckets_and_tasks_change_nothing(knows: bool) -> None:
 def test_without_merge_rows_are_added_in_the_order_of_their_times() -> None:
     streams = {"paid": PAID, "bought": BOUGHT}
     pipeline = ev.cogroup(streams, window=ev.tumbling("1 minute"), agg={"story": Story()})
-    found = pipeline.local({"paid": [paid((3, "eva", 1))], "bought": [bought((5, "eva", 1), (1, "eva", 1))]}, clock=[0])
-    assert found.panes["story"].to_list() == ["b1 p3 b5 "]
+    observed = pipeline.local(
+        {"paid": [paid((3, "eva", 1))], "bought": [bought((5, "eva", 1), (1, "eva", 1))]}, clock=[0]
+    )
+    assert observed.panes["story"].to_list() == ["b1 p3 b5 "]
 
 
 def test_a_column_that_an_input_does_not_have_is_rejected() -> None:
@@ -137,8 +141,8 @@ def test_a_merge_aggregate_needs_several_inputs() -> None:
 
 
 def test_a_row_on_which_it_raises_is_a_dead_letter() -> None:
-    found = merged().local({"paid": [paid((1, "eva", 30), (2, "eva", None))], "bought": [bought()]}, clock=[0])  # type: ignore[arg-type]
-    assert found.dead["ev_reason"].to_list() == ["failed"] and found.metrics.balanced
+    observed = merged().local({"paid": [paid((1, "eva", 30), (2, "eva", None))], "bought": [bought()]}, clock=[0])  # type: ignore[arg-type]
+    assert observed.dead["ev_reason"].to_list() == ["failed"] and observed.metrics.balanced
 
 
 def test_explain_shows_the_aggregates() -> None:

@@ -73,7 +73,7 @@ class Model:
                     clock = kind == "set clock"
                     self.timers[k, name, clock] = (now if clock else t) + v
         out = [(k, "state", 0, self.state.get(k)) for _, k, *_ in rows]
-        while due := [one for one, at in self.timers.items() if at <= (now if one[2] else self.watermark)]:
+        while due := [timer for timer, at in self.timers.items() if at <= (now if timer[2] else self.watermark)]:
             for k, name, clock in due:
                 at = self.timers.pop((k, name, clock))
                 out.append((k, name, at, self.state.get(k)))
@@ -106,9 +106,9 @@ def test_a_processor_does_what_the_model_does(small: bool) -> None:
         for rows, later, happens in history:
             now += later
             frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-            given = paged.step(lambda state, frame=frame, now=now: operator.step(state, Bundle(frame, now)))
-            assert given.panes.sort("k", "what", "at", "v").rows() == sort(model.push(rows, now))
-            assert given.counts.balanced and given.open_panes == len(model.state) + len(model.timers)
+            output = paged.step(lambda state, frame=frame, now=now: operator.step(state, Bundle(frame, now)))
+            assert output.panes.sort("k", "what", "at", "v").rows() == sort(model.push(rows, now))
+            assert output.counts.balanced and output.open_panes == len(model.state) + len(model.timers)
             happen(operator, paged, happens)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -155,11 +155,11 @@ def test_keys_in_different_buckets_and_rows_in_different_tasks_make_no_differenc
         for bucket, state in enumerate(states):
             stamps = [page.stamp_from_bytes(page.stamp_to_bytes(part[bucket])) for part in parts]
             steps.append(operator.apply(state, stamps, now))
-        states = [one.state for one in steps]
-        observed = pl.concat([one.output.panes for one in steps])
+        states = [step.state for step in steps]
+        observed = pl.concat([step.output.panes for step in steps])
         assert observed.sort("k", "what", "at", "v").equals(step.output.panes.sort("k", "what", "at", "v"))
-        assert sum((one.output.counts for one in steps), Counts()) == step.output.counts
-        assert {one.output.promise for one in steps} == {step.output.promise}
+        assert sum((step.output.counts for step in steps), Counts()) == step.output.counts
+        assert {step.output.promise for step in steps} == {step.output.promise}
 
 
 order = st.tuples(times, st.sampled_from(["a", "b", "c"]), st.integers(0, 9))
@@ -178,7 +178,7 @@ def test_two_inputs_match_for_any_event_between_bundles(history: list[Any]) -> N
         frames = [pl.DataFrame(new, schema=customers, orient="row"), pl.DataFrame(ordered, schema=orders, orient="row")]
         output = paged.step(lambda state, frames=frames: operator.step(state, Bundle(frames, 0)))
         cities |= {id_: city for _, id_, city in new}
-        ready = [one for one in waiting if one[1] in cities] + [one for one in ordered if one[1] in cities]
-        waiting = [one for one in waiting + ordered if one[1] not in cities]
+        ready = [call for call in waiting if call[1] in cities] + [call for call in ordered if call[1] in cities]
+        waiting = [call for call in waiting + ordered if call[1] not in cities]
         assert sorted(output.panes.rows()) == sorted((id_, cities[id_], price) for _, id_, price in ready)
         happen(operator, paged, happens)

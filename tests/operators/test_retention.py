@@ -284,9 +284,13 @@ def test_bytes_are_bounded_and_every_row_is_somewhere(history: Any, kind: Any, m
 
 
 def test_the_rows_of_a_union_are_bounded_together() -> None:
-    one = ev.stream(time="t", key="k")
+    stream = ev.stream(time="t", key="k")
     both = (
-        ev.union(left=one, right=one).window(TENS).limit_state(rows=2).agg(values=ev.collect_sorted("v")).start_local()
+        ev.union(left=stream, right=stream)
+        .window(TENS)
+        .limit_state(rows=2)
+        .agg(values=ev.collect_sorted("v"))
+        .start_local()
     )
     rows = {name: pl.DataFrame([(1, "a", i)], schema=SCHEMA, orient="row") for i, name in enumerate(("left", "right"))}
     both.push(rows, now=0)

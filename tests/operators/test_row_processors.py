@@ -247,8 +247,8 @@ def test_many_timers_of_a_key_may_each_set_one_that_is_due_at_once(apart: int) -
 def test_a_timer_touches_those_of_its_own_key_alone() -> None:
     query = STREAM.process(Chain("remove b"), output=OUTPUT).start_local()
     query.push(rows((1, "x", 1), (1, "y", 1)), now=0)
-    found = query.push(rows((59, "x", 0)), now=0).panes.sort("k").rows()
-    assert found == [("xa", 5), ("xc", 9), ("ya", 5), ("yc", 9)]
+    observed = query.push(rows((59, "x", 0)), now=0).panes.sort("k").rows()
+    assert observed == [("xa", 5), ("xc", 9), ("ya", 5), ("yc", 9)]
 
 
 def test_a_row_that_fails_stops_the_query_and_is_named() -> None:

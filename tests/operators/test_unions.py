@@ -21,9 +21,9 @@ def runs(*intervals: tuple[str, int, int], touching: str = "merge") -> list[int]
 def test_intervals_of_a_key_hang_together_wherever_they_are(shift: int, touching: str, parts: int) -> None:
     intervals = [("a", 0, 10), ("b", 5, 8), ("a", 10, 12), ("a", 4, 6), ("b", 9, 11)]
     moved = [(key, start + shift, end + shift) for key, start, end in intervals]
-    found = runs(*moved, touching=touching)
-    assert len(set(found)) == parts
-    assert found[0] == found[3] and (found[0] == found[2]) == (touching == "merge")
+    observed = runs(*moved, touching=touching)
+    assert len(set(observed)) == parts
+    assert observed[0] == observed[3] and (observed[0] == observed[2]) == (touching == "merge")
 
 
 def test_groups_that_do_not_fit_on_one_axis_give_the_same_runs() -> None:

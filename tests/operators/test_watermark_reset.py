@@ -166,8 +166,8 @@ def test_there_must_be_a_watermark_to_lower(watermark: int, reason: str) -> None
 
 
 def minutes_of(kind: Any, **bounds: int) -> list[tuple[float, float]]:
-    found = closed_windows(kind, limit=99, **{name: minute * MINUTE for name, minute in bounds.items()})
-    return [(start / MINUTE, end / MINUTE) for start, end in found]
+    observed = closed_windows(kind, limit=99, **{name: minute * MINUTE for name, minute in bounds.items()})
+    return [(start / MINUTE, end / MINUTE) for start, end in observed]
 
 
 def test_closed_windows_are_those_that_ended_between_both_watermarks() -> None:

@@ -86,13 +86,13 @@ def _plain(value: Any) -> Any:
 def got(steps: list[Output], spec: Spec) -> list[dict[str, Any]]:
     """What the columnar code gave, in the model's words: per step panes, late rows, dead letters, counters."""
     panes = panes_of(pl.concat([step.panes for step in steps]), spec)
-    found = []
+    smallest = []
     for step in steps:
         mine, panes = panes[: step.panes.height], panes[step.panes.height :]
         late = step.late["id"].to_list()
         dead = list(step.dead.select("id", "ev_reason").iter_rows())
-        found.append({"panes": mine, "late": late, "dead": dead, "counts": asdict(step.counts)})
-    return found
+        smallest.append({"panes": mine, "late": late, "dead": dead, "counts": asdict(step.counts)})
+    return smallest
 
 
 def wanted(outs: list[Out]) -> list[dict[str, Any]]:
@@ -104,9 +104,9 @@ def difference(history: History, operator: WindowedAggregate | None = None) -> s
     steps = run(operator or bound(history), history)
     want = wanted(expected(history, (step.watermark_us for step in steps)))
     have = got(steps, history.spec)
-    for i, (one, other) in enumerate(zip(want, have, strict=True)):
+    for i, (expected_step, other) in enumerate(zip(want, have, strict=True)):
         other["dead"].sort()
-        if one != other:
+        if expected_step != other:
             return transcript(history, steps, want, have, i)
     return None
 
@@ -115,13 +115,13 @@ def check(history: History, operator: WindowedAggregate | None = None) -> None:
     """Fail, with the smallest history that still shows it, where model and columns differ."""
     if difference(history, operator) is None:
         return
-    found = history
+    smallest = history
     while True:
-        less = next((h for h in smaller(found) if _fails(h)), None)
+        less = next((h for h in smaller(smallest) if _fails(h)), None)
         if less is None:
             break
-        found = less
-    raise AssertionError(difference(found) or difference(history, operator))
+        smallest = less
+    raise AssertionError(difference(smallest) or difference(history, operator))
 
 
 def _fails(history: History) -> bool:
@@ -159,7 +159,7 @@ def transcript(history: History, steps: list[Output], want: list[Any], have: lis
 def _listed(title: str, value: Any) -> list[str]:
     if not isinstance(value, list):
         return [f"{title}: {value}"]
-    return [f"{title}:", *(f"    {_said(one)}" for one in value)] if value else [f"{title}: nothing"]
+    return [f"{title}:", *(f"    {_said(entry)}" for entry in value)] if value else [f"{title}: nothing"]
 
 
 def _said(one: Any) -> str:

@@ -445,10 +445,10 @@ def smaller(history: History) -> list[History]:
 def _parts(trigger: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     kind, *args = trigger
     inner = [arg for arg in args if isinstance(arg, tuple) and arg[0] != "aligned"]
-    found = list(inner)
+    parts = list(inner)
     for i, arg in enumerate(args):
         if isinstance(arg, tuple):
-            found += [(kind, *args[:i], part, *args[i + 1 :]) for part in _parts(arg) if part[0] != "aligned"]
+            parts += [(kind, *args[:i], part, *args[i + 1 :]) for part in _parts(arg) if part[0] != "aligned"]
             if kind == "watermark":
-                found.append((kind, *args[:i], None, *args[i + 1 :]))
-    return found
+                parts.append((kind, *args[:i], None, *args[i + 1 :]))
+    return parts

@@ -64,8 +64,8 @@ def in_buckets(operator: IntervalJoin, history: History, rng: Random) -> Iterato
     for push in history.pushes:
         stamps, observed = stamps_of(operator, push), []
         for bucket, state in enumerate(states):
-            own = [_of_bucket(stamp, bucket) for stamp in stamps]
-            step = _absorb(operator, state, own, push)
+            of_bucket = [_of_bucket(stamp, bucket) for stamp in stamps]
+            step = _absorb(operator, state, of_bucket, push)
             observed.append(_observe(state, step))
             states[bucket] = step.state
         yield observed

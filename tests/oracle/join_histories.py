@@ -74,8 +74,8 @@ def frames_of(rows: tuple[Row, ...]) -> list[pl.DataFrame]:
     """The rows of each side."""
     frames = []
     for side, schema in enumerate(SCHEMAS):
-        own = [(row.id, row.key, row.time, row.value, row.id)[: len(schema)] for row in rows if row.side == side]
-        frames.append(pl.DataFrame(own, schema=schema, orient="row"))
+        tuples = [(row.id, row.key, row.time, row.value, row.id)[: len(schema)] for row in rows if row.side == side]
+        frames.append(pl.DataFrame(tuples, schema=schema, orient="row"))
     return frames
 
 

@@ -169,8 +169,8 @@ def windows_at(window: tuple[Any, ...], at: int) -> list[tuple[int, int]]:
         return [(start, start + length) for length in range(step, size + 1, step) if at < start + length]
     size, every, offset = args[:3]
     newest = (at - offset) // every * every + offset
-    found = [(start, start + size) for start in range(newest, at - size, -every)]
-    return [(start, end) for start, end in found if kind == "sliding" or start >= 1]
+    bounds = [(start, start + size) for start in range(newest, at - size, -every)]
+    return [(start, end) for start, end in bounds if kind == "sliding" or start >= 1]
 
 
 def _calendar(unit: str, tz: str, at: int) -> tuple[int, int]:
@@ -222,7 +222,7 @@ class Model:
         for window in list(self.open.values()):
             self._evaluate(window)
         self._wear_away()
-        self.out.late = [self.ids.get(one, one) for one in self.out.late]
+        self.out.late = [self.ids.get(row, row) for row in self.out.late]
         for key in self.forgotten:
             self.floors.pop(key, None)
         self.watermark = self.after
@@ -361,10 +361,12 @@ class Model:
                     self._close(window)
         for key in {window.key for window in self.open.values()} if self.spec.most is not None else ():
             after = self._reached(key, self.after)
-            own = [w for w in self.open.values() if w.key == key and not w.closed and not self._expired(w.end, after)]
-            own.sort(key=lambda window: (window.end, window.start))
-            while len(own) > 1 and sum(map(self._held, own)) > self.spec.most:  # type: ignore[operator]
-                self._close(own.pop(0))
+            windows = [
+                w for w in self.open.values() if w.key == key and not w.closed and not self._expired(w.end, after)
+            ]
+            windows.sort(key=lambda window: (window.end, window.start))
+            while len(windows) > 1 and sum(map(self._held, windows)) > self.spec.most:  # type: ignore[operator]
+                self._close(windows.pop(0))
 
     def _close(self, window: Window) -> None:
         window.closed = True
@@ -388,14 +390,14 @@ class Model:
     # Sessions
 
     def _intervals(self, rows: list[Row]) -> dict[str | None, list[tuple[int, int, list[Any]]]]:
-        found: dict[str | None, list[tuple[int, int, list[Any]]]] = defaultdict(list)
+        bounds: dict[str | None, list[tuple[int, int, list[Any]]]] = defaultdict(list)
         for row in rows:
             self.numbered[row.key] += 1
             at = row.number if self.spec.by_offset else self.numbered.total() if self.spec.by_row else row.time
             gap = row.gap if self.spec.window[1] == "gap" else self.spec.window[1]
             assert at is not None and gap is not None
-            found[row.key].append((at, at + gap, [row]))
-        return found
+            bounds[row.key].append((at, at + gap, [row]))
+        return bounds
 
     def _chains(self, intervals: list[tuple[int, int, list[Any]]]) -> Iterator[tuple[int, int, list[Any]]]:
         """Unions of intervals that overlap, or touch."""
@@ -438,7 +440,7 @@ class Model:
                 for row in joined:
                     if row.id not in kept:
                         self._beyond(row)
-        return [one for one in new if one[2][0].id in kept]
+        return [session for session in new if session[2][0].id in kept]
 
     def _settle(self, key: str | None, start: int, end: int, joined: list[Row]) -> None:
         """Put rows into the session ``[start, end)``, which replaces those that it has swallowed."""
@@ -493,15 +495,15 @@ class Model:
 
     def _pieces(self, atoms: list[Atom]) -> dict[tuple[int, int], list[Atom]]:
         """Sessions cut at their start plus multiples of the greatest length; only pieces that hold rows."""
-        found: dict[tuple[int, int], list[Atom]] = defaultdict(list)
+        bounds: dict[tuple[int, int], list[Atom]] = defaultdict(list)
         for _, end, held in self._chains([(atom.start, atom.end, [atom]) for atom in atoms]) if atoms else ():
             anchor, most = min(atom.anchor for atom in held), self.spec.window[3]
             for atom in held:
                 start = anchor + (atom.start - anchor) // most * most
                 atom.began, atom.until = anchor, min(start + most, end)
                 if not atom.emitted:
-                    found[start, atom.until].append(atom)
-        return found
+                    bounds[start, atom.until].append(atom)
+        return bounds
 
     def _wear_away(self) -> None:
         for key, atoms in self.atoms.items():

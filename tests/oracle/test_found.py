@@ -83,5 +83,5 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_stays_fixed(name: str) -> None:
-    found = difference(FOUND[name])
-    assert found is None, found
+    mismatch = difference(FOUND[name])
+    assert mismatch is None, mismatch

@@ -44,5 +44,5 @@ def test_columns_and_model_agree(family: str, part: int) -> None:
 )
 def test_columns_and_model_agree_where_hypothesis_looks(family: str, rng: Random) -> None:
     (history,) = random_histories(rng, family, 1)
-    found = difference(history)
-    assert found is None, found
+    mismatch = difference(history)
+    assert mismatch is None, mismatch

@@ -118,7 +118,7 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
         mode="retracting", skew=None, lateness=0, trigger=rng.choice([("watermark", None, None), *TELLS_ALL])
     )
     rows = [Row(i, rng.choice(["a", "b", None]), rng.randint(0, 25), rng.randint(0, 9), 3) for i in range(14)]
-    found = []
+    observed = []
     for split in range(4):
         if family not in BY_ROW:  # there, the order of arrival is the order of rows
             rows.sort(key=lambda row: (row.time + rng.choice([0, 0, 3]), row.id) if split else row.id)  # type: ignore
@@ -131,8 +131,8 @@ def test_any_split_into_bundles_gives_the_same_table_when_no_row_is_late(family:
         query = opened(history)
         assert query.result.late.is_empty()
         assert query.result.metrics.unemitted == 0
-        found.append(table(panes_of(query.result.panes, spec)))
-    assert all(one == found[0] for one in found)
+        observed.append(table(panes_of(query.result.panes, spec)))
+    assert all(state == observed[0] for state in observed)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -196,13 +196,13 @@ def test_no_on_time_pane_is_behind_the_output_watermark(family: str, seed: int) 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("family", GIVEN_BOUNDS)
 def test_both_layouts_of_state_give_the_same_panes(family: str, seed: int) -> None:
-    found = []
+    observed = []
     for trigger in (("watermark", None, None), ("watermark", ("never",), None)):
         history = a_history(family, seed, trigger=trigger, lateness=0)
         query = opened(history)
-        found.append((pipeline_of(history.spec).plan.layout, query.result))
-    (one, cells), (other, kept) = found
-    assert (one, other) == ("cells", "panes")
+        observed.append((pipeline_of(history.spec).plan.layout, query.result))
+    (step, cells), (other, kept) = observed
+    assert (step, other) == ("cells", "panes")
     assert cells.panes.equals(kept.panes)
     assert cells.late.equals(kept.late)
     assert cells.metrics == kept.metrics
@@ -266,10 +266,10 @@ def test_the_columns_that_a_plan_reads_are_all_that_it_needs(family: str, seed: 
     )
     for push in history.pushes:
         rows = frame_of(push.rows)
-        one = whole.push(rows, now=push.now, watermark=push.note)
+        step = whole.push(rows, now=push.now, watermark=push.note)
         other = less.push(rows.select(*less._operator.schemas[0]), now=push.now, watermark=push.note)  # type: ignore[union-attr]
-        assert other.panes.equals(one.panes)
-        assert other.counts == one.counts
+        assert other.panes.equals(step.panes)
+        assert other.counts == step.counts
 
 
 PLANS = {

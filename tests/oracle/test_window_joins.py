@@ -94,12 +94,12 @@ def model(history: History) -> tuple[Counter[Row], Counter[Row]]:
     for start in {*sides[0], *sides[1]}:
         left, right = (side.get(start, []) for side in sides)
         matched: set[int] = set()
-        for one in left:
-            partners = [i for i, other in enumerate(right) if one[1] is not None and one[1] == other[1]]
+        for entry in left:
+            partners = [i for i, other in enumerate(right) if entry[1] is not None and entry[1] == other[1]]
             matched.update(partners)
-            pairs.update((one[1], start, one[0], one[2], right[i][0], right[i][2]) for i in partners)
+            pairs.update((entry[1], start, entry[0], entry[2], right[i][0], right[i][2]) for i in partners)
             if not partners and history.how in ("left", "full"):
-                pairs[(one[1], start, one[0], one[2], None, None)] += 1
+                pairs[(entry[1], start, entry[0], entry[2], None, None)] += 1
         if history.how in ("right", "full"):
             lone = [other for i, other in enumerate(right) if i not in matched]
             pairs.update((other[1], start, None, None, other[0], other[2]) for other in lone)
@@ -162,16 +162,16 @@ def over_pages(history: History, rng: Random) -> tuple[pl.DataFrame, list[pl.Dat
     host = PagesHost(history.pipeline(), (LEFT, RIGHT), buckets=rng.choice([1, 3]), tasks=2, knows=knows, moves=moves)
     came = [host.bundle(frames(bundle), now=i, watermark=None, polled=True) for i, bundle in enumerate(history.bundles)]
     came.append(host.bundle(frames(([], [])), now=99, watermark=2**63 - 1, polled=True))
-    return pl.concat([one.panes for one in came]), [frame for one in came for frame in one.late]
+    return pl.concat([part.panes for part in came]), [frame for part in came for frame in part.late]
 
 
 def late_rows(late: list[pl.DataFrame]) -> Counter[Row]:
-    found: Counter[Row] = Counter()
+    observed: Counter[Row] = Counter()
     for frame in late:
         for row in frame.iter_rows(named=True):
             side = ("left", "right").index(row["ev_input"])
-            found[side, tuple(map(seen, row[row["ev_input"]].values()))] += 1
-    return found
+            observed[side, tuple(map(seen, row[row["ev_input"]].values()))] += 1
+    return observed
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -15,7 +15,7 @@ from eventide.operators.redistribution import redistribute
 from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.coalesced_progress import COALESCED_FROM, TRACKED, default_progress
-from eventide.spark.shuffle_pages import Page, Progress, Stage, traits_of
+from eventide.spark.shuffle_pages import Progress, ShufflePage, Stage, traits_of
 from eventide.spark.stamp import split_rows, stamp_to_pages
 from eventide.time import MIN
 from tests.pages.test_histories import rows_of
@@ -92,8 +92,8 @@ def test_histories_with_commands_have_the_same_pages_either_way(case: str) -> No
                     host.command = command
                 rows = frames if inputs > 1 else frames[0]
                 outputs.append(host.bundle(rows, now=now, watermark=None, polled=True))
-            one, other = ([rows_of(came.panes), *map(rows_of, (*came.late, *came.dead))] for came in outputs)
-            assert one == other, (seed, batch)
+            first, other = ([rows_of(came.panes), *map(rows_of, (*came.late, *came.dead))] for came in outputs)
+            assert first == other, (seed, batch)
             assert outputs[0].watermark == outputs[1].watermark and outputs[0].counts == outputs[1].counts
             assert hosts[0].details == hosts[1].details, (seed, batch)
         drained = [host.bundle(_none(inputs), now=1_000, watermark=2**63 - 1, polled=True) for host in hosts]
@@ -119,18 +119,18 @@ def test_a_lowered_watermark_reaches_every_bucket() -> None:
     assert [came.counts.late for came in outputs] == [0, 0] and outputs[0].watermark == outputs[1].watermark
 
 
-def sent(progress: Progress, tasks: int, buckets: int) -> list[Page]:
+def sent(progress: Progress, tasks: int, buckets: int) -> list[ShufflePage]:
     """The pages of tasks whose rows are of one key."""
     stage = stage_of(WINDOWS, progress, buckets)
     rows = pl.DataFrame([{"id": 1, "t": 100, "device": "a", "n": 1}], schema=SCHEMA)
-    return [one for task in range(tasks) for one in stamp_to_pages(stage, rows, 200, page.sequence(task, 0), MIN)]
+    return [entry for task in range(tasks) for entry in stamp_to_pages(stage, rows, 200, page.sequence(task, 0), MIN)]
 
 
 def test_summaries_are_sent_once_and_not_to_every_bucket() -> None:
     assert len(sent("direct", tasks=5, buckets=40)) == 5 * 40
     pages = sent("coalesced", tasks=5, buckets=40)
-    summaries = [one for one in pages if one.kind == page.SUMMARY]
-    assert len(summaries) == 5 and {one.bucket for one in summaries} == {0}
+    summaries = [entry for entry in pages if entry.kind == page.SUMMARY]
+    assert len(summaries) == 5 and {summary.bucket for summary in summaries} == {0}
     assert len(pages) <= 5 * 3  # the summary, the rows of the key, and the counts
 
 
@@ -178,7 +178,7 @@ def test_a_batch_without_progress_leaves_the_watermark_of_a_bucket() -> None:
     rows = pl.DataFrame([{"id": 1, "t": 100, "device": "a", "n": 1}], schema=SCHEMA)
     operator.step(list(stamp_to_pages(stage, rows, 200, 0, MIN)))
     before = {label: state.watermark for label, state in operator.states.items()}
-    operator.step([Page(label, "late.0", 0, 300) for label in bucket_labels(2)])
+    operator.step([ShufflePage(label, "late.0", 0, 300) for label in bucket_labels(2)])
     assert {label: state.watermark for label, state in operator.states.items()} == before == dict.fromkeys(before, 95)
 
 
@@ -201,7 +201,7 @@ def test_one_bucket_reports_the_origins() -> None:
     stage = stage_of(WINDOWS, "coalesced", 3)
     operator = Buckets(stage)
     rows = pl.DataFrame([{"id": 1, "t": 100, "device": "a", "n": 1}], schema=SCHEMA)
-    given = operator.step(list(stamp_to_pages(stage, rows, 200, 0, MIN)))
-    details = [json.loads(one.detail) for one in given if one.detail]
+    emitted = operator.step(list(stamp_to_pages(stage, rows, 200, 0, MIN)))
+    details = [json.loads(page.detail) for page in emitted if page.detail]
     assert [detail["slowest"] for detail in details] == [[["a", 95]]]
-    assert not {one.kind for one in given} & {*TRACKED, page.REACHED}
+    assert not {page.kind for page in emitted} & {*TRACKED, page.REACHED}

@@ -49,9 +49,9 @@ def differs(history: History, rng: Random) -> str | None:
     for i, push in enumerate(history.pushes):
         progress = {"now": push.now, "watermark": push.note, "polled": True}
         rows = as_ordered(frame_of(push.rows))
-        one, other = (seen(host.bundle(rows, **progress)) for host in (here, there))  # type: ignore[arg-type]
-        if one != other:
-            return f"bundle {i} of {history!r}\n{one}\n{other}"
+        first, other = (seen(host.bundle(rows, **progress)) for host in (here, there))  # type: ignore[arg-type]
+        if first != other:
+            return f"bundle {i} of {history!r}\n{first}\n{other}"
     return None
 
 
@@ -61,5 +61,5 @@ def test_pages_and_one_process_agree(family: str) -> None:
         seed = f"{SEED}/stages/{family}/{number}"
         rng = Random(seed)
         for history in random_histories(rng, family, _EACH):
-            found = differs(history, rng)
-            assert found is None, f"seed {seed!r}: {found}"
+            mismatch = differs(history, rng)
+            assert mismatch is None, f"seed {seed!r}: {mismatch}"

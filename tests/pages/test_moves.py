@@ -60,8 +60,8 @@ def test_state_that_moves_gives_what_one_process_gives(family: str) -> None:
         seed = f"{SEED}/moves/{family}/{number}"
         rng = Random(seed)
         for history in random_histories(rng, family, _EACH):
-            found = difference(history, rng)
-            assert found is None, f"seed {seed!r}: {found}"
+            mismatch = difference(history, rng)
+            assert mismatch is None, f"seed {seed!r}: {mismatch}"
 
 
 @pytest.mark.long

@@ -95,7 +95,7 @@ def test_a_rescaled_query_emits_what_a_query_that_stayed_emits(name: str) -> Non
     for history in range(HISTORIES):
         rng = Random(f"{SEED}/rescale/{name}/{history}")
         numbers: list[dict[str, int]] = [{} for _ in range(inputs)]
-        bundles = [[random_rows(rng, bundle, own) for own in numbers] for bundle in range(BUNDLES)]
+        bundles = [[random_rows(rng, bundle, number) for number in numbers] for bundle in range(BUNDLES)]
         check(pipeline, (SCHEMA,) * inputs, bundles, rng, 6)
 
 

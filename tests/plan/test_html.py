@@ -100,15 +100,15 @@ def test_a_notebook_chooses_it() -> None:
 
 
 def _style_of(pipeline: ev.Pipeline, name: str) -> str:
-    found = re.search(rf'>{name}</th><td style="([^"]*)"', pipeline._repr_html_())
-    assert found is not None
-    return found[1]
+    match = re.search(rf'>{name}</th><td style="([^"]*)"', pipeline._repr_html_())
+    assert match is not None
+    return match[1]
 
 
 def test_a_query_in_sql_is_shown_with_its_steps_next_to_its_plan() -> None:
     windows = "TUMBLE(clicks, DESCRIPTOR(t), INTERVAL '1' MINUTE)"
-    said = ev.sql(f"SELECT COUNT(*) AS n FROM {windows} WHERE page <> '<b>' GROUP BY window_start")
-    html = said._repr_html_()
+    pipeline = ev.sql(f"SELECT COUNT(*) AS n FROM {windows} WHERE page <> '<b>' GROUP BY window_start")
+    html = pipeline._repr_html_()
     assert ">tumbling 1m</td>" in html
     assert Reading(html).tags <= {"table", "caption", "tbody", "tr", "th", "td", "br"}
-    assert said.notes and all(note in unescape(html) for note in said.notes)
+    assert pipeline.notes and all(note in unescape(html) for note in pipeline.notes)

@@ -64,9 +64,9 @@ def test_something_must_be_equal() -> None:
     ],
 )
 def test_a_mistake_about_columns_is_refused_before_any_row(options: Any, left: Any, right: Any, said: str) -> None:
-    own = {"order": pl.String, "at": pl.Datetime("us", "UTC")}
+    columns = {"order": pl.String, "at": pl.Datetime("us", "UTC")}
     with pytest.raises(ev.PlanError, match=said):
-        join(**options).start_local({"left": own | left, "right": own | right})
+        join(**options).start_local({"left": columns | left, "right": columns | right})
 
 
 def test_keys_of_different_types_never_meet_and_are_refused() -> None:
@@ -104,8 +104,8 @@ def test_a_join_can_be_shipped() -> None:
 
 
 def test_a_join_explains_what_meets_and_what_is_kept_for_how_long() -> None:
-    said = join(within=("-1 minute", "1 hour"), how="left", where=pl.col("paid") > 0).explain()
-    assert said == (
+    explanation = join(within=("-1 minute", "1 hour"), how="left", where=pl.col("paid") > 0).explain()
+    assert explanation == (
         "       join  left: pairs, and each left row without a partner, once none can arrive\n"
         "     inputs  left: time 'at', key 'order', bounded delay 1m\n"
         "             right: time 'at', key 'order', bounded delay 5m\n"
@@ -122,13 +122,13 @@ def test_a_join_explains_what_meets_and_what_is_kept_for_how_long() -> None:
 
 
 def test_rows_that_wait_for_a_stream_without_a_watermark_are_kept_to_the_end() -> None:
-    said = ev.join(ORDERS, ev.stream(time="at", key="order"), within="1 hour").explain()
-    assert "left kept  until the streams end: the right stream has no watermark\n" in said
-    assert "right kept  until the left watermark is past right.time + 1h\n" in said
+    explanation = ev.join(ORDERS, ev.stream(time="at", key="order"), within="1 hour").explain()
+    assert "left kept  until the streams end: the right stream has no watermark\n" in explanation
+    assert "right kept  until the left watermark is past right.time + 1h\n" in explanation
 
 
 def test_an_open_bound_is_explained() -> None:
-    said = ev.join(ORDERS, PAYMENTS, within=("0 seconds", None), keep="1 minute").explain()
-    assert "within  0s <= right.time - left.time\n" in said
-    assert "left kept  1m behind the left watermark (keep)\n" in said
-    assert "may be lost  pairs with a row that was no longer stored" in said
+    explanation = ev.join(ORDERS, PAYMENTS, within=("0 seconds", None), keep="1 minute").explain()
+    assert "within  0s <= right.time - left.time\n" in explanation
+    assert "left kept  1m behind the left watermark (keep)\n" in explanation
+    assert "may be lost  pairs with a row that was no longer stored" in explanation

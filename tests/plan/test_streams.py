@@ -125,8 +125,8 @@ def test_one_pipeline_runs_many_times_with_the_same_result() -> None:
 def test_emit_is_the_trigger_the_lateness_and_the_mode_in_one() -> None:
     windows = ev.stream("ts", key="shop", watermark="30 seconds").window(ev.sliding("10 minutes", "1 minute"))
     trigger = ev.after_watermark(early=ev.every("10 seconds"), late=ev.on_update())
-    said = windows.trigger(trigger, allowed_lateness="1 hour", mode="retracting").agg(n=ev.count())
-    assert windows.emit(early="10 seconds", allowed_lateness="1 hour").agg(n=ev.count()).plan == said.plan
+    pipeline = windows.trigger(trigger, allowed_lateness="1 hour", mode="retracting").agg(n=ev.count())
+    assert windows.emit(early="10 seconds", allowed_lateness="1 hour").agg(n=ev.count()).plan == pipeline.plan
     assert windows.emit(early=ev.on_update(), mode="discarding").agg(n=ev.count()).plan.mode == "discarding"
 
 

@@ -65,7 +65,7 @@ def scattered(rows: pl.DataFrame, rng: Random) -> list[pl.DataFrame]:
     """The rows in up to three parts, in no order: even rows of one window may be in two parts."""
     parts = [rng.randrange(3) for _ in range(rows.height)]
     indices = [[i for i, part in enumerate(parts) if part == number] for number in range(3)]
-    return [rows[found] for found in indices if found]
+    return [rows[index] for index in indices if index]
 
 
 @given(history=histories(), seed=st.integers(0, 1000))

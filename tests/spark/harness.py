@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from eventide.operators.operator import Counts
-from eventide.operators.redistribution import BucketState, DividedState, redistribute
+from eventide.operators.redistribution import BucketSnapshot, DividedState, redistribute
 from eventide.operators.windowed_aggregate import State
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
@@ -44,11 +44,11 @@ class Buckets:
     opened: ExitStack = field(default_factory=ExitStack)
     tracker: Tracked | None = None  # where progress is coalesced
 
-    def coalesced(self, pages: Sequence[page.Page]) -> list[page.Page]:
+    def coalesced(self, pages: Sequence[page.ShufflePage]) -> list[page.ShufflePage]:
         """The stage before the buckets: what is tracked becomes what it has reached, and other pages pass."""
-        tracked = [one.row() for one in pages if one.kind in TRACKED]
-        assert {one["bucket"] for one in tracked} <= {0}, "one place tracks progress"
-        others = [one for one in pages if one.kind not in TRACKED]
+        tracked = [page.row() for page in pages if page.kind in TRACKED]
+        assert {item["bucket"] for item in tracked} <= {0}, "one place tracks progress"
+        others = [page for page in pages if page.kind not in TRACKED]
         if not tracked:
             return others
         state = self.tracker.state if self.tracker else self.stage.operator().initial()
@@ -56,38 +56,38 @@ class Buckets:
         self.tracker = track(self.stage, state, sort_pages(tracked), known)
         return [*others, *self.tracker.pages]
 
-    def step(self, pages: Sequence[page.Page]) -> list[page.Page]:
+    def step(self, pages: Sequence[page.ShufflePage]) -> list[page.ShufflePage]:
         """A batch: every bucket takes its pages and gives its own."""
         if self.stage.progress == "coalesced":
             pages = self.coalesced(pages)
-        given: list[page.Page] = []
+        emitted: list[page.ShufflePage] = []
         for label in bucket_labels(self.stage.buckets):
-            own = sort_pages([one.row() for one in pages if one.bucket == label])
-            if not own:
+            rows = sort_pages([page.row() for page in pages if page.bucket == label])
+            if not rows:
                 continue
             state = self.states.get(label) or self.stage.operator().initial()
-            step, promises = apply_pages(self.stage, state, own, self.promises.get(label, {}))
+            step, promises = apply_pages(self.stage, state, rows, self.promises.get(label, {}))
             self.states[label], self.promises[label] = step.state, promises
-            detail = next((row["detail"] for row in own if row["kind"] == page.REACHED), None)
-            before, effects = state.watermark, command_effects(own, state)
-            given += output_pages(self.stage, label, step, {}, before=before, commands=effects, tracked_detail=detail)
-            given += [page.Page(**row) for row in own if "." in row["kind"]]
-        return given
+            detail = next((row["detail"] for row in rows if row["kind"] == page.REACHED), None)
+            before, effects = state.watermark, command_effects(rows, state)
+            emitted += output_pages(self.stage, label, step, {}, before=before, commands=effects, tracked_detail=detail)
+            emitted += [page.ShufflePage(**row) for row in rows if "." in row["kind"]]
+        return emitted
 
-    def stored(self) -> list[tuple[bytes, BucketState]]:
+    def stored(self) -> list[tuple[bytes, BucketSnapshot]]:
         """The state of each bucket, written anew."""
         written = []
         for state in self.states.values():
-            pages = BucketState()
+            pages = BucketSnapshot()
             head, _ = self.stage.operator().write(state, pages, None)
             written.append((head, pages))
         return written
 
-    def stored_tracker(self) -> BucketState | None:
+    def stored_tracker(self) -> BucketSnapshot | None:
         """The state of the tracker, where progress is coalesced."""
         if self.tracker is None:
             return None
-        pages = BucketState()
+        pages = BucketSnapshot()
         pages.head, _ = self.stage.operator().write(self.tracker.state, pages, None)
         return pages
 
@@ -151,7 +151,7 @@ class PagesHost:
         first = self._operators[0]
         inputs = [rows] if isinstance(rows, pl.DataFrame) else rows
         parts = [(edge, part) for edge, frame in enumerate(inputs) for part in _parts(frame, self._tasks)]
-        pages: list[page.Page] = []
+        pages: list[page.ShufflePage] = []
         for task, (edge, part) in enumerate(parts):
             pages += stamp_to_pages(first.stage, part, now, page.sequence(task, 0), self._was(first), edge)
         if watermark is not None:
@@ -159,19 +159,19 @@ class PagesHost:
             if watermark == MAX:
                 command = {"do": "drain"} if key is None else {"do": "end", "input": key}
             detail = json.dumps(command)
-            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
+            pages += [page.ShufflePage(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
         if self.command is not None:
             detail, self.command = json.dumps({"id": "command", **self.command}), None
-            pages += [page.Page(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
-        pages += [page.Page(b, page.TICK, -1, now) for b in first.stage.tracking_labels]
-        given = first.step(pages)
+            pages += [page.ShufflePage(b, page.CONTROL, -1, now, detail=detail) for b in first.stage.tracking_labels]
+        pages += [page.ShufflePage(b, page.TICK, -1, now) for b in first.stage.tracking_labels]
+        emitted = first.step(pages)
         for operator in self._operators[1:]:
-            taken = [one.row() for one in given]
-            given = operator.step(list(forward_pages(operator.stage, taken, 0, self._was(operator))))
+            taken = [page.row() for page in emitted]
+            emitted = operator.step(list(forward_pages(operator.stage, taken, 0, self._was(operator))))
         self.details = [
-            {one.detail for one in given if one.kind == f"progress.{depth}" and one.detail} for depth in (0, 1)
+            {page.detail for page in emitted if page.kind == f"progress.{depth}" and page.detail} for depth in (0, 1)
         ]
-        return self._came(given)
+        return self._came(emitted)
 
     def move(self, buckets: int | None) -> None:
         """Move the state into another number of buckets, once there is some."""
@@ -202,11 +202,11 @@ class PagesHost:
             return None
         return states[0].watermark if states else operator.stage.operator().initial().watermark
 
-    def _came(self, pages: Sequence[page.Page]) -> BundleResult:
+    def _came(self, pages: Sequence[page.ShufflePage]) -> BundleResult:
         def rows(kind: str, stage: Stage) -> pl.DataFrame:
             schema = stage.operator().output_schemas()[kind]
-            own = [one for one in pages if one.kind == page.at_depth(kind, stage.depth)]
-            frames = [_unpacked(one, schema) for one in own]
+            rows = [entry for entry in pages if entry.kind == page.at_depth(kind, stage.depth)]
+            frames = [_unpacked(run, schema) for run in rows]
             return pl.concat([pl.DataFrame(schema=schema), *frames])
 
         stages = [operator.stage for operator in self._operators]
@@ -224,7 +224,7 @@ class PagesHost:
         )
 
 
-def _unpacked(one: page.Page, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+def _unpacked(one: page.ShufflePage, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     assert one.body is not None
     return from_spark(list(read_batches(one.body)), schema)
 
@@ -234,11 +234,11 @@ def _parts(rows: pl.DataFrame, tasks: int) -> list[pl.DataFrame]:
     return [rows.slice(start, size) for start in range(0, rows.height, size)]
 
 
-def _counts(pages: Sequence[page.Page]) -> Counts:
+def _counts(pages: Sequence[page.ShufflePage]) -> Counts:
     total: dict[str, Any] = {}
-    for one in pages:
-        if one.kind == "progress.0":
-            for name, number in (one.counts or {}).items():
+    for entry in pages:
+        if entry.kind == "progress.0":
+            for name, number in (entry.counts or {}).items():
                 total[name] = total.get(name, 0) + number
     return Counts(
         rows=total.get("rows", 0),

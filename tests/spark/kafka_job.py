@@ -138,12 +138,12 @@ def main(servers: str, jars: str, place: Path) -> None:
     run(available_now=True)
     produce(spark, servers, THEN, also=["this is not JSON"])
     run(drain=True)
-    idle = next(one.idle_origins for one in observed if one.panes)  # when the first panes came
+    idle = next(line.idle_origins for line in observed if line.panes)  # when the first panes came
     exec(reader_code(servers, place), names)
     names["reader"].processAllAvailable()
     names["reader"].stop()
     read = [row.value for row in spark.read.text(str(place / "panes")).collect()]
-    report = {"twice": panes.twice, "idle": idle, "rows": sum(one.rows for one in observed), "read": read}
+    report = {"twice": panes.twice, "idle": idle, "rows": sum(line.rows for line in observed), "read": read}
     print(json.dumps(report))
     spark.stop()
 

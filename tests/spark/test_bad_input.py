@@ -42,7 +42,7 @@ def test_a_column_that_is_gone_makes_dead_letters(spark: SparkSession, tmp_path:
     stream.run(PIPELINE, drain=True)
     assert comparable(stream.all("panes")) == expected(FIRST, THIRD)
     assert stream.all("dead")["ev_reason"].to_list() == ["null_time"] * 2
-    assert sum(one.rows for one in stream.metrics) == 5
+    assert sum(batch.rows for batch in stream.metrics) == 5
 
 
 def test_a_column_of_another_type_stops_the_query_until_it_is_fixed(spark: SparkSession, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_rows_without_an_origin_are_an_origin_of_their_own(spark: SparkSession, 
     stream.run(pipeline, drain=True)
     local = pipeline.local(bundles)
     assert comparable(stream.all("panes")) == comparable(local.panes)
-    assert sum(one.rows for one in stream.metrics) == 5
+    assert sum(batch.rows for batch in stream.metrics) == 5
 
 
 @pytest.mark.parametrize("damage", ["torn", "deleted"])
@@ -98,8 +98,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of some hundred kilobytes."""
     place = tmp_path / "disk"
     place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(place)], capture_output=True)
-    if made.returncode:
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(place)], capture_output=True)
+    if mount.returncode:
         pytest.skip("a small disk takes the right to mount one, which this user does not have")
     yield place
     subprocess.run(["umount", str(place)], check=True)

@@ -30,7 +30,9 @@ def stream(spark: SparkSession, place: Path) -> Stream:
 
 
 def windows_of(history: Any) -> list[tuple[int, int, str, int, int]]:
-    return [(one.batch, one.start // 1_000_000, one.timing, one.diff, one.keys) for one in history.windows]
+    return [
+        (window.batch, window.start // 1_000_000, window.timing, window.diff, window.keys) for window in history.windows
+    ]
 
 
 EMITTED = [(1, 0, "ON_TIME", 1, 2), (2, 10, "ON_TIME", 1, 1)]

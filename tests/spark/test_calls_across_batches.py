@@ -53,8 +53,8 @@ def test_answers_bring_batches_and_a_restart_calls_again_for_the_rows_in_flight(
     stream = Stream(spark, tmp_path).put(rows((1, 1), (2, 2), (15, 3)))
 
     def panes() -> list[list[int]]:
-        found = stream.all("panes")
-        return found["w"].to_list() if found.height else []
+        observed = stream.all("panes")
+        return observed["w"].to_list() if observed.height else []
 
     query = stream.run(pipeline(service.call), available_now=False)
     try:

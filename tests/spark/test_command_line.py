@@ -87,10 +87,10 @@ class Shop:
         return typed("replay", self.job, f"parquet:{self.input}", "--sink", self.sink, *STRETCH, *words)
 
     def table(self) -> dict[tuple[str, str], tuple[int, int]]:
-        found = (
+        observed = (
             sqlite3.connect(self.database).execute("SELECT shop, window_start, orders, total FROM revenue").fetchall()
         )
-        return {(shop, start[11:16]): (orders, total) for shop, start, orders, total in found}
+        return {(shop, start[11:16]): (orders, total) for shop, start, orders, total in observed}
 
 
 @pytest.fixture(scope="module", params=["driver", pytest.param("executors", marks=pytest.mark.long)])
@@ -113,10 +113,10 @@ def test_a_run_keeps_the_table_and_tells_each_batch(ran: tuple[Shop, Result]) ->
         ("kiel", "12:02"): (1, 5),
     }
     observed = lines(done)
-    assert [one["rows"] for one in observed] == [2, 3, 2]
-    assert [one["late"] for one in observed] == [0, 0, 1]
+    assert [line["rows"] for line in observed] == [2, 3, 2]
+    assert [line["late"] for line in observed] == [0, 0, 1]
     assert observed[1]["dead"] == {"null_time": 1}
-    assert {one["origin"] for one in observed[1]["slowest"]} == {"north", "west"}
+    assert {origin["origin"] for origin in observed[1]["slowest"]} == {"north", "west"}
     assert observed[-1]["watermark"] == "2026-03-01T12:02:00Z"
 
 
@@ -134,8 +134,8 @@ def test_its_state_can_be_looked_into(ran: tuple[Shop, Result]) -> None:
     shop, _ = ran
     (operator,) = lines(typed("inspect", shop.checkpoint, "--job", shop.job, "--json"))
     assert operator["watermark"] == "2026-03-01T12:02:00Z"
-    assert {one["name"]: one["status"] for one in operator["origins"]} == {"north": "active", "west": "active"}
-    assert [(one["window_start"], one["keys"]) for one in operator["windows"]] == [("2026-03-01T12:02:00Z", 2)]
+    assert {origin["name"]: origin["status"] for origin in operator["origins"]} == {"north": "active", "west": "active"}
+    assert [(window["window_start"], window["keys"]) for window in operator["windows"]] == [("2026-03-01T12:02:00Z", 2)]
     shown = typed("inspect", shop.checkpoint).stdout
     assert "tumbling(1m), key shop" in shown and "north" in shown and "active" in shown
 
@@ -176,7 +176,7 @@ def test_a_replay_knows_values_of_every_kind_in_both_databases(
     done = shop.replay("--sink", f"{place}#every_kind", "--from", "2026-03-01T12:01Z")
     assert "3 windows compared; the table is equal." in done.stderr
     observed = shop.replay("--sink", f"{place}#every_kind", "--json")
-    assert [one["replay"] for one in lines(observed)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
+    assert [line["replay"] for line in lines(observed)] == [{"orders": 2, "prices": [3, 50], "mean": 26.5, "total": 53}]
 
 
 def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_query_is_drained_by_a_command_and_goes_on_where_it_was(spark: SparkSe
     assert "0 rows = 0 in windows" in done.stderr
     (operator,) = lines(typed("inspect", shop.checkpoint, "--json"))
     assert operator["watermark"] == "drained"
-    assert {one["status"] for one in operator["origins"]} == {"drained"}
+    assert {origin["status"] for origin in operator["origins"]} == {"drained"}
 
 
 def test_a_query_that_fails_has_its_own_exit_code(spark: SparkSession, tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_processor_reports_emitted_rows_and_shows_its_state_and_timers(spark: 
     assert "2 rows emitted" in done.stderr and "7 rows = 6 processed + 0 late + 1 dead (1 null_time)" in done.stderr
     (operator,) = lines(typed("inspect", shop.checkpoint, "--job", shop.job, "--json"))
     assert operator["state"] == [{"shop": "bonn", "visits": 2}, {"shop": "kiel", "visits": 4}]
-    assert [(one["shop"], one["timer"], one["at"]) for one in operator["timers"]] == [
+    assert [(timer["shop"], timer["timer"], timer["at"]) for timer in operator["timers"]] == [
         ("bonn", "later", "2027-03-01T13:00:00Z"),
         ("kiel", "later", "2027-03-01T13:00:00Z"),
     ]
@@ -329,4 +329,4 @@ def test_a_file_with_sql_is_a_job(spark: SparkSession, tmp_path: Path) -> None:
     done = shop.run("--available-now", "--json")
     assert done.exit_code == 0, done.stderr
     assert shop.table() == {("kiel", "12:00"): (1, 3), ("bonn", "12:00"): (1, 4), ("kiel", "12:01"): (1, 5)}
-    assert sum(one["late"] for one in lines(done)) == 1
+    assert sum(line["late"] for line in lines(done)) == 1

@@ -47,7 +47,7 @@ def test_both_placements_emit_the_same_panes(spark: SparkSession, tmp_path: Path
         stream = Stream(spark, tmp_path / state).put(*BUNDLES)
         stream.run(WINDOWS, drain=True, state=state)
         emitted.append(
-            (comparable(stream.all("panes")), stream.all("late").height, [one.kept for one in stream.metrics])
+            (comparable(stream.all("panes")), stream.all("late").height, [batch.kept for batch in stream.metrics])
         )
     assert emitted[0] == emitted[1]
 

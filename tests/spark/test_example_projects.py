@@ -170,9 +170,11 @@ def test_the_devices_have_every_reading_but_those_that_one_sent_hours_later(tmp_
     for row in valid:
         if row["device"] != "roof" or row["number"] not in too_late:
             heats[row["device"], floor(row["at"], timedelta(minutes=10))].append(row["celsius"])
-    found = {(device, datetime.fromisoformat(start)): result for device, start, *result in table}
-    assert len(found) == len(table)
-    assert found == {key: pytest.approx([len(all_), sum(all_) / len(all_), max(all_)]) for key, all_ in heats.items()}
+    observed = {(device, datetime.fromisoformat(start)): result for device, start, *result in table}
+    assert len(observed) == len(table)
+    assert observed == {
+        key: pytest.approx([len(all_), sum(all_) / len(all_), max(all_)]) for key, all_ in heats.items()
+    }
 
     kept = len(valid) - len(too_late)
     sums = f"{len(lines)} readings = {kept} in windows + {len(late)} late + {len(dead)} dead letters"

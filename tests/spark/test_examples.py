@@ -34,7 +34,7 @@ def records(frame: pl.DataFrame) -> set[tuple[Any, ...]]:
 
 
 def test_the_report_on_ads_has_each_sale_that_was_reported_in_time(spark: SparkSession, tmp_path: Path) -> None:
-    found = ad_clicks.main(spark, 600, tmp_path)
+    observed = ad_clicks.main(spark, 600, tmp_path)
     clicks, sales = ad_clicks.generate(600)
     sold = {}
     for row in sales.rows(named=True):
@@ -48,20 +48,20 @@ def test_the_report_on_ads_has_each_sale_that_was_reported_in_time(spark: SparkS
         line = lines[click["ad"], floor(click["at"], 30)]
         for place, value in enumerate((1, click["cost"], counts, sale["price"] if sale and counts else 0)):
             line[place] += value
-    assert records(found) == {(*key, *line) for key, line in lines.items()}
+    assert records(observed) == {(*key, *line) for key, line in lines.items()}
     assert len(sold) < sales.height
 
 
 def test_uploads_out_of_order_give_what_was_measured_but_for_the_one_that_was_lost(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = iot_uploads.main(spark, 500, tmp_path)
+    observed = iot_uploads.main(spark, 500, tmp_path)
     heats = defaultdict(list)
     for row in iot_uploads.generate(500).rows(named=True):
         if (row["machine"], row["upload"]) != iot_uploads.LOST:
             heats[row["machine"], floor(row["at"], 1)].append(row["heat"])
-    assert {row[:3] for row in found.rows()} == {(*key, len(values)) for key, values in heats.items()}
-    for machine, start, _, mean, hottest in found.rows():
+    assert {row[:3] for row in observed.rows()} == {(*key, len(values)) for key, values in heats.items()}
+    for machine, start, _, mean, hottest in observed.rows():
         values = heats[machine, start]
         assert mean == pytest.approx(sum(values) / len(values)) and hottest == max(values)
     assert "Missing: uploads 5 to 5 of machine 2" in capsys.readouterr().out
@@ -76,14 +76,14 @@ def test_the_table_of_visits_is_right_although_late_pages_merge_some(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     url = request.getfixturevalue("postgres_url") if database == "postgres" else None
-    found = web_sessions.main(spark, 300, tmp_path, url)
+    observed = web_sessions.main(spark, 300, tmp_path, url)
     visits: list[list[Any]] = []
     for visitor, page, at, _ in web_sessions.generate(300).sort("visitor", "at").rows():
         if visits and visits[-1][0] == visitor and at <= visits[-1][2]:
             visits[-1][2:4] = [at + web_sessions.PAUSE, visits[-1][3] + 1]
         else:
             visits.append([visitor, at, at + web_sessions.PAUSE, 1, page])
-    assert records(found) == {tuple(visit) for visit in visits}
+    assert records(observed) == {tuple(visit) for visit in visits}
     assert ("SQLite" in capsys.readouterr().out) == (url is None)
 
 
@@ -119,14 +119,14 @@ def test_the_book_and_the_bursts_are_those_of_the_feed_as_it_was_sent(spark: Spa
 
 
 def test_bills_by_noted_time_have_every_call(spark: SparkSession, tmp_path: Path) -> None:
-    found = exact_billing.main(spark, 480, tmp_path)
+    observed = exact_billing.main(spark, 480, tmp_path)
     calls: Counter[Any] = Counter()
     cents: Counter[Any] = Counter()
     for frame in exact_billing.generate(480).values():
         for at, customer, cost in frame.rows():
             calls[customer, floor(at, 60)] += 1
             cents[customer, floor(at, 60)] += cost
-    assert records(found) == {(*key, calls[key], cents[key]) for key in calls}
+    assert records(observed) == {(*key, calls[key], cents[key]) for key in calls}
     assert calls.total() == 480
 
 

@@ -112,7 +112,7 @@ def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> 
         killed = 0
         while line := job.stdout.readline():
             if line.split()[:2] == ["batch", "1"]:
-                running = (one for session in cluster.sessions for one in _processes(session))
+                running = (process for session in cluster.sessions for process in _processes(session))
                 killed += _kill(next(pid for pid, command, _ in running if _EXECUTOR in command))
         job.communicate()
         assert killed

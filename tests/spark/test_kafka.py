@@ -82,14 +82,14 @@ def ran(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     place = tmp_path_factory.mktemp("kafka")
     out = _python("-m", "tests.spark.kafka_job", kafka.broker.servers, ",".join(kafka.connector.jars), str(place))
     panes, late = kafka.broker.read("revenue", "late-orders")
-    return Ran(json.loads(out.splitlines()[-1]), panes, [json.loads(one) for one in late])
+    return Ran(json.loads(out.splitlines()[-1]), panes, [json.loads(row) for row in late])
 
 
 def test_the_panes_in_kafka_are_those_of_the_same_rows_in_process(ran: Ran) -> None:
     expected = PIPELINE.local(_polls(), clock=_clock())
-    assert {_pane(json.loads(one)) for one in ran.panes} == _panes(expected.panes)
+    assert {_pane(json.loads(pane)) for pane in ran.panes} == _panes(expected.panes)
     assert len(set(ran.panes)) == expected.panes.height
-    assert [one["ev_event_time"] for one in ran.late] == [_text(at) for at in expected.late["ev_event_time"]]
+    assert [row["ev_event_time"] for row in ran.late] == [_text(at) for at in expected.late["ev_event_time"]]
     assert ran.observed["rows"] == len(FIRST + THEN) + 1  # and the message that is no JSON
 
 
@@ -105,7 +105,7 @@ def test_a_reader_that_drops_repeats_has_each_pane_once(ran: Ran) -> None:
 
 def test_a_silent_partition_is_found_and_a_slow_one_loses_no_row(ran: Ran) -> None:
     assert ran.observed["idle"] == ["2"]
-    assert [(one["shop"], one["price"], one["partition"]) for one in ran.late] == [LATE[1:]]
+    assert [(row["shop"], row["price"], row["partition"]) for row in ran.late] == [LATE[1:]]
 
 
 def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_path: Path) -> None:
@@ -120,13 +120,13 @@ def test_the_command_line_reads_and_writes_topics(kafka: Kafka, ran: Ran, tmp_pa
         at=tmp_path,
     )
     observed = [json.loads(line) for line in done.splitlines()]
-    assert sum(one["rows"] for one in observed) == len(FIRST + THEN) + 1
-    assert {one["origin"] for line in observed for one in line["slowest"]} == {"0", "1", "2"}
+    assert sum(line["rows"] for line in observed) == len(FIRST + THEN) + 1
+    assert {origin["origin"] for line in observed for origin in line["slowest"]} == {"0", "1", "2"}
     panes, dead = kafka.broker.read("totals", "dead")
     expected = PIPELINE.local([_frame(FIRST + THEN)], clock=["2026-03-02T00:00:00Z"])
-    assert _replayed(map(json.loads, panes)) == {one[:4] for one in _panes(expected.panes)}
-    assert any(json.loads(one)["diff"] == -1 for one in panes)
-    assert [(one["ev_reason"], one["partition"]) for one in map(json.loads, dead)] == [("null_time", 0)]
+    assert _replayed(map(json.loads, panes)) == {pane[:4] for pane in _panes(expected.panes)}
+    assert any(json.loads(pane)["diff"] == -1 for pane in panes)
+    assert [(row["ev_reason"], row["partition"]) for row in map(json.loads, dead)] == [("null_time", 0)]
 
 
 @pytest.fixture(scope="module", params=["driver", "executors"])
@@ -191,15 +191,15 @@ def _frame(rows: list[Row]) -> pl.DataFrame:
 
 
 def _panes(panes: pl.DataFrame) -> set[tuple[Any, ...]]:
-    return {_pane(one | {"window_start": _text(one["window_start"])}) for one in _plain(panes)}
+    return {_pane(item | {"window_start": _text(item["window_start"])}) for item in _plain(panes)}
 
 
 def _replayed(panes: Iterable[dict[str, Any]]) -> set[tuple[Any, ...]]:
     """The table that a reader has who takes back what is taken back, in the order of the messages."""
     table: dict[tuple[str, str], tuple[Any, ...]] = {}
-    for one in panes:
-        place, row = (one["shop"], one["window_start"]), _pane(one)[:4]
-        if one["diff"] == -1:
+    for pane in panes:
+        place, row = (pane["shop"], pane["window_start"]), _pane(pane)[:4]
+        if pane["diff"] == -1:
             assert table.pop(place) == row
         else:
             assert table.setdefault(place, row) is row

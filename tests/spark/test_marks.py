@@ -89,9 +89,9 @@ def test_every_event_is_read_once_with_its_place_and_in_order(spark: SparkSessio
     assert sorted(row["price"] for row in rows) == list(range(500))
     assert len(batches) == 5 and all(len(batch) <= 120 for batch in batches.values())
     for segment in (0, 1):
-        own = [(row["_offset"], row["price"]) for row in rows if row["_segment"] == segment]
-        assert [offset for offset, _ in own] == list(range(len(own)))
-        assert own == sorted(own)
+        events = [(row["_offset"], row["price"]) for row in rows if row["_segment"] == segment]
+        assert [offset for offset, _ in events] == list(range(len(events)))
+        assert events == sorted(events)
 
 
 def test_a_table_reads_all_that_is_there(spark: SparkSession, tmp_path: Path) -> None:
@@ -170,7 +170,9 @@ def test_a_fused_scan_gives_the_same_panes(spark: SparkSession, tmp_path: Path) 
     fused.run(shop.per_minute(), rows=ev.scan_stream(shop.address, rows_per_batch=70, spark=spark))
     assert comparable(fused.all("panes")) == comparable(plain.all("panes"))
     assert fused.all("panes")["n"].sum() == 300
-    assert [one.rows for one in fused.metrics if one.rows] == [one.rows for one in plain.metrics if one.rows]
+    assert [batch.rows for batch in fused.metrics if batch.rows] == [
+        batch.rows for batch in plain.metrics if batch.rows
+    ]
 
 
 def test_a_query_that_begins_at_the_end_does_not_wait_for_quiet_segments(spark: SparkSession, tmp_path: Path) -> None:
@@ -296,15 +298,15 @@ def test_rows_of_a_query_become_events_exactly_once(spark: SparkSession, tmp_pat
     last.unlink()  # as if Spark had been killed after the sink's commit, and before its own
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
     copied(note="ts")
-    found = spark.read.format("eventide").load(address)
-    assert sorted(row["price"] for row in found.collect()) == list(range(120))
+    observed = spark.read.format("eventide").load(address)
+    assert sorted(row["price"] for row in observed.collect()) == list(range(120))
     (note,) = copies.store.notes("copies")
     assert note.time == instant(orders(2, 40)["ts"].max())
     with pytest.raises(Exception, match="noted time does not go back"):
         copied("backwards", note="ts")  # the same rows again: the first ones are before the time that was noted
     copied("another")  # whose batches have the same numbers, but are not the same
-    found = spark.read.format("eventide").load(address)
-    assert sorted(row["price"] for row in found.collect()) == sorted([*range(120), *range(120)])
+    observed = spark.read.format("eventide").load(address)
+    assert sorted(row["price"] for row in observed.collect()) == sorted([*range(120), *range(120)])
     with pytest.raises(Exception, match="Another query has written to stream 'copies' as 'copier' since"):
         last.unlink()
         copied()

@@ -105,7 +105,7 @@ def test_the_same_bundles_give_the_same_rows_as_in_process(spark: SparkSession, 
     assert reasons(stream.all("dead")) == reasons(local.dead)
     assert sum(reasons(local.dead).values()) > 2, "something is set aside"
     assert stream.all("late").height == local.late.height
-    assert all(one.balanced for one in stream.metrics)
+    assert all(batch.balanced for batch in stream.metrics)
 
 
 def reasons(dead: pl.DataFrame) -> dict[str, int]:

@@ -51,7 +51,7 @@ def test_commands_are_obeyed_in_their_batch_and_state_can_be_looked_into(spark: 
     gauges = ev.listen(spark, ev.PrometheusMetrics(registry))
     stream = Stream(spark, tmp_path).put(rows((10, "kiel", 1), (20, "bonn", 1)), rows((200, "kiel", 1)))
     query = stream.run(pipeline, name="commands")
-    assert [one.watermark for one in stream.metrics] == [at(10), at(20)]
+    assert [batch.watermark for batch in stream.metrics] == [at(10), at(20)]
     assert stream.metrics[-1].least_origin == "bonn"
     (operator,) = ev.inspect(stream.checkpoint, pipeline=pipeline, spark=spark)
     assert {origin.name: origin.watermarks[0] for origin in operator.origins} == {
@@ -89,8 +89,8 @@ def test_two_commands_of_one_batch_are_applied_in_the_order_in_which_they_were_g
         for command in (query.control.skip_gap, lambda: query.control.retire("bonn"), query.control.drain):
             command()
         stream.run(pipeline)
-    (last,) = [one for one in stream.metrics if one.commands]
-    assert [(one.action, one.known) for one in last.commands] == [
+    (last,) = [batch for batch in stream.metrics if batch.commands]
+    assert [(command.action, command.known) for command in last.commands] == [
         ("skip_gap", True),
         ("retire", False),
         ("drain", True),
@@ -105,7 +105,7 @@ def test_a_row_far_ahead_of_the_clock_is_a_dead_letter_and_moves_no_watermark(
     bundles = rows((10, "kiel", 1), (3_000_000_000, "kiel", 1)), rows((70, "kiel", 1))
     stream = Stream(spark, tmp_path).put(*bundles)
     stream.run(pipeline)
-    assert [one.watermark for one in stream.metrics] == [at(10), at(70)]
+    assert [batch.watermark for batch in stream.metrics] == [at(10), at(70)]
     assert stream.all("dead")["ev_reason"].to_list() == ["future"] and stream.metrics[1].late == 0
 
 
@@ -128,8 +128,8 @@ def test_a_watermark_that_went_too_far_is_noticed_and_repaired(spark: SparkSessi
     assert result.closed is not None and result.closed[0] == (micros(0), micros(60))
     stream.put(rows((20, "kiel", 1), (80, "kiel", 1)), rows((15, "kiel", 1), (200, "kiel", 1)))
     stream.run(pipeline("1 hour"))
-    assert [one.watermark for one in stream.metrics[2:]] == [at(80), at(200)]
-    assert [one.late for one in stream.metrics[2:]] == [0, 1]
+    assert [batch.watermark for batch in stream.metrics[2:]] == [at(80), at(200)]
+    assert [batch.late for batch in stream.metrics[2:]] == [0, 1]
     assert stream.all("panes")["n"].to_list() == [1, 1, 1]  # the first window closed twice
 
 
@@ -156,7 +156,7 @@ def test_a_processing_time_trigger_fires_when_no_data_arrives(spark: SparkSessio
     query = stream.run(pipeline, interval="1 second", sink=lambda batch, _: came.set() if batch.count() else None)
     try:
         assert came.wait(120)
-        assert all(one.rows == 0 for one in stream.metrics[1:])
+        assert all(batch.rows == 0 for batch in stream.metrics[1:])
     finally:
         query.stop()
 
@@ -231,7 +231,7 @@ def test_a_scan_of_files_gives_what_the_rows_give(spark: SparkSession, tmp_path:
     stream.run(total, scan, drain=True)
     together = [pl.concat(bundles[i : i + files]) for i in range(0, 3, files)]
     assert comparable(stream.all("panes")) == comparable(total.local(together).panes)
-    assert sum(one.rows for one in stream.metrics) == 150
+    assert sum(batch.rows for batch in stream.metrics) == 150
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -110,7 +110,7 @@ def test_a_query_that_is_rescaled_writes_the_table_of_one_that_never_was(
             run_and_rescale(stream, WINDOWS, bundles, path, sink=sink)
         else:
             stream.put(*bundles).run(WINDOWS, state="driver", drain=True, sink=sink)
-        tables.append((table_of(database), stream.all("late").height, [one.kept for one in stream.metrics]))
+        tables.append((table_of(database), stream.all("late").height, [batch.kept for batch in stream.metrics]))
     assert tables[0] == tables[1] and tables[0][0]
 
 

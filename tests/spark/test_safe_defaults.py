@@ -70,18 +70,18 @@ def test_panes_behind_a_filter_count_with_their_diff(spark: SparkSession) -> Non
 
 def test_outputs_of_a_stream_are_split_in_a_query_of_the_user(spark: SparkSession, tmp_path: Path) -> None:
     outputs = ev.outputs(LATE, Stream(spark, tmp_path).put(*BUNDLES).rows)
-    found: dict[str, list[int]] = {"late": [], "dead": []}
+    observed: dict[str, list[int]] = {"late": [], "dead": []}
 
     def write(batch: DataFrame, batch_id: int) -> None:
         batch.persist()
         split = outputs.split(batch)
-        found["late"] += [row["price"] for row in split.late.collect()]
-        found["dead"] += [row["price"] for row in split.dead.collect()]
+        observed["late"] += [row["price"] for row in split.late.collect()]
+        observed["dead"] += [row["price"] for row in split.dead.collect()]
         batch.unpersist()
 
     writer = outputs.pages.writeStream.foreachBatch(write).trigger(availableNow=True)
     writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-    assert found == {"late": [4], "dead": [8]}
+    assert observed == {"late": [4], "dead": [8]}
     with pytest.raises(ev.PlanError, match=r"a stream has no separate \.late.*split\(batch\)"):
         _ = outputs.late
 

@@ -227,8 +227,8 @@ def path_without_java(tmp_path: Path) -> Path:
     place = tmp_path / "bin"
     place.mkdir()
     for name in ("bash", "sh", "env", "dirname", "ps", "readlink", "ls", "cat", "head", "uname", "hostname"):
-        for found in (Path("/bin") / name, Path("/usr/bin") / name):
-            if found.exists():
-                (place / name).symlink_to(found)
+        for program in (Path("/bin") / name, Path("/usr/bin") / name):
+            if program.exists():
+                (place / name).symlink_to(program)
                 break
     return place

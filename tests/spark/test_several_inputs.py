@@ -84,7 +84,7 @@ def counted(rows: pl.DataFrame) -> list[str]:
 
 
 def names_of(pipeline: ev.Pipeline) -> list[str]:
-    return [one.name for one in pipeline.plan.edges]
+    return [edge.name for edge in pipeline.plan.edges]
 
 
 QUICK = ("full window join", "full interval join", "union")
@@ -100,14 +100,14 @@ def test_the_same_bundles_give_the_same_rows_as_in_process(spark: SparkSession, 
     streams.run(pipeline)
     streams.put([frames[3:] for frames in bundles]).run(pipeline, drain=True)
     local = pipeline.local(dict(zip(names, bundles, strict=True)))
-    found = streams.first
-    assert counted(found.all("panes")) == counted(local.panes)
+    observed = streams.first
+    assert counted(observed.all("panes")) == counted(local.panes)
     assert local.panes.height > 10, "there is something to compare"
-    assert found.all("late").height == local.late.height
-    assert found.all("dead").height == local.dead.height > 0
-    assert all(one.balanced for one in found.metrics)
+    assert observed.all("late").height == local.late.height
+    assert observed.all("dead").height == local.dead.height > 0
+    assert all(batch.balanced for batch in observed.metrics)
     counts = local.metrics
-    assert _sum(found) == Counts(counts.rows, counts.kept, counts.late, counts.dead)
+    assert _sum(observed) == Counts(counts.rows, counts.kept, counts.late, counts.dead)
 
 
 def test_a_batch_gives_what_the_drained_stream_gives(spark: SparkSession) -> None:
@@ -160,7 +160,7 @@ def test_watermark_keys_pass_a_processor_that_does_not_use_them(spark: SparkSess
     streams = Streams(spark, tmp_path, ["left", "right"])
     streams.put([[bundle[name] for bundle in bundles] for name in ("left", "right")])
     streams.first.run(WITH_TWO_TIMES, streams.rows)
-    windows = [one for one in streams.first.metrics if one.depth == 2]
+    windows = [batch for batch in streams.first.metrics if batch.depth == 2]
     assert windows[-1].watermark == as_datetime(3 * 60_000_000)
     assert streams.first.all("panes")["n"].to_list() == [1, 1]
 
@@ -199,5 +199,5 @@ def _collected(rows: DataFrame) -> pl.DataFrame:
 
 
 def _sum(stream: Stream) -> Counts:
-    counts = [Counts(one.rows, one.kept, one.late, dict(one.dead)) for one in stream.metrics]
+    counts = [Counts(batch.rows, batch.kept, batch.late, dict(batch.dead)) for batch in stream.metrics]
     return sum(counts, Counts())

@@ -30,9 +30,9 @@ def rows(first: int, count: int, shops: int = 5) -> pl.DataFrame:
 def maps(query: Any) -> list[int]:
     """How many maps the tasks of each batch have named, as Spark counts them."""
     return [
-        int(one["customMetrics"]["numMapStateVars"])
+        int(operator["customMetrics"]["numMapStateVars"])
         for progress in query.spark.recentProgress
-        for one in progress["stateOperators"]
+        for operator in progress["stateOperators"]
     ]
 
 

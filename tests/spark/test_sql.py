@@ -84,18 +84,18 @@ def test_expressions_have_the_values_that_they_have_in_process(spark: SparkSessi
     table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema)).coalesce(1)
     # All in one query: the columns of rows are called by the texts of the expressions, some of which have dots.
     panes = pl.DataFrame(pl.from_arrow(ev.sql(query(*EXPRESSIONS))({"numbers": table}).toArrow())).sort("row")
-    found = {one: panes[f"v{number}"].to_list() for number, one in enumerate(EXPRESSIONS)}
-    assert {one: values for one, values in found.items() if not same(values, EXPRESSIONS[one])} == {}
+    observed = {text: panes[f"v{number}"].to_list() for number, text in enumerate(EXPRESSIONS)}
+    assert {state: values for state, values in observed.items() if not same(values, EXPRESSIONS[state])} == {}
 
 
 def test_generated_expressions_and_queries_give_what_they_give_in_process(spark: SparkSession) -> None:
     rows = generated.rows(60)
     table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema)).coalesce(1)
     drawn = [generated.Expressions(seed).any() for seed in range(40)]
-    chosen = ", ".join(f"LAST({one}) AS v{number}" for number, one in enumerate(drawn))
+    chosen = ", ".join(f"LAST({text}) AS v{number}" for number, text in enumerate(drawn))
     asked = [f"SELECT id, {chosen} FROM TUMBLE(rows, DESCRIPTOR(ts), INTERVAL '1' DAY) GROUP BY id"]
-    for one in [*asked, *(generated.query(seed)[0] for seed in (1, 2, 3))]:
-        asked_of_both = f"CREATE STREAM rows WATERMARK FOR ts AS ts - INTERVAL '1' HOUR; {one}"
+    for item in [*asked, *(generated.query(seed)[0] for seed in (1, 2, 3))]:
+        asked_of_both = f"CREATE STREAM rows WATERMARK FOR ts AS ts - INTERVAL '1' HOUR; {item}"
         observed = pl.DataFrame(pl.from_arrow(ev.sql(asked_of_both)({"rows": table}).toArrow()))
         here = ev.sql(asked_of_both).local(rows).panes
         assert [*map(alike, in_order(observed))] == [*map(alike, in_order(here))]
@@ -104,7 +104,7 @@ def test_generated_expressions_and_queries_give_what_they_give_in_process(spark:
 
 def alike(row: dict[str, Any]) -> dict[str, Any]:
     """Doubles to twelve digits; a zero has no sign."""
-    return {name: float(f"{one:.11e}") + 0.0 if isinstance(one, float) else one for name, one in row.items()}
+    return {name: float(f"{value:.11e}") + 0.0 if isinstance(value, float) else value for name, value in row.items()}
 
 
 def test_a_column_with_a_dot_can_be_a_key_and_the_time(spark: SparkSession) -> None:
@@ -112,8 +112,8 @@ def test_a_column_with_a_dot_can_be_a_key_and_the_time(spark: SparkSession) -> N
     table = spark.createDataFrame(rows.to_arrow(), schema=spark_schema(rows.schema))
     asked = """SELECT "Name.of", SUM("a`b") AS total FROM TUMBLE(numbers, DESCRIPTOR("time.of"), INTERVAL '1' DAY)
                WHERE "Name.of" <> 'z' GROUP BY "Name.of" HAVING "Name.of" < 'z'"""
-    found = ev.sql(asked)({"numbers": table}).collect()
-    assert sorted((one["Name.of"], one["total"]) for one in found) == [("x", -7), ("y", 7)]
+    observed = ev.sql(asked)({"numbers": table}).collect()
+    assert sorted((state["Name.of"], state["total"]) for state in observed) == [("x", -7), ("y", 7)]
 
 
 # The query, the words under the caret, and what the message says.
@@ -128,11 +128,11 @@ REFUSED = [
 
 def test_what_spark_cannot_compute_is_shown_at_its_position(spark: SparkSession) -> None:
     table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema))
-    for asked, under, said in REFUSED:
+    for asked, under, expected in REFUSED:
         with pytest.raises(ev.PlanError) as refused:
             ev.sql(asked.format("TUMBLE(numbers, DESCRIPTOR(ts), INTERVAL '1' DAY)"))({"numbers": table})
         message, _, line, caret = str(refused.value).split("\n")
-        assert said in message
+        assert expected in message
         assert line[caret.index("^") : caret.rindex("^") + 1] == under
 
 
@@ -141,9 +141,9 @@ EMITTED = GROUPED + "EMIT EARLY ON UPDATE LATE ON UPDATE ALLOWED LATENESS INTERV
 
 def test_a_running_query_keeps_a_table_of_what_it_selects(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(*SALES)
-    said = ev.sql(EMITTED)
+    query = ev.sql(EMITTED)
     database = tmp_path / "sales.db"
-    said.run(
+    query.run(
         stream.rows,
         sink=ev.sinks.table(f"sqlite:///{database}", name="sales"),
         checkpoint=stream.checkpoint,
@@ -162,16 +162,16 @@ def test_a_running_query_keeps_a_table_of_what_it_selects(spark: SparkSession, t
 def test_a_streaming_table_gives_a_streaming_result(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path).put(*SALES)
     scan = ev.scan_parquet(str(tmp_path / "in"), files_per_batch=1, spark=spark)
-    found = []
+    observed = []
     for name, table in (("rows", stream.rows), ("scan", scan)):
         result = ev.sql(QUERIES["chained"])({"sales": table})
         assert result.isStreaming
         writer = result.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / f"{name}.state"))
         writer.trigger(availableNow=True).start(str(tmp_path / name)).awaitTermination()
         rows = spark.read.parquet(str(tmp_path / name))
-        found.append(in_order(pl.DataFrame(pl.from_arrow(rows.toArrow()))))
+        observed.append(in_order(pl.DataFrame(pl.from_arrow(rows.toArrow()))))
     in_process = ev.sql(QUERIES["chained"]).local(SALES, drain=False).panes
-    assert found[0] == found[1] == in_order(in_process)
+    assert observed[0] == observed[1] == in_order(in_process)
     assert in_process.height > 0
 
 

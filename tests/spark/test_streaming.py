@@ -63,9 +63,9 @@ def test_the_same_bundles_give_the_same_panes_as_in_process(spark: SparkSession,
     assert comparable(stream.all("panes")) == comparable(local.panes)
     assert stream.all("late").height == local.late.height
     assert stream.all("dead").height == local.dead.height
-    assert sum(one.rows for one in stream.metrics) == sum(bundle.height for bundle in BUNDLES)
-    assert sum(one.kept for one in stream.metrics) == local.metrics.kept
-    assert all(one.balanced for one in stream.metrics)
+    assert sum(batch.rows for batch in stream.metrics) == sum(bundle.height for bundle in BUNDLES)
+    assert sum(batch.kept for batch in stream.metrics) == local.metrics.kept
+    assert all(batch.balanced for batch in stream.metrics)
 
 
 def test_a_batch_gives_the_final_table_of_the_drained_stream(spark: SparkSession) -> None:

@@ -21,8 +21,8 @@ def run(active: str = "True", name: str | None = "revenue", before: str = "") ->
 
 
 def test_a_script_that_ends_while_a_query_runs_is_warned() -> None:
-    said = run()
-    assert "the program ended while the query 'revenue' was running" in said and "wait=True" in said
+    printed = run()
+    assert "the program ended while the query 'revenue' was running" in printed and "wait=True" in printed
 
 
 def test_a_query_without_a_name_is_a_query() -> None:

@@ -100,9 +100,9 @@ def test_a_crash_before_any_step_leaves_the_old_files_or_the_new_ones(tmp_path: 
                 assert is_switched or (checkpoint / FOLDER).exists()
         fate.steps, fate.last = 0, 1_000
         settle(checkpoint)
-        found = files_in(checkpoint)
-        assert found in (OLD, NEW)
-        outcomes.append(found == NEW)
+        observed = files_in(checkpoint)
+        assert observed in (OLD, NEW)
+        outcomes.append(observed == NEW)
     assert outcomes == sorted(outcomes) and set(outcomes) == {False, True}
 
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Row
 
 import eventide as ev
-from eventide.operators.redistribution import BucketState
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.spark.buckets import bucket_labels
 from eventide.spark.source_log import LoggedOffsets
 from eventide.spark.state_import import _relocate, _renumber, _write_pages
@@ -105,7 +105,7 @@ def test_the_metadata_of_an_operator_names_the_checkpoint_where_it_will_be(tmp_p
 
 
 def test_imported_pages_are_stored_as_an_operator_stores_them(tmp_path: Path) -> None:
-    buckets = [BucketState(HEAD, {1: b"small", 2: b"x" * 40_000}), BucketState(HEAD, {1: b"other"})]
+    buckets = [BucketSnapshot(HEAD, {1: b"small", 2: b"x" * 40_000}), BucketSnapshot(HEAD, {1: b"other"})]
     _write_pages(tmp_path / "0.parquet", 0, buckets)
     rows = [Row(**row) for row in pq.read_table(tmp_path / "0.parquet").to_pylist()]
     stored: dict[str, Any] = {}

@@ -46,8 +46,8 @@ def test_the_files_of_the_interrupted_batch_are_found(checkpoint: Path) -> None:
 
 def test_files_of_a_merged_log_are_distinguished_by_their_offset(checkpoint: Path) -> None:
     (checkpoint / "commits" / "2").unlink()
-    found = interrupted_files(LocalStorage(checkpoint))
-    assert [Path(path).name for path in found[2]] == ["2.parquet"]
+    observed = interrupted_files(LocalStorage(checkpoint))
+    assert [Path(path).name for path in observed[2]] == ["2.parquet"]
 
 
 def test_nothing_is_missing_while_all_files_exist(checkpoint: Path) -> None:

@@ -17,11 +17,11 @@ from polars.testing import assert_frame_equal
 from eventide.errors import DataError
 from eventide.kernels.keys import encoded, encoded_key
 from eventide.standalone.stores import MemoryStore, Range, SqliteStore, Store
-from eventide.state.message_layout import Layout, Order
+from eventide.state.message_layout import MessageLayout, Order
 
-Open: TypeAlias = Callable[[Layout], Store]
+Open: TypeAlias = Callable[[MessageLayout], Store]
 
-LAYOUTS = [Layout(order, session) for order in Order for session in (False, True)]
+LAYOUTS = [MessageLayout(order, session) for order in Order for session in (False, True)]
 LAZY = [layout for layout in LAYOUTS if layout.equal_first]
 
 
@@ -29,7 +29,7 @@ LAZY = [layout for layout in LAYOUTS if layout.equal_first]
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     opened: list[Store] = []
 
-    def make(layout: Layout) -> Store:
+    def make(layout: MessageLayout) -> Store:
         in_memory = request.param == "memory"
         opened.append(MemoryStore(layout) if in_memory else SqliteStore(tmp_path / f"{len(opened)}.db", layout))
         return opened[-1]
@@ -54,37 +54,37 @@ def offsets(frame: pl.DataFrame | None) -> list[int]:
     return frame["__offset"].to_list()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=Layout.describe)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=MessageLayout.describe)
 class TestMessages:
-    def test_a_range_is_read_by_position_and_offset(self, open_store: Open, layout: Layout) -> None:
+    def test_a_range_is_read_by_position_and_offset(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         assert store.put(FOUR) == 4
         assert offsets(store.read()) == [2, 1, 4, 3]
         assert offsets(store.read(Range(50, 101))) == [2, 1, 4]
         assert offsets(store.read(Range(51, 100))) == []
 
-    def test_offsets_sharpen_both_ends(self, open_store: Open, layout: Layout) -> None:
+    def test_offsets_sharpen_both_ends(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert offsets(store.read(Range(100, 150, start_offset=2))) == [4]
         assert offsets(store.read(Range(50, 100, end_offset=1))) == [2, 1]
         assert offsets(store.read(Range(100, 100, start_offset=4, end_offset=4))) == [4]
 
-    def test_a_join_key_is_found_with_and_without_a_range(self, open_store: Open, layout: Layout) -> None:
+    def test_a_join_key_is_found_with_and_without_a_range(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert offsets(store.read(equal="a")) == [1, 3]
         assert offsets(store.read(Range(120, 200), equal="a")) == [3]
         assert offsets(store.read(equal="nobody")) == []
 
-    def test_a_session_is_found_and_a_join_key_in_it(self, open_store: Open, layout: Layout) -> None:
+    def test_a_session_is_found_and_a_join_key_in_it(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert offsets(store.read(session="t")) == [4, 3]
         assert offsets(store.read(Range(100, 101), session="t")) == [4]
         assert offsets(store.read(session="t", equal="a")) == [3]
 
-    def test_a_message_is_stored_exactly_once(self, open_store: Open, layout: Layout) -> None:
+    def test_a_message_is_stored_exactly_once(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         more = messages((5, 70, "s", "a"))
@@ -92,24 +92,24 @@ class TestMessages:
         assert store.put(FOUR) == 0
         assert store.count() == 5
 
-    def test_offsets_may_arrive_in_any_order(self, open_store: Open, layout: Layout) -> None:
+    def test_offsets_may_arrive_in_any_order(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         assert store.put(FOUR[[3, 1]]) == 2
         assert store.put(FOUR) == 2
         assert offsets(store.read()) == [2, 1, 4, 3]
 
-    def test_origins_count_their_own_offsets(self, open_store: Open, layout: Layout) -> None:
+    def test_origins_count_their_own_offsets(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert store.put(FOUR.with_columns(pl.lit("other").alias("__origin"))) == 4
         assert offsets(store.named(pl.Series([1, 9]), origin="other")) == [1]
 
-    def test_messages_are_found_by_name(self, open_store: Open, layout: Layout) -> None:
+    def test_messages_are_found_by_name(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         assert offsets(store.named(pl.Series([4, 2, 7]))) == [2, 4]
 
-    def test_what_has_expired_is_never_read_again(self, open_store: Open, layout: Layout) -> None:
+    def test_what_has_expired_is_never_read_again(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         gone = store.expire(100)
@@ -118,7 +118,7 @@ class TestMessages:
         assert store.put(messages((9, 60, "s", "a"))) == 0
         assert offsets(store.read(equal="b")) == [4]
 
-    def test_sessions_retire_one_by_one(self, open_store: Open, layout: Layout) -> None:
+    def test_sessions_retire_one_by_one(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(FOUR)
         ended = pl.DataFrame({"__session": ["s", "t"], "__start": [0, 0], "__end": [100, 120]})
@@ -126,7 +126,7 @@ class TestMessages:
         assert offsets(store.read()) == [1, 3]
         assert store.count() == 2
 
-    def test_many_sessions_retire_at_once(self, open_store: Open, layout: Layout) -> None:
+    def test_many_sessions_retire_at_once(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         store.put(messages(*((i, i, f"s{i % 20}", "a") for i in range(100))))
         # Of the first ten sessions what lies before 50, in two ranges that overlap.
@@ -135,13 +135,13 @@ class TestMessages:
         assert store.retire(gone) == 30
         assert sorted(offsets(store.read())) == [i for i in range(100) if i >= 50 or i % 20 >= 10]
 
-    def test_an_empty_store_has_nothing_to_say(self, open_store: Open, layout: Layout) -> None:
+    def test_an_empty_store_has_nothing_to_say(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         assert store.read() is None
         assert store.named(pl.Series([1])) is None
         assert (store.count(), store.bytes(), store.expire(5)) == (0, 0, 0)
 
-    def test_room_is_given_back(self, open_store: Open, layout: Layout) -> None:
+    def test_room_is_given_back(self, open_store: Open, layout: MessageLayout) -> None:
         store = open_store(layout).messages
         many = messages(*((i, i, "s", "a") for i in range(5000)))
         store.put(many)
@@ -152,8 +152,8 @@ class TestMessages:
         assert store.bytes() < full / 4
 
 
-@pytest.mark.parametrize("layout", LAZY, ids=Layout.describe)
-def test_a_prefix_scan_deletes_what_has_expired_of_its_key(open_store: Open, layout: Layout) -> None:
+@pytest.mark.parametrize("layout", LAZY, ids=MessageLayout.describe)
+def test_a_prefix_scan_deletes_what_has_expired_of_its_key(open_store: Open, layout: MessageLayout) -> None:
     store = open_store(layout).messages
     store.put(FOUR)
     store.expire(120)
@@ -188,7 +188,7 @@ ANYTHING = {
 
 def test_values_of_every_type_come_back_as_they_were(open_store: Open) -> None:
     stored = messages((1, 1, "", ""), (2, 2, "", ""), (3, 3, "", "")).with_columns(**ANYTHING)
-    store = open_store(Layout(Order.TIME_OFFSET))
+    store = open_store(MessageLayout(Order.TIME_OFFSET))
     store.messages.put(stored)
     store.commit(bytes)
     read = store.messages.read()
@@ -209,27 +209,27 @@ class TestWindows:
 
     @pytest.mark.parametrize("session", [False, True])
     def test_windows_are_in_the_order_in_which_they_expire(self, open_store: Open, session: bool) -> None:
-        store = open_store(Layout(Order.TIME_OFFSET, session)).windows
+        store = open_store(MessageLayout(Order.TIME_OFFSET, session)).windows
         store.put(self.windows(("b", 0, 10, 1), ("a", 10, 20, 2)))
         store.put(self.windows(("a", 0, 10, 3)))
         by_start = [("a", 0, 3), ("b", 0, 1), ("a", 10, 2)]
         assert self.names(store.all()) == (sorted(by_start) if session else by_start)
 
     def test_what_is_known_of_a_window_is_replaced(self, open_store: Open) -> None:
-        store = open_store(Layout(Order.TIME_OFFSET)).windows
+        store = open_store(MessageLayout(Order.TIME_OFFSET)).windows
         for n in range(50):
             store.put(self.windows(("a", 0, 10, n), ("a", 10, 20, 0)))
         assert self.names(store.all()) == [("a", 0, 49), ("a", 10, 0)]
 
     def test_windows_that_share_a_position_with_a_range(self, open_store: Open) -> None:
-        store = open_store(Layout(Order.TIME_OFFSET)).windows
+        store = open_store(MessageLayout(Order.TIME_OFFSET)).windows
         store.put(self.windows(("a", 0, 10, 1), ("b", 5, 15, 2), ("a", 10, 20, 3)))
         assert self.names(store.overlapping(9, 10)) == [("a", 0, 1), ("b", 5, 2)]
         assert self.names(store.overlapping(10, 11)) == [("b", 5, 2), ("a", 10, 3)]
         assert self.names(store.overlapping(0, 99, session="b")) == [("b", 5, 2)]
 
     def test_a_window_is_forgotten(self, open_store: Open) -> None:
-        store = open_store(Layout(Order.TIME_OFFSET)).windows
+        store = open_store(MessageLayout(Order.TIME_OFFSET)).windows
         assert store.all() is None
         store.put(self.windows(("a", 0, 10, 1), ("a", 10, 20, 3)))
         store.delete(self.windows(("a", 0, 10, 7), ("c", 0, 10, 7)))
@@ -237,7 +237,7 @@ class TestWindows:
 
 
 def test_outputs_wait_until_they_are_taken(open_store: Open) -> None:
-    store = open_store(Layout(Order.TIME_OFFSET))
+    store = open_store(MessageLayout(Order.TIME_OFFSET))
     for number in (3, 1, 2):
         store.keep(number, pl.DataFrame({"n": [number]}))
     store.drop(1)
@@ -245,7 +245,7 @@ def test_outputs_wait_until_they_are_taken(open_store: Open) -> None:
 
 
 def test_a_file_holds_what_was_committed_and_nothing_else(tmp_path: Path) -> None:
-    layout = Layout(Order.EQUAL_TIME_OFFSET)
+    layout = MessageLayout(Order.EQUAL_TIME_OFFSET)
     store = SqliteStore(tmp_path / "a.db", layout)
     windows = TestWindows().windows(("a", 0, 10, 1))
     store.messages.put(FOUR[:2])
@@ -313,7 +313,7 @@ POINTS = st.lists(
 
 @given(st.sampled_from(LAYOUTS), st.lists(POINTS, max_size=6), st.integers(-1, 21), st.data())
 def test_reads_are_what_a_scan_of_all_messages_gives(
-    layout: Layout, bundles: list[list[tuple[int, int, str, str]]], floor: int, data: st.DataObject
+    layout: MessageLayout, bundles: list[list[tuple[int, int, str, str]]], floor: int, data: st.DataObject
 ) -> None:
     stores = [MemoryStore(layout), SqliteStore(":memory:", layout)]
     kept: dict[int, tuple[int, int, str, str]] = {}

@@ -48,11 +48,11 @@ class Store:
 
 def pages_of(manifest: Manifest) -> set[int]:
     """The pages that a manifest knows."""
-    found = {manifest.plan.number} if manifest.plan else set()
+    numbers = {manifest.plan.number} if manifest.plan else set()
     for stored in manifest.tables.values():
         parts = stored.values() if isinstance(stored, dict) else [stored]
-        found |= {page.number for part in parts for page in part.all()}
-    return found
+        numbers |= {page.number for part in parts for page in part.all()}
+    return numbers
 
 
 class Paged:

@@ -54,9 +54,9 @@ def test_a_value_that_changes_is_written_with_its_block_only() -> None:
     values[BLOCK_ROWS + 5] = -1
     assert data.write({"at": pl.Series("at", values), "n": 2}) == 1
     assert data.write({"at": pl.Series("at", [*values, 7]), "n": 2}) == 1
-    found = data.read()
-    assert found["at"].to_list() == [*values, 7]
-    assert data.write(found) == 0
+    observed = data.read()
+    assert observed["at"].to_list() == [*values, 7]
+    assert data.write(observed) == 0
 
 
 def test_a_run_that_comes_or_goes_moves_no_other_block() -> None:
@@ -85,8 +85,8 @@ def test_a_batch_of_one_row_writes_little_despite_many_origins() -> None:
     devices = pl.DataFrame({"t": 0, "k": 0, "device": [f"device {i}" for i in range(MANY)]}, schema=schema)
     paged.step(lambda state: operator.step(state, Bundle(devices, 0)))
     whole = paged.manifest.written
-    one = pl.DataFrame({"t": [1], "k": [0], "device": ["device 7"]}, schema=schema)
-    paged.step(lambda state: operator.step(state, Bundle(one, 1)))
+    frame = pl.DataFrame({"t": [1], "k": [0], "device": ["device 7"]}, schema=schema)
+    paged.step(lambda state: operator.step(state, Bundle(frame, 1)))
     assert paged.manifest.written < whole / 5
     before = paged.state.tracker
     paged.restart()

@@ -25,18 +25,18 @@ def merge(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def content(cells: CellTable) -> Counter[tuple[int, int]]:
-    found: Counter[tuple[int, int]] = Counter()
+    observed: Counter[tuple[int, int]] = Counter()
     for run in cells.runs:
         for key, slice_, value in run.cells.select(KEY, SLICE, VALUE).iter_rows():
-            found[key, slice_] += value
-    return found
+            observed[key, slice_] += value
+    return observed
 
 
 def model(rows: Batch) -> Counter[tuple[int, int]]:
-    found: Counter[tuple[int, int]] = Counter()
+    observed: Counter[tuple[int, int]] = Counter()
     for key, slice_, value in rows:
-        found[key, slice_] += value
-    return found
+        observed[key, slice_] += value
+    return observed
 
 
 @given(st.lists(batches, max_size=40))

@@ -113,10 +113,10 @@ def test_a_write_that_failed_is_made_again_with_the_old_manifest() -> None:
     broken = host.store.copy(fails_after=1)
     with pytest.raises(OSError, match="broken"):
         host.operator.write(step.state, broken, host.manifest)
-    one, other = host.store.copy(), host.store.copy()
-    first = host.operator.write(step.state, one, host.manifest)
+    this, other = host.store.copy(), host.store.copy()
+    first = host.operator.write(step.state, this, host.manifest)
     second = host.operator.write(step.state, other, host.manifest)
-    assert first[0] == second[0] and one.pages == other.pages
+    assert first[0] == second[0] and this.pages == other.pages
 
 
 def test_the_same_state_cached_or_read_again_is_written_alike() -> None:
@@ -126,8 +126,8 @@ def test_the_same_state_cached_or_read_again_is_written_alike() -> None:
         push(cached, frame, i)
         push(fresh, frame, i)
         fresh.restart()
-        one, other = (snapshot.load(host.head)["store"]["table"]["pages"] for host in (cached, fresh))
-        assert one.select("number", "rows", "gone").equals(other.select("number", "rows", "gone"))
+        first, other = (snapshot.load(host.head)["store"]["table"]["pages"] for host in (cached, fresh))
+        assert first.select("number", "rows", "gone").equals(other.select("number", "rows", "gone"))
 
 
 def test_a_state_that_was_saved_whole_can_be_written_in_pages() -> None:
@@ -238,8 +238,8 @@ def test_a_whole_state_is_no_head_and_a_head_is_no_whole_state() -> None:
 
 
 def test_a_manifest_of_another_state_is_rejected() -> None:
-    one, other = paged(often()), paged(often())
-    push(one, rows(np.arange(10), 1), 1)
+    first, other = paged(often()), paged(often())
+    push(first, rows(np.arange(10), 1), 1)
     push(other, rows(np.arange(10), 1), 1)
     with pytest.raises(ev.DataError, match="The manifest belongs to another state"):
-        one.operator.write(one.state, Store(), other.manifest)
+        first.operator.write(first.state, Store(), other.manifest)

@@ -55,5 +55,5 @@ def test_pages_and_memory_agree(family: str, monkeypatch: pytest.MonkeyPatch) ->
             if number % 4:
                 small_pages(patch, small=rng.choice([600, 2000, 10_000]))
             for history in random_histories(rng, family, _EACH):
-                found = differs(history, rng)
-                assert found is None, f"seed {seed!r}: {found}"
+                mismatch = differs(history, rng)
+                assert mismatch is None, f"seed {seed!r}: {mismatch}"

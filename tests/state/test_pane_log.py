@@ -30,8 +30,8 @@ def hashes_of(ids: list[int]) -> pl.Series:
 
 
 def content(table: PaneTable) -> list[tuple[int, str]]:
-    found = table.scan()
-    return [] if found is None else sorted(found.select("id", "text").iter_rows())
+    observed = table.scan()
+    return [] if observed is None else sorted(observed.select("id", "text").iter_rows())
 
 
 class Log:
@@ -236,10 +236,10 @@ def test_a_page_is_at_most_about_a_mebibyte() -> None:
 
 
 def test_a_manifest_of_another_table_is_rejected() -> None:
-    one, other = Log(), Log()
-    one.put([1, 2, 3])
-    one.write()
+    first, other = Log(), Log()
+    first.put([1, 2, 3])
+    first.write()
     other.put([4])
-    other.stored = one.stored
+    other.stored = first.stored
     with pytest.raises(Exception, match="The manifest belongs to another state"):
         other.write()

@@ -37,11 +37,11 @@ def frame(panes: list[Pane]) -> pl.DataFrame:
 
 def probed(table: PaneTable, hashes: list[int], at_once: int = 100) -> list[tuple[int, int]]:
     """Which hash found which pane."""
-    found = table.probe(np.array(hashes, np.uint64), at_once=at_once)
+    observed = table.probe(np.array(hashes, np.uint64), at_once=at_once)
     return sorted(
         (hashes[asked], id_)
-        for one in found
-        for asked, id_ in zip(one.probes, table.runs[one.run].panes["id"].gather(one.rows), strict=True)
+        for state in observed
+        for asked, id_ in zip(state.probes, table.runs[state.run].panes["id"].gather(state.rows), strict=True)
     )
 
 
@@ -202,7 +202,7 @@ def test_probing_does_not_find_what_was_taken() -> None:
 
 def test_what_was_found_can_be_taken_from_its_place() -> None:
     table = PaneTable().put(frame([Pane(i, i, 9, None) for i in range(8)])).put(frame([Pane(8, 3, 9, None)]))
-    places = {one.run: one.rows for one in table.probe(np.array([3], np.uint64))}
+    places = {run.run: run.rows for run in table.probe(np.array([3], np.uint64))}
     table, taken = table.take_at(places)
     assert sorted(pl.concat(taken)["id"]) == [3, 8]
     assert ids(table) == [0, 1, 2, 4, 5, 6, 7]

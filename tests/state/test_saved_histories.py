@@ -96,5 +96,5 @@ def test_saving_between_all_bundles_changes_nothing(
             if number % 2:
                 small_pages(patch, small=rng.choice([600, 2000, 10_000]))
             for history in histories:
-                found = disagreement(operator, history)
-                assert found is None, f"seed {seed!r}: {found}"
+                mismatch = disagreement(operator, history)
+                assert mismatch is None, f"seed {seed!r}: {mismatch}"

@@ -221,7 +221,7 @@ def boxes(root: ET.Element, name: str) -> list[Box]:
 def test_labels_of_panes_never_cover_each_other(emitted: list[tuple[int, int, int, int]]) -> None:
     panes = [pane(start, start + 1, at, str(value), "EARLY", diff) for start, at, value, diff in emitted]
     labels = boxes(drawing(Timeline(panes=panes)), "tag")
-    assert not any(one.overlap(other) for number, one in enumerate(labels) for other in labels[:number])
+    assert not any(label.overlap(other) for number, label in enumerate(labels) for other in labels[:number])
 
 
 def test_where_labels_do_not_fit_the_on_time_pane_keeps_its_label() -> None:

@@ -140,7 +140,7 @@ def instants() -> st.SearchStrategy[int]:
 def test_periods_agree_with_the_model(tz: str, unit: CalendarUnit, ts: list[int]) -> None:
     starts = start_of(list(ts), unit, tz)
     ends = next_of(starts, unit, tz)
-    assert list(zip(starts, ends, strict=True)) == [model(one, unit, tz) for one in ts]
+    assert list(zip(starts, ends, strict=True)) == [model(time, unit, tz) for time in ts]
 
 
 @settings(deadline=None)

@@ -94,7 +94,7 @@ def test_a_column_of_text_is_read_as_each_instant_alone(texts: list[str]) -> Non
             alone.append(None)
     micros, bad = read(texts, pl.String)
     assert micros == alone
-    assert (bad or [False] * len(texts)) == [one is None for one in alone]
+    assert (bad or [False] * len(texts)) == [value is None for value in alone]
 
 
 @pytest.mark.parametrize("dtype", [pl.Int32, pl.UInt32, pl.UInt64])

@@ -92,9 +92,9 @@ def test_key_window_index_and_diff_identify_a_pane_in_its_bundle(name: str) -> N
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_the_same_bundles_give_the_same_rows(name: str) -> None:
-    for one, other in zip(watched(name), again(name), strict=True):
-        assert one.panes.equals(other.panes)
-        assert all(a.equals(b) for a, b in zip([*one.late, *one.dead], [*other.late, *other.dead], strict=True))
+    for first, other in zip(watched(name), again(name), strict=True):
+        assert first.panes.equals(other.panes)
+        assert all(a.equals(b) for a, b in zip([*first.late, *first.dead], [*other.late, *other.dead], strict=True))
 
 
 @pytest.mark.long

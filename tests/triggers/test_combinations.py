@@ -96,8 +96,8 @@ def test_repeating_the_watermark_tells_of_late_rows_too() -> None:
 def test_for_any_trigger_the_diffs_add_up_to_all_rows(trigger: Trigger, split: int) -> None:
     push = pushed(trigger, mode="retracting", lateness="1h")
     times = [1, 62, 3, 64, 5, 66, 7, 68, 9, 70]
-    said = [row for i in range(0, 10, split) for row in push(*times[i : i + split], now=i, watermark=8 * i)]
-    assert sum(n for _, n in said + push.drain()) == 10
+    text = [row for i in range(0, 10, split) for row in push(*times[i : i + split], now=i, watermark=8 * i)]
+    assert sum(n for _, n in text + push.drain()) == 10
 
 
 SESSIONS = ev.sessions("10s")

@@ -55,22 +55,22 @@ def test_an_input_without_a_watermark_holds_the_output():
 
 
 def test_equal_values_are_ignored():
-    one = at(OneByOne(1), 10)
-    assert one.watermark(0, wm(10)) == []
+    coalescer = at(OneByOne(1), 10)
+    assert coalescer.watermark(0, wm(10)) == []
 
 
 def test_a_value_that_decreases_is_an_error():
-    one = at(OneByOne(2, name="edge {}".format), 0, 2_000_000, key=3)
+    coalescer = at(OneByOne(2, name="edge {}".format), 0, 2_000_000, key=3)
     with pytest.raises(
         DataError, match="key 3 went back on edge 1: it was 1970-01-01T00:00:02Z and is now 1970-01-01T00:00:01Z"
     ):
-        one.watermark(1, wm(1_000_000, key=3))
+        coalescer.watermark(1, wm(1_000_000, key=3))
 
 
 def test_a_derived_value_that_decreases_is_clamped():
-    one = at(OneByOne(1, on_back="clamp"), 10)
-    assert one.watermark(0, wm(5)) == []
-    assert one.watermark(0, wm(11)) == [wm(11)]
+    coalescer = at(OneByOne(1, on_back="clamp"), 10)
+    assert coalescer.watermark(0, wm(5)) == []
+    assert coalescer.watermark(0, wm(11)) == [wm(11)]
 
 
 def test_keys_are_independent():
@@ -128,11 +128,11 @@ def test_when_all_are_idle_the_highest_is_flushed_and_idle_follows_once():
 
 
 def test_idle_is_emitted_again_after_an_input_was_active():
-    one = at(OneByOne(1), 10)
-    assert one.idle(0) == [Idle()]
-    one.event(0)
-    assert not one.all_idle()
-    assert one.idle(0) == [Idle()]
+    coalescer = at(OneByOne(1), 10)
+    assert coalescer.idle(0) == [Idle()]
+    coalescer.event(0)
+    assert not coalescer.all_idle()
+    assert coalescer.idle(0) == [Idle()]
 
 
 def test_all_keys_are_flushed_before_idle():
@@ -159,8 +159,8 @@ def test_done_beats_idle():
 
 
 def test_done_beats_idle_inside_a_bundle():
-    one = at(OneByOne(1), 10)
-    assert one.step(idle=ids(0), done=ids(0)) == [wm(MAX), Done()]
+    coalescer = at(OneByOne(1), 10)
+    assert coalescer.step(idle=ids(0), done=ids(0)) == [wm(MAX), Done()]
 
 
 def test_when_all_are_done_the_output_is_drained_once():
@@ -300,10 +300,10 @@ def test_an_input_that_left_is_not_idle_and_not_done():
 
 
 def test_where_all_have_left_nothing_more_is_emitted():
-    one = at(OneByOne(1), 10)
-    one.leave(0)
-    assert one.step() == []
-    assert (one.time(0), one.all_idle()) == (10, False)
+    coalescer = at(OneByOne(1), 10)
+    coalescer.leave(0)
+    assert coalescer.step() == []
+    assert (coalescer.time(0), coalescer.all_idle()) == (10, False)
 
 
 def test_nothing_is_emitted_while_held():
@@ -323,8 +323,8 @@ def test_the_output_can_be_raised_from_outside():
 
 
 def test_all_watermarks_of_a_bundle_are_compared_with_what_was_before_it():
-    one = at(OneByOne(1), 10)
-    assert one.step(marks=[InputWatermarks(0, ids(0, 0), ids(30, 20))]) == [wm(30)]
+    coalescer = at(OneByOne(1), 10)
+    assert coalescer.step(marks=[InputWatermarks(0, ids(0, 0), ids(30, 20))]) == [wm(30)]
 
 
 def test_a_copy_is_independent():
@@ -390,7 +390,7 @@ class Model:
         return self.say()
 
     def say(self):
-        said = []
+        text = []
         for key in sorted(self.output):
             going = [i for i in self.standing if self.times.get((key, i), MIN) != MAX and self.standing[i] != "done"]
             active = [i for i in going if self.standing[i] == "active"]
@@ -398,16 +398,16 @@ class Model:
             time = min(counted, default=MIN) if active else self.highest[key] if going else MAX
             if time > self.output[key]:
                 self.output[key] = time
-                said.append(Watermark(key, time))
+                text.append(Watermark(key, time))
         standings = set(self.standing.values())
         if "active" not in standings:
             if "idle" in standings and not self.idle_sent:
                 self.idle_sent = True
-                said.append(Idle())
+                text.append(Idle())
             elif "idle" not in standings and not self.done_sent:
                 self.done_sent = True
-                said.append(Done())
-        return said
+                text.append(Done())
+        return text
 
 
 INPUTS = st.integers(0, 2)
@@ -432,14 +432,14 @@ def test_the_coalescer_does_what_the_model_does(bundles, on_return):
         events = [i for i in events if i not in ended]
         marks = [mark for mark in marks if mark[1] not in ended]
         ended |= set(done)
-        said = coalescer.step(
+        text = coalescer.step(
             events=ids(*events),
             marks=[InputWatermarks(key, ids(source), ids(time)) for key, source, time in marks],
             idle=ids(*idle),
             done=ids(*done),
         )
-        assert said == model.step(events, marks, idle, done)
-        for message in said:
+        assert text == model.step(events, marks, idle, done)
+        for message in text:
             if isinstance(message, Watermark):
                 assert message.time > heard.get(message.key, MIN)
                 heard[message.key] = message.time

@@ -21,8 +21,8 @@ class Stream:
     """A tracker of origins ``o`` that are idle after 10 and forgotten after 160 microseconds."""
 
     def __init__(self, **options):
-        given = {"origin": "o", "idle_timeout": us(10), "forget_after": us(160)} | options
-        self.strategy = ascending(**given)
+        settings = {"origin": "o", "idle_timeout": us(10), "forget_after": us(160)} | options
+        self.strategy = ascending(**settings)
         self.tracker = InputTracker(self.strategy)
 
     def batch(self, now, **times):

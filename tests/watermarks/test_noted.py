@@ -19,7 +19,11 @@ ORDERS = ev.noted(STREAM).generator.identity  # type: ignore[attr-defined]
 
 def rows(*places: tuple[int, int], mark: int = 0) -> pl.DataFrame:
     """Rows at (segment, offset)."""
-    table = {"ts": [0 for _ in places], "_segment": [one for one, _ in places], "_offset": [one for _, one in places]}
+    table = {
+        "ts": [0 for _ in places],
+        "_segment": [name for name, _ in places],
+        "_offset": [name for _, name in places],
+    }
     schema = {"ts": pl.Int64, "_segment": pl.Int64, "_offset": pl.Int64, "_mark": pl.Int64}
     return pl.DataFrame({**table, "_mark": [mark for _ in places]}, schema)
 
@@ -82,9 +86,9 @@ def test_what_the_source_has_passed_need_not_be_read_again(tracker: InputTracker
 
 
 def test_a_cut_that_arrives_again_changes_nothing(tracker: InputTracker) -> None:
-    one = cut(1, 100, s0=2)
-    assert tell(tracker, (0, 5), cuts=(one,)) == 100
-    assert tell(tracker, (0, 6), cuts=(one,)) == 100
+    mark = cut(1, 100, s0=2)
+    assert tell(tracker, (0, 5), cuts=(mark,)) == 100
+    assert tell(tracker, (0, 6), cuts=(mark,)) == 100
 
 
 def test_the_end_of_a_stream_ends_event_time(tracker: InputTracker) -> None:
@@ -139,7 +143,7 @@ def test_a_cut_is_passed_exactly_when_all_before_it_has_been_read(lengths: list[
         if segment is not None:
             read[segment] += 1
         time = tell(tracker, *([] if segment is None else [(segment, read[segment] - 1)]), cuts=tuple(known))
-        passed = [one.time for one in known if all(read[int(s)] >= offset for s, offset in one.reached.items())]
+        passed = [mark.time for mark in known if all(read[int(s)] >= offset for s, offset in mark.reached.items())]
         assert time == max(passed, default=MIN)
 
 

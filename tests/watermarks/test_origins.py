@@ -13,10 +13,10 @@ def test_a_name_keeps_its_number():
 
 
 def test_new_names_are_numbered_in_their_own_order():
-    one, two = Origins(), Origins()
-    one.numbers(pl.Series(["b", None, "a"]))
+    first, two = Origins(), Origins()
+    first.numbers(pl.Series(["b", None, "a"]))
     two.numbers(pl.Series(["a", "b", None]))
-    assert [one.name(i) for i in (1, 2, 3)] == [two.name(i) for i in (1, 2, 3)] == [None, "a", "b"]
+    assert [first.name(i) for i in (1, 2, 3)] == [two.name(i) for i in (1, 2, 3)] == [None, "a", "b"]
 
 
 def test_many_names_are_numbered_as_few_are(monkeypatch):

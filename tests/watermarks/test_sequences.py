@@ -379,5 +379,5 @@ def test_progress_is_what_a_memory_of_everything_says(bundles, in_chunks):
             assert progress.reached(origin) == model.reached(origin)
             gaps = [gap for gap in progress.gaps() if gap.origin == origin]
             assert {n for gap in gaps for n in range(gap.first, gap.last + 1)} == model.missing(origin)
-            assert all(one.last < two.first and one.since <= two.since for one, two in itertools.pairwise(gaps))
+            assert all(first.last < two.first and first.since <= two.since for first, two in itertools.pairwise(gaps))
         assert progress.oldest_gap() == min((gap.since for gap in progress.gaps()), default=None)

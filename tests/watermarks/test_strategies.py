@@ -156,5 +156,5 @@ def test_a_missing_column_is_refused_with_a_hint(strategy):
 )
 def test_each_fault_alone_makes_a_row_unusable(numbers, said, faults):
     rows = pl.DataFrame({"n": numbers, "wm": said}, schema={"n": pl.Int64, "wm": pl.Int64})
-    found = punctuated("wm", sequence="n").faults(rows)
-    assert (None if found is None else found.to_list()) == faults
+    observed = punctuated("wm", sequence="n").faults(rows)
+    assert (None if observed is None else observed.to_list()) == faults

@@ -175,11 +175,11 @@ def assigned(kind: WindowKind, positions: Iterable[int]) -> dict[int, Windows]:
         slice=kind.slice_of(pl.col("at"))
     )
     windows = kind.windows_of(frame["slice"].drop_nulls().unique())
-    found: dict[int, Windows] = {at: set() for at in frame["at"]}
+    observed: dict[int, Windows] = {at: set() for at in frame["at"]}
     for at, start, end in frame.join(windows, on="slice").select("at", "start", "end").iter_rows():
-        assert (start, end) not in found[at], "a window is named once"
-        found[at].add((start, end))
-    return found
+        assert (start, end) not in observed[at], "a window is named once"
+        observed[at].add((start, end))
+    return observed
 
 
 def slices(kind: WindowKind, positions: Iterable[int]) -> list[int | None]:

@@ -81,8 +81,8 @@ def test_no_slices_have_no_windows(case: Case) -> None:
 @each_kind
 def test_windows_do_not_depend_on_the_order_of_slices(case: Case) -> None:
     known = pl.Series("slice", slices(case.kind, case.positions)).drop_nulls().unique().sort()
-    one, other = case.kind.windows_of(known), case.kind.windows_of(known.reverse())
-    assert set(one.select("slice", "start", "end").rows()) == set(other.select("slice", "start", "end").rows())
+    first, other = case.kind.windows_of(known), case.kind.windows_of(known.reverse())
+    assert set(first.select("slice", "start", "end").rows()) == set(other.select("slice", "start", "end").rows())
 
 
 @each_kind
@@ -90,9 +90,9 @@ def test_slices_far_apart_have_only_their_own_windows(case: Case) -> None:
     half_a_century = 1_700_000_000_000_000 // 84_000_000_000 * 84_000_000_000  # on every grid used here
     distance = 10**12 if case.kind.axis == "rows" else half_a_century
     pairs = (slices(case.kind, [first, first + distance]) for first in case.positions)
-    one, other = next(pair for pair in pairs if None not in pair)  # some positions lie between windows
-    together = case.kind.windows_of(pl.Series("slice", sorted({one, other})))
-    apart = sum(case.kind.windows_of(pl.Series("slice", [s])).height for s in {one, other})
+    this, other = next(pair for pair in pairs if None not in pair)  # some positions lie between windows
+    together = case.kind.windows_of(pl.Series("slice", sorted({this, other})))
+    apart = sum(case.kind.windows_of(pl.Series("slice", [s])).height for s in {this, other})
     assert together.height == apart <= 16
 
 

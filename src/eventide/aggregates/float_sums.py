@@ -26,8 +26,10 @@ from eventide.aggregates.float_digits import (
     square,
     subtract,
 )
+from eventide.kernels.intervals import int_bounds
 
 _SCALE = 2**WIDTH
+_DOWN = "__down"  # by how many places a value moves down
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Digits:
     def align(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """Return digits from the highest place of each group down."""
         top = pl.col(self.place).max()
-        down = ((top.over(list(by)) if by else top) - pl.col(self.place)).alias("__down")
+        down = ((top.over(list(by)) if by else top) - pl.col(self.place)).alias(_DOWN)
         moved = frame.select(*self.digits, *self.square_digits, down)
         columns = [_moved(self.digits, i, 1).alias(name) for i, name in enumerate(self.digits)]
         columns += [_moved(self.square_digits, i, 2).alias(name) for i, name in enumerate(self.square_digits)]
@@ -198,11 +200,12 @@ class DigitAdder:
 
 def common_place(places: pl.Series) -> int | None:
     """Return the common place of all values that are not zero; None if they differ."""
-    low, high = places.min(), places.max()
-    if low is None:
+    bounds = int_bounds(places)
+    if bounds is None:
         return NOTHING
+    low, high = bounds
     is_common = low == high or (low == NOTHING and not ((places != low) & (places != high)).any())
-    return int(high) if is_common else None  # type: ignore[arg-type]
+    return high if is_common else None
 
 
 def _weighted(name: str, digit: Integers | None, weight: pl.Series | None, length: int) -> pl.Series:
@@ -215,7 +218,7 @@ def _moved(digits: Sequence[str], i: int, step: int) -> pl.Expr:
     """Return digit ``i`` after a move down by some places of ``step`` digits."""
     moved: pl.Expr = pl.lit(0, pl.Int64)
     for down in range(i // step + 1):
-        moved = pl.when(pl.col("__down") == down).then(pl.col(digits[i - down * step])).otherwise(moved)
+        moved = pl.when(pl.col(_DOWN) == down).then(pl.col(digits[i - down * step])).otherwise(moved)
     return moved
 
 

@@ -44,7 +44,7 @@ class Entries:
     keeps_rows: bool = True
 
     @property
-    def dtype(self) -> pl.DataType:  # noqa: D102
+    def dtype(self) -> pl.List:  # noqa: D102
         return pl.List(self.types[self._only] if self._only else pl.Struct(self.types))
 
     @property
@@ -76,7 +76,7 @@ class Entries:
             descending = [name in self.descending for name in self.order]
             entries = entries.sort(self.order, descending=descending, nulls_last=True, maintain_order=True)
         entry = pl.col(self._only) if self._only else pl.struct(*self.types)
-        entry = entry.cast(self.dtype.inner)  # type: ignore[attr-defined]
+        entry = entry.cast(self.dtype.inner)
         if self.first is not None:
             entry = entry.head(self.first)
         lists = group(entries, [GROUP], [entry.implode().alias(self.name)])

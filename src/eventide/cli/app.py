@@ -24,7 +24,7 @@ from eventide.cli.run import (
 )
 from eventide.cli.shutdown import managed_java
 from eventide.cli.spark_options import Conf, Cores, Master, Memory
-from eventide.cli.terminal import Commands, quiet_java, show_traces
+from eventide.cli.terminal import CommandGroup, quiet_java, show_traces
 from eventide.errors import PlanError
 
 EXPLAIN_EXAMPLES = """Examples:
@@ -192,7 +192,7 @@ def demo(
 
 app = typer.Typer(
     name="eventide",
-    cls=Commands,
+    cls=CommandGroup,
     help="Event time for PySpark: run, inspect and control pipelines.",
     epilog="Start with: eventide doctor, then eventide demo. Each command has examples: eventide run --help",
     no_args_is_help=True,

@@ -47,7 +47,7 @@ class Check:
 
     name: str
     state: State
-    found: str
+    finding: str
     fix: str = ""
 
 
@@ -225,7 +225,7 @@ def _show(checks: list[Check]) -> None:
     from rich.text import Text
 
     console = screen.stdout_console()
-    rows = [(Text(check.state, _STYLES[check.state]), check.name, check.found) for check in checks]
+    rows = [(Text(check.state, _STYLES[check.state]), check.name, check.finding) for check in checks]
     console.print(screen.table("", "check", "found", rows=rows))
     problems = [check for check in checks if check.fix]
     for check in problems:

@@ -56,10 +56,10 @@ _WIDTH = 24  # of the chart of an origin
 _NARROW = 70  # columns of a terminal below which there is no chart
 _RECENT = 10.0  # seconds over which the rate is taken
 _LAGS = 40  # batches whose lag is shown
-_BESIDE_LAGS = 30  # columns of a terminal that the chart of lags leaves free
+_WIDTH_WITHOUT_LAGS = 30  # columns of a terminal that the chart of lags leaves free
 
 
-class Progress:
+class LiveProgress:
     """The live view of a running query. It is called with each batch, and rich draws it. ``clock`` returns seconds.
 
     Rows, watermark and origins are those of the first operator of a chain, panes those of the last.
@@ -143,7 +143,7 @@ class Progress:
 
     def _facts(self, width: int) -> list[tuple[str, Text]]:
         first = self._first
-        lags = list(self.lags)[-max(width - _BESIDE_LAGS, 1) :]
+        lags = list(self.lags)[-max(width - _WIDTH_WITHOUT_LAGS, 1) :]
         shown = [
             ("rows", Text(f"{self.rows:,}   {self.rate:,.0f}/s   batch {self.batch}{_duration_text(first)}")),
             ("watermark", Text(watermark_text(first), style="cyan")),

@@ -16,11 +16,12 @@ from eventide.errors import PlanError
 
 if TYPE_CHECKING:
     from eventide.local import LocalResult
+    from eventide.sinks.sink import Output
 
 _SINKS = ("console", "noop", "parquet", *TABLES)
 _NESTED = (pl.List, pl.Array, pl.Struct)
 _STRUCTS = ("window", "pane")  # of Eventide, which sinks flatten
-_OUTPUTS = {"sink": "panes", "late": "late", "dead": "dead"}
+_OUTPUTS: dict[str, Output] = {"sink": "panes", "late": "late", "dead": "dead"}
 
 
 def run_local(
@@ -58,7 +59,7 @@ def _write(end: str, address: Address, job: Job, result: LocalResult, limit: int
     from eventide.spark.types import arrow_schema, spark_schema, to_spark
 
     plan = job.pipeline.plans[-1 if end == "sink" else 0]
-    info = OutputInfo(_OUTPUTS[end], plan.key, plan.mode, plan.row_grain)  # type: ignore[arg-type]
+    info = OutputInfo(_OUTPUTS[end], plan.key, plan.mode, plan.row_grain)
     first = result.operators[0]  # late rows and dead letters are those of the first pipeline
     rows = {"sink": result.panes, "late": first.late, "dead": first.dead}[end]
     if address.kind != "parquet":
@@ -67,6 +68,7 @@ def _write(end: str, address: Address, job: Job, result: LocalResult, limit: int
     try:
         sink.open(spark_schema(rows.schema), info)
         table = to_spark(rows, arrow_schema(rows.schema))
+        # The sinks of a run without Spark do not ask for a session.
         sink.write(SinkBatch(table, None), 0, replace(info, query=uuid.uuid4().hex))  # type: ignore[arg-type]
     finally:
         sink.close()

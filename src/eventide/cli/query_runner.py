@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
-    from eventide.cli.live_progress import Progress
+    from eventide.cli.live_progress import LiveProgress
     from eventide.sinks import Sink
     from eventide.spark.metrics import BatchMetrics
 
@@ -90,9 +90,9 @@ def _open_trace(trace: Path) -> None:
 
 def run_request(request: RunRequest, spark: SparkSession) -> None:
     """Run a query to its end, or until it is stopped."""
-    from eventide.cli.live_progress import Progress
+    from eventide.cli.live_progress import LiveProgress
 
-    progress = Progress(len(request.job.pipeline.plans))
+    progress = LiveProgress(len(request.job.pipeline.plans))
     rows = _rows(request, spark)
     console = screen.stderr_console()
     with _warnings_on(console), stop_on_signal(spark, lambda: console.print(_STOPPING, soft_wrap=True)) as stop:
@@ -184,7 +184,7 @@ def sink_of(address: Address, limit: int | None = None) -> Sink:
 
 @contextmanager
 def _progress_view(
-    progress: Progress, console: Console, stop: StopRequest, *, json: bool
+    progress: LiveProgress, console: Console, stop: StopRequest, *, json: bool
 ) -> Iterator[Callable[[BatchMetrics], None]]:
     """Yield a listener that prints batches: JSON, a live view on a terminal, or a line for each batch."""
     if json:
@@ -221,7 +221,7 @@ def _warnings_on(console: Console) -> Iterator[None]:
         yield
 
 
-def _sum_up(request: RunRequest, progress: Progress, *, stopped: bool) -> None:
+def _sum_up(request: RunRequest, progress: LiveProgress, *, stopped: bool) -> None:
     console = screen.stderr_console()
     console.print(progress.balance, soft_wrap=True)
     for output, name, count in (("late", "late rows", progress.late), ("dead", "dead letters", progress.dead)):

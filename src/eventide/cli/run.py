@@ -13,7 +13,7 @@ from eventide.cli.spark_options import Conf, Cores, Master, Memory
 from eventide.errors import PlanError
 
 if TYPE_CHECKING:
-    from eventide._addresses import Address
+    from eventide._addresses import Address, End
 
 ADDRESSES = """Sources and sinks are addresses, with options behind a question mark (csv:/data/in?header=true):
 
@@ -87,7 +87,7 @@ Limit = Annotated[
 ]
 
 
-class State(StrEnum):
+class StatePlacement(StrEnum):
     """The placement of state."""
 
     driver = "driver"
@@ -137,7 +137,7 @@ def run(
         typer.Option(help="The checkpoint directory. Default: checkpoints/JOB.", rich_help_panel=_STATE),
     ] = None,
     state: Annotated[
-        State | None,
+        StatePlacement | None,
         typer.Option(
             help="The placement of state: driver (default), or executors for state beyond one machine.",
             rich_help_panel=_STATE,
@@ -245,7 +245,7 @@ def run(
         json=json,
         trace=trace,
         limit=limit,
-        state=(state or State.driver).value,
+        state=(state or StatePlacement.driver).value,
         state_memory=check_state_memory(state_memory),
         whole_rows=whole_rows,
         source_position=source_position,
@@ -273,8 +273,8 @@ def read_outputs(
     """Return the addresses of the outputs. Panes go to the console unless ``--json`` prints there."""
     from eventide._addresses import read_address
 
-    named = {"sink": sink or "console", "late": late, "dead": dead}
-    outputs = {end: read_address(text, end) for end, text in named.items() if text}  # type: ignore[arg-type]
+    named: dict[End, str | None] = {"sink": sink or "console", "late": late, "dead": dead}
+    outputs: dict[str, Address] = {end: read_address(text, end) for end, text in named.items() if text}
     printed = [end for end, address in outputs.items() if address.kind == "console"]
     if json and printed:
         raise PlanError(f"--json and the console sink both print on stdout. Name another --{printed[0]}, such as noop.")
@@ -327,10 +327,10 @@ def open_storage(url: str) -> Any:
         ) from cause
 
 
-def _check_records(state: State | None, **options: object) -> None:
+def _check_records(state: StatePlacement | None, **options: object) -> None:
     """Reject options of commit records for a query without them."""
     for name, value in options.items():
-        if value is not None and state is State.executors:
+        if value is not None and state is StatePlacement.executors:
             raise PlanError(
                 f"--{name.replace('_', '-')} is for commit records, which a query with --state executors does not "
                 "have. Leave one of the two out."

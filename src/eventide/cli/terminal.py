@@ -35,11 +35,11 @@ def stdout_console() -> Console:
     """Return the console of results."""
     from rich.console import Console
 
-    class Results(Console):
+    class ResultConsole(Console):
         def on_broken_pipe(self) -> None:
             raise  # rich would end the program with code 1
 
-    return Results(highlight=False, soft_wrap=True)
+    return ResultConsole(highlight=False, soft_wrap=True)
 
 
 def stderr_console() -> Console:
@@ -153,7 +153,7 @@ def _delete_log() -> None:
         _log.unlink(missing_ok=True)
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     """The commands. They report errors without a stack trace, unless ``--debug`` is given."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -41,8 +41,7 @@ def dashboard(
         raise missing_packages() from cause
     from eventide.dashboards.watched_queries import QueryDirectory
 
-    is_place = isinstance(query, (str, os.PathLike))
-    queries = QueryDirectory(query) if is_place else QueryDirectory(live=query)  # type: ignore[arg-type]
+    queries = QueryDirectory(query) if isinstance(query, (str, os.PathLike)) else QueryDirectory(live=query)
     server = create_server(queries, host=host, port=port, token=token, allow_control=allow_control)
     server.start_in_background()
     return server

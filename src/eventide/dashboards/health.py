@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from eventide.kernels.intervals import int_min
 from eventide.metrics import counted
 from eventide.time import format_duration
 
@@ -75,8 +76,8 @@ def health_of(
 def usual_limit(batches: pl.DataFrame) -> int:
     """Return the lag from which a query is behind: three times the least recent lag, from a minute to an hour."""
     recent = batches.tail(_RECENT)
-    least = (recent["at"] - recent["watermark"]).min()
-    return MINUTE if least is None else min(max(3 * int(least), MINUTE), HOUR)  # type: ignore[arg-type]
+    least = int_min(recent["at"] - recent["watermark"])
+    return MINUTE if least is None else min(max(3 * least, MINUTE), HOUR)
 
 
 def _silent(batches: pl.DataFrame, now: int, unfinished: tuple[int, int] | None) -> Health | None:

@@ -34,7 +34,7 @@ def emitted() -> Table:
     return table
 
 
-def add_step(table: Table, step: Row | Mark | Tick, stream: TestStream, panes: pl.DataFrame) -> None:
+def add_step(table: Table, step: Row | WatermarkAdvance | Tick, stream: TestStream, panes: pl.DataFrame) -> None:
     """Add the output of a step. A tick without output is left out."""
     if isinstance(step, Tick) and panes.is_empty():
         return
@@ -67,11 +67,11 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _description(step: Row | Mark | Tick) -> str:
+def _description(step: Row | WatermarkAdvance | Tick) -> str:
     match step:
         case Row(_, time, score):
             return f"{score} of {time or 'no time'}"
-        case Mark():
+        case WatermarkAdvance():
             return "watermark"
         case Tick():
             return ""
@@ -117,7 +117,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Mark:
+class WatermarkAdvance:
     """The watermark advances."""
 
     at: str
@@ -131,10 +131,10 @@ class Tick:
     at: str
 
 
-STORY: tuple[Row | Mark | Tick, ...] = (
+STORY: tuple[Row | WatermarkAdvance | Tick, ...] = (
     Row("12:05:19", "12:00:26", 5),
     Row("12:05:39", "12:02:26", 7),
-    Mark("12:05:58", "12:02"),
+    WatermarkAdvance("12:05:58", "12:02"),
     Tick("12:06:00"),
     Row("12:06:13", "12:03:39", 3),
     Row("12:06:26", "12:03:53", 4),
@@ -142,13 +142,13 @@ STORY: tuple[Row | Mark | Tick, ...] = (
     Tick("12:07:00"),
     Row("12:07:06", "12:03:06", 8),
     Row("12:07:19", "12:06:39", 3),
-    Mark("12:07:30", "12:04"),
-    Mark("12:07:40", "12:06"),
+    WatermarkAdvance("12:07:30", "12:04"),
+    WatermarkAdvance("12:07:40", "12:06"),
     Tick("12:08:00"),
     Row("12:08:19", "12:01:26", 9),
     Row("12:08:39", "12:07:26", 8),
     Row("12:09:00", "12:07:46", 1),
-    Mark("12:09:30", "12:09"),
+    WatermarkAdvance("12:09:30", "12:09"),
     Row("12:09:45", "11:58:10", 6),
     Row("12:09:50", None, 2),
 )
@@ -194,14 +194,14 @@ def chapters() -> list[Chapter]:
     ]
 
 
-def play(chapter: Chapter) -> Iterator[tuple[Row | Mark | Tick, TestStream]]:
+def play(chapter: Chapter) -> Iterator[tuple[Row | WatermarkAdvance | Tick, TestStream]]:
     """Play the story step by step."""
     test = TestStream(chapter.pipeline, clock="12:05")
     for step in STORY:
         match step:
             case Row(at, time, score):
                 test.add({"ts": time, "score": score}, at=at)
-            case Mark(at, to):
+            case WatermarkAdvance(at, to):
                 test.advance_processing_time(to=at).advance_watermark(to)
             case Tick(at):
                 test.advance_processing_time(to=at)

@@ -18,6 +18,7 @@ from typing import IO, Literal
 import numpy as np
 import polars as pl
 import pyarrow as pa
+from polars.datatypes import DataTypeClass
 
 Compression = Literal["uncompressed", "lz4", "zstd"]
 
@@ -101,9 +102,9 @@ def _text_alone(column: pl.Series) -> pl.Series:
 def _holds(dtype: pl.DataType, *types: type[pl.DataType]) -> bool:
     """Whether a type is one of these or contains one of them."""
     if isinstance(dtype, (pl.List, pl.Array)):
-        return _holds(dtype.inner, *types)  # type: ignore[arg-type]
+        return _holds(as_dtype(dtype.inner), *types)
     if isinstance(dtype, pl.Struct):
-        return any(_holds(field.dtype, *types) for field in dtype.fields)  # type: ignore[arg-type]
+        return any(_holds(as_dtype(field.dtype), *types) for field in dtype.fields)
     return dtype.base_type() in types
 
 
@@ -126,12 +127,13 @@ def _size(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     if dtype == pl.Binary:
         return value.bin.size().fill_null(0).cast(pl.Int64)
     if isinstance(dtype, pl.Struct):
-        fields = [_size(value.struct.field(field.name), _instance(field.dtype)) for field in dtype.fields]
+        fields = [_size(value.struct.field(field.name), as_dtype(field.dtype)) for field in dtype.fields]
         return pl.sum_horizontal(fields).cast(pl.Int64)
     if isinstance(dtype, pl.List):
-        return _WORD + value.list.eval(_size(pl.element(), _instance(dtype.inner))).list.sum().fill_null(0)
+        return _WORD + value.list.eval(_size(pl.element(), as_dtype(dtype.inner))).list.sum().fill_null(0)
     return pl.lit(_WORD, pl.Int64)
 
 
-def _instance(dtype: object) -> pl.DataType:
-    return dtype() if isinstance(dtype, type) else dtype  # type: ignore[return-value]
+def as_dtype(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
+    """A type as an instance. Polars takes classes such as ``pl.Int64`` too, as inner types and as types of fields."""
+    return dtype() if isinstance(dtype, type) else dtype

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from eventide.kernels.intervals import int_bounds
+
 _WHOLE = "__whole"
 
 
@@ -184,7 +186,10 @@ def dense_groups(frame: pl.DataFrame, by: Sequence[str], grids: Mapping[str, Gri
     room = _ROOM * frame.height + _FEW
     for name in by:
         values, (step, offset) = frame[name], grids.get(name, (1, 0))
-        low, high = int(values.min()), int(values.max())  # type: ignore[arg-type]
+        bounds = int_bounds(values)
+        if bounds is None:
+            return None
+        low, high = bounds
         low = (low - offset) // step * step + offset
         length = (high - low) // step + 1
         axes.append(_Axis(name, values.dtype, low, step, length))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,37 @@ Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 NO_INTS: Ints = np.empty(0, np.int64)
+
+
+def int_bounds(numbers: pl.Series) -> tuple[int, int] | None:
+    """The least and the greatest of whole numbers; None without any.
+
+    >>> int_bounds(pl.Series([3, None, 1])), int_bounds(pl.Series([None], dtype=pl.Int64))
+    ((1, 3), None)
+    """
+    low: Any = numbers.min()  # Polars types the minimum of a column of any type
+    high: Any = numbers.max()
+    return None if low is None else (int(low), int(high))
+
+
+def int_min(numbers: pl.Series) -> int | None:
+    """The least of whole numbers; None without any.
+
+    >>> int_min(pl.Series([3, None, 1])), int_min(pl.Series([], dtype=pl.Int64))
+    (1, None)
+    """
+    low: Any = numbers.min()
+    return None if low is None else int(low)
+
+
+def int_max(numbers: pl.Series) -> int | None:
+    """The greatest of whole numbers; None without any.
+
+    >>> int_max(pl.Series([3, None, 1])), int_max(pl.Series([], dtype=pl.Int64))
+    (3, None)
+    """
+    high: Any = numbers.max()
+    return None if high is None else int(high)
 
 
 def order_by(*columns: Ints) -> Ints:

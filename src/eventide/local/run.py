@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide._arguments import is_integer
+from eventide._columns import NOW
 from eventide._frames import Frame, as_frame, not_rows
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.local.files import read_files
@@ -22,7 +23,7 @@ from eventide.time.instants import time_column
 Rows: TypeAlias = "Frame | Iterable[Frame] | str"
 Clock: TypeAlias = Sequence[int | str | datetime]
 
-_NOW, _ARRIVED = "__now", "__arrived"
+_ARRIVED = "__arrived"
 
 
 def run_local(
@@ -138,9 +139,9 @@ def _parts(frame: pl.DataFrame, column: str, every: int | None) -> dict[int, pl.
             "Fill the column, or remove them."
         )
     now = arrived if every is None else (arrived // every + 1) * every
-    timed = frame.with_columns(now.alias(_NOW), arrived.alias(_ARRIVED))
+    timed = frame.with_columns(now.alias(NOW), arrived.alias(_ARRIVED))
     ordered = timed.sort(_ARRIVED, maintain_order=True).drop(_ARRIVED)
-    parts = ordered.partition_by(_NOW, as_dict=True, include_key=False, maintain_order=True)
+    parts = ordered.partition_by(NOW, as_dict=True, include_key=False, maintain_order=True)
     return {time: part for (time,), part in parts.items()}
 
 

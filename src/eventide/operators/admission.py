@@ -11,6 +11,7 @@ from eventide import _columns as c
 from eventide._arguments import MAX_SPAN
 from eventide._column_refs import TimeColumn
 from eventide.errors import DataError, PlanError, did_you_mean
+from eventide.kernels.intervals import int_bounds, int_min
 from eventide.panes import DIFF, WINDOW, WINDOW_END, WINDOW_START, recognised_columns
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.retractions import ONCE, no_retractions
@@ -18,7 +19,7 @@ from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
 
-GAP = "__gap"
+_FIELD = "__field"  # of a struct, as a column
 _AGAIN = "__again"  # a row before it in the same part has its number
 
 
@@ -85,7 +86,7 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
     if plan.watermark.options.deduplicate:
         admitted.set_aside(admitted.rows[_AGAIN], lambda rows: repeated(plan.watermark, rows))
         admitted.rows = admitted.rows.drop(_AGAIN)
-    admitted.earliest = admitted.rows[c.TIME].min()  # type: ignore[assignment]
+    admitted.earliest = int_min(admitted.rows[c.TIME])
     return admitted
 
 
@@ -95,8 +96,8 @@ def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
         timed = rows.with_columns(pl.lit(now, pl.Int64).alias(c.TIME), pl.lit(False).alias(c.UNREADABLE))
         return Admitted(timed, timed)
     time, unreadable = read_time(rows, plan.time)
-    low, high = time.min(), time.max()
-    if low is not None and (low < FIRST or high > LAST):  # type: ignore[operator]
+    bounds = int_bounds(time)
+    if bounds and (bounds[0] < FIRST or bounds[1] > LAST):
         beyond = ~time.is_between(FIRST, LAST).fill_null(True)
         time = time.set(beyond, None)
         unreadable = beyond if unreadable is None else unreadable | beyond
@@ -137,16 +138,16 @@ def _reach(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, str]:
     dtype = rows.schema.get(outer)
     if not isinstance(dtype, pl.Struct) or inner not in (field.name for field in dtype.fields):
         return rows, name
-    return rows.with_columns(pl.col(outer).struct.field(inner).alias("__reached")), "__reached"
+    return rows.with_columns(pl.col(outer).struct.field(inner).alias(_FIELD)), _FIELD
 
 
 def _with_gap(column: str, admitted: Admitted) -> None:
     length = isinstance(admitted.rows.schema[column], pl.Duration)
     gap = pl.col(column).dt.total_microseconds() if length else pl.col(column).cast(pl.Int64)
-    admitted.rows = admitted.rows.with_columns(gap.alias(GAP))
-    usable = pl.col(GAP).is_between(1, MAX_SPAN)
+    admitted.rows = admitted.rows.with_columns(gap.alias(c.GAP))
+    usable = pl.col(c.GAP).is_between(1, MAX_SPAN)
     admitted.reject(
-        ~usable | pl.col(GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
+        ~usable | pl.col(c.GAP).is_null(), "bad_row", f"the gap {column!r} is null, too long, or not above zero"
     )
 
 

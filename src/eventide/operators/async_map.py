@@ -161,7 +161,7 @@ class AsyncMapOperator(BoundOperator):
         """Make the calls of the rows. The stamp counts the rows that they return, and those whose calls failed."""
         called = call(self.plan.edges[edge].calls, rows)
         dead = [self._letters(edge, called)] if called.failed.height else []
-        stamped = Stamped(pl.DataFrame(), self._inputs.as_one(edge, called.rows))
+        stamped = Stamped(pl.DataFrame(), self._inputs.widen(edge, called.rows))
         count = called.rows.height + called.failed.height
         return Stamp(count, dead, self._summary(edge, rows, called, now), 0, stamped, edge)
 
@@ -253,7 +253,7 @@ class AsyncMapOperator(BoundOperator):
 
     def _letters(self, edge: int, called: Called) -> pl.DataFrame:
         """Rows whose calls failed, as the operator's dead letters look."""
-        return self._inputs.as_one(edge, failed_letters(called))
+        return self._inputs.widen(edge, failed_letters(called))
 
 
 def failed_letters(called: Called) -> pl.DataFrame:

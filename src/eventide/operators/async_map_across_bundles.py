@@ -243,7 +243,12 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         check_clock(state, now)
         held: HeldRows = state.store
         stamps = without_repeats(
-            self.plan, stamps, state.tracker, self._inputs, column=lambda _, name: pl.col(name), as_one=self._letters
+            self.plan,
+            stamps,
+            state.tracker,
+            self._inputs,
+            column=lambda _, name: pl.col(name),
+            widen=self._letters,
         )
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         dead: list[list[pl.DataFrame]] = [[] for _ in held.queues]
@@ -386,4 +391,4 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         schema = self._inputs.schemas[edge]
         missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in rows.columns]
         ours = [name for name in rows.columns if name.startswith("__")]
-        return self._inputs.as_one(edge, rows.with_columns(missing).select(*schema, *ours))
+        return self._inputs.widen(edge, rows.with_columns(missing).select(*schema, *ours))

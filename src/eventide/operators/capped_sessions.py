@@ -17,7 +17,7 @@ from eventide import _columns as c
 from eventide.aggregates import Bound
 from eventide.kernels.grouping import group
 from eventide.operators.emission import INDEX, PaneEmitter, StepTime
-from eventide.operators.window_logic import FIRST, UNTIL, Stamped, WindowUpdate, merge_groups, start_cells
+from eventide.operators.window_logic import UNTIL, Stamped, WindowUpdate, merge_groups, start_cells
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import CLOCK, DUE, EMPTY_TABLE, HASH, PaneTable, row_hashes
@@ -27,6 +27,8 @@ from eventide.windows.sessions import RUN, may_prove_late, merge_intervals
 
 ANCHOR = "__anchor"  # where the session began, as far as is known
 NEW = "__new"
+_HOLLOW = "__hollow"  # holds a place, and has no rows any more
+_FRESH = "__fresh"  # how many rows are new
 _PIECE, _FROM, _TO, _BEGAN = "__piece", "__from", "__to", "__began"
 
 
@@ -116,11 +118,11 @@ class CappedSessionWindows:
     def _atoms(self, known: list[pl.DataFrame], cells: pl.DataFrame) -> pl.DataFrame:
         """All atoms of the touched keys, with the pieces that they belong to now."""
         news = cells.with_columns(
-            pl.col(FIRST).alias(c.START),
+            pl.col(c.FIRST).alias(c.START),
             pl.col(UNTIL).alias(c.END),
-            pl.col(FIRST).alias(ANCHOR),
+            pl.col(c.FIRST).alias(ANCHOR),
             pl.lit(True).alias(NEW),
-            pl.lit(False).alias("__hollow"),
+            pl.lit(False).alias(_HOLLOW),
         )
         olds = [frame.drop(HASH, DUE, CLOCK).with_columns(pl.lit(False).alias(NEW)) for frame in known]
         return self._cut(pl.concat([*olds, news], how="diagonal"))
@@ -149,22 +151,21 @@ class CappedSessionWindows:
         self, atoms: pl.DataFrame, before: pl.DataFrame, touched: pl.Series
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The pieces as they are now, and the panes that no longer exist. Keys without new rows stay as they are."""
-        same = {"on": self._identity, "nulls_equal": True}
         is_touched = pl.col(HASH).is_in(touched.implode())
         idle, old = before.filter(~is_touched), before.filter(is_touched)
-        content = atoms.filter(~pl.col("__hollow"), row_hashes(atoms, self._key).is_in(touched.implode()))
+        content = atoms.filter(~pl.col(_HOLLOW), row_hashes(atoms, self._key).is_in(touched.implode()))
         by = [RUN, _PIECE]
         bounds = [pl.col(_FROM).first().alias(c.START), pl.col(_TO).first().alias(c.END)]
         keys = [pl.col(name).first() for name in self._key]
-        news = pl.when(NEW).then(c.ROWS).otherwise(0).sum().alias("__fresh")
+        news = pl.when(NEW).then(c.ROWS).otherwise(0).sum().alias(_FRESH)
         merged = merge_groups(self._bound, content, by, [*self._key, *by])
         now = group(content, by, [*keys, *bounds, news]).join(merged, on=by).drop(by)
         state = old.drop(*self._bound.columns, HASH, DUE, CLOCK)
-        now = now.join(state, how="left", **same)  # type: ignore[arg-type]
+        now = now.join(state, on=self._identity, how="left", nulls_equal=True)
         # A new piece has all of its rows as added rows; a piece that existed only the new ones.
-        added = pl.when(pl.col(INDEX).is_null()).then(c.ROWS).otherwise("__fresh").alias(c.ADDED)
-        now = now.with_columns(added).drop("__fresh")
-        replaced = old.join(now.select(self._identity), how="anti", **same)  # type: ignore[arg-type]
+        added = pl.when(pl.col(INDEX).is_null()).then(c.ROWS).otherwise(_FRESH).alias(c.ADDED)
+        now = now.with_columns(added).drop(_FRESH)
+        replaced = old.join(now.select(self._identity), on=self._identity, how="anti", nulls_equal=True)
         now = self._with_deadlines(now, replaced)
         unchanged = idle.drop(HASH, DUE, CLOCK).with_columns(pl.lit(0, pl.Int64).alias(c.ADDED))
         return pl.concat([now, unchanged.select(now.columns)]), replaced
@@ -190,10 +191,10 @@ class CappedSessionWindows:
         """What stays of the atoms: their content while the piece lives, then their interval while that does."""
         expiry, end = self._plan.expiry, pl.col(c.END)
         hollow = expiry.is_expired(pl.col(_TO), step.watermark)
-        atoms = atoms.with_columns((pl.col("__hollow") | hollow).alias("__hollow"))
-        atoms = atoms.filter(~(pl.col("__hollow") & expiry.is_expired(end, step.watermark)))
-        due = pl.when("__hollow").then(expiry.expires_at(end)).otherwise(expiry.expires_at(pl.col(_TO)))
-        kept = [*self._key, c.START, c.END, "__hollow", *self._bound.columns]
+        atoms = atoms.with_columns((pl.col(_HOLLOW) | hollow).alias(_HOLLOW))
+        atoms = atoms.filter(~(pl.col(_HOLLOW) & expiry.is_expired(end, step.watermark)))
+        due = pl.when(_HOLLOW).then(expiry.expires_at(end)).otherwise(expiry.expires_at(pl.col(_TO)))
+        kept = [*self._key, c.START, c.END, _HOLLOW, *self._bound.columns]
         index = row_hashes(atoms, self._key).alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
         return atoms.select(*kept, pl.col(_BEGAN).alias(ANCHOR), *index)
 

@@ -29,7 +29,7 @@ from eventide.time import MIN
 from eventide.watermarks import AnyTracker, InputTracker
 
 Column: TypeAlias = Callable[[int, str], pl.Expr]
-AsOne: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
+Widen: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
 
 
 def without_repeats(
@@ -39,12 +39,12 @@ def without_repeats(
     inputs: Inputs,
     *,
     column: Column | None = None,
-    as_one: AsOne | None = None,
+    widen: Widen | None = None,
 ) -> list[Stamp]:
     """The stamps without rows whose number was seen before; those become dead letters.
 
     ``tracker`` is the one before the bundle. Repeats within a stamp are already set aside. Where rows have other
-    columns than ``inputs``, ``column`` reads a column of them, and ``as_one`` converts them for dead letters.
+    columns than ``inputs``, ``column`` reads a column of them, and ``widen`` converts them for dead letters.
     """
     result = list(stamps)
     for edge, source in enumerate(plan.edges):
@@ -69,7 +69,7 @@ def without_repeats(
             start += rows.height + sum(letters.height for letters in stamps[i].dead)
             if not mask.all():
                 again = rows.filter(~mask)
-                letters = repeated(source.watermark, again if as_one is None else as_one(edge, again))
+                letters = repeated(source.watermark, again if widen is None else widen(edge, again))
                 stamped = replace(stamps[i].stamped, rows=rows.filter(mask))
                 result[i] = replace(stamps[i], dead=[*stamps[i].dead, letters], stamped=stamped)
     return result
@@ -84,7 +84,6 @@ Ids: TypeAlias = Mapping[str, PaneTable]
 
 _ID = "__id{}"
 _POSITION = "__position"  # the position of a row in its bundle
-_FIRST = "__first"  # the event time of the first row
 _NO_CLOCK = (MIN, MIN)
 
 
@@ -104,7 +103,7 @@ class _Edge:
 
 
 class KnownIds:
-    """The ids of all inputs of a plan. ``column`` and ``as_one`` are those of ``without_repeats``."""
+    """The ids of all inputs of a plan. ``column`` and ``widen`` are those of ``without_repeats``."""
 
     def __init__(
         self,
@@ -112,10 +111,10 @@ class KnownIds:
         inputs: Inputs,
         *,
         column: Callable[[int, str], pl.Expr] | None = None,
-        as_one: Callable[[int, pl.DataFrame], pl.DataFrame] | None = None,
+        widen: Callable[[int, pl.DataFrame], pl.DataFrame] | None = None,
     ) -> None:
         self._column = column or inputs.column
-        self._as_one = as_one
+        self._widen = widen
         self._edges: dict[int, _Edge] = {}
         for edge, source in enumerate(plan.edges):
             options = source.watermark.options
@@ -162,7 +161,9 @@ class KnownIds:
             if mask.any():
                 again = rows.filter(mask)
                 letters = dead_letters(
-                    again if self._as_one is None else self._as_one(number, again), "duplicate", detail
+                    again if self._widen is None else self._widen(number, again),
+                    "duplicate",
+                    detail,
                 )
                 stamped = replace(stamps[i].stamped, rows=rows.filter(~mask))
                 result[i] = replace(stamps[i], dead=[*stamps[i].dead, letters], stamped=stamped)
@@ -178,7 +179,7 @@ def _divided(
     with_id = pl.all_horizontal(pl.col(name).is_not_null() for name in edge.ids)
     rest = rows.with_row_index(_POSITION).filter(with_id)
     table, taken = table.take(row_hashes(rest, edge.by), due=(previous, reached), clock=_NO_CLOCK)
-    known = [frame.select(*edge.by, _FIRST) for frame in taken]
+    known = [frame.select(*edge.by, c.FIRST) for frame in taken]
     stored = list(known)
     if known:
         rest = rest.filter(~pl.col(_POSITION).is_in(_near(edge, rest, pl.concat(known))[_POSITION].implode()))
@@ -188,10 +189,10 @@ def _divided(
         firsts.append(first)
         if first.height == rest.height:
             break
-        spans = first.select(*edge.by, pl.col(c.TIME).alias(_FIRST))
+        spans = first.select(*edge.by, pl.col(c.TIME).alias(c.FIRST))
         rest = rest.filter(~pl.col(_POSITION).is_in(_near(edge, rest, spans)[_POSITION].implode()))
     if firsts:
-        stored.append(pl.concat(firsts).select(*edge.by, pl.col(c.TIME).alias(_FIRST)))
+        stored.append(pl.concat(firsts).select(*edge.by, pl.col(c.TIME).alias(c.FIRST)))
     counted = pl.concat([first[_POSITION] for first in firsts]) if firsts else pl.Series([], dtype=pl.UInt32)
     repeats = rows.with_row_index(_POSITION).select(with_id & ~pl.col(_POSITION).is_in(counted.implode())).to_series()
     return table.put(_with_due(edge, stored, reached)) if stored else table, repeats
@@ -200,11 +201,11 @@ def _divided(
 def _near(edge: _Edge, rows: pl.DataFrame, firsts: pl.DataFrame) -> pl.DataFrame:
     """The rows that are near in time to a first row with the same id."""
     pairs = join_on_key(rows, firsts, edge.by, how="inner")
-    return pairs.filter((pl.col(c.TIME) - pl.col(_FIRST)).abs() <= edge.within)
+    return pairs.filter((pl.col(c.TIME) - pl.col(c.FIRST)).abs() <= edge.within)
 
 
 def _with_due(edge: _Edge, firsts: Sequence[pl.DataFrame], reached: int) -> pl.DataFrame:
     """First rows that are still to be remembered."""
-    due = (pl.col(_FIRST) + (edge.within + 1)).alias(DUE)
+    due = (pl.col(c.FIRST) + (edge.within + 1)).alias(DUE)
     rows = pl.concat(firsts).with_columns(due, pl.lit(None, pl.Int64).alias(CLOCK)).filter(pl.col(DUE) > reached)
     return rows.with_columns(row_hashes(rows, edge.by).alias(HASH))

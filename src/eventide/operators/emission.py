@@ -29,13 +29,13 @@ FIRST_INDEX = 0
 
 _INFO = (c.TIMING, c.INDEX, c.NONSPECULATIVE, c.IS_FIRST, c.PANE_TIME)
 _LAST_INDEX = f"{LAST}{c.INDEX}"  # null: the window has no pane that could be retracted
-_EXPIRED, _EMIT, _UNEMITTED = "__expired", "__emit", "__unemitted"
+_UNEMITTED = "__unemitted"
 _DIFF = "diff"
 
 # Rows that arrive after their trigger has finished are not emitted.
 _UNEMITTED_ROWS = pl.when(FINISHED).then(ADDED).otherwise(0).alias(_UNEMITTED)
 # Rows still pending at expiry are emitted.
-_CLOSING = pl.col(_EXPIRED) & ~pl.col(FINISHED) & (pl.col(PENDING) > 0)
+_CLOSING = pl.col(c.EXPIRED) & ~pl.col(FINISHED) & (pl.col(PENDING) > 0)
 # A pane has new rows, or is the one of the complete window.
 _HAS_NEWS = (pl.col(PENDING) > 0) | (COMPLETE & ~WAS_COMPLETE)
 
@@ -161,23 +161,23 @@ class PaneEmitter:
             self._prepared(panes, step, merging)
             .with_columns(*self.trigger.added, _UNEMITTED_ROWS, pl.col(PENDING) + ADDED)
             .with_columns(self._fires)
-            .with_columns((pl.col(FIRES) | _CLOSING).alias(_EMIT))
+            .with_columns((pl.col(FIRES) | _CLOSING).alias(c.EMIT))
             .with_columns(self._fired)
             .collect(engine="in-memory")
         )
         unemitted = int(panes[_UNEMITTED].sum())
         panes = panes.drop(_UNEMITTED)
-        firing = panes.filter(_EMIT)
-        waiting = panes.filter(~pl.col(_EMIT) & ~pl.col(_EXPIRED))
+        firing = panes.filter(c.EMIT)
+        waiting = panes.filter(~pl.col(c.EMIT) & ~pl.col(c.EXPIRED))
         emitted: list[pl.DataFrame] = []
         if firing.height:
             firing, emitted = self._emit(firing, step)
-        return EmittedPanes(self._open(firing.filter(~pl.col(_EXPIRED)), waiting), emitted, unemitted)
+        return EmittedPanes(self._open(firing.filter(~pl.col(c.EXPIRED)), waiting), emitted, unemitted)
 
     def expired(self, panes: pl.DataFrame, step: StepTime) -> pl.Series:
         """Which of ``panes`` expire with this bundle."""
         panes, _, _, expired = self._ends(panes, step)
-        return panes.with_columns(expired.alias(_EXPIRED))[_EXPIRED]
+        return panes.with_columns(expired.alias(c.EXPIRED))[c.EXPIRED]
 
     def retract(self, panes: pl.DataFrame) -> pl.DataFrame:
         """The rows that retract the last pane of each window that has one."""
@@ -192,7 +192,7 @@ class PaneEmitter:
                 complete |= (pl.col(c.FORGET) <= step.time).fill_null(False)
             return panes, complete, pl.lit(False), complete
         if step.offsets is not None:
-            panes, previous, now = step.offsets.joined_to(panes), pl.col(c.WAS), pl.col(c.REACHED)
+            panes, previous, now = step.offsets.with_offsets(panes), pl.col(c.PREVIOUS), pl.col(c.REACHED)
             return panes, is_complete(end, now), is_complete(end, previous), expiry.is_expired(end, now)
         return (
             panes,
@@ -203,19 +203,19 @@ class PaneEmitter:
 
     def _prepared(self, panes: pl.DataFrame, step: StepTime, merging: bool) -> pl.LazyFrame:
         """Panes with what their trigger must know, and with a state for those that are new."""
-        panes, complete, was, expired = self._ends(panes, step)
+        panes, complete, was_complete, expired = self._ends(panes, step)
         if EVICTED in panes.columns:
             expired = expired | pl.col(EVICTED)
         prepared = (
             panes.lazy()
             .with_columns(
                 complete.alias(COMPLETE.meta.output_name()),
-                was.alias(WAS_COMPLETE.meta.output_name()),
-                expired.alias(_EXPIRED),
+                was_complete.alias(WAS_COMPLETE.meta.output_name()),
+                expired.alias(c.EXPIRED),
                 pl.lit(step.now, pl.Int64).alias(NOW.meta.output_name()),
             )
             .with_columns(self._with_defaults)
-            .drop(c.WAS, c.REACHED, EVICTED, strict=False)
+            .drop(c.PREVIOUS, c.REACHED, EVICTED, strict=False)
         )
         return prepared.with_columns(self.trigger.moved) if merging else prepared
 
@@ -224,7 +224,7 @@ class PaneEmitter:
         results = self._bound.results(firing.select(self._bound.columns))
         info = firing.select(
             *pane_info(pl.col(INDEX), pl.col(NONSPECULATIVE), COMPLETE, pane_timing(COMPLETE, late=WAS_COMPLETE)),
-            (pl.col(_EXPIRED) | pl.col(FINISHED)).alias(c.IS_LAST),
+            (pl.col(c.EXPIRED) | pl.col(FINISHED)).alias(c.IS_LAST),
         ).with_columns(self._output_time(firing, results, step))
         values = results.select(self._results)
         rows = firing.select(self._identity).hstack(values).hstack(info)

@@ -15,7 +15,7 @@ from eventide.operators.operator import Stamp
 from eventide.operators.slices import windows_of
 from eventide.plan.plan import Plan
 from eventide.time import MAX, MIN
-from eventide.windows import Inherit, Sessions
+from eventide.windows import Inherit, Sessions, WindowKind
 
 BINS = 24
 """The number of bins at most."""
@@ -44,7 +44,7 @@ def event_histogram(plan: Plan, stamps: Sequence[Stamp]) -> dict[str, Any] | Non
     return {"low": low, "high": high, "rows": [filled.get(number, 0) for number in range(bins)]}
 
 
-def _ends(window: Any, slices: pl.Series) -> pl.DataFrame:
+def _ends(window: WindowKind | Sessions, slices: pl.Series) -> pl.DataFrame:
     """The end of each slice: the first end of its windows; of sessions, the next stretch of their gap."""
     if isinstance(window, Sessions):
         gap = window.gap if isinstance(window.gap, int) else 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -16,9 +16,10 @@ import polars as pl
 from eventide import _columns as c
 from eventide.aggregates import Bound
 from eventide.kernels.grouping import GROUP, number
+from eventide.kernels.intervals import int_min
 from eventide.kernels.keys import join_on_key
 from eventide.operators.emission import PaneEmitter, StepTime, only_pane, window_time
-from eventide.operators.retention import SIZE, Retention
+from eventide.operators.retention import SIZE, RetentionPolicy
 from eventide.operators.slices import Sliced, cut, grids_of, sliced, windows_of, without_late, without_late_offsets
 from eventide.operators.window_logic import Stamped, WindowUpdate, merge_groups, start_cells
 from eventide.plan.window_plan import WindowPlan
@@ -73,8 +74,7 @@ class CellWindows:
         """The first end of a window that the watermark has not reached. The cost follows the slices, not the cells."""
         slices = store.slices(MAX)
         ends = windows_of(self._kind, pl.Series(slices))[c.END] if len(slices) else None
-        end = None if ends is None else ends.filter(~is_complete(ends, watermark)).min()
-        return None if end is None else int(end)  # type: ignore[arg-type]
+        return None if ends is None else int_min(ends.filter(~is_complete(ends, watermark)))
 
     def tables(self, store: CellTable) -> tuple[dict[str, Any], int]:
         """The cells; no clock is needed."""
@@ -126,7 +126,8 @@ class CellWindows:
         )
 
 
-_WAS_DUE = "__was_due"
+_DUE_BEFORE = "__due_before"
+_NEW_ROWS = "__new_rows"
 
 
 @dataclass(frozen=True)
@@ -231,8 +232,8 @@ class PaneWindows:
         # Groups have no defined order. Sorted by slice, sums of floats and the order of ties are deterministic.
         spread = cells.sort(c.SLICE).join(windows, on=c.SLICE, how="inner", maintain_order="left")
         if step.offsets is not None:
-            gone = self._plan.expiry.is_expired(pl.col(c.END), pl.col(c.WAS))
-            spread = step.offsets.joined_to(spread).filter(~gone).drop(c.WAS, c.REACHED)
+            gone = self._plan.expiry.is_expired(pl.col(c.END), pl.col(c.PREVIOUS))
+            spread = step.offsets.with_offsets(spread).filter(~gone).drop(c.PREVIOUS, c.REACHED)
         return self._bound.merge(spread, [*self._identity, *self.by[len(self._plan.key) + 1 :]])
 
     def _numbered(self, rows: pl.DataFrame, seen: PaneTable, step: StepTime) -> tuple[pl.DataFrame, PaneTable]:
@@ -250,13 +251,13 @@ class PaneWindows:
             seen = seen.put(others)
         else:
             keys = keys.with_columns(pl.lit(0, pl.Int64).alias(c.SEEN), pl.lit(None, pl.Int64).alias(DUE))
-        counts = numbered.rows.group_by(GROUP).agg(pl.len().alias("__new"), pl.col(c.TIME).max())
+        counts = numbered.rows.group_by(GROUP).agg(pl.len().alias(_NEW_ROWS), pl.col(c.TIME).max())
         keys = keys.join(counts, on=GROUP, how="left", maintain_order="left").with_columns(
             pl.col(c.SEEN).fill_null(0), self._forget_at(step).alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
         )
         base = pl.Series(keys[c.SEEN]).gather(numbered.rows[GROUP])
         rank = numbered.rows.select(row_numbers(0, by=[GROUP])).to_series()
-        keys = keys.with_columns((pl.col(c.SEEN) + pl.col("__new")).alias(c.SEEN))
+        keys = keys.with_columns((pl.col(c.SEEN) + pl.col(_NEW_ROWS)).alias(c.SEEN))
         total = pl.Series(keys[c.SEEN]).gather(numbered.rows[GROUP])
         rows = rows.with_columns((base + rank).alias(c.AT), total.alias(c.SEEN))
         if c.FORGET in self._of_key:
@@ -287,7 +288,7 @@ class PaneWindows:
         if not taken:
             return pl.concat([added, empty.clear(0)], how="diagonal")
         before = pl.concat(taken).drop(HASH, CLOCK)
-        before = before.rename({DUE: _WAS_DUE}) if c.FORGET in self._of_key else before.drop(DUE)
+        before = before.rename({DUE: _DUE_BEFORE}) if c.FORGET in self._of_key else before.drop(DUE)
         carried = [name for name in self._of_key if name in added.columns]
         both = pl.concat([before.select(*self._identity, *self._bound.columns), added], how="diagonal")
         rows, keys, _ = number(both, self._identity)
@@ -304,7 +305,7 @@ class PaneWindows:
             .drop(GROUP)
         )
         if c.FORGET in self._of_key:
-            combined = combined.with_columns(pl.coalesce(c.FORGET, _WAS_DUE).alias(c.FORGET)).drop(_WAS_DUE)
+            combined = combined.with_columns(pl.coalesce(c.FORGET, _DUE_BEFORE).alias(c.FORGET)).drop(_DUE_BEFORE)
         return combined.collect(engine="in-memory")
 
     def _schema(self) -> list[str]:
@@ -316,7 +317,7 @@ class BoundedPaneWindows(PaneWindows):
 
     def __init__(self, plan: WindowPlan, kind: WindowKind | Inherit, bound: Bound, results: tuple[str, ...]) -> None:
         super().__init__(plan, kind, bound, results)
-        self._retention = Retention(plan, bound, self._emitter)
+        self._retention = RetentionPolicy(plan, bound, self._emitter)
         self.codecs = {name: PaneCodec(plan.key) for name in ("table", "seen", "closed")}
 
     def assign(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> Stamped:
@@ -331,7 +332,8 @@ class BoundedPaneWindows(PaneWindows):
         if self._counts and key:
             rows, seen = self._numbered(rows, store.seen, step)
             seen, forgotten = self._without_forgotten(seen, step)
-            store, live = replace(store, seen=seen), sliced(self._kind, rows, c.AT)  # type: ignore[arg-type]
+            # Inherited windows do not number rows.
+            store, live = replace(store, seen=seen), sliced(cast("WindowKind", self._kind), rows, c.AT)
             rows, outside = live.rows, live.outside
         rows = rows.with_row_index(c.ROW)
         touched = row_hashes(rows, key)
@@ -390,7 +392,7 @@ class BoundedPaneWindows(PaneWindows):
         spread = rows.join(windows, on=c.SLICE, how="inner", maintain_order="left")
         if self._counts:
             return spread
-        previous = step.previous if step.offsets is None else pl.col(c.WAS)
+        previous = step.previous if step.offsets is None else pl.col(c.PREVIOUS)
         return spread.filter(~self._plan.expiry.is_expired(pl.col(c.END), previous))
 
     def _schema(self) -> list[str]:

@@ -41,7 +41,7 @@ class Inputs(Protocol):
         """Time the rows of one input, and set aside what cannot be used."""
         ...
 
-    def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
+    def widen(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of one input as rows of all."""
         ...
 
@@ -77,7 +77,7 @@ class UnionInputs:
         """Time the rows of one input."""
         return admit(self.plan.at(edge), rows.select(*self.schema) if edge else rows, now)
 
-    def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
+    def widen(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of a union are alike."""
         return rows
 
@@ -113,14 +113,14 @@ class JoinInputs:
         """Time the rows of one input, then make them look like those of all."""
         admitted = admit(self.plan.at(edge), rows, now)
         seen = admitted.seen  # the watermark reads the columns of the input
-        dead = [self.as_one(edge, letters) for letters in admitted.dead]
-        return Admitted(self.as_one(edge, admitted.rows), seen, dead, admitted.earliest)
+        dead = [self.widen(edge, letters) for letters in admitted.dead]
+        return Admitted(self.widen(edge, admitted.rows), seen, dead, admitted.earliest)
 
     def column(self, edge: int, name: str) -> pl.Expr:
         """The column inside the struct of its side."""
         return pl.col(self.plan.edges[edge].name).struct.field(name)
 
-    def as_one(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
+    def widen(self, edge: int, rows: pl.DataFrame) -> pl.DataFrame:
         """Convert rows of one input to the common schema; internal columns are kept."""
         side = self.plan.edges[edge]
         key = [pl.col(theirs).alias(name) for name, theirs in zip(self.plan.key, side.key, strict=True)]
@@ -141,7 +141,7 @@ def inputs_of(plan: WindowPlan | ProcessPlan, schemas: Sequence[Schema]) -> Inpu
 def blank_letter(inputs: Inputs, edge: int, reason: str, detail: str) -> pl.DataFrame:
     """A dead letter without a row, for a part of an input that cannot be read: its columns are null."""
     row = pl.DataFrame([pl.Series(name, [None], dtype) for name, dtype in inputs.schemas[edge].items()])
-    return inputs.as_one(edge, dead_letters(row.with_columns(pl.lit(None, pl.Int64).alias(c.TIME)), reason, detail))
+    return inputs.widen(edge, dead_letters(row.with_columns(pl.lit(None, pl.Int64).alias(c.TIME)), reason, detail))
 
 
 def check_keys(plan: Plan, schemas: Sequence[Schema]) -> None:

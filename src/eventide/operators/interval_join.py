@@ -71,7 +71,7 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         reads = [self.reads(edge) for edge in range(len(self.schemas))]
         tables = _JoinTables(self._sides)
         tracker = partial(restored_tracker, plan)
-        self._ids = KnownIds(plan, self._inputs, column=self._column, as_one=self._input_rows)
+        self._ids = KnownIds(plan, self._inputs, column=self._column, widen=self._input_rows)
         self._serializer = StateSerializer(
             fingerprint(plan), self.schemas, reads, tracker, tables, plan.key, self._ids.codecs
         )
@@ -90,7 +90,7 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         check_unit(self.plan.at(edge), rows, now, watermark)
         admitted = admit(self.plan.at(edge), rows, now)
         summary = self.plan.edges[edge].watermark.summarise(admitted.seen, c.TIME, now)
-        dead = [self._inputs.as_one(edge, letters) for letters in admitted.dead]
+        dead = [self._inputs.widen(edge, letters) for letters in admitted.dead]
         return Stamp(
             rows.height, dead, summary, 0, Stamped(pl.DataFrame(), self._sides[edge].read(admitted.rows)), edge
         )
@@ -107,7 +107,7 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         """Apply a bundle: the watermarks advance, rows are matched, and rows that cannot match any more are dropped."""
         check_clock(state, now)
         stamps = without_repeats(
-            self.plan, stamps, state.tracker, self._inputs, column=self._column, as_one=self._input_rows
+            self.plan, stamps, state.tracker, self._inputs, column=self._column, widen=self._input_rows
         )
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         previous, reached = _reached(state.tracker), _reached(tracker)
@@ -166,7 +166,7 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         return pl.col(self._sides[edge].name_of(name))
 
     def _input_rows(self, edge: int, messages: pl.DataFrame) -> pl.DataFrame:
-        return self._inputs.as_one(edge, self._sides[edge].as_input_rows(messages))
+        return self._inputs.widen(edge, self._sides[edge].as_input_rows(messages))
 
     def _judged(self, edge: int, stamps: Sequence[Stamp], previous: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of one side, and those of them that are late."""
@@ -223,7 +223,7 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         parts = [self._empty.late]
         for edge, rows in enumerate(late):
             if rows.height:
-                sided = self._inputs.as_one(edge, self._sides[edge].as_input_rows(rows))
+                sided = self._inputs.widen(edge, self._sides[edge].as_input_rows(rows))
                 parts.append(rows_out.late_rows(sided, watermark=previous[edge], now=now))
         return pl.concat(parts)
 

@@ -18,7 +18,8 @@ from eventide.plan.join_plan import LEFT, JoinPlan
 from eventide.state.pane_table import CLOCK, DUE, HASH, PaneTable, Positions, row_hashes
 from eventide.time import MAX
 
-NUMBERS = ("__left", "__right")  # of the rows of a pair, in the order of their arrival
+NUMBERS = (c.LEFT, c.RIGHT)  # of the rows of a pair, in the order of their arrival
+_MANY = "__many"  # how many pairs a key has
 MATCHED = "__met"  # the row has had a partner; only where its side is outer
 
 
@@ -188,7 +189,7 @@ class Matcher:
 
     def _too_many(self, matches: Matches) -> Exception:
         keys = pl.concat([pairs.select(self._sides[0].key) for pairs in matches.pairs])
-        *values, many = keys.group_by(pl.all()).len("__many").sort("__many").row(-1)
+        *values, many = keys.group_by(pl.all()).len(_MANY).sort(_MANY).row(-1)
         return DataError(
             f"join: one bundle gives more than {self._max_matches:,} pairs of rows; the key "
             f"{shown(values[0] if len(values) == 1 else tuple(values))} alone gives {many:,} or more. "

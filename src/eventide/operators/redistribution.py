@@ -30,7 +30,7 @@ _Tables: TypeAlias = dict[str, Any]  # a list of frames or plain data by the nam
 
 
 @dataclass
-class BucketState:
+class BucketSnapshot:
     """The state of one bucket: the head that the operator wrote, and its pages in memory."""
 
     head: bytes = b""
@@ -60,11 +60,11 @@ class BucketState:
 class DividedState:
     """The state of an operator: that of each bucket, and that of the tracker of all buckets, if there is one."""
 
-    buckets: Sequence[BucketState]
-    tracker: BucketState | None = None
+    buckets: Sequence[BucketSnapshot]
+    tracker: BucketSnapshot | None = None
 
     @property
-    def parts(self) -> tuple[BucketState, ...]:
+    def parts(self) -> tuple[BucketSnapshot, ...]:
         """The tracker of all buckets, if there is one, then the buckets."""
         return (*(() if self.tracker is None else (self.tracker,)), *self.buckets)
 
@@ -84,7 +84,7 @@ def redistribute(
     count: int,
     split: SplitRows,
     *,
-    tracker: BucketState | None = None,
+    tracker: BucketSnapshot | None = None,
     coalesces: Callable[[int], bool] = lambda count: False,
 ) -> DividedState:
     """Return the state of an operator in ``count`` buckets; in one bucket if its plan has no key to divide it by.
@@ -166,8 +166,8 @@ def _least_marks(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"marks": [[key, min(marks[key] for marks in sent)] for key in common]}
 
 
-def _written(whole: _Whole, tables: _Tables) -> BucketState:
-    state = BucketState()
+def _written(whole: _Whole, tables: _Tables) -> BucketSnapshot:
+    state = BucketSnapshot()
     writer, reader = PageWriter(state, 1), PageReader()
     plan = writer.put(whole.plan)
     store = {

@@ -25,10 +25,9 @@ from eventide.time import MIN
 SIZE = "__size"
 FLOOR = "__floor"  # the end of the last window of a key that was closed
 _ALL = "__all"  # replaces the key, if there is none
-_AT = "__pane"
 
 
-class Retention:
+class RetentionPolicy:
     """The state limits of a plan."""
 
     def __init__(self, plan: WindowPlan, bound: Bound, emitter: PaneEmitter) -> None:
@@ -143,8 +142,8 @@ class Retention:
         gone = newest_first.filter((pl.col(SIZE).cum_sum() > most) & (pl.int_range(pl.len()) > 0)).select(window)
 
         def among(run: pl.DataFrame) -> Positions:
-            where = run.select(window).with_row_index(_AT).join(gone, on=window, how="semi", nulls_equal=True)
-            return where[_AT].to_numpy()
+            where = run.select(window).with_row_index(c.PANE_ROW).join(gone, on=window, how="semi", nulls_equal=True)
+            return where[c.PANE_ROW].to_numpy()
 
         table, more = table.take(pl.Series([], dtype=pl.UInt64), due=among, clock=(MIN, MIN))
         panes = self._marked(panes, live.join(gone, on=window, how="semi", nulls_equal=True))
@@ -155,12 +154,12 @@ class Retention:
         return panes, table
 
     def _live(self, panes: pl.DataFrame, step: StepTime) -> pl.DataFrame:
-        return panes.with_row_index(_AT).filter(~self._emitter.expired(panes, step))
+        return panes.with_row_index(c.PANE_ROW).filter(~self._emitter.expired(panes, step))
 
     def _marked(self, panes: pl.DataFrame, gone: pl.DataFrame) -> pl.DataFrame:
         if gone.is_empty():
             return panes
-        return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(gone[_AT].implode()))
+        return panes.with_columns(pl.col(EVICTED) | pl.int_range(pl.len()).is_in(gone[c.PANE_ROW].implode()))
 
     def _with_floors(self, closed: PaneTable, gone: pl.DataFrame, step: StepTime) -> PaneTable:
         """Store the end of the closed windows of each key. Expired floors are dropped: rows below them are late."""
@@ -173,7 +172,7 @@ class Retention:
         highest = pl.concat(floors).group_by(self._key, maintain_order=True).agg(pl.col(FLOOR).max())
         expires = pl.lit(None, pl.Int64) if self._numbers_by_key else self._plan.expiry.expires_at(pl.col(FLOOR))
         if not self._numbers_by_key:
-            joined = highest if step.offsets is None else step.offsets.joined_to(highest)
+            joined = highest if step.offsets is None else step.offsets.with_offsets(highest)
             watermark = step.watermark if step.offsets is None else pl.col(c.REACHED)
             expired = self._plan.expiry.is_expired(pl.col(FLOOR), watermark)
             highest = joined.filter(~expired).select(highest.columns)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import polars as pl
 
 from eventide import _columns as c
+from eventide.kernels.frames import as_dtype
 from eventide.operators.operator import Stamp
 
 
@@ -51,7 +52,7 @@ def _plain(dtype: pl.DataType) -> pl.DataType:
     if isinstance(dtype, (pl.Categorical, pl.Enum)):
         return pl.String()
     if isinstance(dtype, (pl.List, pl.Array)):
-        return pl.List(_plain(dtype.inner))  # type: ignore[arg-type]
+        return pl.List(_plain(as_dtype(dtype.inner)))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({field.name: _plain(field.dtype) for field in dtype.fields})  # type: ignore[arg-type]
+        return pl.Struct({field.name: _plain(as_dtype(field.dtype)) for field in dtype.fields})
     return dtype

@@ -15,8 +15,8 @@ from eventide import _columns as c
 from eventide.aggregates import Bound
 from eventide.kernels.grouping import group
 from eventide.operators.emission import COUNTERS, FINISHED, LAST, PENDING, PaneEmitter, StepTime, new_window
-from eventide.operators.retention import SIZE, Retention
-from eventide.operators.window_logic import FIRST, UNTIL, Stamped, WindowUpdate, merge_groups, start_cells
+from eventide.operators.retention import SIZE, RetentionPolicy
+from eventide.operators.window_logic import UNTIL, Stamped, WindowUpdate, merge_groups, start_cells
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import CLOCK, DUE, EMPTY_TABLE, HASH, PaneTable, Positions, row_hashes
@@ -28,6 +28,7 @@ from eventide.windows.kind import floor
 from eventide.windows.sessions import RUN, may_prove_late, merge_intervals
 
 OLD = "__old"
+_OLDS = "__olds"  # how many stored sessions are merged
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class SessionWindows:
             return WindowUpdate(store, [], 0, stamped.late, failed=failed)
         # What merges does so in order of time: floats add up alike each time, and rows are first or last rightly.
         cells = cells.sort(c.SLICE).with_columns(
-            pl.col(FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)
+            pl.col(c.FIRST).alias(c.START), pl.col(UNTIL).alias(c.END), pl.col(c.ROWS).alias(c.ADDED)
         )
         both = self._runs(before, cells, self._bound.columns)
         both, late = self._without_late(both, rows, step)
@@ -164,8 +165,8 @@ class SessionWindows:
             return both, None  # a session ends no earlier than each of its parts
         ends = both.group_by(RUN).agg(pl.col(c.END).max())
         if step.offsets is not None:
-            previous, parts = pl.col(c.WAS), step.offsets.joined_to(both)
-            ends = parts.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.WAS).first())
+            previous, parts = pl.col(c.PREVIOUS), step.offsets.with_offsets(both)
+            ends = parts.group_by(RUN).agg(pl.col(c.END).max(), pl.col(c.PREVIOUS).first())
         gone = ends.filter(self._plan.expiry.is_expired(pl.col(c.END), previous))[RUN]
         late = both[RUN].is_in(gone.implode()) & ~both[OLD] if gone.len() else None
         if late is None or not late.any():
@@ -183,21 +184,17 @@ class SessionWindows:
                 pl.col(c.START).min(),
                 pl.col(c.END).max(),
                 pl.col(c.ADDED).sum(),
-                pl.col(OLD).sum().alias("__olds"),
+                pl.col(OLD).sum().alias(_OLDS),
             ],
             ordered=False,  # the parts of a session have one key
         )
         now = now.join(merge_groups(self._bound, both, [RUN], [*self._key, RUN]), on=RUN, how="left")
         old = before.drop(self._bound.columns).with_columns(both[RUN].head(before.height))
         same = pl.col(c.START).first(), pl.col(c.END).first()
-        state = group(old, [RUN], [*self._combined_state(), same[0].alias("__was_start"), same[1].alias("__was_end")])
+        state = group(old, [RUN], [*self._combined_state(), same[0].alias(c.OLD_START), same[1].alias(c.OLD_END)])
         sessions = now.join(state, on=RUN, how="left")
-        stays = (
-            (pl.col("__olds") == 1)
-            & (pl.col("__was_start") == pl.col(c.START))
-            & (pl.col("__was_end") == pl.col(c.END))
-        )
-        sessions = sessions.with_columns(((pl.col("__olds") > 0) & ~stays).alias(MOVED))
+        stays = (pl.col(_OLDS) == 1) & (pl.col(c.OLD_START) == pl.col(c.START)) & (pl.col(c.OLD_END) == pl.col(c.END))
+        sessions = sessions.with_columns(((pl.col(_OLDS) > 0) & ~stays).alias(MOVED))
         anew = new_window(pl.col(MOVED))  # a session with other bounds is a new window
         if self._plan.trigger.finish() is Finish.AT_END:  # the end has moved, and with it what finishes there
             anew.append((pl.col(FINISHED) & ~pl.col(MOVED)).alias(FINISHED))
@@ -206,7 +203,7 @@ class SessionWindows:
         # A trigger that has finished emits nothing more, not even retractions.
         moved = sessions.filter(pl.col(MOVED) & ~pl.col(FINISHED))[RUN]
         replaced = old.filter(pl.col(RUN).is_in(moved.implode())) if moved.len() else old.clear()
-        return sessions.drop(RUN, "__olds", "__was_start", "__was_end"), replaced
+        return sessions.drop(RUN, _OLDS, c.OLD_START, c.OLD_END), replaced
 
     def _combined_state(self) -> list[pl.Expr]:
         triggers = self._emitter.trigger.merged()
@@ -231,7 +228,7 @@ class BoundedSessionWindows(SessionWindows):
 
     def __init__(self, plan: WindowPlan, kind: Sessions, bound: Bound, results: tuple[str, ...]) -> None:
         super().__init__(plan, kind, bound, results)
-        self._retention = Retention(plan, bound, self._emitter)
+        self._retention = RetentionPolicy(plan, bound, self._emitter)
         self.codecs = {name: PaneCodec(plan.key) for name in ("table", "closed")}
 
     def assign(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> Stamped:
@@ -261,7 +258,7 @@ class BoundedSessionWindows(SessionWindows):
     ) -> tuple[pl.DataFrame, pl.DataFrame | None, pl.DataFrame]:
         """Rows that find room in the session that all of the bundle's rows would make; late ones; those beyond."""
         gap = self._kind.gap
-        until = pl.col(c.AT) + (pl.col("__gap") if isinstance(gap, str) else gap)
+        until = pl.col(c.AT) + (pl.col(c.GAP) if isinstance(gap, str) else gap)
         alone = rows.with_columns(pl.col(c.AT).alias(c.START), until.alias(c.END))
         held = [name for name in (c.ROWS, SIZE) if name in before.columns]
         both = self._runs(before, alone.select(*self._key, c.AT, c.START, c.END, c.ROW), held)
@@ -271,7 +268,7 @@ class BoundedSessionWindows(SessionWindows):
         )
         previous: int | pl.Expr = step.previous
         if step.offsets is not None:
-            previous, places = pl.col(c.WAS), step.offsets.joined_to(places)
+            previous, places = pl.col(c.PREVIOUS), step.offsets.with_offsets(places)
         gone = self._plan.expiry.is_expired(pl.col(c.END), previous)
         late = _of(rows, places.filter(gone))
         # A row inside of what was closed would have joined it.

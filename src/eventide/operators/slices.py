@@ -68,7 +68,7 @@ def without_late_offsets(kind: WindowKind, expiry: Lateness, all_: Sliced) -> Sl
     """Separate the late rows: all of their windows have expired at the previous offset watermark of their origin."""
     ends = windows_of(kind, all_.rows[c.SLICE].unique()).group_by(c.SLICE).agg(pl.col(c.END).max())
     rows = all_.rows.join(ends, on=c.SLICE, how="left", maintain_order="left")
-    late = rows.select(expiry.is_expired(pl.col(c.END), pl.col(c.WAS))).to_series()
+    late = rows.select(expiry.is_expired(pl.col(c.END), pl.col(c.PREVIOUS))).to_series()
     if not late.any():
         return all_
     return Sliced(all_.rows.filter(~late), all_.rows.filter(late), all_.outside)
@@ -135,32 +135,33 @@ class OffsetWatermarks:
     def between(before: AnyTracker, after: AnyTracker, previous: int, watermark: int) -> OffsetWatermarks:
         """Compare the trackers before and after a bundle."""
         now = after.input(0).next_offsets().rename({"origin": c.ORIGIN, "reached": c.REACHED})
-        known = before.input(0).next_offsets().rename({"origin": c.ORIGIN, "reached": c.WAS})
+        known = before.input(0).next_offsets().rename({"origin": c.ORIGIN, "reached": c.PREVIOUS})
         # A forgotten origin sends no more rows, so its windows end.
         names = pl.Series(c.ORIGIN, after.input(0).forgotten_origins, dtype=pl.String)
         now = pl.concat([now, pl.DataFrame({c.ORIGIN: names, c.REACHED: pl.repeat(MAX, len(names), eager=True)})])
         table = now.join(known, on=c.ORIGIN, how="left", nulls_equal=True)
         return OffsetWatermarks(after.input(0).strategy.options.origin, table, previous == MAX, watermark == MAX)
 
-    def joined_to(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def with_offsets(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Add to rows, cells or panes the previous and the current offset watermark of their origin."""
         name = pl.lit(None, pl.String) if self.origin is None else pl.col(self.origin).cast(pl.String)
         joined = frame.with_columns(name.alias(c.ORIGIN)).join(
             self.table, on=c.ORIGIN, how="left", nulls_equal=True, maintain_order="left"
         )
-        previous, now = pl.col(c.WAS).fill_null(MIN), pl.col(c.REACHED).fill_null(MIN)
+        previous, now = pl.col(c.PREVIOUS).fill_null(MIN), pl.col(c.REACHED).fill_null(MIN)
         end = pl.lit(MAX, pl.Int64)
         return joined.drop(c.ORIGIN).with_columns(
-            (end if self.was_drained else previous).alias(c.WAS), (end if self.drained else now).alias(c.REACHED)
+            (end if self.was_drained else previous).alias(c.PREVIOUS),
+            (end if self.drained else now).alias(c.REACHED),
         )
 
     def due(self, panes: pl.DataFrame) -> Positions:
         """The panes whose deadline has passed."""
-        unchanged = (pl.col(c.WAS) == pl.col(c.REACHED)).fill_null(False)
+        unchanged = (pl.col(c.PREVIOUS) == pl.col(c.REACHED)).fill_null(False)
         if not self.drained and self.table.select(unchanged.all()).item():
             return np.empty(0, np.int64)
         columns = [DUE] if self.origin is None else [self.origin, DUE]
-        ready = self.joined_to(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
+        ready = self.with_offsets(panes.select(columns)).select(pl.col(DUE) <= pl.col(c.REACHED)).to_series()
         return np.flatnonzero(ready.fill_null(False).to_numpy())
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
+from eventide import _columns as c
 from eventide.errors import PlanError
 from eventide.kernels.grouping import GROUP, number
 from eventide.operators.operator import Output
@@ -52,10 +54,6 @@ def pair_columns(
     return columns
 
 
-_PANE = "__pane"  # the number of a pane in what a step emitted
-_LEFT, _RIGHT = "__left", "__right"  # numbers of rows
-
-
 class WindowJoin(WindowedAggregate):
     """A plan with sides, bound to their columns."""
 
@@ -75,8 +73,8 @@ class WindowJoin(WindowedAggregate):
     def _facts(self) -> dict[str, str]:
         return fingerprint(replace(self.plan, mode=self._mode))
 
-    def _output(self, *arguments: object) -> Output:
-        output: Output = super()._output(*arguments)  # type: ignore[arg-type]
+    def _output(self, *arguments: Any) -> Output:
+        output = super()._output(*arguments)
         if self._pairs is None:
             return output
         pairs = self._pairs.of(output.panes)
@@ -115,13 +113,13 @@ class _Pairs:
         same = number(panes.select(*self._key, *WINDOW), [*self._key, *WINDOW]).rows[GROUP]
         contents = pl.DataFrame(
             {
-                "window": same.gather(pairs[_PANE]),
-                "left": _content(left).gather(pairs[_LEFT]),
-                "right": _content(right).gather(pairs[_RIGHT]),
+                "window": same.gather(pairs[c.PANE_ROW]),
+                "left": _content(left).gather(pairs[c.LEFT]),
+                "right": _content(right).gather(pairs[c.RIGHT]),
             }
         )
         rows = number(contents, contents.columns).rows.select(GROUP)
-        rows = rows.with_columns(panes[DIFF].gather(pairs[_PANE]).cast(pl.Int64).alias(DIFF))
+        rows = rows.with_columns(panes[DIFF].gather(pairs[c.PANE_ROW]).cast(pl.Int64).alias(DIFF))
         nth = pl.int_range(pl.len()).over(GROUP, DIFF)
         added, gone = (pl.col(DIFF) > 0).sum().over(GROUP), (pl.col(DIFF) < 0).sum().over(GROUP)
         changed = rows.select(nth >= pl.min_horizontal(added, gone)).to_series()
@@ -130,9 +128,9 @@ class _Pairs:
 
     def _sides(self, panes: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of each side, one by one, with the number of their pane."""
-        numbered = panes.with_row_index(_PANE)
+        numbered = panes.with_row_index(c.PANE_ROW)
         left, right = (
-            numbered.select(_PANE, pl.col(name).alias("row")).filter(pl.col("row").list.len() > 0).explode("row")
+            numbered.select(c.PANE_ROW, pl.col(name).alias("row")).filter(pl.col("row").list.len() > 0).explode("row")
             for name in self._names
         )
         return left, right
@@ -140,25 +138,27 @@ class _Pairs:
     def _matched(self, panes: pl.DataFrame) -> pl.DataFrame:
         """The pairs by number: pane, left row and right row; null where there is none."""
         left, right = (
-            side.with_row_index(number_).select(_PANE, number_)
-            for side, number_ in zip(self._sides(panes), (_LEFT, _RIGHT), strict=True)
+            side.with_row_index(number_).select(c.PANE_ROW, number_)
+            for side, number_ in zip(self._sides(panes), (c.LEFT, c.RIGHT), strict=True)
         )
         known = panes.select(pl.all_horizontal(pl.col(name).is_not_null() for name in self._key)).to_series()
-        equal = left.filter(known.gather(left[_PANE])) if len(known) else left  # a null equals nothing
-        pairs = [equal.join(right, on=_PANE, how="inner", maintain_order="left_right")]
+        equal = left.filter(known.gather(left[c.PANE_ROW])) if len(known) else left  # a null equals nothing
+        pairs = [equal.join(right, on=c.PANE_ROW, how="inner", maintain_order="left_right")]
         if self._how in ("left", "full"):
-            pairs.append(left.join(pairs[0], on=_LEFT, how="anti", maintain_order="left"))
+            pairs.append(left.join(pairs[0], on=c.LEFT, how="anti", maintain_order="left"))
         if self._how in ("right", "full"):
-            pairs.append(right.join(pairs[0], on=_RIGHT, how="anti", maintain_order="left"))
-        return pl.concat(pairs, how="diagonal").select(_PANE, _LEFT, _RIGHT).sort(_PANE, maintain_order=True)
+            pairs.append(right.join(pairs[0], on=c.RIGHT, how="anti", maintain_order="left"))
+        return (
+            pl.concat(pairs, how="diagonal").select(c.PANE_ROW, c.LEFT, c.RIGHT).sort(c.PANE_ROW, maintain_order=True)
+        )
 
     def _emitted(
         self, panes: pl.DataFrame, left: pl.DataFrame, right: pl.DataFrame, pairs: pl.DataFrame
     ) -> pl.DataFrame:
-        info = panes.select(*self._key, *WINDOW, *PANE, DIFF)[pairs[_PANE]]
+        info = panes.select(*self._key, *WINDOW, *PANE, DIFF)[pairs[c.PANE_ROW]]
         ours = left["row"].struct.unnest().select(**{new: pl.col(name) for name, new in self._left.items()})
         theirs = right["row"].struct.unnest().select(**{new: pl.col(name) for name, new in self._right.items()})
-        parts = [ours.select(pl.all().gather(pairs[_LEFT])), theirs.select(pl.all().gather(pairs[_RIGHT]))]
+        parts = [ours.select(pl.all().gather(pairs[c.LEFT])), theirs.select(pl.all().gather(pairs[c.RIGHT]))]
         return pl.concat([info, *parts], how="horizontal").select(
             *self._key, *WINDOW, *self._left.values(), *self._right.values(), *PANE, DIFF
         )

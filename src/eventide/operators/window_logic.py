@@ -116,7 +116,6 @@ def start_cells(
     return started.cells, failed
 
 
-FIRST = "__first"
 UNTIL = "__until"
 
 
@@ -149,9 +148,11 @@ class Extent(Aggregate):
 
     def bind(self, source: Source) -> Parts:
         """The first position, and the last plus its gap."""
-        until = pl.col(c.AT).max() + self.gap if isinstance(self.gap, int) else (pl.col(c.AT) + pl.col("__gap")).max()
-        first = Accumulator(FIRST, pl.Int64(), pl.col(c.AT).min(), pl.col(FIRST).min(), ordered=False)
-        return Parts([first, Accumulator(UNTIL, pl.Int64(), until, pl.col(UNTIL).max(), ordered=False)], pl.col(FIRST))
+        until = pl.col(c.AT).max() + self.gap if isinstance(self.gap, int) else (pl.col(c.AT) + pl.col(c.GAP)).max()
+        first = Accumulator(c.FIRST, pl.Int64(), pl.col(c.AT).min(), pl.col(c.FIRST).min(), ordered=False)
+        return Parts(
+            [first, Accumulator(UNTIL, pl.Int64(), until, pl.col(UNTIL).max(), ordered=False)], pl.col(c.FIRST)
+        )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from eventide import _columns as c
 from eventide import panes as rows_out
 from eventide.aggregates import Aggregate, Bound, bind
 from eventide.errors import PlanError
+from eventide.kernels.intervals import int_min
 from eventide.kernels.keys import as_grouped
 from eventide.operators.admission import check_gap, check_offset, check_unit, check_window, dead_letters, read_time
 from eventide.operators.capped_sessions import CappedSessionWindows
@@ -49,7 +50,7 @@ from eventide.state.operator_state import SerializedOperator, State, StateSerial
 from eventide.time import MAX, MIN, earliest
 from eventide.watermarks import Note
 from eventide.watermarks.errors import naming_input
-from eventide.windows import Inherit, Sessions
+from eventide.windows import Inherit, Sessions, WindowKind
 from eventide.windows.lateness import is_late
 
 __all__ = ["State", "WindowedAggregate"]
@@ -154,7 +155,7 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
             elif self._by_row:
                 stamped, step, position = self._numbered(state, rows, dead, step)
             else:
-                stamped, behind = self._cut(rows, rows[c.TIME].min(), previous)  # type: ignore[arg-type]
+                stamped, behind = self._cut(rows, int_min(rows[c.TIME]), previous)
         update = self._windows.update(state.store, stamped, step)
         state = State(tracker, watermark, now, update.store, position, ids)
         return Step(state, self._output(state, stamps, dead, update, previous, behind))
@@ -211,7 +212,7 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
     def _bind(self) -> Bound:
         plan = self.plan
         internal: dict[str, Aggregate] = {c.ROWS: Rows()}
-        schema = self.schema | {c.TIME: pl.Int64(), c.AT: pl.Int64(), c.HOLD: pl.Int64(), "__gap": pl.Int64()}
+        schema = self.schema | {c.TIME: pl.Int64(), c.AT: pl.Int64(), c.HOLD: pl.Int64(), c.GAP: pl.Int64()}
         diff = None
         if isinstance(plan.window, Sessions):
             internal["__extent"] = Extent(plan.window.gap)
@@ -249,8 +250,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
             return merging(plan, plan.window, self.bound, self.results)
         if plan.bounded:
             return BoundedPaneWindows(plan, plan.window, self.bound, self.results)
-        if plan.layout == "cells":
-            return CellWindows(plan, plan.window, self.bound, self.results)  # type: ignore[arg-type]
+        if plan.layout == "cells" and isinstance(plan.window, WindowKind):
+            return CellWindows(plan, plan.window, self.bound, self.results)
         return PaneWindows(plan, plan.window, self.bound, self.results)
 
     def _normal(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -275,8 +276,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         """Rows as cells on the axis of their origin's offsets, and how many of the rows are late there."""
         assert step.offsets is not None
         rows = rows.sort(c.AT, maintain_order=True)  # among equal times the first offset is first
-        rows = step.offsets.joined_to(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
-        behind = rows.select(is_late(pl.col(c.AT), pl.col(c.WAS)).sum()).item()
+        rows = step.offsets.with_offsets(rows.with_columns(pl.col(c.TIME).alias(c.HOLD))).drop(c.REACHED)
+        behind = rows.select(is_late(pl.col(c.AT), pl.col(c.PREVIOUS)).sum()).item()
         return self._windows.assign(rows, None, step.previous), int(behind)
 
     def _numbered(
@@ -342,7 +343,9 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
     def _refined(self, behind: int, update: WindowUpdate[Any], previous: int) -> int:
         if self._by_row and self.plan.offset is None:
             return 0
-        late = is_late(pl.col(c.TIME), previous) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.WAS))
+        late = (
+            is_late(pl.col(c.TIME), previous) if self.plan.offset is None else is_late(pl.col(c.AT), pl.col(c.PREVIOUS))
+        )
         elsewhere = (update.late, update.outside, update.failed, update.beyond)
         return behind - sum(frame.filter(late).height for frame in elsewhere if frame is not None)
 
@@ -351,8 +354,8 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         if self._by_row or self.plan.output_time == "end" or state.watermark == MAX:
             return state.watermark
         holds = pl.concat([frame[c.HELD] for frame in self.scan(state)] or [pl.Series(dtype=pl.Int64)])
-        held = holds.min()
-        return state.watermark if held is None else min(state.watermark, int(held))  # type: ignore[arg-type]
+        held = int_min(holds)
+        return state.watermark if held is None else min(state.watermark, held)
 
     def _nothing(self) -> pl.DataFrame:
         schema: dict[str, Any] = {name: self.schema[name] for name in self.plan.key}

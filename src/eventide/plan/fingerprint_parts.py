@@ -8,7 +8,7 @@ default value are left out, so a new option changes no fingerprint either.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -275,7 +275,7 @@ def _value(content: Any, depth: int) -> str:
     attributes = content if isinstance(content, Mapping) else _attributes(content)
     if attributes:
         return f"{{{', '.join(f'{name}: {_value(item, depth + 1)}' for name, item in attributes.items())}}}"
-    if isinstance(content, Callable):  # type: ignore[arg-type]
+    if callable(content):
         return str(getattr(content, "__qualname__", type(content).__qualname__))
     return _ADDRESS.sub("", str(content))
 

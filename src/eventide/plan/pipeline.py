@@ -277,7 +277,7 @@ class Pipeline(Runnable):
         """
         from eventide.spark.dataflow import transform
 
-        return transform(self, [rows, *others] if others else rows)  # type: ignore[list-item]
+        return transform(self, [rows, *others] if others else rows)  # type: ignore[list-item]  # then rows is one input
 
     @with_option_hints
     def local(

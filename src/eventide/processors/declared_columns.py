@@ -44,7 +44,7 @@ def fitted(rows: Any, schema: Schema, *, who: str, call: str) -> pl.DataFrame:
             raise _misfit(who, call, name, types[name], dtype)
     columns = rows.select(list(schema))
     try:
-        return columns.cast(dict(casts)) if casts else columns  # type: ignore[arg-type]
+        return columns.with_columns(pl.col(name).cast(dtype) for name, dtype in casts.items())
     except pl.exceptions.PolarsError as cause:
         name = next(iter(casts))
         raise _misfit(who, call, name, types[name], casts[name]) from cause

@@ -49,7 +49,7 @@ class Keys:
         return as_grouped(columns, self.schema)
 
 
-class Changes:
+class KeyedChanges:
     """Rows that were put or removed in a bundle; the last change of each key."""
 
     def __init__(self, by: Sequence[str], schema: Mapping[str, pl.DataType]) -> None:
@@ -117,7 +117,7 @@ class KeyedState:
         self._table = table
         self._keys = keys
         self.columns = dict(columns)
-        self._changes = Changes(keys.by, keys.columns | self.columns)
+        self._changes = KeyedChanges(keys.by, keys.columns | self.columns)
 
     @staticmethod
     def form(keys: Keys) -> PaneCodec:
@@ -160,7 +160,7 @@ _EVENT, _BATCH = ~pl.col(ON_CLOCK), pl.col(ON_CLOCK)
 class DueRange:
     """Watermark and batch time before the bundle and now."""
 
-    was: int
+    previous_watermark: int
     watermark: int
     before: int
     now: int
@@ -179,7 +179,7 @@ class Timers:
         self._clock = clock
         self._by = [*keys.by, TIMER, ON_CLOCK]
         self._schema = {**keys.columns, TIMER: pl.String(), ON_CLOCK: pl.Boolean(), AT: pl.Int64()}
-        self._changes = Changes(self._by, self._schema)
+        self._changes = KeyedChanges(self._by, self._schema)
         self._none = pl.DataFrame(schema={**keys.schema, TIMER: pl.String(), AT: _INSTANT, ON_CLOCK: pl.Boolean()})
 
     @staticmethod
@@ -221,7 +221,7 @@ class Timers:
         # The table has no timers before this range. Timers that the bundle has set may be before it.
         nothing = pl.Series([], dtype=pl.UInt64)
         self._table, taken = self._table.take(
-            nothing, due=(reach.was, reach.watermark), clock=(reach.before, reach.now)
+            nothing, due=(reach.previous_watermark, reach.watermark), clock=(reach.before, reach.now)
         )
         if not taken and self._changes.rows.is_empty():
             return self._none

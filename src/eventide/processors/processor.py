@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from eventide._columns import ROW
+from eventide._columns import TIME as EVENT_TIME
 from eventide.errors import DataError, did_you_mean
 from eventide.processors.declared_columns import fitted
 from eventide.processors.errors import not_a_frame
@@ -128,7 +129,7 @@ class Processor:
     retractions: ClassVar[bool] = False
     """Whether it handles panes that an earlier pipeline retracts: rows with ``diff = -1``."""
 
-    TIME: ClassVar[str] = "__time"
+    TIME: ClassVar[str] = EVENT_TIME
     """The column of the rows that has their event time."""
 
     LATE: ClassVar[str] = "__late"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.panes import DIFF, EMITTED_AT, PANE, PANE_INDEX, PANE_IS_LAST, PANE_TIMING, WINDOW
@@ -48,6 +48,7 @@ CLAIM_BATCH = (
     f"DO UPDATE SET batch_id = excluded.batch_id WHERE {BATCHES}.batch_id < excluded.batch_id"
 )
 
+_MANY: dict[str, Literal["all", "each"]] = {"accumulating": "all", "retracting": "each"}  # rows of pairs, by mode
 _STORED = (PANE_TIMING, PANE_INDEX, PANE_IS_LAST, EMITTED_AT)  # of the columns about the pane itself
 
 
@@ -110,7 +111,7 @@ def sql_type(field: Field, dialect: Dialect) -> SqlType:
         )
     sql = pair.postgres if dialect == "postgres" else pair.sqlite
     if field.kind == "decimal":
-        dtype: DecimalType = field.dtype  # type: ignore[assignment]
+        dtype = cast("DecimalType", field.dtype)
         return sql._replace(name=sql.name.format(precision=dtype.precision, scale=dtype.scale))
     return sql
 
@@ -170,7 +171,7 @@ def table_layout(schema: StructType, info: OutputInfo, columns: Sequence[str] | 
     many: Literal["all", "each"] | None = None
     if windowed and info.row_grain == "pairs":
         identity = () if info.mode == "discarding" else identity  # without retractions, rows are appended
-        many = {"accumulating": "all", "retracting": "each"}.get(info.mode)  # type: ignore[assignment]
+        many = _MANY.get(info.mode)
     return TableLayout(tuple(fields), identity, tuple(field for field in order if field.name not in names), many)
 
 

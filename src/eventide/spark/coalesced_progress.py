@@ -107,7 +107,7 @@ class Tracked:
 
     state: State  # only its tracker, its watermark and its time are used
     output_watermarks: dict[str, int]
-    pages: Sequence[page.Page]
+    pages: Sequence[page.ShufflePage]
 
 
 def process_summaries(stage: Stage, store: BucketStateStore, bucket: int, rows: Iterable[Any]) -> Iterator[Row]:
@@ -155,11 +155,11 @@ def track(stage: Stage, state: State, pages: Sequence[Any], output_watermarks: d
     effects = command_effects(pages, before)
     detail = progress_detail(after, operation=stage.plan.operation, before=before.watermark, commands=effects)
     body = page.reached_to_bytes(tracker, notes)
-    sent: list[page.Page] = []
+    sent: list[page.ShufflePage] = []
     for number, label in enumerate(bucket_labels(stage.buckets)):
         # Rows are late or not by the watermark that a command has lowered, so every bucket lowers its own.
-        sent += [page.Page(label, page.CONTROL, -1, now, detail=reset) for reset in resets]
-        sent.append(page.Page(label, page.REACHED, -1, now, body, detail=detail if number == 0 else None))
+        sent += [page.ShufflePage(label, page.CONTROL, -1, now, detail=reset) for reset in resets]
+        sent.append(page.ShufflePage(label, page.REACHED, -1, now, body, detail=detail if number == 0 else None))
     return Tracked(after, output_watermarks, sent)
 
 

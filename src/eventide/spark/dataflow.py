@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide._column_refs import expressions
+from eventide._columns import NOW
 from eventide.errors import PlanError
 from eventide.operators.factory import operator_of
 from eventide.plan.errors import several_inputs, unknown_input
@@ -33,8 +34,8 @@ from eventide.spark.control import commands, marks_of, needs_ticks, ticks
 from eventide.spark.metrics import observation, observed_columns
 from eventide.spark.scan import Scan, stamp_splits
 from eventide.spark.session import check_session, reject_spark_connect
-from eventide.spark.shuffle_pages import Layout, Page, Stage, batch_time
-from eventide.spark.stamp import NOW, pages_to_batch, stamp_needs_now, stamp_pages, stamp_rows
+from eventide.spark.shuffle_pages import Layout, ShufflePage, Stage, batch_time
+from eventide.spark.stamp import pages_to_batch, stamp_needs_now, stamp_pages, stamp_rows
 from eventide.spark.state_processor import OperatorProcessor, TrackerProcessor, task_function
 from eventide.spark.stateful import apply_pages, output_pages, sort_pages, unpack
 from eventide.spark.types import polars_schema, spark_schema
@@ -294,7 +295,7 @@ def process_once(stage: Stage) -> Callable[[pa.Table], pa.Table]:
     def process(pages: pa.Table) -> pa.Table:
         rows = sort_pages(pages.to_pylist(maps_as_pydicts="strict"))
         step, _ = apply_pages(stage, stage.operator().initial(), rows, {})
-        forwarded = [Page(**row) for row in rows if "." in row["kind"]]
+        forwarded = [ShufflePage(**row) for row in rows if "." in row["kind"]]
         return pa.Table.from_batches([pages_to_batch([*output_pages(stage, rows[0]["bucket"], step, {}), *forwarded])])
 
     process.__annotations__ = {"pages": pa.Table, "return": pa.Table}  # Spark reads the types, which must not be text

@@ -109,7 +109,8 @@ class RowInput:
             quoted = [f"`{name.replace('`', '``')}`" for name in input.schema]
             columns = [F.col(name).alias(f"e{edge}c{place}") for place, name in enumerate(quoted)]
             tag = [] if self._plain else [F.lit(edge).cast("byte").alias(_EDGE)]
-            parts.append(input.rows.select(*tag, *columns))  # type: ignore[union-attr]
+            assert not isinstance(input.rows, Scan)  # DriverScan reads those
+            parts.append(input.rows.select(*tag, *columns))
         for marks in marks_of(self._inputs[0].spark, self._stage) if self._marked else []:
             parts.append(marks.select(F.lit(-1).cast("byte").alias(_EDGE), F.col("detail").alias(_NOTE)))
         return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
@@ -179,7 +180,7 @@ def stamp_inputs(stage: Stage, now: int, *, plain: bool) -> StampBatches:
         for number, chunk in enumerate(group_batches(batches)):
             sequence = page.sequence(task.number, number)
             frames, notes = split_inputs(pa.Table.from_batches(chunk), stage.schemas, plain=plain)
-            pages = [page.Page(0, page.CONTROL, sequence, now, detail=note) for note in notes]
+            pages = [page.ShufflePage(0, page.CONTROL, sequence, now, detail=note) for note in notes]
             for edge, rows in frames:
                 pages += stamp_to_pages(stage, rows, now, sequence, task.watermark, edge)
             yield pages_to_batch(pages)

@@ -67,7 +67,7 @@ class ExecutorPlan:
 
     def callback(self, outputs: RunOutputs, *, ends: bool) -> Callable[[DataFrame, int], None]:
         """Return the function that writes a batch of that DataFrame."""
-        return PageWriter(self.applied, outputs, self.local)
+        return ForeachBatchWriter(self.applied, outputs, self.local)
 
 
 def plan_on_executors(
@@ -86,7 +86,7 @@ def plan_on_executors(
     return ExecutorPlan(applied, local)
 
 
-class PageWriter:
+class ForeachBatchWriter:
     """The callback of ``foreachBatch``."""
 
     def __init__(self, applied: AppliedPipeline, outputs: RunOutputs, local: Path | None) -> None:

@@ -19,7 +19,7 @@ from eventide import _columns as c
 from eventide.metrics import Gap, instant_text
 from eventide.operators.call_queue import CallQueue
 from eventide.operators.factory import operator_of
-from eventide.operators.redistribution import BucketState
+from eventide.operators.redistribution import BucketSnapshot
 from eventide.panes import WINDOW, WINDOW_END, WINDOW_START, window_bound
 from eventide.plan.pipeline import Pipeline
 from eventide.plan.plan import Plan
@@ -54,7 +54,7 @@ class StoredOperator:
     buckets: int
     heads: Mapping[int, bytes]
     pages: Mapping[int, Mapping[int, bytes]]
-    tracker: BucketState | None = None  # tracks progress for all buckets, if these do not
+    tracker: BucketSnapshot | None = None  # tracks progress for all buckets, if these do not
 
 
 def read_driver_state(log: CommitLog, record: Record) -> list[StoredOperator]:
@@ -76,12 +76,12 @@ def read_executor_state(spark: SparkSession, checkpoint: str, batch: int | None 
     if batch is None:
         batch = min(row["maxBatchId"] for row in rows)  # the same batch for all, even if the query is running
     operators: dict[int, StoredOperator] = {}
-    trackers: dict[int, BucketState] = {}
+    trackers: dict[int, BucketSnapshot] = {}
     for row in rows:
         if headers := _variable(spark, checkpoint, batch, row["operatorId"], HEADER):
             operator, tracks_all = _executor_operator(spark, checkpoint, batch, row["operatorId"], headers)
             if tracks_all:
-                trackers[operator.depth] = BucketState(operator.heads[0], dict(operator.pages[0]))
+                trackers[operator.depth] = BucketSnapshot(operator.heads[0], dict(operator.pages[0]))
             else:
                 operators[operator.depth] = operator
     return [replace(operators[depth], tracker=trackers.get(depth)) for depth in sorted(operators)]

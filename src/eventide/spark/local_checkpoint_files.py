@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eventide._jvm import hadoop_of_new_sessions
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -20,8 +22,7 @@ _POSIX = os.name == "posix"  # other systems have other permissions
 
 def install(spark: SparkSession) -> None:
     """Replace Hadoop's class for local files in this JVM, unless the user has named a class."""
-    jvm: Any = spark.sparkContext._jvm
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    jvm, configuration = hadoop_of_new_sessions(spark)
     if _POSIX and configuration.get(_IMPLEMENTATION) is None:
         _replace(jvm, configuration)
 

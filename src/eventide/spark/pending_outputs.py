@@ -19,6 +19,7 @@ from eventide._paths import make_directory, on_disk, sync_directory
 from eventide.errors import PlanError
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch
+from eventide.sinks.sink import Output
 from eventide.spark.checkpoint_storage import record_storage
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.control_status import is_running
@@ -121,7 +122,7 @@ def deliver_pending(
     storage: Storage,
     records: Storage,
     recorded: QueryRecord,
-    sinks: Iterable[tuple[str, int, Sink]],
+    sinks: Iterable[tuple[Output, int, Sink]],
     *,
     query: str,
     spark: SparkSession,
@@ -143,7 +144,7 @@ def deliver_pending(
         columns = recorded.columns(output, depth) if output != "panes" else {}
         names = [name for name in table.column_names if name in columns or not columns]
         rows = SinkBatch(table.select(names), spark).with_nulls(columns)
-        info = OutputInfo(output, operator.key, operator.mode, operator.row_grain)  # type: ignore[arg-type]
+        info = OutputInfo(output, operator.key, operator.mode, operator.row_grain)
         sink.open(rows.schema, info)
         sink.write(rows, batch, replace(info, query=query))
     return batch

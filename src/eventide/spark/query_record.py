@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from eventide.errors import DataError, PlanError
 from eventide.operators.chain import Chain
+from eventide.plan.plan import Mode, RowGrain
 from eventide.spark.control import needs_ticks
 from eventide.spark.shuffle_pages import Layout, OriginTraits, Progress, traits_of
 from eventide.spark.storage import Storage, read_text
@@ -39,8 +40,8 @@ class OperatorRecord:
     late: Mapping[str, str]  # the columns of late rows since the first start, and their types in Spark
     dead: Mapping[str, str]
     key: tuple[str, ...] = ()
-    mode: str = "accumulating"
-    row_grain: str = "windows"
+    mode: Mode = "accumulating"
+    row_grain: RowGrain = "windows"
     progress: Progress = "direct"
     origins: OriginTraits = field(default_factory=OriginTraits)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventide._paths import local_path
 from eventide.errors import DataError, PlanError
-from eventide.operators.redistribution import BucketState, DividedState, redistribute
+from eventide.operators.redistribution import BucketSnapshot, DividedState, redistribute
 from eventide.spark.buckets import bucket_labels, check_bucket_count
 from eventide.spark.checkpoint_storage import record_storage
 from eventide.spark.coalesced_progress import progress_after_rescale
@@ -222,7 +222,7 @@ def redistribute_operators(
     operators: list[DividedState] = []
     for depth, operator in enumerate(stored):
         show(f"Dividing operator {depth + 1} of {len(stored)} …")
-        parts = [(head, BucketState(head, dict(operator.pages[bucket]))) for bucket, head in operator.heads.items()]
+        parts = [(head, BucketSnapshot(head, dict(operator.pages[bucket]))) for bucket, head in operator.heads.items()]
         sources = len(operators[-1].buckets) if operators else 0
         here = partial(coalesces, depth, sources)
         operators.append(redistribute(parts, buckets, split_rows, tracker=operator.tracker, coalesces=here))
@@ -315,7 +315,7 @@ def _check_written(operators: Sequence[DividedState], stored: Sequence[StoredOpe
     ]
     actual = [
         (
-            {label: BucketState(head, dict(operator.pages[label])) for label, head in operator.heads.items()},
+            {label: BucketSnapshot(head, dict(operator.pages[label])) for label, head in operator.heads.items()},
             operator.tracker,
         )
         for operator in stored

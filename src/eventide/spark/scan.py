@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 import pyarrow as pa
 
+from eventide._columns import NOW
 from eventide._paths import on_disk
 from eventide.errors import PlanError
 from eventide.marks.streams import open_stream
@@ -23,7 +24,7 @@ from eventide.spark.errors import bad_file, no_session, unknown_choice
 from eventide.spark.marks_batches import POSITION_COLUMNS, read_range
 from eventide.spark.session import reject_spark_connect
 from eventide.spark.shuffle_pages import Stage, batch_time, freeze_gc, this_task
-from eventide.spark.stamp import NOW, dead_letter_pages, pages_to_batch, stamp_to_pages, start_watermark
+from eventide.spark.stamp import dead_letter_pages, pages_to_batch, stamp_to_pages, start_watermark
 from eventide.spark.types import cast_rows
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ class Scan:
     spark: SparkSession = field(repr=False)
 
     isStreaming = True  # noqa: N815  # as on a DataFrame
-    keeps_unreadable: ClassVar[bool] = False
-    """Whether a split that cannot be read becomes a dead letter; otherwise it stops the query."""
+
+    @property
+    def keeps_unreadable(self) -> bool:
+        """Whether a split that cannot be read becomes a dead letter; otherwise it stops the query."""
+        return False
 
     @property
     def sparkSession(self) -> SparkSession:  # noqa: N802  # as on a DataFrame
@@ -121,7 +125,7 @@ class ParquetScan(Scan):
     on_bad_file: OnBadFile = "fail"
 
     @property
-    def keeps_unreadable(self) -> bool:  # type: ignore[override]
+    def keeps_unreadable(self) -> bool:
         """Whether a file that cannot be read becomes a dead letter."""
         return self.on_bad_file == "dead"
 

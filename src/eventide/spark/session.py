@@ -339,7 +339,7 @@ def is_supported(version: str | None, minimum: str, too_new: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.match(r"\d+(\.\d+)*", version)[0].split("."))  # type: ignore[index]
+    return tuple(int(part) for part in re.findall(r"\d+(?:\.\d+)*", version)[0].split("."))
 
 
 def _is_count(value: object) -> bool:

@@ -69,7 +69,7 @@ _frozen = 0
 
 
 @dataclass(frozen=True)
-class Page:
+class ShufflePage:
     """A page. Each kind sets only the fields that it needs."""
 
     bucket: int

@@ -14,7 +14,7 @@ from eventide.errors import LateRowsWarning
 from eventide.metrics import LateWarning
 from eventide.sinks import OutputInfo, Sink
 from eventide.sinks.batch import SinkBatch, with_null_fields
-from eventide.sinks.sink import CollectingSink, WatermarkSink
+from eventide.sinks.sink import CollectingSink, Output, WatermarkSink
 from eventide.spark.batch_history import RunHistory
 from eventide.spark.control import Control, note_drained
 from eventide.spark.metrics import BatchMetrics
@@ -206,15 +206,16 @@ def query_id(storage: Storage) -> str:
     return str(json.loads(text)["id"]) if text else ""
 
 
-def chosen_sinks(depths: int, checkpoint: str, *, panes: Any, late: Any, dead: Any) -> list[tuple[str, int, Sink]]:
+def chosen_sinks(depths: int, checkpoint: str, *, panes: Any, late: Any, dead: Any) -> list[tuple[Output, int, Sink]]:
     """Return the name of each output, the depth of its operator, and its sink. Panes are those of the last operator.
 
     Late rows and dead letters for which no sink is named are written to files in the checkpoint.
     """
     directory = f"{checkpoint.rstrip('/')}/eventide"
-    chosen: list[tuple[str, int, Sink]] = [("panes", depths - 1, sinks.as_sink(panes))]
+    chosen: list[tuple[Output, int, Sink]] = [("panes", depths - 1, sinks.as_sink(panes))]
+    others: dict[Output, Any] = {"late": late, "dead": dead}
     for depth in range(depths):
-        for output, named in (("late", late), ("dead", dead)):
+        for output, named in others.items():
             files = sinks.files(f"{directory}/{output}" if depth == 0 else f"{directory}/{output}.{depth}")
             sink = sinks.as_sink(named) if named is not None and depth == 0 else files
             chosen.append((output, depth, sink))

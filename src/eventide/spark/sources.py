@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide._addresses import FILES, Address, read_address
 from eventide._databases import without_password
+from eventide._jvm import hidden_columns
 from eventide.errors import PlanError, shown
 from eventide.local.files import no_files
 from eventide.operators.operator import StreamOperator
@@ -72,15 +73,19 @@ def _position(rows: DataFrame) -> Mapping[str, str]:
 def _file_metadata(rows: DataFrame) -> list[str]:
     """Return the metadata columns of files; none for other sources, and after a union or a join.
 
-    The analyzed plan shows whether there is such a column. Spark logs an error for a query that selects a missing one.
+    The analyzed plan shows whether there is such a column. Without access to the plan the column is selected; Spark logs
+    an error for a query that selects a missing one.
     """
+    from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
 
-    hidden = rows._jdf.queryExecution().analyzed().metadataOutput()
-    names = [hidden.apply(position).name() for position in range(hidden.size())]
-    if names.count(_METADATA) != 1:
+    names = hidden_columns(rows)
+    if names is not None and names.count(_METADATA) != 1:
         return []
-    metadata = rows.select(_METADATA).schema[_METADATA].dataType
+    try:
+        metadata = rows.select(_METADATA).schema[_METADATA].dataType
+    except AnalysisException:
+        return []
     return metadata.fieldNames() if isinstance(metadata, StructType) else []
 
 
@@ -180,8 +185,8 @@ def sources_at(
 
 def read_rows(rows: Source | str | Mapping[str, str]) -> Source:
     """Return the rows of ``run``. Addresses are read as streams in the active session."""
-    given = rows.values() if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
-    for value in given:
+    sources = rows.values() if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
+    for value in sources:
         if not isinstance(value, str | Scan) and not hasattr(value, "isStreaming"):
             raise _not_a_source(value)
     if isinstance(rows, str):

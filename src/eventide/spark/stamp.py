@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from eventide._columns import NOW
 from eventide.operators.operator import Stamp, StreamOperator
 from eventide.operators.window_logic import Stamped
 from eventide.plan.plan import IngestionTime, Input
@@ -31,9 +32,6 @@ from eventide.spark.types import from_spark
 from eventide.time import MIN
 
 StampBatches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-NOW = "__now"
-"""The column with the batch's time, where tasks do not know it."""
 
 ARROW = pa.schema(
     [
@@ -93,7 +91,9 @@ def stamp_pages(stage: Stage) -> StampBatches:
     return stamp
 
 
-def forward_pages(stage: Stage, pages: list[dict[str, Any]], task: int, watermark: int | None) -> Iterator[page.Page]:
+def forward_pages(
+    stage: Stage, pages: list[dict[str, Any]], task: int, watermark: int | None
+) -> Iterator[page.ShufflePage]:
     """Yield the panes of the previous operator as stamped rows, its progress as output watermarks, and other pages.
 
     A page that is not for this operator goes through any of its buckets.
@@ -107,11 +107,11 @@ def forward_pages(stage: Stage, pages: list[dict[str, Any]], task: int, watermar
             panes = from_spark(list(read_batches(row["body"])), stage.schemas[0])
             yield from stamp_to_pages(stage, panes, row["now"], sequence, watermark)
             continue
-        yield page.Page(**row | {"bucket": labels[sequence % stage.buckets], "sequence": sequence})
+        yield page.ShufflePage(**row | {"bucket": labels[sequence % stage.buckets], "sequence": sequence})
         if row["kind"] == page.at_depth(page.PROGRESS, stage.depth - 1):
             watermarks = output_watermarks_for(key, str(row["bucket"]), row["counts"])
             for label in stage.tracking_labels:
-                yield page.Page(label, page.OUTPUT_WATERMARK, sequence, row["now"], counts=watermarks)
+                yield page.ShufflePage(label, page.OUTPUT_WATERMARK, sequence, row["now"], counts=watermarks)
 
 
 def output_watermarks_for(key: int, bucket: str, counts: Mapping[str, int]) -> dict[str, int]:
@@ -137,7 +137,7 @@ def _output_watermarks_by_key(counts: Mapping[str, int]) -> dict[str, int]:
 
 def stamp_to_pages(
     stage: Stage, rows: pl.DataFrame, now: int, sequence: int, watermark: int | None, edge: int = 0
-) -> Iterator[page.Page]:
+) -> Iterator[page.ShufflePage]:
     """Yield one page for each bucket. ``watermark`` is that at the start of the batch, if the task knows it."""
     operator, home = stage.operator(), sequence % stage.buckets
     if watermark is not None or not operator.judges_when_stamping:
@@ -150,18 +150,18 @@ def stamp_to_pages(
         yield _summary_page(stage, summary, now, sequence, edge)
     for label, part in zip(bucket_labels(stage.buckets), parts, strict=True):
         if stage.progress == "direct":
-            yield page.Page(label, page.ROWS, sequence, now, page.rows_to_bytes(part, summary, edge))
+            yield page.ShufflePage(label, page.ROWS, sequence, now, page.rows_to_bytes(part, summary, edge))
         elif part.height:
-            yield page.Page(label, page.ROWS, sequence, now, page.rows_to_bytes(part, summary.clear(), edge))
+            yield page.ShufflePage(label, page.ROWS, sequence, now, page.rows_to_bytes(part, summary.clear(), edge))
 
 
-def dead_letter_pages(stage: Stage, detail: str, now: int, sequence: int, edge: int = 0) -> Iterator[page.Page]:
+def dead_letter_pages(stage: Stage, detail: str, now: int, sequence: int, edge: int = 0) -> Iterator[page.ShufflePage]:
     """Yield the pages of a split that cannot be read."""
     stamp = unreadable_stamp(stage.operator(), detail, now, edge)
     yield from _stamp_pages(stage, stamp, now, sequence, sequence % stage.buckets)
 
 
-def _stamp_pages(stage: Stage, stamp: Stamp, now: int, sequence: int, home: int) -> Iterator[page.Page]:
+def _stamp_pages(stage: Stage, stamp: Stamp, now: int, sequence: int, home: int) -> Iterator[page.ShufflePage]:
     is_coalesced = stage.progress == "coalesced"
     if is_coalesced:
         yield _summary_page(stage, stamp.summary, now, sequence, stamp.edge)
@@ -169,12 +169,12 @@ def _stamp_pages(stage: Stage, stamp: Stamp, now: int, sequence: int, home: int)
     parts = split_stamp(stamp, stage.plan.key, stage.buckets, home)
     for label, part in zip(bucket_labels(stage.buckets), parts, strict=True):
         if not is_coalesced or _has_content(part):
-            yield page.Page(label, page.STAMP, sequence, now, page.stamp_to_bytes(part))
+            yield page.ShufflePage(label, page.STAMP, sequence, now, page.stamp_to_bytes(part))
 
 
-def _summary_page(stage: Stage, summary: pl.DataFrame, now: int, sequence: int, edge: int) -> page.Page:
+def _summary_page(stage: Stage, summary: pl.DataFrame, now: int, sequence: int, edge: int) -> page.ShufflePage:
     (label,) = stage.tracking_labels
-    return page.Page(label, page.SUMMARY, sequence, now, page.summary_to_bytes(summary, edge))
+    return page.ShufflePage(label, page.SUMMARY, sequence, now, page.summary_to_bytes(summary, edge))
 
 
 def _has_content(stamp: Stamp) -> bool:
@@ -195,7 +195,7 @@ def stamp_raw_rows(stage: Stage, body: bytes, now: int, watermark: int) -> Stamp
     return replace(stage.operator().stamp(rows, now, watermark, edge), summary=summary)
 
 
-def pages_to_batch(pages: Iterable[page.Page]) -> pa.RecordBatch:
+def pages_to_batch(pages: Iterable[page.ShufflePage]) -> pa.RecordBatch:
     """Return pages as rows for Spark."""
     return pa.RecordBatch.from_pylist([part.row() for part in pages], ARROW)
 
@@ -210,6 +210,7 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
     if buckets == 1:
         return [stamp]
     frames = (getattr(stamp.stamped, name) for name in _FRAMES)
+    split: list[Sequence[Any]]  # of frames; of None where the stamp has none
     split = [[None] * buckets if frame is None else split_rows(frame, key, buckets) for frame in frames]
     dead = [split_rows(frame, key, buckets) for frame in stamp.dead]
     return [
@@ -218,7 +219,7 @@ def split_stamp(stamp: Stamp, key: Sequence[str], buckets: int, home: int) -> li
             tuple(frame[bucket] for frame in dead),
             stamp.summary,
             stamp.behind if bucket == home else 0,
-            Stamped(*(frame[bucket] for frame in split)),  # type: ignore[arg-type]
+            Stamped(*(frame[bucket] for frame in split)),
             stamp.edge,
         )
         for bucket in range(buckets)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventide.operators.redistribution import BucketState, DividedState
+from eventide.operators.redistribution import BucketSnapshot, DividedState
 from eventide.spark.buckets import PARTITIONS, bucket_labels
 from eventide.spark.state_processor import HEADER_PAGE, ImportProcessor
 from eventide.spark.state_store import header_facts
@@ -53,7 +53,7 @@ class _Store:
 
     depth: int
     operator_buckets: int
-    parts: Sequence[BucketState]  # by bucket
+    parts: Sequence[BucketSnapshot]  # by bucket
     tracks_all: bool = False
 
     @property
@@ -91,7 +91,7 @@ def _stores(operators: Sequence[DividedState]) -> list[_Store]:
     return stores
 
 
-def _write_pages(path: Path, number: int, buckets: Sequence[BucketState]) -> None:
+def _write_pages(path: Path, number: int, buckets: Sequence[BucketSnapshot]) -> None:
     with pq.ParquetWriter(path, _ARROW, compression="none") as writer:
         for label, bucket in zip(bucket_labels(len(buckets)), buckets, strict=True):
             pages = [(HEADER_PAGE, bucket.head), *bucket.bodies.items()]

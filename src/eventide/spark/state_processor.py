@@ -58,7 +58,7 @@ def task_function(function: Callable[[Iterator[Any]], Iterator[Any]]) -> Callabl
     value, so it refers to nothing of Eventide. The error names the module that the worker has found, because a project
     on PyPI has the same import name.
     """
-    packed: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    packed: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]  # has no types
 
     def run(batches: Any) -> Any:
         import pickle
@@ -85,7 +85,7 @@ class OperatorProcessor(StatefulProcessor):
     """Runs an operator of a query on Spark's state."""
 
     def __init__(self, stage: Stage) -> None:
-        self._pickled: bytes = cloudpickle.dumps(stage)  # type: ignore[no-untyped-call]
+        self._pickled: bytes = cloudpickle.dumps(stage)  # type: ignore[no-untyped-call]  # has no types
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state variables."""

@@ -134,7 +134,7 @@ def output_pages(
     before: int = MIN,
     commands: Sequence[CommandEffect] = (),
     tracked_detail: str | None = None,
-) -> Iterator[page.Page]:
+) -> Iterator[page.ShufflePage]:
     """Yield the output of a bundle as pages. ``before`` is the watermark at its start.
 
     ``tracked_detail`` is what the place that tracks progress for all buckets reports; it sends it to one of them.
@@ -145,14 +145,14 @@ def output_pages(
             schema = arrow_schema(rows.schema)
             for start in range(0, rows.height, _MAX_ROWS):
                 body = table_to_bytes(to_spark(rows.slice(start, _MAX_ROWS), schema))
-                yield page.Page(bucket, page.at_depth(kind, stage.depth), start, now, body)
+                yield page.ShufflePage(bucket, page.at_depth(kind, stage.depth), start, now, body)
     counts = bucket_counts(output, step.state, sizes)
     counts[page.OUTPUT_WATERMARK] = output.promise
     counts |= {f"{page.OUTPUT_WATERMARK}.{key}": time for key, time in output.promises.items()}
     detail = None if tracked_detail is None else json.dumps(json.loads(tracked_detail) | {"previous_watermark": before})
     if stage.progress == "direct":
         detail = progress_detail(step.state, operation=stage.plan.operation, before=before, commands=commands)
-    yield page.Page(bucket, page.at_depth(page.PROGRESS, stage.depth), 0, now, None, counts, detail)
+    yield page.ShufflePage(bucket, page.at_depth(page.PROGRESS, stage.depth), 0, now, None, counts, detail)
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide.errors import PlanError
+from eventide.kernels.frames import as_dtype
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -105,9 +106,9 @@ def _spark_dtype(dtype: pl.DataType) -> pl.DataType:
     if isinstance(dtype, pl.Duration):
         return pl.Duration("us")
     if isinstance(dtype, pl.List | pl.Array):
-        return pl.List(_spark_dtype(dtype.inner))  # type: ignore[arg-type]
+        return pl.List(_spark_dtype(as_dtype(dtype.inner)))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({field.name: _spark_dtype(field.dtype) for field in dtype.fields})  # type: ignore[arg-type]
+        return pl.Struct({field.name: _spark_dtype(as_dtype(field.dtype)) for field in dtype.fields})
     return _WIDER.get(dtype.base_type(), dtype)
 
 

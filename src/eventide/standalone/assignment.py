@@ -27,7 +27,7 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class FixedWindows:
+class FixedAssigner:
     """Windows with fixed bounds. ``first_only``: a message contributes only to the first of its windows."""
 
     kind: WindowKind
@@ -75,7 +75,7 @@ class FixedWindows:
 
 
 @dataclass(frozen=True)
-class SessionWindows:
+class SessionAssigner:
     """Sessions: messages of a key with short gaps between them."""
 
     kind: Sessions
@@ -98,7 +98,7 @@ class SessionWindows:
         return runs.with_columns(pl.col(c.START).min().over(RUN), pl.col(c.END).max().over(RUN))
 
 
-def fixed_windows(operator: str, window: object, *, first_only: bool) -> FixedWindows:
+def fixed_windows(operator: str, window: object, *, first_only: bool) -> FixedAssigner:
     """Return the windows of an operator without sessions."""
     if isinstance(window, (Sessions, Inherit)):
         instead = "ev.tumbling(…), ev.sliding(…), ev.rows(…), or a session operator"
@@ -106,10 +106,10 @@ def fixed_windows(operator: str, window: object, *, first_only: bool) -> FixedWi
     _reject_pipeline_options(operator, window)
     if not isinstance(window, WindowKind):
         raise _unsupported_window(operator, shown(window), "a window such as ev.tumbling('1 minute')")
-    return FixedWindows(window, first_only)
+    return FixedAssigner(window, first_only)
 
 
-def session_windows(operator: str, window: object) -> SessionWindows:
+def session_windows(operator: str, window: object) -> SessionAssigner:
     """Return the windows of a session operator."""
     instead = "ev.sessions(gap) with one gap for all, or ev.row_sessions(absent=…)"
     if not isinstance(window, Sessions):
@@ -117,7 +117,7 @@ def session_windows(operator: str, window: object) -> SessionWindows:
     _reject_pipeline_options(operator, window)
     if isinstance(window.gap, str) or window.max_duration is not None:
         raise _unsupported_window(operator, window.describe(), instead)
-    return SessionWindows(window)
+    return SessionAssigner(window)
 
 
 def _reject_pipeline_options(operator: str, window: object) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide import _columns as c
-from eventide.standalone.assignment import FixedWindows, SessionWindows
+from eventide.standalone.assignment import FixedAssigner, SessionAssigner
 from eventide.standalone.intake import Roles
 from eventide.standalone.policies import Policies
 from eventide.standalone.progress import AxisConfig
 from eventide.standalone.window_contents import Content
-from eventide.state.message_layout import Layout
+from eventide.state.message_layout import MessageLayout
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class OperatorConfig:
     """The parts of an operator. ``content`` binds the contents of windows to the columns of messages."""
 
     roles: Roles
-    assigner: FixedWindows | SessionWindows
+    assigner: FixedAssigner | SessionAssigner
     policies: Policies
     axis_config: AxisConfig
-    layout: Layout
+    layout: MessageLayout
     content: Callable[[pl.Schema], Content]
     content_description: str
     shows_replaced: bool = False
@@ -32,12 +32,12 @@ class OperatorConfig:
 
     def needed_from(self, floor: int) -> int:
         """Return the first position of messages that a window may still need."""
-        assert isinstance(self.assigner, FixedWindows)
+        assert isinstance(self.assigner, FixedAssigner)
         return self.assigner.needed_from(floor)
 
     def unneeded_ranges(self, expired: pl.DataFrame) -> pl.DataFrame:
         """Return the range of messages, for each key of expired windows, that no window of the key needs any more."""
-        assert isinstance(self.assigner, FixedWindows)
+        assert isinstance(self.assigner, FixedAssigner)
         first, floor = pl.col(c.START).min(), pl.col(c.RETENTION_FLOOR).first()
         ranges = expired.group_by(c.SESSION, maintain_order=True).agg(first, floor)
         return ranges.with_columns(self.assigner.first_needed(ranges[c.RETENTION_FLOOR]).alias(c.END))

@@ -7,7 +7,7 @@ import polars as pl
 from eventide import _columns as c
 from eventide.errors import PlanError, shown
 from eventide.kernels.keys import encoded_key
-from eventide.standalone.assignment import SessionWindows
+from eventide.standalone.assignment import SessionAssigner
 from eventide.standalone.config import OperatorConfig
 from eventide.standalone.intake import Instant
 from eventide.standalone.stores import Range, Store
@@ -69,7 +69,7 @@ class Lookup:
         if windows is None:
             return self._no_windows
         windows = windows.filter((pl.col(c.START_OFFSET) < end) & (pl.col(c.LAST_OFFSET) >= start))
-        if isinstance(self._config.assigner, SessionWindows):
+        if isinstance(self._config.assigner, SessionAssigner):
             return windows
         return windows.sort(c.START_OFFSET, c.START, c.END, maintain_order=True)
 

@@ -12,7 +12,7 @@ import polars as pl
 from eventide.aggregates import Aggregate
 from eventide.aggregates.errors import no_aggregates
 from eventide.errors import PlanError, did_you_mean, shown
-from eventide.standalone.assignment import FixedWindows, SessionWindows, fixed_windows, session_windows
+from eventide.standalone.assignment import FixedAssigner, SessionAssigner, fixed_windows, session_windows
 from eventide.standalone.config import OperatorConfig
 from eventide.standalone.intake import Roles, check_names, roles
 from eventide.standalone.output import Downstream
@@ -22,6 +22,7 @@ from eventide.standalone.window_contents import NewMessages, Results
 from eventide.standalone.window_operator import Dead, WindowOperator
 from eventide.state.message_layout import Size, layout_of
 from eventide.triggers import Trigger, every, never, on_update
+from eventide.windows import Sessions, WindowKind
 
 NOT_EARLY = never()
 LATE_IN_BATCHES = every("10 seconds")
@@ -51,7 +52,7 @@ class WindowAggregator(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: WindowKind,
         aggregates: Mapping[str, Aggregate],
         *,
         offset: str,
@@ -93,7 +94,7 @@ class SessionAggregator(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: Sessions,
         aggregates: Mapping[str, Aggregate],
         *,
         key: str | list[str],
@@ -120,7 +121,7 @@ class SessionAggregator(WindowOperator):
 
 def _aggregate_config(
     columns: Roles,
-    assigner: FixedWindows | SessionWindows,
+    assigner: FixedAssigner | SessionAssigner,
     axis_config: AxisConfig,
     aggregates: Mapping[str, Aggregate],
     policies: Policies,
@@ -128,7 +129,7 @@ def _aggregate_config(
     if not aggregates:
         raise no_aggregates()
     check_names([*columns.window_key, *aggregates])
-    session = isinstance(assigner, SessionWindows)
+    session = isinstance(assigner, SessionAssigner)
 
     def content(schema: pl.Schema) -> Results:
         return Results(aggregates, columns.window_key, schema, by_session=session)
@@ -147,12 +148,12 @@ def _aggregate_config(
 
 def _axis_config(
     columns: Roles,
-    assigner: FixedWindows | SessionWindows,
+    assigner: FixedAssigner | SessionAssigner,
     allowed_lateness: str | timedelta | None,
     limit_rows: int | None,
 ) -> AxisConfig:
     """Return the axis of windows. Sessions need a key; windows and a retention in time need a time column."""
-    axis, session = assigner.kind.axis, isinstance(assigner, SessionWindows)
+    axis, session = assigner.kind.axis, isinstance(assigner, SessionAssigner)
     if session and not columns.window_key:
         raise PlanError(
             f"{columns.operator} needs key=…, the column or columns that say whose session a message belongs to."
@@ -188,7 +189,7 @@ class JoinWindow(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: WindowKind,
         *,
         offset: str,
         time: str | None = None,
@@ -230,7 +231,7 @@ class SessionJoinWindow(WindowOperator):
 
     def __init__(
         self,
-        window: Any,
+        window: Sessions,
         *,
         key: str | list[str],
         offset: str,
@@ -259,13 +260,13 @@ class SessionJoinWindow(WindowOperator):
 
 def _join_config(
     columns: Roles,
-    assigner: FixedWindows | SessionWindows,
+    assigner: FixedAssigner | SessionAssigner,
     axis_config: AxisConfig,
     policies: Policies,
     time_range: bool,
     size: Size,
 ) -> OperatorConfig:
-    session = isinstance(assigner, SessionWindows)
+    session = isinstance(assigner, SessionAssigner)
     if size not in ("small", "large"):
         raise PlanError(f"size={shown(size)}: {did_you_mean(str(size), ['small', 'large'])}")
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from eventide import _columns as c
 from eventide.operators.emission import next_index
-from eventide.standalone.assignment import FixedWindows, SessionWindows
+from eventide.standalone.assignment import FixedAssigner, SessionAssigner
 from eventide.standalone.policies import Policies
 from eventide.standalone.progress import Progress
 from eventide.standalone.stores.memory import WINDOW_NAME
@@ -20,9 +20,8 @@ from eventide.windows.lateness import is_expired
 
 _ADDED = ADDED.meta.output_name()
 _TOUCHED = "__touched"  # messages were added to the window
-_EMIT, _EXPIRED, _UNCHANGED = "__emit", "__expired", "__unchanged"
-_OLD_START, _OLD_END = "__old_start", "__old_end"
-_OLD_BOUNDS = [pl.col(c.START).alias(_OLD_START), pl.col(c.END).alias(_OLD_END)]
+_UNCHANGED = "__unchanged"
+_OLD_BOUNDS = [pl.col(c.START).alias(c.OLD_START), pl.col(c.END).alias(c.OLD_END)]
 _BOUNDS = pl.Struct({"start": pl.Int64(), "end": pl.Int64()})
 _NOTHING_REPLACED = pl.lit([], pl.List(_BOUNDS))
 _FIELDS: dict[str, pl.DataType] = {
@@ -61,7 +60,7 @@ class WindowTransitions:
 
     def __init__(
         self,
-        assigner: FixedWindows | SessionWindows,
+        assigner: FixedAssigner | SessionAssigner,
         policies: Policies,
         content: Content,
         key: Sequence[str],
@@ -74,7 +73,7 @@ class WindowTransitions:
         name = {c.SESSION: pl.String(), c.START: pl.Int64(), c.END: pl.Int64()}
         keys = {column: schema[column] for column in key}
         self.schema = pl.Schema(name | keys | _FIELDS | dict(content.schema) | policies.trigger.schema())
-        emitted = pl.col(_EMIT)
+        emitted = pl.col(c.EMIT)
         reset = [
             pl.lit(0, pl.Int64).alias(c.PENDING),
             _NOTHING_REPLACED.alias(c.REPLACED),
@@ -97,7 +96,7 @@ class WindowTransitions:
             nothing = self.untouched(pl.DataFrame(schema=self.schema))
             return TouchedWindows(nothing, nothing, False, failed)
         new = self._new(assigned, cells)
-        by = [c.SESSION] if isinstance(self._assigner, SessionWindows) else WINDOW_NAME
+        by = [c.SESSION] if isinstance(self._assigner, SessionAssigner) else WINDOW_NAME
         stored = windows.join(new, on=by, how="semi", maintain_order="left")
         none_added = pl.lit(0, pl.Int64).alias(_ADDED)
         together = pl.concat([stored.with_columns(none_added), new]) if stored.height else new
@@ -123,12 +122,12 @@ class WindowTransitions:
         full, expired = self._policies.full, is_expired(pl.col(c.END), pl.col(c.RETENTION_FLOOR))
         fills = ~full.is_passed(pl.col(c.PREVIOUS_STREAM_POSITION)) & full.is_passed(pl.col(c.STREAM_POSITION))
         windows = windows.filter(pl.col(_TOUCHED) | fills | expired | self._policies.is_due(now)).drop(_TOUCHED)
-        emit = ((pl.col(FIRES) | expired) & (pl.col(c.PENDING) > 0)).alias(_EMIT)
-        windows = self._policies.evaluate(windows, now).with_columns(emit, expired.alias(_EXPIRED))
-        emitted = windows.filter(_EMIT)
+        emit = ((pl.col(FIRES) | expired) & (pl.col(c.PENDING) > 0)).alias(c.EMIT)
+        windows = self._policies.evaluate(windows, now).with_columns(emit, expired.alias(c.EXPIRED))
+        emitted = windows.filter(c.EMIT)
         emitted = emitted.sort(c.END, c.START, c.SESSION) if emitted.height > 1 else emitted
-        gone = windows.filter(_EXPIRED).select(WINDOW_NAME) if windows[_EXPIRED].any() else windows.clear()
-        live = windows.lazy().filter(~pl.col(_EXPIRED)).with_columns(self._after_emission).select(self.schema.names())
+        gone = windows.filter(c.EXPIRED).select(WINDOW_NAME) if windows[c.EXPIRED].any() else windows.clear()
+        live = windows.lazy().filter(~pl.col(c.EXPIRED)).with_columns(self._after_emission).select(self.schema.names())
         return EvaluatedWindows(live.collect(engine="in-memory"), emitted, gone)
 
     def _new(self, assigned: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
@@ -159,8 +158,8 @@ class WindowTransitions:
     def _merge(self, together: pl.DataFrame) -> pl.DataFrame:
         """Merge stored and new windows of the same name."""
         stored = pl.col(c.EMITTED_PANES).is_not_null()
-        unchanged = stored & (pl.col(c.START) == pl.col(_OLD_START)) & (pl.col(c.END) == pl.col(_OLD_END))
-        old_bounds = pl.concat_list(pl.struct(start=_OLD_START, end=_OLD_END))
+        unchanged = stored & (pl.col(c.START) == pl.col(c.OLD_START)) & (pl.col(c.END) == pl.col(c.OLD_END))
+        old_bounds = pl.concat_list(pl.struct(start=c.OLD_START, end=c.OLD_END))
         was_emitted = (pl.col(c.EMITTED_PANES) > 0) & ~pl.col(_UNCHANGED)
         replaced = pl.when(was_emitted).then(old_bounds).otherwise(_NOTHING_REPLACED)
         windows = (

@@ -296,10 +296,11 @@ def _put(run: CellRun, writer: PageWriter) -> tuple[Page, ...]:
     done = 0
     for start, stop in run.spans(0, len(run.slices)):
         shift = start - done
-        pages += writer.put_rows(
-            _page_bounds(start, stop, run.stops, rows_per_page),
-            lambda lo, hi, shift=shift: (lo, {"rows": cells.slice(lo - shift, hi - lo).rechunk()}),  # type: ignore[misc]
-        )
+
+        def content(lo: int, hi: int, shift: int = shift) -> tuple[int, dict[str, Any]]:
+            return lo, {"rows": cells.slice(lo - shift, hi - lo).rechunk()}
+
+        pages += writer.put_rows(_page_bounds(start, stop, run.stops, rows_per_page), content)
         done += stop - start
     return tuple(pages)
 

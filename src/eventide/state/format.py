@@ -135,6 +135,7 @@ class _FrameParts:
     def _add(self, frame: pl.DataFrame) -> int:
         first = len(self.chunks)
         is_small = frame.estimated_size() < _UNCOMPRESSED_BELOW
+        # Polars calls only write() and flush(), of all that IO[bytes] has.
         write_ipc(frame, self, "uncompressed" if is_small else self._compression)  # type: ignore[arg-type]
         self.lengths.append(sum(map(len, self.chunks[first:])))
         return len(self.lengths) - 1

@@ -29,7 +29,7 @@ class Order(Enum):
 
 
 @dataclass(frozen=True)
-class Layout:
+class MessageLayout:
     """The key of messages. Sessions add a first part."""
 
     order: Order
@@ -62,7 +62,7 @@ def layout_of(
     time_range: bool = False,
     size: Size = "small",
     session: bool = False,
-) -> Layout:
+) -> MessageLayout:
     """The layout for windows on ``axis`` that an aggregate or a join uses.
 
     ``equal``: the join compares fields for equality. ``time_range``: it bounds the time between two messages as well.
@@ -88,4 +88,4 @@ def layout_of(
         order = Order.TIME_EQUAL_OFFSET
     else:
         order = Order.EQUAL_TIME_OFFSET
-    return Layout(order, session)
+    return MessageLayout(order, session)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import polars as pl
 
@@ -17,6 +17,9 @@ from eventide.state.format import dump, load
 from eventide.state.pages import Manifest, Page, PageStore, PageWriter, TableCodec, TableSizes
 from eventide.state.pane_table import PaneTable
 from eventide.watermarks import AnyTracker
+
+if TYPE_CHECKING:
+    from eventide.plan.plan import Plan
 
 WITH_CALLS = "with calls"
 """The kind of a state with asynchronous calls in front of the operator."""
@@ -196,7 +199,7 @@ class SerializedOperator:
         return self._serializer.save(state)
 
     @classmethod
-    def load(cls, plan: Any, saved: bytes) -> tuple[Self, State]:
+    def load(cls, plan: Plan, saved: bytes) -> tuple[Self, State]:
         """Return the operator and the state of ``save``. Rejects another plan, with what has changed."""
         content = load_whole(saved)
         operator = cls(plan, *schemas_in(content))  # type: ignore[call-arg]  # every operator is built like this

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eventide.spark.dataflow import Source
     from eventide.spark.query import Query
     from eventide.spark.run import RunOptions
-    from eventide.streamsql.compiler import Statements
+    from eventide.streamsql.compiler import SqlScript
     from eventide.streamsql.execution import Table
 
 
@@ -202,7 +202,7 @@ def sql(query: str, /) -> SqlPipeline:
     return SqlPipeline(query, tuple(tables), tuple(result.description), result.pipeline, _whole=result.whole)
 
 
-def _read(query: str) -> Statements:
+def _read(query: str) -> SqlScript:
     """Return the statements of a text. The parser is an optional dependency, so it is imported here."""
     try:
         from eventide.streamsql.compiler import parse_statements

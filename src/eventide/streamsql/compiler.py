@@ -23,7 +23,7 @@ from eventide.streamsql.syntax import AGGREGATES, CreateStream, Explain, Waterma
 
 
 @contextmanager
-def locate_runtime_errors(statements: Statements) -> Iterator[None]:
+def locate_runtime_errors(statements: SqlScript) -> Iterator[None]:
     """Locate errors that are raised with the rows at the part of the query that they refer to."""
     try:
         yield
@@ -38,7 +38,7 @@ def locate_runtime_errors(statements: Statements) -> Iterator[None]:
         raise LocatedError(part or statements.query, not_computed("This", cause)) from None
 
 
-def _part_of_message(statements: Statements, subject: str) -> exp.Expr | None:
+def _part_of_message(statements: SqlScript, subject: str) -> exp.Expr | None:
     """Return the part of the query that a message begins with: an aggregate, a join, or a watermark."""
     if subject in ("join", "window_join"):
         return statements.query.find(exp.Join)
@@ -68,7 +68,7 @@ _STATEMENTS = {
 
 
 @dataclass(frozen=True)
-class Statements:
+class SqlScript:
     """The declared streams, and the query."""
 
     text: str
@@ -83,7 +83,7 @@ class Statements:
         return tuple(dict.fromkeys(name for name in names if name and name not in inner))
 
 
-def compile_query(statements: Statements, columns: Mapping[str, tuple[str, ...]] | None = None) -> CompiledQuery:
+def compile_query(statements: SqlScript, columns: Mapping[str, tuple[str, ...]] | None = None) -> CompiledQuery:
     """Compile the query. ``columns`` has those of each table; without it, any name may be a table."""
     with with_excerpt(statements.text):
         query = compile_relation(statements.query.copy(), Scope(statements.streams, columns))
@@ -105,7 +105,7 @@ def _reject_unread(streams: Mapping[str, CreateStream], read: Sequence[str], tab
             raise LocatedError(node.this, f"CREATE STREAM {name}: the query does not read this stream. {fix}")
 
 
-def parse_statements(text: str) -> Statements:
+def parse_statements(text: str) -> SqlScript:
     """Return the statements of a text."""
     if not isinstance(text, str):
         raise PlanError(f"The query is {type(text).__name__}. Give it as a text: ev.sql('SELECT …', orders=rows).")
@@ -113,7 +113,7 @@ def parse_statements(text: str) -> Statements:
         return _read(text)
 
 
-def _read(text: str) -> Statements:
+def _read(text: str) -> SqlScript:
     streams: dict[str, CreateStream] = {}
     query: exp.Expr | None = None
     for node in Eventide().parse(text, error_level=ErrorLevel.IMMEDIATE):
@@ -136,7 +136,7 @@ def _read(text: str) -> Statements:
         reject_clauses(query)
     if query is None:
         raise LocatedError(None, "The text has no SELECT. Write one behind the CREATE STREAM statements.")
-    return Statements(text, streams, query)
+    return SqlScript(text, streams, query)
 
 
 def _query(node: exp.Expr) -> exp.Expr:

@@ -27,7 +27,7 @@ class StreamGrammar(ClauseParser):
 
     def _parse_create(self) -> exp.Create | exp.Command:
         if self._match_text_seq("STREAM"):
-            return self._parse_stream_statement()  # type: ignore[return-value]
+            return self._parse_stream_statement()  # type: ignore[return-value]  # a node of Eventide
         return super()._parse_create()
 
     def _parse_stream_statement(self) -> exp.Expr:
@@ -265,8 +265,9 @@ def _resolved(time: Time, names: TableColumns) -> Time:
 
 def _same(time: Time, other: Time) -> bool:
     """Whether two times are the same, ignoring case."""
-    texts = isinstance(time, str) and isinstance(other, str)
-    return time.lower() == other.lower() if texts else time == other  # type: ignore[union-attr]
+    if isinstance(time, str) and isinstance(other, str):
+        return time.lower() == other.lower()
+    return time == other
 
 
 def _watermark(node: nodes.WatermarkFor, time: Time, names: TableColumns) -> Strategy | None:

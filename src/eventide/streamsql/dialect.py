@@ -111,9 +111,9 @@ class Parser(StreamGrammar, EmitGrammar):
         self._match(TokenType.TABLE)
         if not self._match(TokenType.L_PAREN):
             return self._parse_table_parts()
-        relation: Any = self._parse_select()
+        relation: exp.Expr | None = self._parse_select()
         self._match_r_paren()
-        return relation  # type: ignore[no-any-return]
+        return relation
 
     def _parse_window_argument(self) -> exp.Expr | None:
         if self._next and self._next.token_type in (TokenType.FARROW, TokenType.EQ):

@@ -17,7 +17,7 @@ from eventide.local.run import replayed_bundles
 from eventide.operators.operator import Counts, Output
 from eventide.plan import Pipeline
 from eventide.streamsql.compiled_query import CompiledQuery
-from eventide.streamsql.compiler import Statements, compile_query, locate_runtime_errors
+from eventide.streamsql.compiler import SqlScript, compile_query, locate_runtime_errors
 from eventide.streamsql.source_positions import with_excerpt
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Table: TypeAlias = Any  # a DataFrame or a scan of Spark, or a frame, or several frames
 
 
-def spark_result(statements: Statements, tables: Mapping[str, Table]) -> DataFrame:
+def spark_result(statements: SqlScript, tables: Mapping[str, Table]) -> DataFrame:
     """Return the result over DataFrames."""
     query, rows = spark_inputs(statements, tables)
     with with_excerpt(statements.text):
@@ -35,7 +35,7 @@ def spark_result(statements: Statements, tables: Mapping[str, Table]) -> DataFra
         return query.projection.apply_spark(panes)
 
 
-def spark_inputs(statements: Statements, tables: Mapping[str, Table]) -> tuple[CompiledQuery, dict[str, Any]]:
+def spark_inputs(statements: SqlScript, tables: Mapping[str, Table]) -> tuple[CompiledQuery, dict[str, Any]]:
     """Return the compiled query, and the inputs of the first pipeline by name."""
     for name, table in tables.items():
         if not is_spark(name, table):
@@ -49,7 +49,7 @@ def spark_inputs(statements: Statements, tables: Mapping[str, Table]) -> tuple[C
 
 
 def run_in_process(
-    statements: Statements,
+    statements: SqlScript,
     tables: Mapping[str, Table],
     *,
     bundle_by: str | int | None,
@@ -131,7 +131,7 @@ def columns_of(table: Table) -> tuple[str, ...]:
     return tuple(as_frame(frame).columns)
 
 
-def _bound(statements: Statements, tables: Mapping[str, Table]) -> tuple[CompiledQuery, dict[str, Table]]:
+def _bound(statements: SqlScript, tables: Mapping[str, Table]) -> tuple[CompiledQuery, dict[str, Table]]:
     """Return the query compiled for the columns of its tables, and the table of each input."""
     query = compile_query(statements, {name: columns_of(table) for name, table in tables.items()})
     by_name = {name.lower(): table for name, table in tables.items()}

@@ -35,7 +35,7 @@ class SelectedScan(Scan):
     steps: tuple[QueryStep, ...]
 
     @property
-    def keeps_unreadable(self) -> bool:  # type: ignore[override]
+    def keeps_unreadable(self) -> bool:
         """Whether the inner scan keeps unreadable rows as dead letters."""
         return self.inner.keeps_unreadable
 

@@ -247,6 +247,7 @@ class ClauseParser(Parser):
         numeric = self._match_set((TokenType.STRING, TokenType.NUMBER), advance=False)
         if numeric and self._next and self._next.token_type == TokenType.VAR:
             start = self._curr
+            # sqlglot types every parsed part as optional; a matched number is never None.
             return self.expression(self._parse_interval_span(self._parse_primary()), start)  # type: ignore[arg-type]
         return None
 

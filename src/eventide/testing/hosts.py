@@ -50,8 +50,8 @@ class TestInputs:
     @property
     def schemas(self) -> list[dict[str, pl.DataType]] | None:
         """The columns of each input, once all are known."""
-        schemas = [reader.schema for reader in self._readers.values()]
-        return None if None in schemas else schemas  # type: ignore[return-value]
+        schemas = [reader.schema for reader in self._readers.values() if reader.schema is not None]
+        return schemas if len(schemas) == len(self._readers) else None
 
     def frames(self, rows: Sequence[Mapping[str, Any] | Frame], named: Mapping[str, Rows]) -> list[pl.DataFrame | None]:
         """Return the rows of each input; None: no rows, and its columns are not known yet."""

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import polars as pl
 
 from eventide.errors import PlanError, did_you_mean, shown
+from eventide.kernels.intervals import int_bounds
 
 MIN = -(2**63)
 """Before every instant: nothing is known yet."""
@@ -194,11 +195,13 @@ def unit_meant(times: pl.Series, now: int) -> str | None:
         times = times.filter(times.is_finite())
     elif not times.dtype.is_integer():
         return None
-    low, high = times.min(), times.max()
+    bounds = int_bounds(times)
+    if bounds is None:
+        return None
     for unit in ("s", "ms"):
         factor = _FACTORS[unit]
         first, last = _YEAR_2000 // factor, (now + _YEAR) // factor
-        if low is not None and first <= low and high <= last:  # type: ignore[operator]
+        if first <= bounds[0] and bounds[1] <= last:
             return unit if (times % 1_000_000 != 0).any() else None
     return None
 
@@ -215,8 +218,8 @@ def _datetimes(values: pl.Series, dtype: pl.Datetime) -> tuple[pl.Series, pl.Ser
 def _scaled(values: pl.Series, factor: int) -> tuple[pl.Series, pl.Series | None]:
     limit = MAX // factor
     wide = values.cast(pl.Int64)
-    low, high = wide.min(), wide.max()
-    if low is not None and (low < -limit or high > limit):  # type: ignore[operator]
+    bounds = int_bounds(wide)
+    if bounds and (bounds[0] < -limit or bounds[1] > limit):
         wide = wide.set(~wide.is_between(-limit, limit), None)
     return _with_bad(values, wide * factor)
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from eventide._arguments import is_integer
 from eventide._columns import ADDED as ADDED_ROWS
+from eventide._columns import NOW as NOW_COLUMN
 from eventide._display import described
 from eventide.errors import PlanError, shown
 
@@ -22,7 +23,7 @@ from eventide.errors import PlanError, shown
 ADDED = pl.col(ADDED_ROWS)  # rows that joined the pane in this bundle
 COMPLETE = pl.col("__complete")  # end <= W, after the bundle's watermark
 WAS_COMPLETE = pl.col("__was_complete")  # end <= W, before it
-NOW = pl.col("__now")  # the batch time
+NOW = pl.col(NOW_COLUMN)  # the batch time
 
 Merge = Literal["sum", "min", "max"]
 

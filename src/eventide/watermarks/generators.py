@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from eventide.kernels.intervals import int_bounds
 from eventide.time import FIRST, LAST, format_duration, time_column
 from eventide.watermarks.origin_summary import RowWatermarks
 
@@ -84,8 +85,8 @@ class Punctuated(WatermarkGenerator):
     def unusable(self, rows: pl.DataFrame) -> pl.Series | None:
         """The rows that declare something that is not an instant; None if there are none."""
         times, bad = time_column(rows, self.column)
-        low, high = times.min(), times.max()
-        if low is not None and (low < FIRST or high > LAST):  # type: ignore[operator]
+        bounds = int_bounds(times)
+        if bounds and (bounds[0] < FIRST or bounds[1] > LAST):
             beyond = ~times.is_between(FIRST, LAST).fill_null(True)
             bad = beyond if bad is None else bad | beyond
         return bad

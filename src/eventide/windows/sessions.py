@@ -15,11 +15,12 @@ import numpy as np
 import polars as pl
 
 from eventide._column_refs import SparkColumn, named
-from eventide._columns import AT, END, ROW, START
+from eventide._columns import AT, END, GAP, ROW, START
 from eventide._display import described
 from eventide._hints import with_option_hints
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.kernels.grouping import GROUP, number
+from eventide.kernels.intervals import int_max, int_min
 from eventide.time import duration, format_duration
 from eventide.windows.kind import Axis, by_offset, ends_by_time
 from eventide.windows.lateness import Lateness
@@ -101,25 +102,25 @@ _FITS = 2**62  # of 64 bits with a sign
 
 
 def may_prove_late(
-    rows: pl.DataFrame, gap: int | str, expiry: Lateness, earliest: int | None, was: int
+    rows: pl.DataFrame, gap: int | str, expiry: Lateness, earliest: int | None, previous_watermark: int
 ) -> pl.DataFrame:
     """The rows whose own interval has expired: unless they join a session that is still live, they are late."""
-    if earliest is None or earliest >= expiry.live_from(was):
+    if earliest is None or earliest >= expiry.live_from(previous_watermark):
         return rows.clear()
-    until = pl.col(AT) + (pl.col("__gap") if isinstance(gap, str) else gap)
-    return rows.filter(expiry.is_expired(until, was))
+    until = pl.col(AT) + (pl.col(GAP) if isinstance(gap, str) else gap)
+    return rows.filter(expiry.is_expired(until, previous_watermark))
 
 
 def merge_intervals(intervals: pl.DataFrame, key: Sequence[str], touching: Touching) -> pl.DataFrame:
     """Return the intervals ``[start, end)`` in their order, each with the number of the run that it merges into."""
     groups = number(intervals, key).rows[GROUP] if key else pl.zeros(intervals.height, pl.UInt32, eager=True)
     start, end, group = intervals[START], intervals[END], groups.cast(pl.Int64)
-    low, high, last = start.min(), end.max(), group.max()
-    if low is None or high is None or last is None or (last + 1) * (high - low + 1) > _FITS:  # type: ignore[operator]
+    low, high, last = int_min(start), int_max(end), int_max(group)
+    if low is None or high is None or last is None or (last + 1) * (high - low + 1) > _FITS:
         order, begins = _wide_runs(start, end, group, touching)
     else:
         # Each group has a band of its own on one axis, so that one sort and one running maximum serve all of them.
-        band = group * (high - low + 1) - low  # type: ignore[operator]
+        band = group * (high - low + 1) - low
         order, begins = _runs(start + band, end + band, touching)
     runs = np.empty(intervals.height, np.uint32)
     runs[order] = begins

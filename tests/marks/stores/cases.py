@@ -44,9 +44,9 @@ def addition(*numbers_and_points: tuple[int, float]) -> tuple[int, bytes]:
 
 def numbers_in(store: Store, stream: str, segment: int, offset: int = 0, rows: int = 1 << 40) -> list[int]:
     """What is in a segment from an offset on."""
-    found: list[int] = []
+    numbers: list[int] = []
     for blob in store.read(stream, segment, offset, rows=rows):
         values: Sequence[int] = events.decode(blob.body)["n"].to_pylist()
         assert len(values) == blob.rows
-        found += values[max(offset - blob.offset, 0) :]
-    return found
+        numbers += values[max(offset - blob.offset, 0) :]
+    return numbers

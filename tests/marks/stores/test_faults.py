@@ -13,8 +13,8 @@ import pytest
 from eventide.errors import DataError, PlanError
 from eventide.marks.stores import connect
 from eventide.marks.stores import sql_dialects as sqlite_module
-from eventide.marks.stores.sql_database import Database, DatabaseStep, Rows, Values
-from eventide.marks.stores.sql_dialects import PostgresConnection, postgres_store, sqlite_store
+from eventide.marks.stores.sql_database import DatabaseStep, Rows, StoreDatabase, Values
+from eventide.marks.stores.sql_dialects import PostgresStoreConnection, postgres_store, sqlite_store
 from tests.marks.stores.cases import Clock, config, numbers_in, part
 
 
@@ -173,7 +173,7 @@ def test_a_step_whose_end_is_unknown_is_tried_once_more_only_if_that_is_harmless
     idempotent: bool, breaks: int, log: int
 ) -> None:
     executed: list[str] = []
-    database = Database("db://me:secret@here", lambda: Fragile(executed, breaks), ConnectionError)
+    database = StoreDatabase("db://me:secret@here", lambda: Fragile(executed, breaks), ConnectionError)
     if idempotent and breaks == 1:
         database.write(lambda step: step.execute("write"), idempotent=idempotent)
     else:
@@ -210,7 +210,7 @@ def test_postgres_has_the_time_of_the_server(postgres_url: str) -> None:
 
 def test_the_time_of_a_step_is_read_when_its_locks_are_held(postgres_url: str) -> None:
     """Else a step that waited for another would judge leases by a time before the other one."""
-    connection = PostgresConnection(postgres_url, None)
+    connection = PostgresStoreConnection(postgres_url, None)
     with connection.transaction():
         connection.query(("SELECT pg_sleep(0.01)", ()))
         first = connection.now
@@ -220,7 +220,7 @@ def test_the_time_of_a_step_is_read_when_its_locks_are_held(postgres_url: str) -
 
 
 def test_postgres_waits_for_its_disk_even_if_others_do_not(postgres_url: str) -> None:
-    connection = PostgresConnection(f"{postgres_url}%20-csynchronous_commit%3Doff", None)
+    connection = PostgresStoreConnection(f"{postgres_url}%20-csynchronous_commit%3Doff", None)
     assert connection.query(("SHOW synchronous_commit", ())) == [[("on",)]]
     connection.close()
 

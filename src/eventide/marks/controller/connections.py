@@ -107,7 +107,7 @@ class LimitedProtocol(H11Protocol):
         """Whether all requests have been answered."""
         return self.cycle is None or self.cycle.response_complete
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         """Admit a connection or close it."""
         super().connection_made(transport)
         peer = str((transport.get_extra_info("peername") or ("",))[0])

@@ -100,7 +100,7 @@ def create_app(
 
     ``hosts`` are the accepted names of the server besides loopback; None accepts all.
     """
-    endpoints = _Endpoints(store, RequestGuard(token, hosts), max_body, status)
+    endpoints = _StoreEndpoints(store, RequestGuard(token, hosts), max_body, status)
     return Starlette(
         routes=[
             Route("/health", endpoints.health, methods=["GET"]),
@@ -174,7 +174,7 @@ def check_arguments(store: Store, call: str, arguments: Mapping[str, Any]) -> No
         _check_not_negative("rows", arguments.get("rows"))
 
 
-class _Endpoints:
+class _StoreEndpoints:
     def __init__(self, store: Store, guard: RequestGuard, max_body: int, status: Callable[[], Status] | None) -> None:
         self._store = store
         self._guard = guard

@@ -123,7 +123,7 @@ class DatabaseStep(Protocol):
         ...
 
 
-class Connection(DatabaseStep, Protocol):
+class StoreConnection(DatabaseStep, Protocol):
     """A connection. Outside of ``transaction`` each query is a transaction."""
 
     @property
@@ -150,20 +150,20 @@ class _Pool:
     """The idle connections of one process. Connections do not survive a fork."""
 
     process: int = field(default_factory=os.getpid)
-    idle: list[Connection] = field(default_factory=list)
+    idle: list[StoreConnection] = field(default_factory=list)
     write_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 _parent_pools: list[_Pool] = []  # never freed: the parent process still uses the connections
 
 
-class Database:
+class StoreDatabase:
     """A database with one connection per concurrent thread."""
 
     def __init__(
         self,
         url: str,
-        connect: Callable[[], Connection],
+        connect: Callable[[], StoreConnection],
         errors: type[Exception],
         *,
         single_writer: bool = False,
@@ -178,7 +178,7 @@ class Database:
     def write(self, work: Callable[[DatabaseStep], T], *, idempotent: bool = False) -> T:
         """Execute a step. An idempotent one is repeated if the connection breaks during its commit."""
 
-        def execute(connection: Connection) -> T:
+        def execute(connection: StoreConnection) -> T:
             lock = self._local_pool().write_lock if self._single_writer else nullcontext()
             with lock, connection.transaction():
                 return work(connection)
@@ -196,7 +196,7 @@ class Database:
             with suppress(IndexError):  # another thread took the last one
                 idle.pop().close()
 
-    def _use(self, work: Callable[[Connection], T], idempotent: bool) -> T:
+    def _use(self, work: Callable[[StoreConnection], T], idempotent: bool) -> T:
         try:
             connection = self._acquire()
             try:
@@ -221,13 +221,13 @@ class Database:
                 "log."
             ) from cause
 
-    def _acquire(self) -> Connection:
+    def _acquire(self) -> StoreConnection:
         try:
             return self._local_pool().idle.pop()
         except IndexError:
             return self._connect()
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: StoreConnection) -> None:
         if connection.is_lost:
             connection.close()
         else:
@@ -240,7 +240,7 @@ class Database:
         return self._pool
 
 
-def create_tables(database: Database, *, exists: str, lock: str | None, statements: list[str]) -> None:
+def create_tables(database: StoreDatabase, *, exists: str, lock: str | None, statements: list[str]) -> None:
     """Create the tables unless they exist; reject those of another format.
 
     The query ``exists`` returns a row if they do; the query ``lock`` keeps others from creating them concurrently.

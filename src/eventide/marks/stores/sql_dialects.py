@@ -4,7 +4,7 @@ SQLite (3.35 or newer) is a file for any number of processes on one machine. Pos
 is shared by any number of machines and provides the clock.
 """
 
-# ruff: noqa: D102 - ``Connection`` documents the methods
+# ruff: noqa: D102 - ``StoreConnection`` documents the methods
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 
 from eventide._databases import connect_postgres, psycopg_driver, sqlite_path, without_password
 from eventide.errors import PlanError
-from eventide.marks.stores.sql_database import TABLES, Database, Rows, Values, create_tables
+from eventide.marks.stores.sql_database import TABLES, Rows, StoreDatabase, Values, create_tables
 from eventide.marks.stores.sql_store import SqlStore
 from eventide.marks.stores.store import wall_clock
 
@@ -60,13 +60,13 @@ def sqlite_store(url: str, *, clock: Callable[[], int] = wall_clock) -> SqlStore
             "Use a newer Python."
         )
     path = sqlite_path(url)
-    connect = partial(SqliteConnection, path, clock)
-    database = Database(f"sqlite:///{path}", connect, sqlite3.Error, single_writer=True)
+    connect = partial(SqliteStoreConnection, path, clock)
+    database = StoreDatabase(f"sqlite:///{path}", connect, sqlite3.Error, single_writer=True)
     create_tables(database, exists=_SQLITE_EXISTS, lock=None, statements=list(map(_sqlite_table, TABLES)))
     return SqlStore(database)
 
 
-class SqliteConnection:
+class SqliteStoreConnection:
     """A connection to a file. Threads may share it, one at a time."""
 
     is_lost = False
@@ -157,12 +157,14 @@ _INSERT_ROWS = 1_000
 
 def postgres_store(url: str, *, clock: Callable[[], int] | None = None) -> SqlStore:
     """Open the store in ``postgresql://user@host/database``; create its tables if they do not exist."""
-    database = Database(without_password(url), partial(PostgresConnection, url, clock), psycopg_driver(_PURPOSE).Error)
+    database = StoreDatabase(
+        without_password(url), partial(PostgresStoreConnection, url, clock), psycopg_driver(_PURPOSE).Error
+    )
     create_tables(database, exists=_POSTGRES_EXISTS, lock=_POSTGRES_LOCK, statements=[*TABLES, *_UNCOMPRESSED])
     return SqlStore(database)
 
 
-class PostgresConnection:
+class PostgresStoreConnection:
     """A connection to PostgreSQL. A step is one pipeline, which waits for queries only."""
 
     def __init__(self, url: str, clock: Callable[[], int] | None) -> None:

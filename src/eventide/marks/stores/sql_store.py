@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from eventide.marks.mark import Mark, Note, NoteColumns
 from eventide.marks.segments import Position, Ranges, Segments
 from eventide.marks.stores import sql_log, sql_streams, sql_transactions
-from eventide.marks.stores.sql_database import Database, DatabaseStep
+from eventide.marks.stores.sql_database import DatabaseStep, StoreDatabase
 from eventide.marks.stores.store import Blob, Config, Lease, Part, StreamInfo, TransactionInfo, WriterHandle
 
 P = ParamSpec("P")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class SqlStore:
     """A ``Store`` in a database with its tables (``sql_database.create_tables``)."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: StoreDatabase) -> None:
         self._database = database
         self._segments = sql_log.SegmentCache()
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from eventide import _columns as c
 from eventide.standalone.stores.store import EVERYWHERE, Range
-from eventide.state.message_layout import Layout
+from eventide.state.message_layout import MessageLayout
 from eventide.time import MIN
 
 WINDOW_NAME = [c.SESSION, c.START, c.END]
@@ -54,7 +54,7 @@ class MemoryWindows:
 class MemoryStore:
     """Everything in this process. Nothing survives a restart."""
 
-    layout: Layout
+    layout: MessageLayout
     messages: MemoryMessages = field(init=False)
     windows: MemoryWindows = field(init=False)
     _outputs: dict[int, pl.DataFrame] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class _Run:
     levels: dict[str, NDArray[np.uint64] | NDArray[np.int64]]
 
     @staticmethod
-    def of(frame: pl.DataFrame, layout: Layout) -> _Run:
+    def of(frame: pl.DataFrame, layout: MessageLayout) -> _Run:
         order = [*([c.SESSION] if layout.session else []), *([c.EQUAL] if layout.equal_first else [])]
         hashed = frame.with_columns(pl.col(name).hash().alias(f"{name}.hash") for name in order)
         by = [*(f"{name}.hash" for name in order), c.AT, *([c.EQUAL] if layout.has_equal else []), c.OFFSET]
@@ -135,7 +135,7 @@ class _Run:
 class MemoryMessages:
     """Messages as a few sorted runs. A run is merged with the previous one unless that is much larger."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: MessageLayout) -> None:
         self.layout = layout
         self._runs: list[_Run] = []
         self._empty: pl.DataFrame | None = None

@@ -24,7 +24,7 @@ from eventide.kernels.frames import to_ipc
 from eventide.standalone.stores.memory import WINDOW_NAME, MemoryWindows
 from eventide.standalone.stores.store import EVERYWHERE, Range
 from eventide.state.format import FORMATS
-from eventide.state.message_layout import Layout, Order
+from eventide.state.message_layout import MessageLayout, Order
 from eventide.time import MIN
 
 PATIENCE = 5.0  # seconds to wait for a lock of another process
@@ -34,7 +34,7 @@ _CACHED_CHUNKS = 64
 _APPLICATION_ID = 0x45564E54  # in the header of the file
 
 
-class Chunks:
+class ChunkTable:
     """A table of chunks. A row reference is the chunk and the index of the row in it."""
 
     def __init__(self, database: sqlite3.Connection, table: str) -> None:
@@ -121,7 +121,7 @@ class SqliteWindows:
 
     def __init__(self, database: sqlite3.Connection, *, by_session: bool) -> None:
         self._database = database
-        self._chunks = Chunks(database, "window_chunks")
+        self._chunks = ChunkTable(database, "window_chunks")
         key = "session, start, until" if by_session else "start, until, session"
         database.execute(
             "CREATE TABLE IF NOT EXISTS windows (session TEXT, start INTEGER, until INTEGER, first_offset INTEGER, "
@@ -185,10 +185,10 @@ _INSERT = f"INSERT INTO messages ({', '.join(_COLUMNS.values())}, chunk, row) VA
 class SqliteMessages:
     """Messages in a file."""
 
-    def __init__(self, database: sqlite3.Connection, layout: Layout) -> None:
+    def __init__(self, database: sqlite3.Connection, layout: MessageLayout) -> None:
         self.layout = layout
         self._database = database
-        self._chunks = Chunks(database, "message_chunks")
+        self._chunks = ChunkTable(database, "message_chunks")
         self._key = ", ".join((["session"] if layout.session else []) + [_KEYS[layout.order], "origin"])
         parts = self._key.split(", ")
         self._order = sorted((n for n in _COLUMNS if _COLUMNS[n] in parts), key=lambda n: parts.index(_COLUMNS[n]))
@@ -323,7 +323,7 @@ _TABLES = (
 class SqliteStore:
     """A store whose last commit survives a crash at any time."""
 
-    def __init__(self, path: str | Path, layout: Layout) -> None:
+    def __init__(self, path: str | Path, layout: MessageLayout) -> None:
         self.path = str(path)
         # Any thread may call, one at a time.
         self._database = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)

@@ -9,7 +9,7 @@ from typing import Protocol
 import polars as pl
 
 from eventide import _columns as c
-from eventide.state.message_layout import Layout
+from eventide.state.message_layout import MessageLayout
 from eventide.time import MAX, MIN
 
 
@@ -49,7 +49,7 @@ class MessageStore(Protocol):
     """
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> MessageLayout:
         """How messages are keyed."""
         ...
 
