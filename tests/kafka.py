@@ -112,7 +112,7 @@ def connector() -> Connector:
         try:
             return _with_jars(exact)
         except UnavailableError:
-            pass  # the reason of the last try is told
+            pass  # the reason of the last attempt is reported
     return _with_jars(STAND_IN)
 
 

@@ -1,4 +1,4 @@
-"""Grouping gives the same bytes for the same rows, however many threads and whatever the number of groups."""
+"""Grouping gives the same bytes for the same rows, for any number of threads and groups."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""Rows that are taken back: what remains is as if they had never been there."""
+"""Retracted rows: the result is the same as without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of an error, and where the noise of Java goes."""
+"""How errors are reported, and where the log of Java is written."""
 
 from __future__ import annotations
 

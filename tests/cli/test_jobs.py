@@ -1,4 +1,4 @@
-"""What a job's file may say, and what is said of one that is wrong."""
+"""The content of job files, and the errors about invalid ones."""
 
 from __future__ import annotations
 

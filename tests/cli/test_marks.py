@@ -20,7 +20,7 @@ SECOND = 1_000_000
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    """A store with a stream of two segments, a writer that has said something, and two marks."""
+    """A store with a stream of two segments, a writer with notes, and two marks."""
     memory = MemoryStore(clock=lambda: 1000 * SECOND)
     monkeypatch.setattr("eventide.marks.streams.connect", lambda url, token=None: memory)
     memory.create_stream("orders", Config(schema=pa.schema({"shop": pa.string()}), segments=2))

@@ -1,4 +1,4 @@
-"""Help is quick, complete and with examples; a mistake is told in a sentence."""
+"""Help is quick, complete and with examples; a mistake is reported in a sentence."""
 
 from __future__ import annotations
 

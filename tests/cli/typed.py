@@ -16,5 +16,5 @@ def typed(*words: str, answer: str | None = None) -> Result:
 
 
 def lines(result: Result) -> list[dict[str, Any]]:
-    """What a command told machines."""
+    """The output of a command for machines."""
     return [json.loads(line) for line in result.stdout.splitlines()]

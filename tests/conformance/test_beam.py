@@ -1,6 +1,6 @@
 """Apache Beam's trigger transcripts and trigger unit tests, run on Eventide.
 
-The suite is data outside this repository: beside it in ``../shared``, or where ``EVENTIDE_CONFORMANCE`` says. Times
+The suite is data outside this repository: next to it in ``../shared``, or where ``EVENTIDE_CONFORMANCE`` says. Times
 are whole seconds, a row's value is its time, windows are written with their last second: [0, 10) is [0, 9]. Where
 Eventide differs on purpose, ``DIFFERENCES`` says in what and why, and a test makes sure that it still does;
 docs/design/beam.md is its mirror.

@@ -1,4 +1,4 @@
-"""Chained pipelines: what is retracted upstream is retracted downstream, whatever the aggregate."""
+"""Chained pipelines: what is retracted upstream is retracted downstream, with any aggregate."""
 
 from typing import Any
 

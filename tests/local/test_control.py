@@ -1,4 +1,4 @@
-"""What can be told to a query that runs, and what it keeps."""
+"""Commands to a running query, and what it stores of them."""
 
 import polars as pl
 import pytest

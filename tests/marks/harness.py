@@ -99,7 +99,7 @@ def numbers(stream: Stream) -> list[int]:
 
 
 def noted(stream: Stream) -> list[tuple[int, dict[int, int]]]:
-    """What writers last said: times and positions."""
+    """The last notes of writers: times and positions."""
     return [(note.time, dict(note.position)) for note in stream.store.notes(stream.name)]
 
 

@@ -1,4 +1,4 @@
-"""Commits that were not answered: nothing is lost, nothing is said of time that is not true, nobody is misled."""
+"""Commits in doubt: nothing is lost, and no wrong time is noted or reported."""
 
 from __future__ import annotations
 

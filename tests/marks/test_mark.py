@@ -1,4 +1,4 @@
-"""What a writer may say after what it said before."""
+"""Which notes of a writer may follow its previous one."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Promise(RuleBasedStateMachine):
     def come(self, name: str) -> None:
         if name not in self.handles and not self.ended:
             self.handles[name] = self.store.open_writer("orders", name, take_over=True)
-            if name in self.known:  # it is bound by what it said, from now on
+            if name in self.known:  # its previous note applies from now on
                 count, time, _ = self.noted[name]
                 self.noted[name] = count, time, self.clock
                 self.done[name] = False
@@ -191,7 +191,7 @@ class Promise(RuleBasedStateMachine):
     @precondition(lambda self: self.handles and not self.ended)
     @rule(data=st.data(), ahead=st.integers(0, 20), wrong=st.sampled_from([0, 0, 0, 0, 100, -100]))
     def note(self, data: Any, ahead: int, wrong: int) -> None:
-        """Time goes on from what the writer said before, or is that of a clock, which may be wrong."""
+        """Time continues from the previous note, or is that of a clock, which may be wrong."""
         name = data.draw(st.sampled_from(sorted(self.handles)))
         self.say(name, self.heard(name, self.clock + wrong) + ahead)
 

@@ -88,7 +88,7 @@ def test_a_reader_that_died_before_the_clock_was_set_back_keeps_nothing(stream: 
     assert first.segments == [0, 1]
     clock.now += 9_000_000
     Reader(stream, reader_id="two").heartbeat()
-    assert len(ReaderGroup(stream).readers()) == 2  # the living said so on the new clock
+    assert len(ReaderGroup(stream).readers()) == 2  # the live readers reported on the new clock
 
 
 def test_a_commit_of_what_was_lost_is_rejected_for_that_segment_only(stream: Stream, clock: Clock) -> None:
@@ -102,7 +102,7 @@ def test_a_commit_of_what_was_lost_is_rejected_for_that_segment_only(stream: Str
         first.commit()
     assert ReaderGroup(stream).checkpoint() == {0: 0, 1: 0}
     second.commit()
-    first.commit()  # it was told once; it begins anew with what it is given
+    first.commit()  # it was notified once; it starts again with its new segments
     assert read(first, rows=1) == [(1, 0)]
 
 

@@ -1,4 +1,4 @@
-"""Writers and readers on stores that last: the same story on each of them, told through addresses."""
+"""Writers and readers on stores that last: the same history on each of them, opened by address."""
 
 from __future__ import annotations
 

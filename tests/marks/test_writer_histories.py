@@ -19,7 +19,7 @@ class Histories(RuleBasedStateMachine):
         self.writer = self.opened()
         self.count = 0
         self.wanted: list[int] = []
-        """What was written and must be stored in the end, whatever happens."""
+        """The written events, which must be stored in the end in every history."""
         self.open: dict[Transaction, list[int]] = {}
         self.committed: dict[int, list[int]] = {}
         """What came with a transaction, and what came with it."""
@@ -119,7 +119,7 @@ class Histories(RuleBasedStateMachine):
                 return
             except UNANSWERED:
                 continue
-        raise AssertionError("it fails for ever")
+        raise AssertionError("it never succeeds")
 
     @invariant()
     def what_was_noted_lies_before_the_position_of_the_note(self) -> None:

@@ -1,4 +1,4 @@
-"""The histogram of event times counts the rows that entered windows, whatever the window."""
+"""The histogram of event times counts the rows that entered windows, for any window."""
 
 from __future__ import annotations
 

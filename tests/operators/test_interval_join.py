@@ -93,7 +93,7 @@ def test_a_pair_has_the_key_once_then_each_side_and_a_diff() -> None:
 
 
 def test_a_row_is_dropped_when_the_other_side_has_passed_its_last_partner() -> None:
-    query = Query(ev.join(stream(ev.no_watermark()), stream(), within=(us(0), us(5))))  # right rows are kept for ever
+    query = Query(ev.join(stream(ev.no_watermark()), stream(), within=(us(0), us(5))))  # right rows never expire
     assert query.push([("a", 10)], [("b", 9)]).open_panes == 2
     assert query.push([], [("b", 15)]).open_panes == 3  # at 15 a partner of the row at 10 may still come
     assert query.push([], [("b", 16)]).open_panes == 3

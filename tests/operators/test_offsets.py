@@ -1,4 +1,4 @@
-"""Windows on an origin's own offsets: whatever order rows come in, and however a bundle is split."""
+"""Windows by offset: rows arrive in any order, and bundles are split anywhere."""
 
 from __future__ import annotations
 

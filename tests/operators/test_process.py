@@ -195,7 +195,7 @@ def test_a_timer_that_sets_itself_again_fires_for_all_the_time_that_passed() -> 
     query = STREAM.process(Beat(), output={"k": pl.String, "at": pl.Datetime("us", "UTC")}).start_local()
     query.push(rows((0, "a", 1)), now=0)
     assert minutes(query.push(rows((3, "b", 0)), now=1).panes["at"]) == [1, 2, 3]
-    assert minutes(query.drain().panes["at"]) == [4]  # and not for ever
+    assert minutes(query.drain().panes["at"]) == [4]  # and not forever
     assert query.push(now=9).open_panes == 0
 
 
@@ -517,7 +517,7 @@ def test_an_ended_stream_is_reported() -> None:
 
 
 class Behind(RunningTotal):
-    """Delays its watermarks, or holds them for ever."""
+    """Delays its watermarks, or holds them."""
 
     def __init__(self, delay: int | None) -> None:
         self.delay = delay

@@ -1,4 +1,4 @@
-"""Random histories: a processor does with state and timers what a plain model does, whatever happens to it."""
+"""Random histories: a processor does with state and timers what a plain model does, for any events between bundles."""
 
 from __future__ import annotations
 

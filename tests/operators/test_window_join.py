@@ -1,4 +1,4 @@
-"""Window joins, cogroups and unions, told by example."""
+"""Window joins, cogroups and unions, by example."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ HOUR = 3_600_000_000
 
 @dataclass(frozen=True)
 class Push:
-    """A bundle: rows, the batch's clock, and a watermark told from outside, if one is.
+    """A bundle: rows, the batch's clock, and an external watermark, if there is one.
 
     ``restart``: before it, the state was saved and another process has loaded it. ``replay``: it was run before, but
     what it gave was not committed, so it is run again from the same state. ``parts``: so many tasks read it.

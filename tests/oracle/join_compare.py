@@ -146,7 +146,7 @@ def check(history: History, run: Run, rng: Random, operator: IntervalJoin | None
 def _check_promises(
     history: History, observed: Sequence[Observed], promised: dict[int, int], lines: Sequence[str]
 ) -> None:
-    """No row is told that is earlier than what was promised of its side before."""
+    """No emitted row is behind the output watermark of its side."""
     for output, *_ in observed:
         for side, name in ((LEFT, "time"), (RIGHT, "time_right")):
             least = output.panes[name].min()
@@ -156,7 +156,7 @@ def _check_promises(
 
 
 def _check_accounts(history: History, outs: Sequence[Out], lines: Sequence[str]) -> None:
-    """After all is drained, each row of an outer side stands once beside nothing, or at least once beside another."""
+    """After all is drained, each row of an outer side is emitted once without a partner, or at least once with one."""
     pairs = [pair for out in outs for pair in out.pairs]
     for side in (LEFT, RIGHT):
         lone = Counter(pair[side] for pair in pairs if pair[1 - side] is None)

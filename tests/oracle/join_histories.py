@@ -27,7 +27,7 @@ PREDICATES: dict[str | None, Any] = {
 
 @dataclass(frozen=True)
 class Push:
-    """A bundle, and what happens before it. ``notes`` are watermarks told from outside: key and time."""
+    """A bundle, and what happens before it. ``notes`` are external watermarks: key and time."""
 
     rows: tuple[Row, ...]
     now: int
@@ -99,7 +99,7 @@ def _spec(rng: Random) -> Spec:
     if rng.random() < 0.8:
         return Spec(lo, hi, how, where=where)
     open_ = rng.choice([(True, False), (False, True), (True, True)])
-    # Without an upper bound rows of the left side would wait for ever, without a lower one those of the right.
+    # Without an upper bound rows of the left side would never expire, without a lower one those of the right.
     retained = rng.randint(0, 8) if open_[1] else None, rng.randint(0, 8) if open_[0] else None
     return Spec(None if open_[0] else lo, None if open_[1] else hi, how, retained, where)
 

@@ -56,7 +56,7 @@ WHERE: dict[str | None, Callable[[Row, Row], bool]] = {
     "even": lambda left, right: (left.value + right.value) % 2 == 0,
 }
 
-Pair = tuple[int | None, int | None]  # the ids of a joined row; None beside a row that is alone
+Pair = tuple[int | None, int | None]  # the ids of a joined row; None next to an unmatched row
 
 
 @dataclass

@@ -125,7 +125,7 @@ class Atom:
 
 @dataclass
 class Window:
-    """A key's window: its rows, those that no pane has told yet, and where its trigger stands."""
+    """A key's window: its rows, those that no pane has emitted yet, and the state of its trigger."""
 
     key: str | None
     start: int

@@ -13,8 +13,8 @@ TEN = ("sliding", 10, 10, 0)
 
 FOUND = {
     # after_watermark(early=…) held a window back until it expired if its first row came after its end,
-    # though after_watermark() told it at once.
-    "a window born complete is told without a late trigger": History(
+    # though after_watermark() emitted it at once.
+    "a window born complete is emitted without a late trigger": History(
         Spec(TEN, ("watermark", ("delay", 5), None), lateness=3),
         pushes=(Push((), 5, note=20), Push((Row(1, "a", 18, 5),), 15)),
     ),
@@ -60,7 +60,7 @@ FOUND = {
     ),
     # A trigger that had finished at the end of a session stayed finished when a row that was not late moved that end:
     # the pane was retracted, none followed, and the row was lost.
-    "a told session that a row at its end prolongs is told again": History(
+    "an emitted session that a row at its end extends is emitted again": History(
         Spec(("sessions", 5, "merge", None), ("watermark", None, None), "retracting"),
         pushes=(Push((Row(1, "a", 0, 1),), 0, note=5), Push((Row(2, "a", 5, 2),), 1), Push((), 2, note=MAX)),
     ),

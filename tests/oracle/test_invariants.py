@@ -1,4 +1,4 @@
-"""What must hold of every run, whatever the plan: looked at from outside, without the model."""
+"""What must hold for every run of any plan, checked on its outputs without the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random histories of two inputs: what a window join has told in the end is the join of all rows that were not late.
+"""Random histories of two inputs: the final output of a window join is the join of all rows that were not late.
 
 The model joins rows one by one, in plain Python. Each history runs in one process, with restarts, and over the tasks,
 buckets and pages of the Spark host.
@@ -134,7 +134,7 @@ def observed(panes: pl.DataFrame, mode: Mode) -> Counter[Row]:
             last[row["k"], start] = row["pane_index"], pairs
         else:
             total[pair] += row["diff"]
-    assert all(number >= 0 for number in total.values()), "what is taken back was told"
+    assert all(number >= 0 for number in total.values()), "what is retracted was emitted"
     return sum((pairs for _, pairs in last.values()), +total)
 
 

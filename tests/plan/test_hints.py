@@ -1,4 +1,4 @@
-"""Hints for names that other systems have. ``test_mistakes.py`` shows what users are told."""
+"""Hints for names that other systems have. ``test_mistakes.py`` shows the messages."""
 
 from __future__ import annotations
 

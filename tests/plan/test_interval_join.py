@@ -1,4 +1,4 @@
-"""How interval joins are said, refused and explained."""
+"""How interval joins are built, rejected and explained."""
 
 from __future__ import annotations
 

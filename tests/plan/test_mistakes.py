@@ -1,4 +1,4 @@
-"""Mistakes that people make, and what they are told. It reads as documentation: the code, and the message below it.
+"""Mistakes that people make, and the messages that they get. The code is followed by its message.
 
 ``python -m tests.plan.test_mistakes`` writes the real messages into this file.
 """
@@ -438,7 +438,7 @@ NAMES: dict[str, Any] = {
 
 
 def observed(code: str) -> str:
-    """What somebody is told who writes this."""
+    """The message that this code raises."""
     try:
         value = eval(code, dict(NAMES))
     except (ev.PlanError, AttributeError, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""Processors and calls that cannot work are refused with what is wrong: when they are said, or with the first rows."""
+"""Processors and calls that cannot work are rejected when they are built, or with the first rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mistake is refused when the plan is built: what is wrong, where, and how to mend it."""
+"""An invalid plan is rejected when it is built: what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of a topic: each message counts once, whatever a writer repeats."""
+"""Readers of a topic: each message counts once, for any repeats of a writer."""
 
 from __future__ import annotations
 

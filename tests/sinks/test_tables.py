@@ -1,4 +1,4 @@
-"""Tables, in every database alike: equal to the sum of the diffs, whatever is repeated and whatever fails."""
+"""Tables, in every database alike: equal to the sum of the diffs, for any repeats and failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUMBERS = st.sampled_from([None, float("nan"), float("inf"), float("-inf"), 0.0,
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[Row]]:
-    """Batches of a retracting query. What stands is replaced or taken back; what does not begins, also again."""
+    """Batches of a retracting query. Present panes are replaced or retracted; others begin, also again."""
     standing: dict[Any, Row] = {}
     identities = st.tuples(
         st.sampled_from([None, "", "kiel", "NaN"]), NUMBERS, st.sampled_from([None, 0, MINUTE, -MINUTE])
@@ -251,7 +251,7 @@ def test_any_name_can_be_a_column_or_a_table(place: Place) -> None:
 
 @st.composite
 def bags(draw: st.DrawFn) -> list[list[Row]]:
-    """Batches of a retracting join: a window has many rows, some of them alike, and each is taken back by itself."""
+    """Batches of a retracting join: a window has many rows, some of them alike, and each is retracted separately."""
     standing: list[Row] = []
     values = st.tuples(st.sampled_from([None, "kiel"]), st.sampled_from([None, 0]), st.sampled_from([None, 1, 2]))
     batches = []

@@ -119,7 +119,7 @@ def start(
             "SPARK_WORKER_DIR": str(place / "work"),
         },
         stdout=subprocess.PIPE,
-        stderr=(place / "log").open("a"),  # not a pipe that nobody reads: a process that fills it would wait for ever
+        stderr=(place / "log").open("a"),  # not a pipe that nobody reads: a process that fills it would never end
         text=True,
         start_new_session=True,
     )

@@ -122,7 +122,7 @@ def test_sinks_start_no_jobs(
         state="driver",
         sink=ev.sinks.files(tmp_path / "panes"),
         late=f"sqlite:///{tmp_path}/late.db",
-        dead=None,  # files beside the checkpoint
+        dead=None,  # files next to the checkpoint
     )
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(str(query.spark.runId))
     assert len(jobs) == len(BUNDLES), "the job that brings the rows of a batch is the only one"

@@ -1,6 +1,6 @@
 """Faults that change nothing: after kills and restarts the table in the sink is the one that no fault would have given.
 
-``EVENTIDE_KILLS`` says how many random kills there are beside the chosen ones (``make chaos``: 40).
+``EVENTIDE_KILLS`` sets the number of random kills in addition to the chosen ones (``make chaos``: 40).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which Java Spark runs on, and what is said when there is none."""
+"""Which Java Spark runs on, and the message if there is none."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _kafka() -> Iterator[Kafka]:
 
 @dataclass(frozen=True)
 class Ran:
-    """What the job said, and what it left in Kafka."""
+    """The output of the job, and what it left in Kafka."""
 
     observed: dict[str, Any]
     panes: list[str]
@@ -195,7 +195,7 @@ def _panes(panes: pl.DataFrame) -> set[tuple[Any, ...]]:
 
 
 def _replayed(panes: Iterable[dict[str, Any]]) -> set[tuple[Any, ...]]:
-    """The table that a reader has who takes back what is taken back, in the order of the messages."""
+    """The table of a reader that applies retractions, in the order of the messages."""
     table: dict[tuple[str, str], tuple[Any, ...]] = {}
     for pane in panes:
         place, row = (pane["shop"], pane["window_start"]), _pane(pane)[:4]

@@ -193,7 +193,7 @@ def test_a_query_that_filters_and_computes_reads_a_scan(spark: SparkSession, tmp
             state=state,
         )
         panes = pl.concat(kept)
-        # The sink gets what is selected, also the start of the window, beside what it knows rows by.
+        # The sink gets what is selected, also the start of the window, in addition to the columns that identify rows.
         selected = panes.select("shop", "window_start", "n", "doubled", "prices", "mean_price", "pane_timing", "diff")
         assert in_order(selected) == in_order(ev.sql(GROUPED).local(SALES).panes)
         assert panes.height > 0

@@ -79,7 +79,7 @@ def test_the_greatest_of_a_minute_updated_every_minute(place: Place) -> None:
 
 
 class Join:
-    """Takes what is new of Orders first, then of Shipments; each meets what the other side has told before."""
+    """Takes what is new of Orders first, then of Shipments; each matches what the other side has emitted before."""
 
     def __init__(
         self,

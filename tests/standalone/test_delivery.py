@@ -203,7 +203,7 @@ class TestRestart:
         with open_() as medians:
             assert medians.recover_from() == 7
             medians.add_message(rows[:2], now=0)  # as it was then: replays may bring their old times along
-            assert medians.get_result().is_empty()  # what was told is not told again
+            assert medians.get_result().is_empty()  # emitted outputs are not emitted again
             medians.add_message([*rows[2:], message(10, "9:00:20", x=8.0)], now=3)
             assert medians.get_result().select("x", "n").rows() == [(3.0, 3)]
             assert medians.recover_from() == 11

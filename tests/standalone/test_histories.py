@@ -139,7 +139,7 @@ class Consumer:
             assert self.taken.setdefault(number, entry) == entry
 
     def latest(self) -> dict[Any, list[int]]:
-        """The last word on each window; all messages, where messages are told once."""
+        """The last word on each window; all messages, where messages are emitted once."""
         results: dict[Any, list[int]] = {}
         for _, (window, values) in sorted(self.taken.items()):
             results[window] = sorted([*results.get(window, []), *values]) if self._joins else values

@@ -1,4 +1,4 @@
-"""Cells in pages, beside the same cells in memory: appended unread, fetched when their slices are asked for."""
+"""Cells in pages, compared with the same cells in memory: appended unread, fetched when their slices are asked for."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_many_slices_have_a_page_of_their_own_that_is_written_once() -> None:
         paged.restart()
         assert paged.cells.slices(2000).tolist() == list(range(last, 1000))
     paged.drop([990])
-    assert paged.write().puts == [], "few slices are told in the head"
+    assert paged.write().puts == [], "few slices are listed in the header"
     paged.restart()
     assert paged.cells.height == 19 and paged.read([990]) == []
 

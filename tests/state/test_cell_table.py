@@ -1,4 +1,4 @@
-"""Cells as a data structure, beside a dict from (key, slice) to a sum."""
+"""Cells as a data structure, compared with a dict from (key, slice) to a sum."""
 
 from __future__ import annotations
 

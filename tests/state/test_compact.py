@@ -1,4 +1,4 @@
-"""What is written for some rows follows those rows, whatever frame they were cut from."""
+"""The bytes written for some rows depend on those rows, not on the frame that they are a slice of."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_the_state_of_texts_in_lists_follows_the_rows(plan: ev.Stream, name: str
     paged.step(lambda state: operator.step(state, Bundle(rows, 0)))
     stored = sum(len(body) for body in paged.store.pages.values())
     values = rows.height * (TEXT + 100)
-    kept = 2 if plan is EARLY else 1  # the panes that were emitted are stored beside the lists
+    kept = 2 if plan is EARLY else 1  # the panes that were emitted are stored next to the lists
     assert len(paged.store.pages) > 1 or name == "fold", "one page would prove nothing"
     assert stored < 2 * kept * values
 

@@ -1,4 +1,4 @@
-"""Panes in pages, beside the table in memory: takes and puts in any order, with restarts and failed attempts."""
+"""Panes in pages, compared with the table in memory: takes and puts in any order, with restarts and failed attempts."""
 
 from __future__ import annotations
 

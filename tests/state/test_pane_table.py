@@ -1,4 +1,4 @@
-"""The pane table as a data structure, beside a dict from an id to a pane."""
+"""The pane table as a data structure, compared with a dict from an id to a pane."""
 
 from __future__ import annotations
 

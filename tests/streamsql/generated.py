@@ -75,7 +75,7 @@ class Expressions:
         return f"{self._factor(depth)} {self.draw.choice('+-')} {self._factor(depth)}"
 
     def _factor(self, depth: int) -> str:
-        """A number that may stand beside + and - without brackets."""
+        """A number that may be next to + and - without brackets."""
         return self.draw.choice([self._product, self._atom, self._negative])(depth)
 
     def _product(self, depth: int) -> str:

@@ -29,7 +29,7 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers of all types alike, to twelve digits; a remainder of -0.0 is 0. Instants as seconds, whatever zone."""
+    """Numbers of all types alike, to twelve digits; a remainder of -0.0 is 0. Instants as seconds, from any zone."""
     if isinstance(value, datetime):
         return value.timestamp()
     if isinstance(value, bool) or value is None or not hasattr(value, "__float__"):

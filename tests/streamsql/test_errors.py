@@ -1,4 +1,4 @@
-"""A mistake is shown where it stands: the line, a caret, the near miss, and how to mend it."""
+"""An error shows its position: the line, a caret, the near miss, and how to fix it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What joins give in this process: the pairs, and what stands beside rows that met none."""
+"""What joins give in this process: the pairs, and the rows without a partner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every transcript, whatever it is about."""
+"""What holds for every transcript."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -128,7 +128,7 @@ def test_rows_that_do_not_come_from_a_stream_are_refused() -> None:
     places=st.data(),
 )
 def test_a_cut_is_passed_exactly_when_all_before_it_has_been_read(lengths: list[int], places: st.DataObject) -> None:
-    """Whatever the order in which segments are read, and wherever batches and cuts come."""
+    """For any order in which segments are read, and any position of batches and cuts."""
     events = [(segment, offset) for segment, length in enumerate(lengths) for offset in range(length)]
     turns = places.draw(st.permutations([segment for segment, _ in events]))
     reached = [0] * len(lengths)

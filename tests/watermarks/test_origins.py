@@ -1,4 +1,4 @@
-"""Origins have numbers that mean the same for ever."""
+"""Origins have numbers that never change their meaning."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""Progress is what was seen without a gap, in whatever order it came."""
+"""Progress is what was seen without a gap, in any order of arrival."""
 
 import itertools
 

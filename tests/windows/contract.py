@@ -1,4 +1,4 @@
-"""Every kind of window beside its definition: a slow, obvious function from a position to the windows that hold it.
+"""Every kind of window, compared with its definition: a slow function from a position to the windows that hold it.
 
 A new kind joins the suite of ``test_contract.py`` by one entry in ``CASES``.
 """

@@ -19,7 +19,7 @@ OFTEN = CompactionPolicy(short=4, long=16, min_blobs=2, target_rows=8)
 
 @dataclass
 class Clock:
-    """Stands still until it is told."""
+    """Advances only when a test sets it."""
 
     time: int = 1_000 * SECOND
 

@@ -1,4 +1,4 @@
-"""Every store, on a clock that stands still until it is told."""
+"""Every store, on a clock that only tests advance."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def done(step: Callable[[], object]) -> bool:
 
 
 def some_steps(store: Store, chance: random.Random, number: int) -> None:
-    """Whatever writers, controllers and operators do, on one of two streams."""
+    """All that writers, controllers and operators do, on one of two streams."""
     stream = chance.choice("ab")
     if chance.random() < 0.03:
         store.delete_stream(stream)
