@@ -73,8 +73,8 @@ def _position(rows: DataFrame) -> Mapping[str, str]:
 def _file_metadata(rows: DataFrame) -> list[str]:
     """Return the metadata columns of files; none for other sources, and after a union or a join.
 
-    The analyzed plan shows whether there is such a column. Without access to the plan the column is selected; Spark logs
-    an error for a query that selects a missing one.
+    The analyzed plan shows whether there is such a column. Without access to the plan the column is selected; Spark
+    logs an error for a query that selects a missing one.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import StructType
