@@ -1,6 +1,6 @@
-"""Retractions in the rows of a plan: panes of another pipeline that it takes back, with ``diff = -1``.
+"""Retractions in the rows of a plan: retracted panes of another pipeline, with ``diff = -1``.
 
-A windowed aggregate subtracts them. What cannot do that is named here, for chains and for panes that come in a frame.
+A windowed aggregate subtracts them. What cannot do that is rejected here, for chains and for panes in a frame.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ ONCE = (
 
 
 def no_retractions(plan: Plan) -> str | None:
-    """Why a plan cannot take rows that are retracted, and what else to do; None if it can.
+    """Return why a plan cannot process retracted rows, and what else to do; None if it can.
 
     >>> import eventide as ev
     >>> panes = ev.stream("window_time", watermark="0s")
     >>> no_retractions(panes.window(ev.tumbling("1 hour")).agg(n=ev.sum("n")).plan)
-    >>> print(no_retractions(panes.window(ev.rows(3)).agg(n=ev.sum("n")).plan)[:63])
-    windows of 3 rows cannot be applied to rows that are retracted:
+    >>> print(no_retractions(panes.window(ev.rows(3)).agg(n=ev.sum("n")).plan).partition(":")[0])
+    windows (every 3 rows) cannot process retracted rows
     """
     options = [source.watermark.options for source in plan.edges]
     if any(each.deduplicate or each.ids for each in options):
@@ -39,11 +39,11 @@ def no_retractions(plan: Plan) -> str | None:
             "retractions = True in its class."
         )
     if not isinstance(plan, WindowPlan) or plan.sides is not None:
-        return "a join cannot take back the pairs of a row that is retracted. Window the panes first."
+        return "a join cannot retract the pairs of a retracted row. Window the panes first."
     if plan.window.axis == "rows" or isinstance(plan.window, Sessions):
         # A retraction would have to split a session, or to renumber the rows behind it.
         return (
-            f"{plan.window.describe()} cannot be applied to rows that are retracted: each retraction would move the "
+            f"windows ({plan.window.describe()}) cannot process retracted rows: each retraction would move the "
             "bounds of windows. Window the panes by time: ev.tumbling(…), ev.sliding(…), ev.inherit()."
         )
     if plan.limits is not None and plan.limits.rows is not None:

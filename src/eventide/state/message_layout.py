@@ -48,7 +48,7 @@ class MessageLayout:
     def describe(self) -> str:
         """One line for ``explain()``.
 
-        >>> Layout(Order.TIME_OFFSET, session=True).describe()
+        >>> MessageLayout(Order.TIME_OFFSET, session=True).describe()
         'session + time + offset'
         """
         return f"session + {self.order.value}" if self.session else self.order.value
