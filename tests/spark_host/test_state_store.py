@@ -38,7 +38,7 @@ OFTEN = (
 
 
 def new_bucket(pipeline: ev.Pipeline, workers: int = 1) -> Bucket:
-    return Bucket(Stage(f"stage {next(_names)}", pipeline.plan, (SCHEMA,), 1), workers)
+    return Bucket(Stage(f"state store {next(_names)}", pipeline.plan, (SCHEMA,), 1), workers)
 
 
 def bundle(second: int, keys: int, *notes: Watermark) -> Bundle:
