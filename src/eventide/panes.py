@@ -6,7 +6,7 @@ A pane row has the key columns, the bounds of its window, the aggregates, the pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
@@ -47,16 +47,20 @@ DEAD_COLUMNS = (REASON, DETAIL, WATERMARK, ROW_EMITTED_AT)
 _START, _END = pl.col(c.START), pl.col(c.END)
 
 
-def recognised_columns(names: Iterable[str]) -> set[str]:
-    """The columns by which rows are recognised as panes of a pipeline; empty if they are other rows.
+def recognised_columns(schema: Mapping[str, pl.DataType]) -> set[str]:
+    """Return the columns by which rows are recognised as panes of a pipeline; empty if they are other rows.
 
-    >>> sorted(recognised_columns(["shop", "n", "pane_timing", "pane_index", "diff"]))
+    Other rows can have columns of these names, but hardly all of them with numbers in ``pane_index`` and ``diff``.
+
+    >>> panes = {"shop": pl.String(), "pane_timing": pl.String(), "pane_index": pl.Int64(), "diff": pl.Int8()}
+    >>> sorted(recognised_columns(panes))
     ['diff', 'pane_index', 'pane_timing']
-    >>> recognised_columns(["shop", "n", "diff"])
+    >>> recognised_columns(panes | {"diff": pl.String()})
     set()
     """
     marks = set(_OF_EVERY_PANE)
-    return marks if marks.issubset(names) else set()
+    is_pane = marks.issubset(schema) and all(schema[name].is_integer() for name in (PANE_INDEX, DIFF))
+    return marks if is_pane else set()
 
 
 def pane_rows(

@@ -21,7 +21,7 @@ def test_here_all_is_well() -> None:
     assert done.exit_code == 0
     by_name = checks_of(done)
     assert {by_name[name]["state"] for name in ("Python", "Java", "pyspark", "polars", "pandas")} == {"ok"}
-    assert "GiB free" in by_name["this directory"]["found"]
+    assert "GiB free" in by_name["this directory"]["finding"]
 
 
 def test_without_java_it_says_how_to_install_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_a_broken_java_home_is_a_problem_even_where_there_is_another_java(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     java = checks_of(typed("doctor", "--json"))["Java"]
     assert java["state"] == "problem"
-    assert java["found"] == f"JAVA_HOME is {tmp_path}, which Spark cannot use"
+    assert java["finding"] == f"JAVA_HOME is {tmp_path}, which Spark cannot use"
     assert "Set JAVA_HOME to the directory of a Java 17 or newer" in java["fix"]
 
 
@@ -68,7 +68,7 @@ def test_the_other_project_of_the_same_import_name_is_a_problem(monkeypatch: pyt
 def test_the_installed_distribution_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, eventide=None, pyspark_eventide="0.1")
     done = typed("doctor", "--json")
-    assert checks_of(done)["Eventide"]["state"] == "ok" and checks_of(done)["Eventide"]["found"].startswith("0.1 at ")
+    assert checks_of(done)["Eventide"]["state"] == "ok" and checks_of(done)["Eventide"]["finding"].startswith("0.1 at ")
 
 
 def test_a_source_that_is_not_installed_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_without_spark_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     assert by_name["pyspark"] == {
         "name": "pyspark",
         "state": "problem",
-        "found": "not installed",
+        "finding": "not installed",
         "fix": "pip install 'pyspark-eventide[spark]'",
     }
     assert by_name["psycopg"]["state"] == "note"  # nobody needs it for queries

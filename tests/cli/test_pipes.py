@@ -63,7 +63,6 @@ def test_a_query_whose_reader_is_gone_stops_after_its_batch_and_does_not_fail(
 
     monkeypatch.setattr(screen, "print_json", gone)
     monkeypatch.setattr(running, "_rows", lambda order, spark: None)
-    monkeypatch.setattr(running, "_writers", lambda order: [])
     monkeypatch.setattr(running, "_run", batch)
     spark: Any = SimpleNamespace(streams=SimpleNamespace(active=[]))
     job: Any = SimpleNamespace(pipeline=SimpleNamespace(plans=(None,), following=()))

@@ -128,7 +128,6 @@ def stopped_with(monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
     monkeypatch.setattr(running, "_rows", lambda order, spark: None)
-    monkeypatch.setattr(running, "_writers", lambda order: [])
     monkeypatch.setattr(running, "_run", broken)
     job: Any = SimpleNamespace(pipeline=SimpleNamespace(plans=(None,), following=()))
     running.run_request(running.RunRequest(job, {}, {}, "checkpoint"), spark)

@@ -30,7 +30,9 @@ class Session:
     """As much of a SparkSession as the callback uses."""
 
     conf = SimpleNamespace(get=lambda name, default: default)
-    sparkContext = SimpleNamespace(setLocalProperty=lambda name, value: None, defaultParallelism=1)  # noqa: N815
+    sparkContext = SimpleNamespace(  # noqa: N815
+        setLocalProperty=lambda name, value: None, defaultParallelism=1, getConf=lambda: Session.conf
+    )
 
 
 class Outputs:

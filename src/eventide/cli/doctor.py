@@ -226,7 +226,7 @@ def _show(checks: list[Check]) -> None:
 
     console = screen.stdout_console()
     rows = [(Text(check.state, _STYLES[check.state]), check.name, check.finding) for check in checks]
-    console.print(screen.table("", "check", "found", rows=rows))
+    console.print(screen.table("", "check", "finding", rows=rows))
     problems = [check for check in checks if check.fix]
     for check in problems:
         console.print(Text.assemble((f"{check.name}: ", "bold"), check.fix))

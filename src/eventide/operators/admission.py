@@ -201,7 +201,7 @@ def _with_window(admitted: Admitted) -> None:
 
 def _check_retractions(plan: Plan, rows: pl.DataFrame) -> None:
     """Reject panes that are retracted where the plan cannot apply that."""
-    if not recognised_columns(rows.columns) or (reason := no_retractions(plan)) is None:
+    if not recognised_columns(rows.schema) or (reason := no_retractions(plan)) is None:
         return
     if (rows[DIFF] == -1).any():
         raise DataError(f"The rows are panes of a pipeline that retracts some (diff = -1): {reason} {ONCE}")
