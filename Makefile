@@ -40,11 +40,10 @@ test: $(READY) ## Run the tests that a change needs (about 12 minutes on two cor
 	@echo "Tests on Spark, which needs both cores:"
 	@$(RUN) -m pytest -n 2 --dist worksteal -rfEs -m 'not long' $(SPARK_TESTS)
 
-test-all: export EVENTIDE_HISTORIES ?= 400
 test-all: test ## Run all tests: also long histories, faults, clusters, examples and Kafka
 	@echo "Long tests:"
-	@$(RUN) -m pytest -n 2 --dist worksteal -rfEs -m long --ignore=$(SPARK_TESTS)
-	@$(RUN) -m pytest -n 2 --dist loadfile --durations=5 -rfEs -m long $(SPARK_TESTS)
+	@EVENTIDE_HISTORIES=$${EVENTIDE_HISTORIES:-400} $(RUN) -m pytest -n 2 --dist worksteal -rfEs -m long --ignore=$(SPARK_TESTS)
+	@EVENTIDE_HISTORIES=$${EVENTIDE_HISTORIES:-400} $(RUN) -m pytest -n 2 --dist loadfile --durations=5 -rfEs -m long $(SPARK_TESTS)
 
 test-install: build ## Install the wheel into empty environments without caches, and run the demonstration there
 	@.ci/install dist/*.whl

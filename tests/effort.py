@@ -1,6 +1,6 @@
 """How many random histories and examples the tests try.
 
-``make test`` tries some, ``make test-all`` more (400), ``make soak`` 100,000: ``EVENTIDE_HISTORIES``. ``EVENTIDE_SEED``
+``make test`` tries some, the long tests of ``make test-all`` more (400), ``make soak`` 100,000: ``EVENTIDE_HISTORIES``. ``EVENTIDE_SEED``
 chooses which.
 """
 
