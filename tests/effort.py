@@ -1,7 +1,7 @@
 """How many random histories and examples the tests try.
 
-``make test`` tries some, the long tests of ``make test-all`` more (400), ``make soak`` 100,000: ``EVENTIDE_HISTORIES``. ``EVENTIDE_SEED``
-chooses which.
+``make test`` tries some, the long tests of ``make test-all`` more (400), ``make soak`` 100,000: ``EVENTIDE_HISTORIES``.
+``EVENTIDE_SEED`` chooses which.
 """
 
 from __future__ import annotations
