@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import re
 import shutil
 import socket
@@ -132,6 +133,21 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
     if maven is None:
         raise UnavailableError("The jars are fetched by Maven, and there is no mvn: apt-get install maven")
     JARS.mkdir(parents=True, exist_ok=True)
+    with _exclusive():
+        if not _fetched(name):
+            _copy_jars(maven, pom, name, place, versions)
+    return place
+
+
+@contextmanager
+def _exclusive() -> Iterator[None]:
+    """Test processes share the jars and Maven's repository: one of them fetches, the others wait for it."""
+    with (JARS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _copy_jars(maven: str, pom: str, name: str, place: Path, versions: dict[str, str]) -> None:
     unfinished = Path(tempfile.mkdtemp(dir=JARS))
     try:
         properties = [f"-D{key}={value}" for key, value in versions.items()]
@@ -142,7 +158,6 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return place
 
 
 def _maven(command: Sequence[str], name: str) -> None:
