@@ -311,7 +311,7 @@ class Composite(Aggregate):
         for flag in ("needs_rows", "python"):
             object.__setattr__(self, flag, any(getattr(a, flag) for a in aggregates))
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         parts = {name: aggregate.bind(replace(source, name=f"{source.name}.{name}")) for name, aggregate in self.fields}
         accumulators = [accumulator for part in parts.values() for accumulator in part.accumulators]
 

@@ -35,7 +35,7 @@ class Collect(Aggregate):
     word: ClassVar[str] = "collect_list"
     needs_rows: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         dtype = source.dtype(self.column, self)
         if source.diff is not None:
             entries = timed_values(source, self.column)
@@ -56,7 +56,7 @@ class CollectSet(Aggregate):
     word: ClassVar[str] = "collect_set"
     needs_rows: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         dtype = sortable(source, self.column, self)
         if source.diff is not None:
             entries = values(source, self.column)
@@ -82,7 +82,7 @@ class CountDistinct(Aggregate):
     word: ClassVar[str] = "count_distinct"
     needs_rows: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         distinct = CollectSet(self.column).bind(source)
 
         def counted(cells: pl.DataFrame) -> pl.Series:
@@ -101,7 +101,7 @@ class Sort(Aggregate):
     word: ClassVar[str] = "collect_sorted"
     needs_rows: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         sortable(source, self.column, self)
         entries = sorted_values(source, self.column)
         if source.diff is not None:
@@ -122,7 +122,7 @@ class TopN(Aggregate):
 
     word: ClassVar[str] = "top_n"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         dtype = sortable(source, self.column, self)
         if source.diff is not None:
             entries = values(source, self.column)
@@ -152,7 +152,7 @@ class TopNByKey(Aggregate):
     word: ClassVar[str] = "top_n_by_key"
     needs_rows: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         dtype, key_dtype = sortable(source, self.value, self), sortable(source, self.key, self)
         fields = {
             "key": (pl.col(self.key), key_dtype),

@@ -26,7 +26,7 @@ class Min(Aggregate):
 
     word: ClassVar[str] = "min"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         return _extreme(self, self.column, source)
 
 
@@ -38,7 +38,7 @@ class Max(Aggregate):
 
     word: ClassVar[str] = "max"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         return _extreme(self, self.column, source)
 
 
@@ -51,7 +51,7 @@ class MinBy(Aggregate):
 
     word: ClassVar[str] = "min_by"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         return _companion(self, self.value, self.by, source)
 
 
@@ -64,7 +64,7 @@ class MaxBy(Aggregate):
 
     word: ClassVar[str] = "max_by"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         return _companion(self, self.value, self.by, source)
 
 
@@ -265,7 +265,7 @@ class First(Aggregate):
 
     word: ClassVar[str] = "first"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         return _end(self, self.column, self.ignore_nulls, self.where, source)
 
 
@@ -279,7 +279,7 @@ class Last(Aggregate):
 
     word: ClassVar[str] = "last"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         return _end(self, self.column, self.ignore_nulls, self.where, source)
 
 

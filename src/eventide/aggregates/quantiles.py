@@ -25,7 +25,7 @@ class Quantile(Aggregate):
     word: ClassVar[str] = "quantile"
     needs_rows: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         numeric(source, self.column, self)
         entries = sorted_values(source, self.column)
         result = _interpolated(pl.col(entries.name), self.q)
@@ -56,7 +56,7 @@ class Mode(Aggregate):
     word: ClassVar[str] = "mode"
     needs_rows: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         sortable(source, self.column, self)
         entries = values(source, self.column)
         entry = pl.element()

@@ -54,7 +54,7 @@ class RowWise:
     empty: object = None
 
     @property
-    def dtype(self) -> pl.DataType:  # noqa: D102
+    def dtype(self) -> pl.DataType:
         return pl.Binary()
 
     def start(self, rows: pl.DataFrame, groups: int) -> tuple[pl.Series, dict[int, str]]:

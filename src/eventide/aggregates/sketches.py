@@ -37,7 +37,7 @@ class ApproxDistinct(Aggregate):
 
     word: ClassVar[str] = "approx_distinct"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         value = _hashable(source, self.column, self)
         _check_installed(self)
         if source.diff is not None:
@@ -91,16 +91,16 @@ class Sketch:
     empty: object = None
 
     @property
-    def dtype(self) -> pl.DataType:  # noqa: D102
+    def dtype(self) -> pl.DataType:
         return pl.Binary()
 
-    def start(self, rows: pl.DataFrame, groups: int) -> pl.Series:  # noqa: D102
+    def start(self, rows: pl.DataFrame, groups: int) -> pl.Series:
         values = rows.select(GROUP, value=self.value).drop_nulls()
         if self.distinct:
             values = group(values, [GROUP, "value"], [], ordered=False)
         return self._per_group(values, self.of_values, groups)
 
-    def merge(self, cells: pl.DataFrame, groups: int) -> pl.Series:  # noqa: D102
+    def merge(self, cells: pl.DataFrame, groups: int) -> pl.Series:
         sketches = cells.select(GROUP, value=self.name).drop_nulls()
         return self._per_group(sketches, lambda s: s[0] if len(s) == 1 else self.merged(s.to_list()), groups)
 
@@ -164,7 +164,7 @@ class ApproxQuantile(Aggregate):
 
     word: ClassVar[str] = "approx_quantile"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         numeric(source, self.column, self)
         if source.diff is not None:
             raise no_retractions(self, f"Use ev.quantile({self.column!r}, {self.q}), which keeps the values.")

@@ -26,7 +26,7 @@ class Count(Aggregate):
     word: ClassVar[str] = "count"
     invertible: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         if self.column is not None:
             source.dtype(self.column, self)
         accumulator = counted(source, self.column)
@@ -70,7 +70,7 @@ def counted(source: Source, column: str | None) -> Accumulator:
 class RowCount(Accumulator):
     """Counts rows."""
 
-    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
         return ROWS if starting else frame[self.name]
 
 
@@ -80,10 +80,10 @@ class ValueCount(Accumulator):
 
     column: str = ""
 
-    def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
+    def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
         return self.start if rows[self.column].null_count() else pl.len()
 
-    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
         if not starting:
             return frame[self.name]
         return NO_SUM if frame[self.column].null_count() else ROWS
@@ -194,13 +194,13 @@ class SumOf(Accumulator):
     value: Callable[[pl.DataType], pl.Expr] = pl.lit
     """Returns what is added, in the requested type."""
 
-    def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
+    def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
         return self._safe(rows, by, self.column, self.value)
 
-    def merging(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
+    def merging(self, cells: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
         return self._safe(cells, by, self.name, pl.col(self.name).cast)
 
-    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
         # The range is checked first: values that do not fit cannot be cast.
         if self.dtype != pl.Int64 or not self._surely_fits(frame[self.column if starting else self.name]):
             return NO_SUM
@@ -241,7 +241,7 @@ class SumOf(Accumulator):
 class DigitSum(SumOf):
     """Adds up one digit."""
 
-    def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:  # noqa: D102
+    def starting(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.Expr:
         return self.start  # the digits of all rows of a frame always fit
 
     def _limit(self) -> int:
@@ -252,13 +252,13 @@ class DigitSum(SumOf):
 class PlaceOf(Accumulator):
     """The highest place of a sum in digits."""
 
-    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:  # noqa: D102
+    def addends(self, frame: pl.DataFrame, *, starting: bool) -> Addends:
         places = frame[self.name]
         if places.null_count() or common_place(places) is None:
             return NO_SUM
         return ROWS if places.min() == places.max() else (places != NOTHING).cast(pl.Int64)
 
-    def of_totals(self, totals: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:  # noqa: D102
+    def of_totals(self, totals: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
         place = pl.when(pl.col(self.name) > 0).then(common_place(frame[self.name])).otherwise(NOTHING)
         return totals.select(place.alias(self.name)).to_series()
 
@@ -282,7 +282,7 @@ class Sum(Aggregate):
     word: ClassVar[str] = "sum"
     invertible: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         dtype = numeric(source, self.column, self)
         accumulators, value = total(source, self.column, sum_dtype(dtype))
         return Parts(accumulators, value)
@@ -297,7 +297,7 @@ class Mean(Aggregate):
     word: ClassVar[str] = "mean"
     invertible: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         dtype = numeric(source, self.column, self)
         # A mean of 64-bit numbers (ids, epochs) must not fail because their sum does not fit into 64 bits.
         wide = dtype in (pl.Int64, pl.UInt64, pl.Int128, pl.UInt128)

@@ -28,7 +28,7 @@ class Reduce(Aggregate):
 
     word: ClassVar[str] = "reduce"
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         dtype = source.dtype(self.reads, self)
         return super(Reduce, self if self.dtype is not None else replace(self, dtype=dtype)).bind(source)
 
@@ -38,13 +38,13 @@ class Reduce(Aggregate):
     def __str__(self) -> str:
         return f"reduce({called(self.fn)}, {self.reads})"
 
-    def create(self) -> Any:  # noqa: D102
+    def create(self) -> Any:
         return None
 
-    def add(self, state: Any, row: Any) -> Any:  # noqa: D102
+    def add(self, state: Any, row: Any) -> Any:
         return row if state is None else self.fn(state, row)
 
-    def merge(self, first: Any, second: Any) -> Any:  # noqa: D102
+    def merge(self, first: Any, second: Any) -> Any:
         return second if first is None else first if second is None else self.fn(first, second)
 
     @property
@@ -72,10 +72,10 @@ class FoldInOrder(Aggregate):
     def __str__(self) -> str:
         return f"fold({self.initial!r}, {called(self.fn)}{'' if self.where is None else f' where {self.where}'})"
 
-    def create(self) -> Any:  # noqa: D102
+    def create(self) -> Any:
         return copy.deepcopy(self.initial)
 
-    def add(self, state: Any, row: Any) -> Any:  # noqa: D102
+    def add(self, state: Any, row: Any) -> Any:
         return self.fn(state, row)
 
     @property
@@ -90,7 +90,7 @@ class Fold(FoldInOrder):
 
     merger: Callable[[Any, Any], Any] = field(kw_only=True)
 
-    def merge(self, first: Any, second: Any) -> Any:  # noqa: D102
+    def merge(self, first: Any, second: Any) -> Any:
         return self.merger(first, second)
 
     @property

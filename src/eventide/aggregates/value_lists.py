@@ -44,17 +44,17 @@ class Entries:
     keeps_rows: bool = True
 
     @property
-    def dtype(self) -> pl.List:  # noqa: D102
+    def dtype(self) -> pl.List:
         return pl.List(self.types[self._only] if self._only else pl.Struct(self.types))
 
     @property
-    def empty(self) -> object:  # noqa: D102
+    def empty(self) -> object:
         return []
 
-    def start(self, rows: pl.DataFrame, groups: int) -> pl.Series:  # noqa: D102
+    def start(self, rows: pl.DataFrame, groups: int) -> pl.Series:
         return self._gathered(rows.filter(self.keep).select(GROUP, **self.fields), groups)
 
-    def merge(self, cells: pl.DataFrame, groups: int) -> pl.Series:  # noqa: D102
+    def merge(self, cells: pl.DataFrame, groups: int) -> pl.Series:
         return self._gathered(self._scattered(cells.select(GROUP, self.name)), groups)
 
     @property

@@ -23,7 +23,7 @@ class Var(Aggregate):
     word: ClassVar[str] = "var"
     invertible: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         numeric(source, self.column, self)
         return _parts(source, self.column, root=False)
 
@@ -37,7 +37,7 @@ class Std(Aggregate):
     word: ClassVar[str] = "std"
     invertible: ClassVar[bool] = True
 
-    def bind(self, source: Source) -> Parts:  # noqa: D102
+    def bind(self, source: Source) -> Parts:
         numeric(source, self.column, self)
         return _parts(source, self.column, root=True)
 

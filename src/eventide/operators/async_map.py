@@ -146,15 +146,12 @@ class AsyncMapOperator(BoundOperator):
 
     @property
     def state_facts(self) -> Mapping[str, str]:
-        """What a state in pages depends on, in words."""
         return self.inner.state_facts
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
-        """The columns of panes, late rows and dead letters."""
         return self.inner.output_schemas()
 
     def initial(self) -> State:
-        """Nothing seen yet."""
         return self.inner.initial()
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
@@ -166,13 +163,7 @@ class AsyncMapOperator(BoundOperator):
         return Stamp(count, dead, self._summary(edge, rows, called, now), 0, stamped, edge)
 
     def apply(
-        self,
-        state: State,
-        stamps: Sequence[Stamp],
-        now: int,
-        *,
-        notes: Sequence[Note] = (),
-        polled: bool = True,
+        self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """A bundle's stamps, in order."""
         behind = [self._stamped(stamp, now, state.watermark) for stamp in stamps]
@@ -180,7 +171,6 @@ class AsyncMapOperator(BoundOperator):
 
     @property
     def hears_time(self) -> bool:
-        """Whether every move of a watermark matters to it."""
         return self.inner.hears_time
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
@@ -188,7 +178,6 @@ class AsyncMapOperator(BoundOperator):
         return self.inner.next_deadline(state, lags)
 
     def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
-        """The distances at which the output watermarks follow the clock."""
         return self.inner.lags(before)
 
     def save(self, state: State) -> bytes:
@@ -212,25 +201,20 @@ class AsyncMapOperator(BoundOperator):
         return operator, state
 
     def write(self, state: State, pages: PageStore, manifest: Manifest | None) -> tuple[bytes, Manifest]:
-        """Put what is new since ``manifest`` into pages; returns the header and the new manifest."""
         return self.inner.write(state, pages, manifest)
 
     def read(
         self, header: bytes, pages: PageStore, cached: tuple[State, Manifest] | None = None
     ) -> tuple[State, Manifest]:
-        """The state that was written."""
         return self.inner.read(header, pages, cached)
 
     def evict(self, state: State, manifest: Manifest, *, keep: int = 0) -> State:
-        """The state with about ``keep`` bytes in memory of what can be fetched again."""
         return self.inner.evict(state, manifest, keep=keep)
 
     def sizes(self, state: State, manifest: Manifest | None = None) -> dict[str, int]:
-        """How large the state is."""
         return self.inner.sizes(state, manifest)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
-        """The rows in state, for inspection."""
         return self.inner.scan(state)
 
     def _stamped(self, stamp: Stamp, now: int, watermark: int) -> Stamp:

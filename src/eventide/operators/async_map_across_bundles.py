@@ -27,7 +27,7 @@ from eventide.operators.async_map import (
 )
 from eventide.operators.call_queue import END, IDLE, INPUT, NUMBER, CallQueue, CallsAtOnce, PendingCalls
 from eventide.operators.deadlines import clock_lags, deadline
-from eventide.operators.deduplication import without_repeats
+from eventide.operators.deduplication import Deduplication
 from eventide.operators.inputs import advanced, fresh_tracker, restored_tracker
 from eventide.operators.operator import BoundOperator, Stamp, Step, StreamOperator, check_clock
 from eventide.operators.window_logic import Stamped
@@ -61,7 +61,6 @@ class SavedCalls:
 
     @property
     def state_facts(self) -> Mapping[str, str]:
-        """What a state in pages depends on, in words."""
         return {**self.inner.state_facts, **self._facts}
 
     def save(self, state: State) -> bytes:
@@ -79,7 +78,6 @@ class SavedCalls:
         return State(tracker, inner.watermark, calls["now"], HeldRows(inner, queues), inner.position)
 
     def write(self, state: State, pages: PageStore, manifest: Manifest | None) -> tuple[bytes, Manifest]:
-        """Put what is new since ``manifest`` into pages; returns the header and the new manifest."""
         head, inner = self.inner.write(state.store.inner, pages, manifest)
         writer = PageWriter(pages, inner.next_page)
         before: StoredBlocks | None = None if manifest is None else manifest.tables.get(CALLS)
@@ -92,7 +90,6 @@ class SavedCalls:
     def read(
         self, header: bytes, pages: PageStore, cached: tuple[State, Manifest] | None = None
     ) -> tuple[State, Manifest]:
-        """The state that was written."""
         blocks, rest = divided(header)
         before = None if cached is None else (cached[0].store.inner, cached[1])
         inner, manifest = self.inner.read(rest, pages, before)
@@ -106,7 +103,6 @@ class SavedCalls:
         return replace(state, store=replace(held, inner=self.inner.evict(held.inner, manifest, keep=keep)))
 
     def sizes(self, state: State, manifest: Manifest | None = None) -> dict[str, int]:
-        """How large the state is."""
         held: HeldRows = state.store
         sizes = self.inner.sizes(held.inner, manifest)
         in_flight = [frame for queue in held.queues for frame in (queue.waiting, queue.answered)]
@@ -192,6 +188,7 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         self.schemas = tuple(dict(schema) for schema in schemas)
         behind = zip(plan.edges, self.schemas, strict=True)
         self._inputs = inputs_behind(plan, tuple(schema_after(source.calls, schema) for source, schema in behind))
+        self._repeats = Deduplication(plan, self._inputs, column=lambda _, name: pl.col(name), widen=self._letters)
         self.maps: dict[int, AsyncMap] = {
             edge: call for edge, source in enumerate(plan.edges) for call in source.calls if call.options.across_bundles
         }
@@ -213,11 +210,9 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
             )
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
-        """The columns of panes, late rows and dead letters."""
         return self.inner.output_schemas()
 
     def initial(self) -> State:
-        """Nothing seen yet."""
         schemas = zip(self.schemas, self.inner.schemas, strict=True)
         queues = tuple(CallQueue.empty(before, after) for before, after in schemas)
         return State(fresh_tracker(self.plan), MIN, MIN, HeldRows(self.inner.initial(), queues))
@@ -231,25 +226,12 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         return Stamp(rows.height, dead, summary, 0, Stamped(pl.DataFrame(), timed), edge)
 
     def apply(
-        self,
-        state: State,
-        stamps: Sequence[Stamp],
-        now: int,
-        *,
-        notes: Sequence[Note] = (),
-        polled: bool = True,
+        self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """A bundle's stamps, in order: rows wait for their calls, and what is free reaches the operator behind."""
         check_clock(state, now)
         held: HeldRows = state.store
-        stamps = without_repeats(
-            self.plan,
-            stamps,
-            state.tracker,
-            self._inputs,
-            column=lambda _, name: pl.col(name),
-            widen=self._letters,
-        )
+        stamps = self._repeats.by_number(stamps, state.tracker)
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         dead: list[list[pl.DataFrame]] = [[] for _ in held.queues]
         for stamp in stamps:
@@ -274,7 +256,6 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
 
     @property
     def hears_time(self) -> bool:
-        """Whether every move of a watermark matters to it."""
         return self.inner.hears_time
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
@@ -285,11 +266,9 @@ class CallsAcrossBundles(BoundOperator, SavedCalls):
         return earliest([deadline(state, frozenset()), self.inner.next_deadline(held.inner, lags)])
 
     def lags(self, before: frozenset[int] = frozenset()) -> frozenset[int]:
-        """The distances at which the output watermarks follow the clock."""
         return self.inner.lags(before | clock_lags(self.plan))
 
     def scan(self, state: State) -> list[pl.DataFrame]:
-        """The rows in the state of the operator behind the calls, for inspection."""
         return self.inner.scan(state.store.inner)
 
     def _arrived(

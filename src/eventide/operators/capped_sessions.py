@@ -17,7 +17,7 @@ from eventide import _columns as c
 from eventide.aggregates import Bound
 from eventide.kernels.grouping import group
 from eventide.operators.emission import INDEX, PaneEmitter, StepTime
-from eventide.operators.window_logic import UNTIL, Stamped, WindowUpdate, merge_groups, start_cells
+from eventide.operators.window_logic import UNTIL, PaneLogic, Stamped, WindowUpdate, merge_groups, start_cells
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_log import PaneCodec
 from eventide.state.pane_table import CLOCK, DUE, EMPTY_TABLE, HASH, PaneTable, row_hashes
@@ -41,7 +41,7 @@ class Pieces:
     clock: int = MIN
 
 
-class CappedSessionWindows:
+class CappedSessionWindows(PaneLogic):
     """The sessions of a touched key are put together from their atoms and cut anew."""
 
     def __init__(self, plan: WindowPlan, kind: Sessions, bound: Bound, results: tuple[str, ...]) -> None:
@@ -56,17 +56,7 @@ class CappedSessionWindows:
         self.codecs = {"table": PaneCodec(plan.key), "atoms": PaneCodec(plan.key)}
 
     def initial(self) -> Pieces:
-        """No sessions."""
         return Pieces()
-
-    def open(self, store: Pieces) -> int:
-        """How many pieces are open."""
-        return store.table.height
-
-    def scan(self, store: Pieces) -> list[pl.DataFrame]:
-        """The open pieces."""
-        panes = store.table.scan()
-        return [] if panes is None else [panes]
 
     @property
     def by(self) -> list[str]:
@@ -95,7 +85,7 @@ class CappedSessionWindows:
         late = None
         if late_cells.height:
             late = rows.join(late_cells, on=late_cells.columns, how="semi", nulls_equal=True)
-        before = pl.concat(taken) if taken else pl.DataFrame(schema=self._schema(rows))
+        before = pl.concat(taken) if taken else pl.DataFrame(schema=self._emitter.table_schema(rows.schema))
         touched = touching.unique()
         pieces, replaced = self._pieces(everything, before, touched)
         emitted = [self._emitter.retract(replaced)] if self._plan.mode == "retracting" and replaced.height else []
@@ -112,7 +102,6 @@ class CappedSessionWindows:
         return {"table": store.table, "atoms": store.atoms}, store.clock
 
     def store(self, tables: Mapping[str, Any], clock: int) -> Pieces:
-        """The pieces and atoms."""
         return Pieces(tables["table"], tables["atoms"], clock)
 
     def _atoms(self, known: list[pl.DataFrame], cells: pl.DataFrame) -> pl.DataFrame:
@@ -197,9 +186,3 @@ class CappedSessionWindows:
         kept = [*self._key, c.START, c.END, _HOLLOW, *self._bound.columns]
         index = row_hashes(atoms, self._key).alias(HASH), due.alias(DUE), pl.lit(None, pl.Int64).alias(CLOCK)
         return atoms.select(*kept, pl.col(_BEGAN).alias(ANCHOR), *index)
-
-    def _schema(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:
-        window: dict[str, pl.DataType] = {c.START: pl.Int64(), c.END: pl.Int64()}
-        index: dict[str, pl.DataType] = {HASH: pl.UInt64(), DUE: pl.Int64(), CLOCK: pl.Int64()}
-        key = {name: rows.schema[name] for name in self._key}
-        return key | window | self._bound.schema | self._emitter.state_schema() | index

@@ -10,7 +10,7 @@ its time. A row without an id is never a repeat.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -30,54 +30,6 @@ from eventide.watermarks import AnyTracker, InputTracker
 
 Column: TypeAlias = Callable[[int, str], pl.Expr]
 Widen: TypeAlias = Callable[[int, pl.DataFrame], pl.DataFrame]
-
-
-def without_repeats(
-    plan: Plan,
-    stamps: Sequence[Stamp],
-    tracker: AnyTracker,
-    inputs: Inputs,
-    *,
-    column: Column | None = None,
-    widen: Widen | None = None,
-) -> list[Stamp]:
-    """The stamps without rows whose number was seen before; those become dead letters.
-
-    ``tracker`` is the one before the bundle. Repeats within a stamp are already set aside. Where rows have other
-    columns than ``inputs``, ``column`` reads a column of them, and ``widen`` converts them for dead letters.
-    """
-    result = list(stamps)
-    for edge, source in enumerate(plan.edges):
-        at = [i for i, stamp in enumerate(stamps) if stamp.edge == edge]
-        if not source.watermark.options.deduplicate or not at:
-            continue
-        among_rows = source.watermark.identity(partial(column or inputs.column, edge))
-        among_dead = source.watermark.identity(partial(inputs.column, edge))
-        frames = [
-            frame
-            for i in at
-            for frame in (
-                stamps[i].stamped.rows.select(among_rows),
-                *(letters.select(among_dead) for letters in stamps[i].dead),
-            )
-        ]
-        fresh = _fresh(pl.concat(frames), tracker.input(edge))
-        start = 0
-        for i in at:
-            rows = stamps[i].stamped.rows
-            mask = fresh.slice(start, rows.height)
-            start += rows.height + sum(letters.height for letters in stamps[i].dead)
-            if not mask.all():
-                again = rows.filter(~mask)
-                letters = repeated(source.watermark, again if widen is None else widen(edge, again))
-                stamped = replace(stamps[i].stamped, rows=rows.filter(mask))
-                result[i] = replace(stamps[i], dead=[*stamps[i].dead, letters], stamped=stamped)
-    return result
-
-
-def _fresh(numbers: pl.DataFrame, tracker: InputTracker) -> pl.Series:
-    first = numbers.select(pl.struct(pl.all()).is_first_distinct()).to_series()
-    return first & ~tracker.has_seen(numbers)
 
 
 Ids: TypeAlias = Mapping[str, PaneTable]
@@ -102,17 +54,18 @@ class _Edge:
         return (*self.key, *self.ids)
 
 
-class KnownIds:
-    """The ids of all inputs of a plan. ``column`` and ``widen`` are those of ``without_repeats``."""
+class Deduplication:
+    """Sets the repeats of all inputs of a plan aside.
+
+    Where rows have other columns than ``inputs``, ``column`` reads a column of them, and ``widen`` converts them for
+    dead letters.
+    """
 
     def __init__(
-        self,
-        plan: Plan,
-        inputs: Inputs,
-        *,
-        column: Callable[[int, str], pl.Expr] | None = None,
-        widen: Callable[[int, pl.DataFrame], pl.DataFrame] | None = None,
+        self, plan: Plan, inputs: Inputs, *, column: Column | None = None, widen: Widen = lambda _, rows: rows
     ) -> None:
+        self._plan = plan
+        self._inputs = inputs
         self._column = column or inputs.column
         self._widen = widen
         self._edges: dict[int, _Edge] = {}
@@ -125,13 +78,32 @@ class KnownIds:
         self.codecs = {edge.name: PaneCodec(edge.by) for edge in self._edges.values()}
 
     def initial(self) -> dict[str, PaneTable]:
-        """Nothing seen yet."""
         return dict.fromkeys(self.codecs, EMPTY_TABLE)
 
-    def without_repeats(
+    def by_number(self, stamps: Sequence[Stamp], tracker: AnyTracker) -> Sequence[Stamp]:
+        """The stamps without rows whose number was seen before; those become dead letters.
+
+        ``tracker`` is the one before the bundle. Repeats within a stamp are already set aside.
+        """
+        for edge, source in enumerate(self._plan.edges):
+            at = [i for i, stamp in enumerate(stamps) if stamp.edge == edge]
+            if not source.watermark.options.deduplicate or not at:
+                continue
+            of_rows = source.watermark.identity(partial(self._column, edge))
+            of_dead = source.watermark.identity(partial(self._inputs.column, edge))
+            numbers, heights = [], []
+            for i in at:
+                rows, dead = stamps[i].stamped.rows, stamps[i].dead
+                numbers += [rows.select(of_rows), *(letters.select(of_dead) for letters in dead)]
+                heights.append((rows.height, sum(letters.height for letters in dead)))
+            repeats = _repeats(pl.concat(numbers), tracker.input(edge))
+            stamps = self._set_aside(stamps, at, _parts(repeats, heights), partial(repeated, source.watermark))
+        return stamps
+
+    def by_id(
         self, stamps: Sequence[Stamp], known: Ids, previous: Sequence[int], reached: Sequence[int]
     ) -> tuple[Sequence[Stamp], Ids]:
-        """The stamps without repeats, which are dead letters, and what is remembered.
+        """The stamps without rows whose id was seen before, and what is remembered.
 
         ``previous`` and ``reached`` are the watermarks of each input before and after the bundle.
         """
@@ -140,8 +112,11 @@ class KnownIds:
             rows = pl.concat([self._read(number, edge, stamps[i].stamped.rows) for i in at]) if at else None
             table, repeats = _divided(edge, known[edge.name], rows, previous[number], reached[number])
             known = {**known, edge.name: table}
-            if repeats is not None and repeats.any():
-                stamps = self._set_aside(number, edge, stamps, at, repeats)
+            if repeats is not None:
+                detail = f"a row with the same {' and '.join(map(repr, edge.ids.values()))} arrived before"
+                heights = [(stamps[i].stamped.rows.height, 0) for i in at]
+                letters = partial(dead_letters, reason="duplicate", detail=detail)
+                stamps = self._set_aside(stamps, at, _parts(repeats, heights), letters)
         return stamps, known
 
     def _read(self, number: int, edge: _Edge, rows: pl.DataFrame) -> pl.DataFrame:
@@ -150,24 +125,34 @@ class KnownIds:
         return rows.select(*(column(theirs).alias(ours) for ours, theirs in names.items()), c.TIME)
 
     def _set_aside(
-        self, number: int, edge: _Edge, stamps: Sequence[Stamp], at: Sequence[int], repeats: pl.Series
+        self,
+        stamps: Sequence[Stamp],
+        at: Sequence[int],
+        repeats: Iterable[pl.Series],
+        letters: Callable[[pl.DataFrame], pl.DataFrame],
     ) -> list[Stamp]:
-        result, start = list(stamps), 0
-        detail = f"a row with the same {' and '.join(map(repr, edge.ids.values()))} arrived before"
-        for i in at:
-            rows = stamps[i].stamped.rows
-            mask = repeats.slice(start, rows.height)
-            start += rows.height
-            if mask.any():
-                again = rows.filter(mask)
-                letters = dead_letters(
-                    again if self._widen is None else self._widen(number, again),
-                    "duplicate",
-                    detail,
-                )
-                stamped = replace(stamps[i].stamped, rows=rows.filter(~mask))
-                result[i] = replace(stamps[i], dead=[*stamps[i].dead, letters], stamped=stamped)
+        """The stamps, where the repeats among the rows of those ``at`` some places are dead letters."""
+        result = list(stamps)
+        for i, again in zip(at, repeats, strict=True):
+            if again.any():
+                stamp, rows = stamps[i], stamps[i].stamped.rows
+                dead = letters(self._widen(stamp.edge, rows.filter(again)))
+                stamped = replace(stamp.stamped, rows=rows.filter(~again))
+                result[i] = replace(stamp, dead=[*stamp.dead, dead], stamped=stamped)
         return result
+
+
+def _repeats(numbers: pl.DataFrame, tracker: InputTracker) -> pl.Series:
+    first = numbers.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    return ~first | tracker.has_seen(numbers)
+
+
+def _parts(values: pl.Series, heights: Iterable[tuple[int, int]]) -> Iterator[pl.Series]:
+    """Values by stamp: each has some, followed by others that are left out."""
+    start = 0
+    for height, others in heights:
+        yield values.slice(start, height)
+        start += height + others
 
 
 def _divided(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -12,7 +12,7 @@ from eventide.aggregates import Bound
 from eventide.operators.slices import OffsetWatermarks
 from eventide.panes import EARLY, LATE, ON_TIME
 from eventide.plan.window_plan import WindowPlan
-from eventide.state.pane_table import CLOCK, DUE, Positions
+from eventide.state.pane_table import CLOCK, DUE, HASH, Positions
 from eventide.time import MAX, MIN
 from eventide.triggers.evaluation import FIRES, TriggerEvaluation
 from eventide.triggers.trigger import ADDED, COMPLETE, NOW, WAS_COMPLETE
@@ -153,6 +153,12 @@ class PaneEmitter:
             info = (pl.String(), pl.Int32(), pl.Int32(), pl.Boolean(), pl.Int64())
             schema |= {f"{LAST}{name}": dtype for name, dtype in zip(_INFO, info, strict=True)}
         return schema
+
+    def table_schema(self, rows: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
+        """All columns of the table of open panes."""
+        bounds: dict[str, pl.DataType] = {c.START: pl.Int64(), c.END: pl.Int64()}
+        index: dict[str, pl.DataType] = {HASH: pl.UInt64(), DUE: pl.Int64(), CLOCK: pl.Int64()}
+        return {name: rows[name] for name in self._plan.key} | bounds | self._bound.schema | self.state_schema() | index
 
     def evaluate(self, panes: pl.DataFrame, step: StepTime, *, merging: bool) -> EmittedPanes:
         """Evaluate the trigger of all ``panes``. With ``merging``, the bounds of windows may have moved."""

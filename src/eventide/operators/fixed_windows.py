@@ -21,7 +21,7 @@ from eventide.kernels.keys import join_on_key
 from eventide.operators.emission import PaneEmitter, StepTime, only_pane, window_time
 from eventide.operators.retention import SIZE, RetentionPolicy
 from eventide.operators.slices import Sliced, cut, grids_of, sliced, windows_of, without_late, without_late_offsets
-from eventide.operators.window_logic import Stamped, WindowUpdate, merge_groups, start_cells
+from eventide.operators.window_logic import PaneLogic, Stamped, WindowUpdate, merge_groups, start_cells
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.cell_table import CellCodec, CellTable
 from eventide.state.pane_log import PaneCodec
@@ -46,7 +46,6 @@ class CellWindows:
         self.codecs = {"cells": CellCodec(c.SLICE)}
 
     def initial(self) -> CellTable:
-        """No cells."""
         return CellTable(c.SLICE)
 
     def assign(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> Stamped:
@@ -63,11 +62,9 @@ class CellWindows:
         return WindowUpdate(store, emitted, entered, stamped.late, stamped.outside, stamped.failed)
 
     def open(self, store: CellTable) -> int:
-        """The number of cells in state."""
         return store.height
 
     def scan(self, store: CellTable) -> list[pl.DataFrame]:
-        """The cells in state."""
         return [run.cells for run in store.runs]
 
     def next_end(self, store: CellTable, watermark: int) -> int | None:
@@ -81,7 +78,6 @@ class CellWindows:
         return {"cells": store}, MIN
 
     def store(self, tables: Mapping[str, Any], clock: int) -> CellTable:
-        """The cells."""
         cells: CellTable = tables["cells"]
         return cells
 
@@ -140,7 +136,7 @@ class Panes:
     closed: PaneTable = EMPTY_TABLE  # where retention closes windows: up to where those of each key are closed
 
 
-class PaneWindows:
+class PaneWindows(PaneLogic):
     """A bundle takes the panes that it touches out of the table, merges, fires, and puts back what stays open."""
 
     def __init__(self, plan: WindowPlan, kind: WindowKind | Inherit, bound: Bound, results: tuple[str, ...]) -> None:
@@ -156,17 +152,7 @@ class PaneWindows:
         self.codecs = {"table": PaneCodec(tuple(self._identity)), "seen": PaneCodec(plan.key)}
 
     def initial(self) -> Panes:
-        """No panes."""
         return Panes()
-
-    def open(self, store: Panes) -> int:
-        """How many panes are open."""
-        return store.table.height
-
-    def scan(self, store: Panes) -> list[pl.DataFrame]:
-        """The open panes."""
-        panes = store.table.scan()
-        return [] if panes is None else [panes]
 
     @property
     def by(self) -> list[str]:
@@ -206,7 +192,6 @@ class PaneWindows:
         return {"table": store.table, "seen": store.seen}, store.clock
 
     def store(self, tables: Mapping[str, Any], clock: int) -> Panes:
-        """The panes."""
         return Panes(tables["table"], tables["seen"], clock)
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> Sliced:
@@ -366,7 +351,6 @@ class BoundedPaneWindows(PaneWindows):
         return {"table": store.table, "seen": store.seen, "closed": store.closed}, store.clock
 
     def store(self, tables: Mapping[str, Any], clock: int) -> Panes:
-        """The panes."""
         return Panes(tables["table"], tables["seen"], clock, tables["closed"])
 
     def _cut(self, rows: pl.DataFrame, earliest: int | None, previous: int) -> Sliced:

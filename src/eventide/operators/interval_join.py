@@ -25,7 +25,7 @@ from eventide.errors import PlanError, did_you_mean
 from eventide.kernels.keys import join_on_key
 from eventide.operators.admission import admit, check_unit
 from eventide.operators.deadlines import clock_lags, deadline
-from eventide.operators.deduplication import KnownIds, without_repeats
+from eventide.operators.deduplication import Deduplication
 from eventide.operators.inputs import JoinInputs, advanced, fresh_tracker, restored_tracker
 from eventide.operators.join_buffer import MATCHED, NUMBERS, JoinSide, Matcher, Matches, in_order
 from eventide.operators.operator import BoundOperator, Counts, EmptyOutputs, Output, Stamp, Step, check_clock
@@ -71,9 +71,9 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         reads = [self.reads(edge) for edge in range(len(self.schemas))]
         tables = _JoinTables(self._sides)
         tracker = partial(restored_tracker, plan)
-        self._ids = KnownIds(plan, self._inputs, column=self._column, widen=self._input_rows)
+        self._repeats = Deduplication(plan, self._inputs, column=self._column, widen=self._input_rows)
         self._serializer = StateSerializer(
-            fingerprint(plan), self.schemas, reads, tracker, tables, plan.key, self._ids.codecs
+            fingerprint(plan), self.schemas, reads, tracker, tables, plan.key, self._repeats.codecs
         )
         self._empty = EmptyOutputs(self._inputs)
 
@@ -82,8 +82,7 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         return self._empty.schemas(self._no_panes.schema)
 
     def initial(self) -> State:
-        """Nothing seen yet."""
-        return State(fresh_tracker(self.plan), MIN, MIN, (EMPTY_TABLE, EMPTY_TABLE), ids=self._ids.initial())
+        return State(fresh_tracker(self.plan), MIN, MIN, (EMPTY_TABLE, EMPTY_TABLE), ids=self._repeats.initial())
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
         """Time the rows of one side; dead letters are set aside. Late rows are judged when the stamps are applied."""
@@ -96,22 +95,14 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         )
 
     def apply(
-        self,
-        state: State,
-        stamps: Sequence[Stamp],
-        now: int,
-        *,
-        notes: Sequence[Note] = (),
-        polled: bool = True,
+        self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """Apply a bundle: the watermarks advance, rows are matched, and rows that cannot match any more are dropped."""
         check_clock(state, now)
-        stamps = without_repeats(
-            self.plan, stamps, state.tracker, self._inputs, column=self._column, widen=self._input_rows
-        )
+        stamps = self._repeats.by_number(stamps, state.tracker)
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         previous, reached = _reached(state.tracker), _reached(tracker)
-        stamps, ids = self._ids.without_repeats(stamps, state.ids, previous, reached)
+        stamps, ids = self._repeats.by_id(stamps, state.ids, previous, reached)
         new, late, position = [], [], state.position
         for edge, side in enumerate(self._sides):
             rows, behind = self._judged(edge, stamps, previous[edge])
@@ -125,7 +116,6 @@ class IntervalJoin(BoundOperator, SerializedOperator):
         return Step(state, replace(output, counts=replace(output.counts, forgotten_keys=forgotten)))
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
-        """The earliest batch time at which something can happen without rows."""
         lags = lags | clock_lags(self.plan)
         reached = _reached(state.tracker)
         tables = zip(self._sides, state.store, strict=True) if lags else ()

@@ -196,13 +196,7 @@ class StreamOperator(Protocol):
         ...
 
     def apply(
-        self,
-        state: State,
-        stamps: Sequence[Stamp],
-        now: int,
-        *,
-        notes: Sequence[Note] = (),
-        polled: bool = True,
+        self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """Apply the stamps of a bundle, in order."""
         ...
@@ -258,7 +252,6 @@ class BoundOperator:
         return False
 
     def no_rows(self, edge: int = 0) -> pl.DataFrame:
-        """An input's part of a bundle without rows."""
         return pl.DataFrame(schema=self.schemas[edge])
 
     def reads(self, edge: int = 0) -> set[str]:
@@ -266,11 +259,9 @@ class BoundOperator:
         return set(self.schemas[edge])
 
     def letter(self, reason: str, detail: str, edge: int = 0) -> pl.DataFrame:
-        """A dead letter without a row, for a part of an input that cannot be read."""
         return blank_letter(self._inputs, edge, reason, detail)
 
     def step(self: StreamOperator, state: State, bundle: Bundle) -> Step[State]:
-        """Stamp and apply one bundle."""
         frames = enumerate(bundle.frames)
         stamps = [self.stamp(rows, bundle.now, state.watermark, edge) for edge, rows in frames]
         return self.apply(state, stamps, bundle.now, notes=bundle.notes, polled=bundle.polled)

@@ -20,7 +20,7 @@ from eventide.errors import DataError, EventideError, PlanError, shown
 from eventide.kernels.keys import as_grouped
 from eventide.operators.admission import check_unit
 from eventide.operators.deadlines import CLOCK_STEP, clock_lags, deadline
-from eventide.operators.deduplication import KnownIds, without_repeats
+from eventide.operators.deduplication import Deduplication
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
 from eventide.operators.operator import BoundOperator, Counts, EmptyOutputs, Output, Stamp, Step, check_clock
 from eventide.operators.window_logic import Stamped
@@ -67,9 +67,9 @@ class ProcessOperator(BoundOperator, SerializedOperator):
         # The rows themselves are not stored, so state depends on the types of keys only.
         columns = [{*stream.key, *stream.watermark.options.ids} for stream in plan.edges]
         tracker = partial(restored_tracker, plan)
-        self._ids = KnownIds(plan, self._inputs)
+        self._repeats = Deduplication(plan, self._inputs)
         self._serializer = StateSerializer(
-            fingerprint(plan), self.schemas, columns, tracker, tables, plan.key, self._ids.codecs
+            fingerprint(plan), self.schemas, columns, tracker, tables, plan.key, self._repeats.codecs
         )
         self._empty = EmptyOutputs(self._inputs)
 
@@ -78,8 +78,7 @@ class ProcessOperator(BoundOperator, SerializedOperator):
         return self._empty.schemas(self.plan.output)
 
     def initial(self) -> State:
-        """Nothing seen yet."""
-        return State(fresh_tracker(self.plan), MIN, MIN, ProcessorStore(), ids=self._ids.initial())
+        return State(fresh_tracker(self.plan), MIN, MIN, ProcessorStore(), ids=self._repeats.initial())
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
         """Rows with their time, and dead letters; the processor itself has state, and waits."""
@@ -90,22 +89,16 @@ class ProcessOperator(BoundOperator, SerializedOperator):
         return Stamp(rows.height, admitted.dead, summary, 0, Stamped(pl.DataFrame(), timed), edge)
 
     def apply(
-        self,
-        state: State,
-        stamps: Sequence[Stamp],
-        now: int,
-        *,
-        notes: Sequence[Note] = (),
-        polled: bool = True,
+        self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """Apply a bundle: the watermark advances, and the processor is called."""
         check_clock(state, now)
         previous = state.watermark
-        stamps = without_repeats(self.plan, stamps, state.tracker, self._inputs)
+        stamps = self._repeats.by_number(stamps, state.tracker)
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         watermark = max(previous, tracker.time)
         many = len(self.schemas)
-        stamps, ids = self._ids.without_repeats(stamps, state.ids, [previous] * many, [watermark] * many)
+        stamps, ids = self._repeats.by_id(stamps, state.ids, [previous] * many, [watermark] * many)
         rows = [self._rows_of(edge, stamps) for edge in range(len(self.schemas))]
         late = self._empty.rows
         if self.plan.late == "divert":

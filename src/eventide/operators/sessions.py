@@ -16,10 +16,10 @@ from eventide.aggregates import Bound
 from eventide.kernels.grouping import group
 from eventide.operators.emission import COUNTERS, FINISHED, LAST, PENDING, PaneEmitter, StepTime, new_window
 from eventide.operators.retention import SIZE, RetentionPolicy
-from eventide.operators.window_logic import UNTIL, Stamped, WindowUpdate, merge_groups, start_cells
+from eventide.operators.window_logic import UNTIL, PaneLogic, Stamped, WindowUpdate, merge_groups, start_cells
 from eventide.plan.window_plan import WindowPlan
 from eventide.state.pane_log import PaneCodec
-from eventide.state.pane_table import CLOCK, DUE, EMPTY_TABLE, HASH, PaneTable, Positions, row_hashes
+from eventide.state.pane_table import EMPTY_TABLE, HASH, PaneTable, Positions, row_hashes
 from eventide.time import MIN
 from eventide.triggers import Finish
 from eventide.triggers.evaluation import MOVED
@@ -40,7 +40,7 @@ class OpenSessions:
     closed: PaneTable = EMPTY_TABLE  # where retention closes sessions: up to where those of each key are closed
 
 
-class SessionWindows:
+class SessionWindows(PaneLogic):
     """Sessions of one key are unions of intervals; a union does not depend on the order of arrival."""
 
     def __init__(self, plan: WindowPlan, kind: Sessions, bound: Bound, results: tuple[str, ...]) -> None:
@@ -52,17 +52,7 @@ class SessionWindows:
         self.codecs = {"table": PaneCodec(plan.key)}
 
     def initial(self) -> OpenSessions:
-        """No sessions."""
         return OpenSessions()
-
-    def open(self, store: OpenSessions) -> int:
-        """How many sessions are open."""
-        return store.table.height
-
-    def scan(self, store: OpenSessions) -> list[pl.DataFrame]:
-        """The open sessions."""
-        panes = store.table.scan()
-        return [] if panes is None else [panes]
 
     @property
     def by(self) -> list[str]:
@@ -138,11 +128,9 @@ class SessionWindows:
         return sessions.with_columns(row_hashes(sessions, self._key).alias(HASH))
 
     def tables(self, store: OpenSessions) -> tuple[dict[str, Any], int]:
-        """The sessions."""
         return {"table": store.table}, store.clock
 
     def store(self, tables: Mapping[str, Any], clock: int) -> OpenSessions:
-        """The sessions."""
         return OpenSessions(tables["table"], clock)
 
     def _runs(self, before: pl.DataFrame, cells: pl.DataFrame, held: Sequence[str]) -> pl.DataFrame:
@@ -217,10 +205,7 @@ class SessionWindows:
         ]
 
     def _schema(self, rows: pl.DataFrame) -> dict[str, pl.DataType]:
-        window: dict[str, pl.DataType] = {c.START: pl.Int64(), c.END: pl.Int64()}
-        index: dict[str, pl.DataType] = {HASH: pl.UInt64(), DUE: pl.Int64(), CLOCK: pl.Int64()}
-        key = {name: rows.schema[name] for name in self._key}
-        return key | window | self._bound.schema | self._emitter.state_schema() | index
+        return self._emitter.table_schema(rows.schema)
 
 
 class BoundedSessionWindows(SessionWindows):
@@ -250,7 +235,6 @@ class BoundedSessionWindows(SessionWindows):
         return {"table": store.table, "closed": store.closed}, store.clock
 
     def store(self, tables: Mapping[str, Any], clock: int) -> OpenSessions:
-        """The sessions."""
         return OpenSessions(tables["table"], clock, tables["closed"])
 
     def _judged(

@@ -15,6 +15,7 @@ from eventide.errors import DataError
 from eventide.kernels.grouping import Grid
 from eventide.operators.emission import StepTime
 from eventide.state.operator_state import StatefulTables
+from eventide.state.pane_table import PaneTable
 
 S = TypeVar("S")
 
@@ -87,6 +88,28 @@ class WindowLogic(StatefulTables, Protocol):
     def scan(self, store: Any) -> list[pl.DataFrame]:
         """The entries in state, for inspection."""
         ...
+
+
+class PaneStore(Protocol):
+    """A store with a table of open panes."""
+
+    @property
+    def table(self) -> PaneTable:
+        """The open panes."""
+        ...
+
+
+class PaneLogic:
+    """What window logics with a table of open panes share."""
+
+    def open(self, store: PaneStore) -> int:
+        """How many panes are open."""
+        return store.table.height
+
+    def scan(self, store: PaneStore) -> list[pl.DataFrame]:
+        """The open panes."""
+        panes = store.table.scan()
+        return [] if panes is None else [panes]
 
 
 def merge_groups(bound: Bound, cells: pl.DataFrame, by: Sequence[str], named: Sequence[str]) -> pl.DataFrame:

@@ -24,7 +24,7 @@ from eventide.kernels.keys import as_grouped
 from eventide.operators.admission import check_gap, check_offset, check_unit, check_window, dead_letters, read_time
 from eventide.operators.capped_sessions import CappedSessionWindows
 from eventide.operators.deadlines import CLOCK_STEP, clock_lags, deadline, next_clock
-from eventide.operators.deduplication import KnownIds, without_repeats
+from eventide.operators.deduplication import Deduplication
 from eventide.operators.emission import StepTime
 from eventide.operators.fixed_windows import BoundedPaneWindows, CellWindows, PaneWindows
 from eventide.operators.inputs import advanced, fresh_tracker, inputs_of, restored_tracker
@@ -76,9 +76,11 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         facts = self._facts() | {f"stored {name}": str(dtype) for name, dtype in self.bound.schema.items()}
         columns = [self.reads(edge) for edge in range(len(self.schemas))]
         key = () if plan.counts_all_keys else plan.key
-        self._ids = KnownIds(plan, self._inputs)
+        self._repeats = Deduplication(plan, self._inputs)
         tracker = partial(restored_tracker, plan)
-        self._serializer = StateSerializer(facts, self.schemas, columns, tracker, self._windows, key, self._ids.codecs)
+        self._serializer = StateSerializer(
+            facts, self.schemas, columns, tracker, self._windows, key, self._repeats.codecs
+        )
         self._empty = EmptyOutputs(self._inputs)
         self._no_panes = self._nothing()
 
@@ -101,14 +103,12 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         return names & set(self.schemas[edge])
 
     def output_schemas(self) -> dict[str, dict[str, pl.DataType]]:
-        """The columns of panes, late rows and dead letters."""
         by_row = self.plan.window.axis == "rows"
         panes = rows_out.pane_rows(self._no_panes, key=self.plan.key, results=self.results, now=0, by_row=by_row)
         return self._empty.schemas(panes.schema)
 
     def initial(self) -> State:
-        """Nothing seen yet."""
-        return State(fresh_tracker(self.plan), MIN, MIN, self._windows.initial(), ids=self._ids.initial())
+        return State(fresh_tracker(self.plan), MIN, MIN, self._windows.initial(), ids=self._repeats.initial())
 
     def stamp(self, rows: pl.DataFrame, now: int, watermark: int, edge: int = 0) -> Stamp:
         """Prepare rows as far as that needs no state: dead letters, progress, cells.
@@ -125,13 +125,7 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         return Stamp(rows.height, admitted.dead, summary, behind, stamped, edge)
 
     def apply(
-        self,
-        state: State,
-        stamps: Sequence[Stamp],
-        now: int,
-        *,
-        notes: Sequence[Note] = (),
-        polled: bool = True,
+        self, state: State, stamps: Sequence[Stamp], now: int, *, notes: Sequence[Note] = (), polled: bool = True
     ) -> Step[State]:
         """A bundle's stamps, in order: the watermark advances, cells are merged, triggers are evaluated once."""
         check_clock(state, now)
@@ -139,9 +133,9 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         tracker = advanced(state.tracker, [(stamp.edge, stamp.summary) for stamp in stamps], now, polled, notes)
         watermark = max(previous, tracker.time)
         if not self.judges_when_stamping:
-            stamps = without_repeats(self.plan, stamps, state.tracker, self._inputs)
+            stamps = self._repeats.by_number(stamps, state.tracker)
         many = len(self.schemas)
-        stamps, ids = self._ids.without_repeats(stamps, state.ids, [previous] * many, [watermark] * many)
+        stamps, ids = self._repeats.by_id(stamps, state.ids, [previous] * many, [watermark] * many)
         dead = [letters for stamp in stamps for letters in stamp.dead]
         step, position, behind = StepTime(previous, watermark, now, previous, watermark), 0, 0
         if self.judges_when_stamping:
@@ -161,7 +155,6 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         return Step(state, self._output(state, stamps, dead, update, previous, behind))
 
     def next_deadline(self, state: State, lags: frozenset[int] = frozenset()) -> int | None:
-        """The earliest batch time at which something can happen without rows."""
         tables = self._windows.tables(state.store)[0].values()
         lags = self.lags(lags)
         dues = [self._next_due(state, tables)] if lags else []
@@ -188,7 +181,6 @@ class WindowedAggregate(BoundOperator, SerializedOperator):
         return earliest(table.next_due(state.watermark) for table in tables)
 
     def scan(self, state: State) -> list[pl.DataFrame]:
-        """The cells or panes in state, for inspection."""
         return self._windows.scan(state.store)
 
     def _facts(self) -> dict[str, str]:
