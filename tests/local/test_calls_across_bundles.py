@@ -477,9 +477,6 @@ def test_state_with_calls_across_bundles_cannot_move_to_the_executors(service: S
 # Row identity
 
 
-FATES = st.sampled_from(["keep", "drop", "fail"])
-
-
 @settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(

@@ -147,8 +147,8 @@ def test_a_cut_is_passed_exactly_when_all_before_it_has_been_read(lengths: list[
         assert time == max(passed, default=MIN)
 
 
-def test_how_many_cuts_are_ahead_is_known() -> None:
+def test_a_cut_that_was_not_reached_is_not_passed() -> None:
     cuts = CutTracker()
     cuts.add([cut(1, 100, s0=2), cut(2, 200, s0=3)])
     cuts.read({"0": 2}, passed=0)
-    assert (cuts.pass_cuts(), cuts.ahead()) == (100, 1)
+    assert (cuts.pass_cuts(), cuts.pass_cuts()) == (100, None)

@@ -42,7 +42,7 @@ def write_ipc(frame: pl.DataFrame, file: IO[bytes], compression: Compression = "
     return alone.write_ipc_stream(file, compression=compression, compat_level=pl.CompatLevel.oldest())
 
 
-def to_ipc(frame: pl.DataFrame, compression: Compression = "uncompressed") -> bytes:
+def to_ipc(frame: pl.DataFrame) -> bytes:
     """A frame as the bytes of an Arrow IPC stream.
 
     >>> texts = pl.DataFrame({"texts": [["a" * 100]] * 1000})
@@ -50,7 +50,7 @@ def to_ipc(frame: pl.DataFrame, compression: Compression = "uncompressed") -> by
     True
     """
     body = io.BytesIO()
-    write_ipc(frame, body, compression)
+    write_ipc(frame, body)
     return body.getvalue()
 
 

@@ -68,7 +68,7 @@ class Context:
         declared = fitted(rows, self.output, who=self.who, call="emit()")
         unknown = [name for name in rows.columns if name not in self.output]
         if unknown:
-            raise _columns_unknown(self.who, "emit()", unknown, self.output)
+            raise _columns_unknown(self.who, unknown, self.output)
         if declared.height:
             self.emitted.append(declared)
 
@@ -180,10 +180,10 @@ class Processor:
         self.context.dead(rows, why)
 
 
-def _columns_unknown(processor: str, call: str, unknown: Iterable[str], known: Iterable[str]) -> DataError:
+def _columns_unknown(processor: str, unknown: Iterable[str], known: Iterable[str]) -> DataError:
     """Return the error about emitted columns that were not declared."""
     name = next(iter(unknown))
     return DataError(
-        f"{processor}: {call} has a column {name!r} that output= does not name. {did_you_mean(name, known)} "
+        f"{processor}: emit() has a column {name!r} that output= does not name. {did_you_mean(name, known)} "
         "Add it to output=, or drop it."
     )

@@ -162,10 +162,6 @@ class CutTracker:
             self.read(dict(cut.reached), passed=0)
         return time
 
-    def ahead(self) -> int:
-        """The number of cuts that are not passed yet."""
-        return len(self._ahead)
-
     def copy(self) -> CutTracker:
         """An independent copy."""
         twin = CutTracker()
