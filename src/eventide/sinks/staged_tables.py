@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from eventide.errors import DataError
 from eventide.sinks.batch import flatten, in_utc
-from eventide.sinks.executor_access import executor_problem
 from eventide.sinks.staged_rows import definitions, merge_staged, reduce_parts, staged_types
 from eventide.sinks.table_databases import Connection, Database
 from eventide.sinks.table_merge import TableStore
@@ -44,6 +43,9 @@ _TABLES = """
     SELECT nspname, relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE left(relname, ?) = ? AND nspname = coalesce(?, current_schema()) AND relpersistence = 'u'
 """
+
+
+_TASKS = 16  # that connect before the first batch, so that several executors are asked
 
 
 class WrittenPart(NamedTuple):
@@ -186,3 +188,33 @@ def write_parts(database: Database, sql: Statements, table: str, parts: Iterator
     finally:
         connection.close()
     return WrittenPart(attempt, rows)
+
+
+def executor_problem(database: Database, spark: SparkSession) -> str | None:
+    """Return why executors cannot connect to a database; None if they can. A worker that does not start cannot."""
+    tasks = max(1, min(spark.sparkContext.defaultParallelism, _TASKS))
+    try:
+        answers = spark.range(0, tasks, 1, tasks).mapInArrow(connection_probe(database), "problem string").collect()
+    except Exception as failure:  # of Spark, for any reason that keeps its workers from starting
+        return f"their Python workers failed: {_first_line(failure)}"
+    return next((answer["problem"] for answer in answers if answer["problem"]), None)
+
+
+def connection_probe(database: Database) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that connects to a database in a task, and yields what went wrong."""
+
+    def probe_connection(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            try:
+                database.connect().close()
+                problem = ""
+            except Exception as failure:  # of the driver of the database, or of its import
+                problem = _first_line(failure)
+            yield pa.RecordBatch.from_pydict({"problem": [problem] * batch.num_rows})
+
+    return probe_connection
+
+
+def _first_line(failure: BaseException) -> str:
+    lines = str(failure).strip().splitlines()
+    return (lines[0] if lines else type(failure).__name__).rstrip(".")
