@@ -15,7 +15,6 @@ from eventide.triggers.trigger import (
     Column,
     Compiled,
     Finish,
-    Stateless,
     Trigger,
     not_a_trigger,
 )
@@ -51,12 +50,24 @@ class AfterWatermark:
         return "; ".join(parts)
 
 
-class _AtEnd(Stateless):
+class _AtEnd:
+    def columns(self) -> list[Column]:
+        return []
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        """Do nothing: there is no state."""
+
     def fires(self) -> pl.Expr:
         return COMPLETE
 
     def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
         return when
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        """Do nothing: there is no state."""
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        """Do nothing: there is no state."""
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,7 @@ import polars as pl
 from eventide._display import described
 from eventide.errors import PlanError
 from eventide.time import duration, format_duration
-from eventide.triggers.trigger import (
-    ADDED,
-    NOW,
-    AfterCount,
-    Changes,
-    Column,
-    Compiled,
-    Finish,
-    Stateless,
-    Trigger,
-    not_a_trigger,
-)
+from eventide.triggers.trigger import ADDED, NOW, AfterCount, Changes, Column, Compiled, Finish, Trigger, not_a_trigger
 
 
 @described
@@ -192,12 +181,24 @@ class _InOrder(_Group):
         super().reset(when, changes)
 
 
-class _Never(Stateless):
+class _Never:
+    def columns(self) -> list[Column]:
+        return []
+
+    def add(self, when: pl.Expr, changes: Changes) -> None:
+        """Do nothing: there is no state."""
+
     def fires(self) -> pl.Expr:
         return pl.lit(False)
 
     def fired(self, when: pl.Expr, changes: Changes) -> pl.Expr:
         return pl.lit(False)
+
+    def moved(self, when: pl.Expr, changes: Changes) -> None:
+        """Do nothing: there is no state."""
+
+    def reset(self, when: pl.Expr, changes: Changes) -> None:
+        """Do nothing: there is no state."""
 
 
 def repeat(trigger: Trigger) -> Trigger:

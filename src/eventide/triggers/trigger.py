@@ -97,19 +97,6 @@ class Compiled(Protocol):
         ...
 
 
-class Stateless:
-    """A compiled trigger without columns."""
-
-    def columns(self) -> list[Column]:
-        """None."""
-        return []
-
-    def add(self, when: pl.Expr, changes: Changes) -> None:
-        """Do nothing: there is no state."""
-
-    moved = reset = add
-
-
 class Trigger(Protocol):
     """When the panes of a window are emitted. The functions of :mod:`eventide.triggers` create triggers."""
 
