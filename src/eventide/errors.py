@@ -49,7 +49,7 @@ class DataError(EventideError, RuntimeError):
 class Refused(EventideError):  # noqa: N818 - it is an answer rather than a fault
     """The receiver takes nothing now. Nothing is lost: what was offered is offered again.
 
-    Raise it in ``downstream=`` of a standalone operator to refuse a result. Such an operator raises it itself while it
+    Raise it in ``downstream=`` of a standalone operator to reject a result. Such an operator raises it itself while it
     waits for its own receiver, so that operators can be chained.
 
     >>> import eventide as ev

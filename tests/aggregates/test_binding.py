@@ -1,4 +1,4 @@
-"""Binding: what is shared, what is refused, what ``explain()`` can say."""
+"""Binding: what is shared, what is rejected, what ``explain()`` can say."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ def test_decimals_are_retracted_exactly() -> None:
     ],
 )
 def test_what_cannot_take_rows_back_says_what_to_use_instead(aggregate: ev.Aggregate, instead: str) -> None:
-    with pytest.raises(PlanError, match="carries retractions") as refused:
+    with pytest.raises(PlanError, match="carries retractions") as rejected:
         ev.bind({"x": aggregate}, SCHEMA, time="at", diff="diff")
-    assert instead in str(refused.value)
+    assert instead in str(rejected.value)
 
 
 def test_a_fold_without_merge_takes_rows_back_because_it_keeps_them() -> None:

@@ -89,9 +89,9 @@ def test_what_a_job_defines_travels_by_value(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_job_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(PlanError) as rejected:
         load(job(tmp_path, text))
-    assert message in str(refused.value) and "job.py" in str(refused.value)
+    assert message in str(rejected.value) and "job.py" in str(rejected.value)
 
 
 @pytest.mark.parametrize("target", ["job.txt", "job", "job.py:", "job.py:no name", "shop jobs:revenue", ":revenue", ""])
@@ -195,9 +195,9 @@ def test_what_rows_prints_is_no_result(tmp_path: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_rows_that_are_none_are_refused_with_the_file(tmp_path: Path, body: str, message: str) -> None:
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(PlanError) as rejected:
         with_rows(tmp_path, body).read("a session")
-    assert message in str(refused.value) and "job.py" in str(refused.value)
+    assert message in str(rejected.value) and "job.py" in str(rejected.value)
 
 
 def test_a_job_that_is_no_text_is_named(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What ``eventide run`` refuses before Spark is started, and what it says of a stream that has ended."""
+"""What ``eventide run`` rejects before Spark is started, and what it says of a stream that has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which blobs are packed, and when."""
+"""Which blobs are compacted, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A controller packs what appends have left."""
+"""A controller compacts the blobs that appends have written."""
 
 from __future__ import annotations
 

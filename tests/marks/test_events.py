@@ -1,4 +1,4 @@
-"""What is stored is what was written, or it is refused."""
+"""What is stored is what was written, or it is rejected."""
 
 from __future__ import annotations
 

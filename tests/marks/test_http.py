@@ -1,4 +1,4 @@
-"""A store over HTTP: real sockets, and every refusal as it was."""
+"""A store over HTTP: real sockets, and every error as the store raised it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several inputs that do not fit together are refused when the plan is built, or bound to their columns."""
+"""Several inputs that do not fit together are rejected when the plan is built, or bound to their columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TWO = ev.stream(time="t", key=["id", "shop"])
 MINUTE = ev.tumbling("1 minute")
 EARLY = ev.after_watermark(early=ev.on_update())
 
-REFUSALS: list[tuple[Callable[[], Any], str]] = [
+REJECTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.union(LEFT), "union of 1 input(s): it takes two or more streams"),
     (lambda: ev.union(LEFT, TWO), "one input has the key ['id'], another ['id', 'shop']"),
     (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "the input 'input_1' has windows already"),
@@ -65,7 +65,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "message"), REFUSALS, ids=[message for _, message in REFUSALS])
+@pytest.mark.parametrize(("make", "message"), REJECTIONS, ids=[message for _, message in REJECTIONS])
 def test_inputs_that_do_not_fit_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
         make()

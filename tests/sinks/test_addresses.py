@@ -91,15 +91,15 @@ def test_a_topic_is_a_sink() -> None:
     ],
 )
 def test_what_is_no_address_is_refused_with_how_to_write_it(text: str, end: str, message: str) -> None:
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(PlanError) as rejected:
         read_address(text, end)  # type: ignore[arg-type]
-    assert message in str(refused.value)
+    assert message in str(rejected.value)
 
 
 def test_a_refusal_hides_the_password() -> None:
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(PlanError) as rejected:
         read_address("mysql://me:secret@db/shop", "sink")
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(rejected.value)
 
 
 @given(

@@ -99,9 +99,9 @@ def test_text_with_a_zero_character_is_refused_with_the_reason(store: TableStore
 
 def test_a_server_that_cannot_be_reached_is_refused_early(tmp_path: Any) -> None:
     sink = sinks.table(f"postgresql://me:secret@/shop?host={tmp_path}")
-    with pytest.raises(ev.PlanError, match="no connection to postgresql://me:…@/shop") as refused:
+    with pytest.raises(ev.PlanError, match="no connection to postgresql://me:…@/shop") as rejected:
         sink.open(schema(), output_info())
-    assert "secret" not in str(refused.value) + repr(sink)
+    assert "secret" not in str(rejected.value) + repr(sink)
 
 
 def test_a_server_that_is_gone_stops_the_query(postgres: Place, store: TableStore, tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""A query that is spoken to, looked into, refused, and let down by its user's functions."""
+"""Commands, metrics and inspection of a query, rejected queries, and errors in user functions."""
 
 from __future__ import annotations
 

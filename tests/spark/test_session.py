@@ -142,9 +142,9 @@ def test_the_error_lists_every_problem_of_a_session_and_its_hint_fixes_it(
     other.conf.set(PROVIDER, HDFS)
     versions = {"pandas": "3.0.1", "pyarrow": "17.0.0", "pyspark": "4.3.0", "protobuf": None}
     monkeypatch.setattr(module, "_installed", versions.get)
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(PlanError) as rejected:
         check_session(other)
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         "This Spark session cannot run a streaming query of Eventide:\n"
         "  - the package pyarrow is 17.0.0. Use: pip install 'pyarrow>=18'\n"
         "  - the package pandas is 3.0.1. Use: pip install 'pandas>=2.2,<3'\n"
@@ -154,7 +154,7 @@ def test_the_error_lists_every_problem_of_a_session_and_its_hint_fixes_it(
         "Or create the session with ev.spark_session(), which sets all of Spark's settings."
     )
     monkeypatch.undo()
-    line = re.search(r"spark\.conf\.set\(.*\)", str(refused.value))
+    line = re.search(r"spark\.conf\.set\(.*\)", str(rejected.value))
     assert line is not None
     exec(line[0], {"spark": other})
     check_session(other)

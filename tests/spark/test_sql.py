@@ -117,7 +117,7 @@ def test_a_column_with_a_dot_can_be_a_key_and_the_time(spark: SparkSession) -> N
 
 
 # The query, the words under the caret, and what the message says.
-REFUSED = [
+REJECTED = [
     ("SELECT COUNT(*) AS n FROM {} WHERE i", "i", "neither true nor false"),
     ("SELECT nofunc(s) AS x, COUNT(*) AS n FROM {} GROUP BY s", "nofunc", "cannot be computed by Spark"),
     ("SELECT SUM(nofunc(i)) AS x FROM {}", "nofunc", "cannot be computed by Spark"),
@@ -128,10 +128,10 @@ REFUSED = [
 
 def test_what_spark_cannot_compute_is_shown_at_its_position(spark: SparkSession) -> None:
     table = spark.createDataFrame(VALUES.to_arrow(), schema=spark_schema(VALUES.schema))
-    for asked, under, expected in REFUSED:
-        with pytest.raises(ev.PlanError) as refused:
+    for asked, under, expected in REJECTED:
+        with pytest.raises(ev.PlanError) as rejected:
             ev.sql(asked.format("TUMBLE(numbers, DESCRIPTOR(ts), INTERVAL '1' DAY)"))({"numbers": table})
-        message, _, line, caret = str(refused.value).split("\n")
+        message, _, line, caret = str(rejected.value).split("\n")
         assert expected in message
         assert line[caret.index("^") : caret.rindex("^") + 1] == under
 

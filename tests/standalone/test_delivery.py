@@ -1,4 +1,4 @@
-"""Outputs that are refused, taken, flushed; and what a restart finds."""
+"""Outputs that are rejected, delivered or flushed, and the state after a restart."""
 
 from __future__ import annotations
 

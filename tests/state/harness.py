@@ -1,4 +1,4 @@
-"""A store of pages in a dict, and an operator whose state rests in it."""
+"""A store of pages in a dict, and an operator whose state is stored in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator whose state rests in pages: what a bundle reads and writes, and what is refused."""
+"""An operator whose state is in pages: what a bundle reads and writes, and what is rejected."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_sizes_tell_what_is_open_and_what_is_stored() -> None:
     assert host.head is not None and sizes["written"] == sum(host.store.puts) + len(host.head)
 
 
-# What is refused
+# What is rejected
 
 
 def written() -> Paged:

@@ -18,9 +18,9 @@ PAYMENTS = pl.DataFrame({"ts": [1], "shop": ["kiel"], "paid": [5]})
 
 
 def message(query: str, **tables: Any) -> str:
-    with pytest.raises(ev.PlanError) as refused:
+    with pytest.raises(ev.PlanError) as rejected:
         ev.sql(query).local(tables or {"orders": ORDERS})
-    return str(refused.value)
+    return str(rejected.value)
 
 
 def test_a_mistake_is_shown_with_its_line_and_a_caret() -> None:
@@ -379,9 +379,9 @@ TABLES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("tables", "hint"), TABLES)
 def test_the_tables_of_a_query_are_given_by_name(tables: dict[str, Any], hint: str) -> None:
-    with pytest.raises(ev.PlanError) as refused:
+    with pytest.raises(ev.PlanError) as rejected:
         ev.sql(windowed()).local(tables)
-    assert hint in str(refused.value)
+    assert hint in str(rejected.value)
 
 
 def test_what_polars_does_not_know_is_refused_with_its_place() -> None:
@@ -397,8 +397,8 @@ from eventide import *
 import eventide as ev
 try:
     ev.sql("SELECT 1")
-except ev.PlanError as refused:
-    sys.exit("pyspark-eventide[sql]" not in str(refused))
+except ev.PlanError as rejected:
+    sys.exit("pyspark-eventide[sql]" not in str(rejected))
 sys.exit(2)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -460,5 +460,5 @@ def test_a_text_that_is_almost_right_is_run_or_refused(text: str, edits: list[tu
             words[i], words[j] = words[j], words[i]
     try:
         ev.sql(" ".join(words))
-    except ev.PlanError as refused:
-        assert "line 1, column " in str(refused)
+    except ev.PlanError as rejected:
+        assert "line 1, column " in str(rejected)

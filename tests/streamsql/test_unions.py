@@ -55,19 +55,19 @@ def test_what_a_watermark_reads_takes_no_place_in_a_union() -> None:
     assert sums("SELECT ts, x, y FROM a UNION ALL SELECT ts, y, x FROM b", declared=declared) == (11, 11)
 
 
-REFUSED = [
+REJECTED = [
     ("SELECT ts, x FROM a UNION ALL SELECT ts, x, y FROM b", "the first part has 2 of them, this one 3"),
     ("SELECT ts, x FROM a UNION ALL BY NAME SELECT ts, y FROM b", "not all parts have 'x', 'y'"),
     ("SELECT ts, x FROM a UNION ALL SELECT ts, k FROM b", "the first input has Int64"),
 ]
 
 
-@pytest.mark.parametrize(("union", "fault"), REFUSED)
+@pytest.mark.parametrize(("union", "fault"), REJECTED)
 def test_parts_of_a_union_that_differ_are_pointed_at(union: str, fault: str) -> None:
-    with pytest.raises(ev.PlanError) as refused:
+    with pytest.raises(ev.PlanError) as rejected:
         sums(union, "COUNT(*)")
-    assert fault in str(refused.value)
-    *_, line, caret = str(refused.value).split("\n")
+    assert fault in str(rejected.value)
+    *_, line, caret = str(rejected.value).split("\n")
     assert line[caret.index("^") :].startswith(("ts, y", "ts, x, y FROM b", "ts, x FROM a UNION ALL SELECT ts, k"))
 
 

@@ -1,4 +1,4 @@
-"""What would have no effect, or another one than it says, is refused where it stands."""
+"""Parts of a query that have no effect, or a misleading one, are rejected with their position."""
 
 from __future__ import annotations
 

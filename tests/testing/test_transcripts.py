@@ -1,4 +1,4 @@
-"""Transcript files are read with care, refused with advice, and fail with a report."""
+"""Transcript files are checked when they are read, rejected with a hint, and fail with a report."""
 
 import json
 from pathlib import Path

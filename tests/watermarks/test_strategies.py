@@ -8,7 +8,7 @@ import pytest
 from eventide.errors import PlanError
 from eventide.watermarks import ascending, bounded_delay, no_watermark, processing_time, punctuated
 
-REFUSED = [
+REJECTED = [
     (lambda: bounded_delay(30), "has no unit"),
     (lambda: bounded_delay("-1s"), "must not be negative"),
     (lambda: bounded_delay("5s", idle_timeout="0s"), "idle_timeout of bounded_delay.*longer than zero"),
@@ -43,7 +43,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("build", "message"), REFUSED)
+@pytest.mark.parametrize(("build", "message"), REJECTED)
 def test_a_mistake_is_refused_when_it_is_written_down(build, message):
     with pytest.raises(PlanError, match=message):
         build()

@@ -1,4 +1,4 @@
-"""What each constructor accepts, says of itself, and refuses."""
+"""What each constructor accepts, rejects, and shows of itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_window_describes_itself(make: Callable[[], ev.WindowKind], text: str)
     assert make().describe() == text
 
 
-REFUSALS = [
+REJECTIONS = [
     (lambda: ev.tumbling(10), "size of tumbling()=10 has no unit"),  # type: ignore[arg-type]
     (lambda: ev.tumbling("0s"), "must be longer than zero"),
     (lambda: ev.tumbling("-1s"), "must not be negative"),
@@ -67,7 +67,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "text"), REFUSALS, ids=[text for _, text in REFUSALS])
+@pytest.mark.parametrize(("make", "text"), REJECTIONS, ids=[text for _, text in REJECTIONS])
 def test_a_window_that_cannot_be_meant_is_refused(make: Callable[[], object], text: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(text)):
         make()

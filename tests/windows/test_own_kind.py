@@ -1,4 +1,4 @@
-"""A kind of the user's own that breaks its promise is refused: its rows would be lost without a word."""
+"""A user-defined kind of window that breaks the contract is rejected: its rows would be lost silently."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def own_time_columns(source: Input, schema: Mapping[str, pl.DataType]) -> set[st
     return named
 
 
-def without_windows(plan: Plan) -> Any:
+def without_windows(plan: Plan) -> Plan:
     """The plan as far as it reads the time: a window may need a column that only the calls give."""
     return replace(plan, window=global_window()) if isinstance(plan, WindowPlan) else plan
 

@@ -1,4 +1,4 @@
-"""Seats of writers, appends and reads."""
+"""Writer sessions, appends and reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small blobs are packed; nobody sees it but by their number."""
+"""Compaction of small blobs: readers see the same events in fewer blobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing is one step with its append; what waits for it, and what does not."""
+"""Compaction is one step with its append; what waits for it, and what does not."""
 
 from __future__ import annotations
 

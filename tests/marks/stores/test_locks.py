@@ -18,7 +18,7 @@ from tests.marks.stores.harness import run_concurrently
 
 @pytest.mark.usefixtures("often")
 def test_steps_of_all_kinds_at_once_never_fail_for_each_other(url: str) -> None:
-    """Each may be refused, but none waits for another that waits for it."""
+    """Each may be rejected, but none waits for another that waits for it."""
     store = connect(url)
     for stream in ("a", "b"):
         store.create_stream(stream, config(4))

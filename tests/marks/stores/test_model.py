@@ -170,7 +170,7 @@ class History(RuleBasedStateMachine):
     def tried(
         self, id_: str, transaction: Pending, step: Callable[[WriterHandle], dict[int, int] | None]
     ) -> dict[int, int] | None:
-        """Done, or refused if it is too late."""
+        """Executed, or rejected if it is too late."""
         handle = self.writers[transaction.writer].handle
         if self.clock.time < transaction.deadline:
             return step(handle)

@@ -1,4 +1,4 @@
-"""What a sink refuses before the query starts, and how it says so."""
+"""What a sink rejects before the query starts, and how it says so."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.sinks.places import Place
 def test_a_table_with_other_columns(place: Place, columns: str, message: str) -> None:
     types = Statements("panes", shape(output_info()), "postgres" if place.kind == "postgres" else "sqlite").types
     place.tell(f"CREATE TABLE panes ({columns.format(all=', '.join(f'{n} {d}' for n, d in types.items()))})")
-    with pytest.raises(ev.PlanError, match=r"The table 'panes' of .* has other columns") as refused:
+    with pytest.raises(ev.PlanError, match=r"The table 'panes' of .* has other columns") as rejected:
         opened(place, output_info())
-    assert refused.match(message)
+    assert rejected.match(message)
 
 
 def test_a_table_with_other_types(place: Place) -> None:
@@ -65,13 +65,13 @@ def test_a_column_of_the_users_own_with_a_default_may_stay(place: Place) -> None
 
 
 def test_a_table_that_must_exist_can_be_made_as_the_message_says(place: Place) -> None:
-    with pytest.raises(ev.PlanError, match="has no table 'eventide_batches'") as refused:
+    with pytest.raises(ev.PlanError, match="has no table 'eventide_batches'") as rejected:
         opened(place, output_info(), create=False)
-    assert CREATE_BATCHES in str(refused.value)
+    assert CREATE_BATCHES in str(rejected.value)
     place.tell(CREATE_BATCHES)
-    with pytest.raises(ev.PlanError, match="has no table 'panes'") as refused:
+    with pytest.raises(ev.PlanError, match="has no table 'panes'") as rejected:
         opened(place, output_info(), create=False)
-    place.tell(*str(refused.value).split("\n  ")[1:])
+    place.tell(*str(rejected.value).split("\n  ")[1:])
     store = opened(place, output_info(), create=False)
     store.put(frame([row(shop="kiel", n=1)]), "q", 0)
     assert place.ask("SELECT n FROM panes") == [(1,)]
@@ -89,9 +89,9 @@ def test_nothing_is_made_if_the_table_is_refused(place: Place) -> None:
 def test_a_table_without_the_index(place: Place) -> None:
     opened(place, output_info())
     place.tell("DROP INDEX panes_identity")
-    with pytest.raises(ev.PlanError, match="create this index:\n  CREATE UNIQUE INDEX") as refused:
+    with pytest.raises(ev.PlanError, match="create this index:\n  CREATE UNIQUE INDEX") as rejected:
         opened(place, output_info())
-    place.tell(str(refused.value).rsplit("\n  ", 1)[1])
+    place.tell(str(rejected.value).rsplit("\n  ", 1)[1])
     opened(place, output_info())
 
 
@@ -135,9 +135,9 @@ def test_key_and_window_alone_can_be_kept(place: Place) -> None:
     ],
 )
 def test_rows_that_do_not_fit_a_table(sqlite: Place, of: t.StructType, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ev.PlanError) as refused:
+    with pytest.raises(ev.PlanError) as rejected:
         opened(sqlite, output_info(), of, **options)
-    assert message in str(refused.value)
+    assert message in str(rejected.value)
 
 
 def test_a_column_without_a_type_in_sql_can_be_left_out(sqlite: Place) -> None:
@@ -168,10 +168,10 @@ def test_a_column_without_a_type_in_sql_can_be_left_out(sqlite: Place) -> None:
     ],
 )
 def test_a_sink_that_cannot_be(make: Any, message: str) -> None:
-    with pytest.raises(ev.PlanError) as refused:
+    with pytest.raises(ev.PlanError) as rejected:
         make()
-    assert message in str(refused.value)
-    assert "secret" not in str(refused.value)
+    assert message in str(rejected.value)
+    assert "secret" not in str(rejected.value)
 
 
 @pytest.mark.parametrize(
@@ -189,10 +189,10 @@ def test_a_sink_that_cannot_be(make: Any, message: str) -> None:
     ],
 )
 def test_what_is_no_sink(value: Any, message: str) -> None:
-    with pytest.raises(ev.PlanError) as refused:
+    with pytest.raises(ev.PlanError) as rejected:
         sinks.as_sink(value)
-    assert message in str(refused.value)
-    assert "secret" not in str(refused.value)
+    assert message in str(rejected.value)
+    assert "secret" not in str(rejected.value)
 
 
 def test_a_sink_stays_what_it_is() -> None:

@@ -19,7 +19,7 @@ def windowed(key: str = "shop") -> WindowedStream:
 
 N = {"n": ev.count()}
 
-REFUSALS: list[tuple[Callable[[], Any], str]] = [
+REJECTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.stream(time=5), "time=5: name the column of the event time"),  # type: ignore[arg-type]
     (lambda: ev.stream(time=""), "or use time=ev.ingestion_time() if there is none"),
     (lambda: ev.stream(time=ev.ingestion_time), "name the column of the event time"),  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ REFUSALS: list[tuple[Callable[[], Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "message"), REFUSALS, ids=[message for _, message in REFUSALS])
+@pytest.mark.parametrize(("make", "message"), REJECTIONS, ids=[message for _, message in REJECTIONS])
 def test_an_invalid_plan_is_rejected_with_a_suggested_fix(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ev.PlanError, match=re.escape(message)):
         make()

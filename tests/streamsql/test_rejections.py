@@ -1,4 +1,4 @@
-"""SQL that streams do not have is refused by its name."""
+"""SQL that streams do not have is rejected by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import eventide as ev
 
 TUMBLE = "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"
 
-REFUSED = {
+REJECTED = {
     "ORDER BY": f"SELECT shop FROM {TUMBLE} GROUP BY shop ORDER BY shop",
     "LIMIT": f"SELECT shop FROM {TUMBLE} GROUP BY shop LIMIT 3",
     "OFFSET": f"SELECT shop FROM {TUMBLE} GROUP BY shop OFFSET 3",
@@ -87,11 +87,11 @@ UNDER = {
 }
 
 
-@pytest.mark.parametrize(("what", "query"), REFUSED.items(), ids=list(REFUSED))
+@pytest.mark.parametrize(("what", "query"), REJECTED.items(), ids=list(REJECTED))
 def test_unsupported_sql_is_rejected_with_its_name_and_position(what: str, query: str) -> None:
-    with pytest.raises(ev.PlanError) as refused:
+    with pytest.raises(ev.PlanError) as rejected:
         ev.sql(query)
-    message, place, line, caret = str(refused.value).split("\n")
+    message, place, line, caret = str(rejected.value).split("\n")
     assert f"{what} is not supported" in message.replace(" (… OVER …)", "")
     assert line[caret.index("^") :].startswith(UNDER.get(what, "COUNT(*)"))
     assert place == f"line 1, column {caret.index('^') - 3}:"
