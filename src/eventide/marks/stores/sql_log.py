@@ -145,7 +145,7 @@ def save_writer(
         step.execute(_UPDATE_WRITER_AND_NOTE, (*values, note.time, note.at, encode_position(note.position), *key))
 
 
-def open_writer(step: DatabaseStep, stream: str, writer: str, take_over: bool) -> WriterHandle:
+def open_writer(step: DatabaseStep, stream: str, writer: str, *, take_over: bool = False) -> WriterHandle:
     streams, _, writers = step.query(
         ("SELECT id, writer_lease FROM eventide_streams WHERE name = ? FOR SHARE", (stream,)),
         (_INSERT_WRITER, (writer, b"", b"", stream)),
@@ -227,7 +227,9 @@ def append_parts(
     return {part.segment: lengths[part.segment] for part in parts}
 
 
-def read(step: DatabaseStep, stream: str, segment: int, offset: int, rows: int, until: int | None) -> list[Blob]:
+def read(
+    step: DatabaseStep, stream: str, segment: int, offset: int, *, rows: int, until: int | None = None
+) -> list[Blob]:
     end = offset + rows if until is None else min(offset + rows, until)
     (blobs,) = step.query((_READ, (segment, end, offset, segment, offset, stream)))
     if not blobs:
@@ -243,10 +245,10 @@ def read(step: DatabaseStep, stream: str, segment: int, offset: int, rows: int, 
     return [Blob(begin, count, bytes(body), writer) for _, begin, count, body, writer in blobs]
 
 
-def compact(step: DatabaseStep, name: str, segment: int, offset: int) -> int:
-    streams, segments = step.query((STREAM_ID, (name,)), (_LOCK_SEGMENT, (name, segment)))
+def compact(step: DatabaseStep, stream: str, segment: int, offset: int) -> int:
+    streams, segments = step.query((STREAM_ID, (stream,)), (_LOCK_SEGMENT, (stream, segment)))
     if not streams:
-        raise unknown(step, name)
+        raise unknown(step, stream)
     return compact_from(_SqlBlobs(step, segments[0][0], segment), offset) if segments else offset
 
 

@@ -93,7 +93,7 @@ _LEASE = """
 """
 
 
-def begin(step: DatabaseStep, handle: WriterHandle, timeout: int) -> TransactionInfo:
+def begin(step: DatabaseStep, handle: WriterHandle, *, timeout: int) -> TransactionInfo:
     _, segments = lock_stream(step, handle.stream, shared=True)
     (rows,) = step.query(writer_query(handle))
     writer = parse_writer(step, handle, rows)
@@ -114,7 +114,7 @@ def add(step: DatabaseStep, handle: WriterHandle, transaction: str, number: int,
     step.execute(_RENEW_WRITER, (step.now, writer.stream, handle.writer))
 
 
-def commit(step: DatabaseStep, handle: WriterHandle, transaction: str, time: int | None) -> dict[int, int]:
+def commit(step: DatabaseStep, handle: WriterHandle, transaction: str, *, note: int | None = None) -> dict[int, int]:
     _, segments = lock_stream(step, handle.stream, shared=True)  # no scaling during the step
     writer_rows, transaction_rows = step.query(writer_query(handle), _transaction_query(handle, transaction))
     writer = parse_writer(step, handle, writer_rows)
@@ -124,13 +124,13 @@ def commit(step: DatabaseStep, handle: WriterHandle, transaction: str, time: int
     check_open(transaction, status)
     ends = _append_transactions(step, writer, [transaction], segments)
     position = {**writer.position, **ends}
-    note = writer.next_note(time, position, step.now, segments)
-    save_writer(step, writer, writer.sequence, writer.ends, position, note)
+    new_note = writer.next_note(note, position, step.now, segments)
+    save_writer(step, writer, writer.sequence, writer.ends, position, new_note)
     return ends
 
 
 def commit_batch(
-    step: DatabaseStep, handle: WriterHandle, sequence: int, ids: Sequence[str], time: int | None
+    step: DatabaseStep, handle: WriterHandle, sequence: int, ids: Sequence[str], *, note: int | None = None
 ) -> dict[int, int]:
     transactions = list(dict.fromkeys(ids))
     _, segments = lock_stream(step, handle.stream, shared=True)
@@ -149,10 +149,10 @@ def commit_batch(
         ends, position, encoded_ends = {}, writer.position, writer.ends
         step.execute_many(_ABORT_OPEN, [(transaction,) for transaction in transactions])
         step.execute_many(_DELETE_ADDITIONS, [(transaction,) for transaction in transactions])
-        if time is not None and writer.note is not None:
-            time = max(time, writer.note.time)  # later appends may have followed the first execution
-    note = writer.next_note(time, position, step.now, segments)
-    save_writer(step, writer, max(sequence, writer.sequence), encoded_ends, position, note)
+        if note is not None and writer.note is not None:
+            note = max(note, writer.note.time)  # later appends may have followed the first execution
+    new_note = writer.next_note(note, position, step.now, segments)
+    save_writer(step, writer, max(sequence, writer.sequence), encoded_ends, position, new_note)
     return ends
 
 
@@ -233,7 +233,7 @@ def note_columns(step: DatabaseStep, stream: str) -> NoteColumns:
     )
 
 
-def put_mark(step: DatabaseStep, lease: Lease, mark: Mark, obsolete: Collection[tuple[str, int]]) -> None:
+def put_mark(step: DatabaseStep, lease: Lease, mark: Mark, *, obsolete: Collection[tuple[str, int]] = ()) -> None:
     stream, last_number = _lock_lease(step, lease)
     if mark.number != last_number + 1:
         raise lease_lost(lease.stream, lease.owner)
@@ -247,7 +247,7 @@ def delete_notes(step: DatabaseStep, lease: Lease, notes: Collection[tuple[str, 
     _delete_notes(step, stream, notes)
 
 
-def marks(step: DatabaseStep, stream: str, after: int, limit: int | None) -> list[Mark]:
+def marks(step: DatabaseStep, stream: str, *, after: int = 0, limit: int | None = None) -> list[Mark]:
     clause, values = ("", ()) if limit is None else (" LIMIT ?", (limit,))
     (rows,) = step.query((_MARKS + clause, (after, stream, *values)))
     if not rows and limit != 0:
