@@ -139,7 +139,7 @@ class Sink:
 
 
 def main(role: str, address: str, sink: str, name: str, place: Path) -> None:
-    """One program. What it has to say when it fails is in its log. Blobs are packed as often as can be."""
+    """One program. What it has to say when it fails is in its log. Blobs are compacted as often as possible."""
     compaction.POLICY = OFTEN
     with (place / f"{name}.log").open("a") as log:
         os.dup2(log.fileno(), sys.stderr.fileno())

@@ -14,7 +14,7 @@ from eventide.marks.stores.store import Config, Part, Store
 SCHEMA = pa.schema({"n": pa.int64()})
 SECOND = 1_000_000
 OFTEN = CompactionPolicy(short=4, long=16, min_blobs=2, target_rows=8)
-"""Packing that a few rows show."""
+"""Thresholds of compaction that a few rows reach."""
 
 
 @dataclass

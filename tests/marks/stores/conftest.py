@@ -40,7 +40,7 @@ def store(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Itera
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blobs are packed every few rows."""
+    """Blobs are compacted every few rows."""
     monkeypatch.setattr(compaction, "POLICY", OFTEN)
 
 
