@@ -11,6 +11,7 @@ from eventide.errors import PlanError
 from eventide.plan import Pipeline
 from eventide.plan.explain import summary
 from eventide.plan.pipeline import Runnable
+from eventide.plan.plan import Plan
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -58,7 +59,7 @@ class SqlPipeline(Runnable):
         return self._pipeline
 
     @property
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         """The plan of the first operator."""
         return self.pipeline.plan
 
