@@ -1,6 +1,7 @@
 """Batches that the executors write to PostgreSQL, while executors, drivers and the server are killed at random.
 
-``EVENTIDE_SINK_KILLS`` is the number of kills (``make chaos``: 100).
+``EVENTIDE_KILLS`` is the number of kills (``make chaos``: 40). ``tests/sinks/test_staging_killed.py`` has more of
+them in the same time, because its tasks and drivers need no Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.spark.staging import PANES, start
 
 pytestmark = pytest.mark.long  # a cluster, which starts again and again
 
-KILLS = int(os.environ.get("EVENTIDE_SINK_KILLS", "4"))
+KILLS = int(os.environ.get("EVENTIDE_KILLS", "3"))
 MASTER = "local-cluster[2,1,512]"  # executors have processes of their own
 FAULTS = ("executor", "executor", "worker", "server", "driver")
 
