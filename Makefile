@@ -5,6 +5,7 @@ PYTHON ?= python3
 EVENTIDE_KILLS ?= 40
 EVENTIDE_DRIVER_KILLS ?= 200
 EVENTIDE_MARK_KILLS ?= 50
+EVENTIDE_SINK_KILLS ?= 100
 
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -61,10 +62,12 @@ soak: export EVENTIDE_HISTORIES ?= 100000
 soak: $(READY) ## Run the oracle over many random histories
 	@$(RUN) -m pytest tests/oracle -n 2 --dist worksteal
 
-chaos: $(READY) ## Kill drivers, workers, writers and readers many times, and compare the sink
+chaos: $(READY) ## Kill drivers, executors, databases, writers and readers many times, and compare the sink
 	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest tests/spark/test_faults.py
+	@EVENTIDE_KILLS=$(EVENTIDE_KILLS) $(RUN) -m pytest -rP tests/spark/test_staging_faults.py
 	@EVENTIDE_DRIVER_KILLS=$(EVENTIDE_DRIVER_KILLS) $(RUN) -m pytest tests/driver/test_killed.py
 	@EVENTIDE_MARK_KILLS=$(EVENTIDE_MARK_KILLS) $(RUN) -m pytest tests/marks/test_crashes.py
+	@EVENTIDE_SINK_KILLS=$(EVENTIDE_SINK_KILLS) $(RUN) -m pytest -rP tests/sinks/test_staging_killed.py
 
 mutants: $(READY) $(COSMIC_RAY) ## Change the core at random places and print how many changes the tests notice
 	@$(RUN) .ci/mutants.py $(CURDIR)/$(COSMIC_RAY)

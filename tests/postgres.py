@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -51,6 +52,13 @@ def cluster(*, durable: bool = False) -> Iterator[str]:
             run(programs / "pg_ctl", "stop", "-m", "immediate", "-D", data, as_=owner)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def crash(url: str) -> None:
+    """Stop the server of this URL without a checkpoint, and start it again. It empties its UNLOGGED tables."""
+    programs, home = find() or install(), re.findall("host=([^&]+)", url)[0]
+    restart = ("restart", "-w", "-m", "immediate", "-D", f"{home}/data", "-l", f"{home}/log")
+    run(programs / "pg_ctl", *restart, as_=server_user())
 
 
 def find() -> Path | None:

@@ -43,6 +43,10 @@ class Lake:
         (metadata, *_) = sorted(self.folder.rglob("*.metadata.json"), reverse=True)
         return pl.scan_iceberg(str(metadata)).collect()
 
+    def commits(self) -> int:
+        """Return how often the table has changed: each commit is a file of JSON in both formats."""
+        return len(list(self.folder.rglob("*.json")))
+
     def counted(self, columns: list[str]) -> Counter[Any]:
         return Counter(tuple(map(plain, row)) for row in self.read().select(columns).rows())
 

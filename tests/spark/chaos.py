@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +22,7 @@ SCHEMA = "ts timestamp, shop string, price double"
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ROOT = Path(__file__).parents[2]
 SIDES = ("left", "right")
+EXECUTOR = b"CoarseGrainedExecutorBackend"  # the class of its process
 PIPELINE = (
     ev.stream(time="ts", key="shop", watermark=ev.bounded_delay("10 seconds"))
     .window(ev.tumbling("1 minute"))
@@ -57,9 +60,16 @@ def prepare(place: Path, bundles: int, inputs: Sequence[str] = ("in",)) -> None:
     for edge, name in enumerate(inputs):
         (place / name).mkdir(parents=True)
         for number in range(bundles):
-            file = place / name / f"{number:05}.parquet"
-            bundle(number, seed=edge).write_parquet(file)
-            os.utime(file, (1_760_000_000 + number,) * 2)
+            put_bundle(place, number, name, edge)
+
+
+def put_bundle(place: Path, number: int, name: str = "in", edge: int = 0) -> None:
+    """The file of a bundle. It appears at once."""
+    file = place / name / f"{number:05}.parquet"
+    unfinished = place / f"{name}.unfinished"
+    bundle(number, seed=edge).write_parquet(unfinished)
+    os.utime(unfinished, (1_760_000_000 + number,) * 2)
+    unfinished.rename(file)
 
 
 def expected_rows(plan: str, bundles: int) -> Counter[tuple[object, ...]]:
@@ -123,6 +133,37 @@ def start(
         text=True,
         start_new_session=True,
     )
+
+
+def kill_worker(group: int) -> int:
+    """Kill one of the workers of this job, which Spark's daemon has forked."""
+    forked = {pid: parent for pid, command, parent in processes_of(group) if b"pyspark.daemon" in command}
+    workers = (pid for pid, parent in forked.items() if parent in forked)
+    return sum(kill(pid) for pid in itertools.islice(workers, 1))
+
+
+def kill(pid: int) -> int:
+    """Kill a process. Return how many there were: it may have ended meanwhile."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return 0
+    return 1
+
+
+def processes_of(group: int) -> Iterator[tuple[int, bytes, int]]:
+    """The processes that a job has started: number, command, parent."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            _, _, status = (entry / "stat").read_text().rpartition(")")
+        except OSError:
+            continue
+        parent, _, session = status.split()[1:4]
+        if session == str(group):
+            yield int(entry.name), command, int(parent)
 
 
 def _micros(text: object) -> int:

@@ -1,4 +1,7 @@
-"""A query with state on the executors, whose batches are all staged: ``python -m tests.spark.staging_job PLACE URL``.
+"""A query with state on the executors, whose batches are all staged.
+
+``python -m tests.spark.staging_job PLACE URL [MASTER [endless]]``. It prints the number of each batch. ``endless``
+waits for further files; otherwise the query processes those that exist, and drains the stream.
 
 ``EVENTIDE_DIE=3`` lets the driver die with SIGKILL in that batch, between staging and merge. In the first run, a Python
 worker dies after its rows are committed and before Spark knows it, so Spark repeats its task.
@@ -18,6 +21,8 @@ from eventide.sinks.staged_tables import PostgresStaging
 from eventide.sinks.table_databases import Postgres, PostgresConnection
 from eventide.sinks.table_sink import TableSink
 from tests.spark.chaos import PIPELINE, SCHEMA
+
+JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,16 @@ class DeadlyStaging(PostgresStaging):
         super().merge(table, parts, query, batch_id)
 
 
-def main(place: Path, url: str) -> None:
-    # A task may fail twice.
-    config = {"spark.local.dir": str(place / "local")}
-    spark = ev.spark_session("staging", master="local[2,3]", partitions=2, config=config)
+def main(place: Path, url: str, master: str = "local[2,3]", mode: str = "") -> None:
+    # Two tasks at a time; a task may fail twice.
+    config = {
+        "spark.local.dir": str(place / "local"),
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.executor.extraJavaOptions": JAVA,
+        "spark.executor.memory": "512m",
+        "spark.deploy.maxExecutorRetries": "-1",  # of executors that die one after another
+    }
+    spark = ev.spark_session("staging", master=master, partitions=2, config=config)
     sink = TableSink(DeadlyPostgres(url, marker=str(place / "killed")), "panes", None, True, staged=True)
     open_sink = sink.open
 
@@ -66,16 +77,18 @@ def main(place: Path, url: str) -> None:
         sink._staging[info.output] = DeadlyStaging(inner.database, inner.store, inner.sql)
 
     sink.open = open_deadly  # type: ignore[method-assign]
-    PIPELINE.run(
+    query = PIPELINE.run(
         spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(place / "in")),
         sink=sink,
         checkpoint=place / "checkpoint",
-        available_now=True,
-        drain=True,
+        available_now=mode != "endless",
+        drain=mode != "endless",
         state="executors",
+        on_batch=lambda metrics: print("batch", metrics.batch, flush=True),
     )
+    query.await_termination()
     print("done", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -5,17 +5,28 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.spark.chaos import SIDES, expected, expected_rows, found, found_rows, prepare, start
+from tests.spark.chaos import (
+    EXECUTOR,
+    SIDES,
+    expected,
+    expected_rows,
+    found,
+    found_rows,
+    kill,
+    kill_worker,
+    prepare,
+    processes_of,
+    start,
+)
 from tests.spark.cluster import standalone
 from tests.spark.remote import hdfs_address
 
@@ -95,7 +106,7 @@ def test_python_workers_that_are_killed_are_started_again(tmp_path: Path) -> Non
     killed = 0
     while line := job.stdout.readline():
         if line.startswith("batch") and killed < 3:
-            killed += _kill_workers(job.pid)
+            killed += kill_worker(job.pid)
     job.communicate()
     assert killed
     if job.returncode:  # Spark gives a worker ten seconds to come back; after that the query is started again
@@ -112,8 +123,8 @@ def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> 
         killed = 0
         while line := job.stdout.readline():
             if line.split()[:2] == ["batch", "1"]:
-                running = (process for session in cluster.sessions for process in _processes(session))
-                killed += _kill(next(pid for pid, command, _ in running if _EXECUTOR in command))
+                running = (process for session in cluster.sessions for process in processes_of(session))
+                killed += kill(next(pid for pid, command, _ in running if EXECUTOR in command))
         job.communicate()
         assert killed
         if job.returncode:  # a busy machine may not start Python workers in the ten seconds that Spark gives them
@@ -122,35 +133,5 @@ def test_an_executor_of_a_cluster_that_is_killed_is_replaced(tmp_path: Path) -> 
     assert found(tmp_path) == expected(5)
 
 
-_EXECUTOR = b"CoarseGrainedExecutorBackend"
-
-
-def _kill_workers(group: int) -> int:
-    """Kill one of the workers of this job, which Spark's daemon has forked."""
-    forked = {pid: parent for pid, command, parent in _processes(group) if b"pyspark.daemon" in command}
-    workers = (pid for pid, parent in forked.items() if parent in forked)
-    return sum(_kill(pid) for pid in itertools.islice(workers, 1))
-
-
 def _log(place: Path) -> str:
     return (place / "log").read_text(encoding="utf-8")[-3000:]
-
-
-def _kill(pid: int) -> int:
-    os.kill(pid, signal.SIGKILL)
-    return 1
-
-
-def _processes(group: int) -> Iterator[tuple[int, bytes, int]]:
-    """The processes that a job has started: number, command, parent."""
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes()
-            _, _, status = (entry / "stat").read_text().rpartition(")")
-        except OSError:
-            continue
-        parent, _, session = status.split()[1:4]
-        if session == str(group):
-            yield int(entry.name), command, int(parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -37,6 +38,23 @@ def bundle(seconds: dict[str, list[int]]) -> pl.DataFrame:
     )
 
 
+class DiesAfterWrite:
+    """A sink whose process ends when the table has the batch, and Spark has not yet recorded it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def open(self, schema: Any, info: Any) -> None:
+        self.inner.open(schema, info)
+
+    def write(self, batch: Any, batch_id: int, info: Any) -> None:
+        self.inner.write(batch, batch_id, info)
+        raise OSError("the power is off")
+
+    def close(self) -> None:
+        self.inner.close()
+
+
 @pytest.mark.usefixtures("placement")
 @pytest.mark.parametrize("make", [delta_lake, iceberg_lake], ids=["delta", "iceberg"])
 def test_a_table_of_a_lakehouse_equals_the_sum_of_the_diffs_after_restarts(
@@ -46,9 +64,15 @@ def test_a_table_of_a_lakehouse_equals_the_sum_of_the_diffs_after_restarts(
     lake, stream = make(tmp_path / "lake"), Stream(spark, tmp_path)
     for rows in BUNDLES:  # each run starts from the checkpoint of the one before
         stream.put(bundle(rows))
+        commits = -1
+        if rows is BUNDLES[1]:
+            with pytest.raises(Exception, match="the power is off"):
+                stream.run(REVENUE, sink=DiesAfterWrite(lake.make()))
+            commits = lake.commits()
         query = stream.run(REVENUE, sink=lake.make(), drain=rows is BUNDLES[-1])
         collects = "the driver collects each batch from the executors" in query.explain()
         assert collects == (running.STATE == "executors")
+        assert commits in (-1, lake.commits())  # the repeated batch was in the table
     panes = REVENUE.local([bundle(rows) for rows in BUNDLES]).panes
     table = panes.group_by(COLUMNS).agg(pl.col("diff").cast(pl.Int64).sum()).filter(pl.col("diff") != 0)
     assert sorted(lake.read().select(COLUMNS).rows()) == sorted(table.select(COLUMNS).rows())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,24 +20,8 @@ from eventide.sinks.table_sink import TableSink
 from tests.sinks.panes import output_info, schema
 from tests.sinks.places import Place
 from tests.sinks.test_staging import TABLES
-from tests.spark.chaos import ROOT, expected, prepare
-
-PANES = (
-    "SELECT shop, (extract(epoch FROM window_start) * 1000000)::bigint, "
-    "(extract(epoch FROM window_end) * 1000000)::bigint, orders, total FROM panes"
-)
-
-
-def job(place: Path, url: str, die: str = "") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.staging_job", str(place), url],
-        cwd=ROOT,
-        env=os.environ | {"EVENTIDE_DIE": die, "PYTHONPATH": f"{ROOT}/src:{ROOT}", "PYSPARK_PYTHON": sys.executable},
-        stdout=subprocess.PIPE,
-        stderr=(place / "log").open("a"),
-        text=True,
-        start_new_session=True,
-    )
+from tests.spark.chaos import expected, prepare
+from tests.spark.staging import PANES, start
 
 
 @pytest.mark.long
@@ -48,7 +29,7 @@ def test_a_task_that_dies_and_a_driver_that_dies_before_the_merge_change_nothing
     postgres: Place, tmp_path: Path
 ) -> None:
     prepare(tmp_path, 4)
-    killed = job(tmp_path, postgres.url, die="2")
+    killed = start(tmp_path, postgres.url, die="2")
     killed.communicate()
     log = (tmp_path / "log").read_text()[-3000:]
     assert killed.returncode == -signal.SIGKILL, log
@@ -57,7 +38,7 @@ def test_a_task_that_dies_and_a_driver_that_dies_before_the_merge_change_nothing
     ((left,),) = postgres.ask(TABLES)
     assert postgres.ask(f"SELECT count(*) > 0 FROM {left}") == [(1,)]
 
-    out, _ = job(tmp_path, postgres.url).communicate()
+    out, _ = start(tmp_path, postgres.url).communicate()
     assert "done" in out, (tmp_path / "log").read_text()[-3000:]
     assert sorted(postgres.ask(PANES)) == expected(4)
     assert postgres.ask(TABLES) == []
