@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 
 import eventide as ev
-from eventide._hints import FAMILIAR
+from eventide._familiar import FAMILIAR
 
 STREAM = ev.stream("ts", key="shop", watermark="30 seconds")
 MINUTES = STREAM.window(ev.tumbling("1 minute"))

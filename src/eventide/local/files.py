@@ -33,7 +33,7 @@ def read_files(address: Address | str) -> pl.DataFrame:
             raise PlanError(f"'{where.kind}:{where.place}': the option {name!r} cannot be used without Spark. {hint}")
     files = [file for path in _matching(where.place) for file in data_files(path)]
     if not files:
-        raise no_files(where.place)
+        raise PlanError(f"There is no file {where.place!r}. The path is relative to {str(Path.cwd())!r}.")
     return pl.concat([_read(file, where) for file in files], how="diagonal_relaxed")
 
 

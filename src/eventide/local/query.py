@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from eventide._frames import Frame, as_frame
-from eventide.errors import DataError, LateRowsWarning, PlanError
+from eventide.errors import DataError, LateRowsWarning, PlanError, user_stack_level
 from eventide.local.background_calls import BackgroundCalls, attach_background_calls
 from eventide.local.result import LocalResult, no_schema
 from eventide.metrics import LateWarning
@@ -136,7 +136,7 @@ class LocalQuery:
             rows=output.counts.rows, late=output.counts.late, watermark=output.watermark_us, now=batch_time
         )
         if message is not None:
-            warnings.warn(message, LateRowsWarning, stacklevel=3)
+            warnings.warn(message, LateRowsWarning, stacklevel=user_stack_level())
         for query in self._following:  # panes, with the output watermark of the previous operator
             output = query._push(output.panes, batch_time, output.notes_for(query.watermark_key), polled)
         return output
@@ -336,7 +336,10 @@ class LocalQuery:
 
     def _empty_frame(self, edge: int) -> pl.DataFrame:
         if self._operator is None:
-            raise no_schema()
+            raise PlanError(
+                f"The input {self._names[edge]!r} has no rows yet, so its columns are not known. Give it a frame, "
+                "which may be empty, or name the columns in start_local(schema=…)."
+            )
         return self._operator.no_rows(edge)
 
 

@@ -26,6 +26,7 @@ from eventide.windows import Inherit, Sessions
 On = str | Sequence[str] | Mapping[str, str]
 
 
+@with_option_hints
 def union(*streams: Stream, **named: Stream) -> Stream:
     """Merge several streams with the same columns into one stream. Each input has its own watermark.
 

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide._columns import NOW
+from eventide._hints import with_option_hints
 from eventide._paths import on_disk
 from eventide.errors import PlanError
 from eventide.marks.streams import open_stream
@@ -154,6 +155,7 @@ class ParquetScan(Scan):
         return read
 
 
+@with_option_hints
 def scan_parquet(
     path: str,
     *,
@@ -249,6 +251,7 @@ class StreamScan(Scan):
         return read
 
 
+@with_option_hints
 def scan_stream(
     address: str,
     *,
