@@ -114,13 +114,48 @@ UNNAMED: Mapping[str, str] = {
     "scan_kafka": "servers",
 }
 TOO_MANY: Mapping[str, str] = {
+    "after_watermark": "For earlier panes write after_watermark(early=ev.every('10 seconds')).",
+    "no_watermark": "A delay is ev.bounded_delay('30 seconds').",
+    **dict.fromkeys(
+        ("count", "sum", "mean", "min", "max"), "Each result has one column: a=ev.sum('x'), b=ev.sum('y')."
+    ),
+    "quantile": "Each result has one quantile: p50=ev.quantile('x', 0.5), p90=ev.quantile('x', 0.9).",
+}
+TOO_MANY_VALUES: Mapping[str, str] = {  # frames, streams, pipelines and the like
     ".window": "A pipeline has one kind of window; .then(…) adds a second pipeline.",
     ".local": "Several bundles are a list: .local([first, second]).",
     ".trigger": "Combine triggers, as in ev.any_of(first, second).",
     "join": "More than two streams are joined one after the other, or united by ev.union(…).",
     "TestStream": "Several pipelines are one value: first.then(second).",
-    "after_watermark": "When panes are emitted earlier is after_watermark(early=ev.every('10 seconds')).",
-    "no_watermark": "A delay is ev.bounded_delay('30 seconds').",
-    **dict.fromkeys(("count", "sum", "mean", "min", "max"), "Each result has its column: a=ev.sum('x')."),
-    "quantile": "Each result has its quantile: p50=ev.quantile('x', 0.5), p90=ev.quantile('x', 0.9).",
+}
+
+# Commands and options of the command line.
+COMMANDS: Mapping[str, str] = {
+    "control": "drain, retire, skip-gap, advance-watermark or end",
+    "note": "advance-watermark",
+    "skip": "skip-gap",
+    "start": "run",
+    "submit": "run",
+    "stop": "drain to close all windows, or Ctrl-C in the process of the query",
+    "cancel": "drain to close all windows, or Ctrl-C in the process of the query",
+    "status": "inspect",
+    "list": "inspect for one query, or dashboard for all queries of a directory",
+    "metrics": "inspect",
+    "test": "run --local",
+    "backfill": "run --available-now",
+    "check": "doctor",
+}
+COMMAND_OPTIONS: Mapping[str, str] = {
+    "--once": "--available-now",
+    "--batch": "--available-now",
+    "--processing-time": "--interval",
+    "--every": "--interval",
+    "--output": "--sink",
+    "--out": "--sink",
+    "--to": "--sink",
+    "--panes": "--sink",
+    "--dead-letters": "--dead",
+    "--checkpoint-location": "--checkpoint",
+    "--checkpoint-dir": "--checkpoint",
+    "--config": "--conf",
 }

@@ -10,7 +10,7 @@ from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
 from eventide._familiar import FAMILIAR
-from eventide._familiar_options import EXAMPLES, OPTIONS, TOO_MANY, UNNAMED
+from eventide._familiar_options import EXAMPLES, OPTIONS, TOO_MANY, TOO_MANY_VALUES, UNNAMED
 from eventide.errors import PlanError, did_you_mean, shown
 
 P = ParamSpec("P")
@@ -76,12 +76,12 @@ class _Call:
                     raise PlanError(f"{self.name}() has no option {name!r}. {hint}")
         if not self.any_number and len(args) > len(self.positional):
             raise self._without_name(args)
-        given = self.positional[: len(args)]
-        missing = [name for name in self.required if name not in named and name not in given]
+        unnamed = self.positional[: len(args)]
+        missing = [name for name in self.required if name not in named and name not in unnamed]
         if missing:
             example = f" Write for example {EXAMPLES[self.name]}." if self.name in EXAMPLES else ""
             raise PlanError(f"{self.name}() needs {' and '.join(f'{name}=' for name in missing)}.{example}")
-        for name in given:
+        for name in unnamed:
             if name in named:
                 raise PlanError(f"{self.name}() has {name}= twice, with its name and without it. Leave one out.")
 
@@ -89,16 +89,14 @@ class _Call:
         """The error for an argument that has no place without its name."""
         extra = args[len(self.positional)]
         call = f"{self.name}({'…, ' if self.positional else ''}{shown(extra)})"
-        instead = f" {TOO_MANY[self.name]}" if self.name in TOO_MANY else ""
+        plain = isinstance(extra, str | int | float | timedelta)
+        instead = TOO_MANY.get(self.name) or ("" if plain else TOO_MANY_VALUES.get(self.name))
+        if instead:
+            return PlanError(f"{call}: too many arguments. {instead}")
         if not self.options:
             number = len(self.positional) or "no"
-            return PlanError(f"{call}: it takes {number} argument{'s' * (number != 1)}.{instead}")
-        option = UNNAMED.get(self.name, self.options[0])
-        example = ""
-        if not instead and isinstance(extra, str | int | float | timedelta):
-            example = f", such as {option}={shown(extra)}"
-        elif instead:
-            return PlanError(f"{call}: what comes after {len(self.positional)} has a name.{instead}")
+            return PlanError(f"{call}: it takes {number} argument{'s' * (number != 1)}.")
+        example = f", such as {UNNAMED.get(self.name, self.options[0])}={shown(extra)}" if plain else ""
         return PlanError(f"{call}: say what it is{example}. The options are: {', '.join(self.options)}.")
 
 

@@ -109,8 +109,8 @@ def bind_input(plan: Plan, rows: InputRows) -> SparkInput:
 def input_rows(plan: Plan, rows: Source, *, tables: bool = False) -> list[InputRows]:
     """Return the rows of each input, in the order of the inputs. ``tables`` allows tables next to streams."""
     names = [edge.name for edge in plan.edges]
-    given = list(rows.values()) if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
-    for frame in given:
+    frames = list(rows.values()) if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
+    for frame in frames:
         if not hasattr(frame, "isStreaming"):
             raise not_spark_rows("df.transform(pipeline) and pipeline(df) take DataFrames of Spark", frame)
     if isinstance(rows, Mapping):
