@@ -227,6 +227,16 @@ _RESULT = {
     "watermarks": ".metrics",
 }
 
+_LOCAL_QUERY = {
+    "add": ".push(rows)",
+    "run": ".push(rows)",
+    "close": ".drain()",
+    "panes": ".result.panes",
+    "late": ".result.late",
+    "dead": ".result.dead",
+    "metrics": ".result.metrics",
+}
+
 _TEST = {
     "advance_watermark_to": ".advance_watermark(time)",
     "advance_watermark_to_infinity": ".end()",
@@ -280,6 +290,7 @@ FAMILIAR: Mapping[str, Mapping[str, str]] = {
     "Pipeline": _PIPELINE,
     "SqlPipeline": _PIPELINE,
     "LocalResult": _RESULT,
+    "LocalQuery": _LOCAL_QUERY,
     "TestStream": _TEST,
     "Query": _QUERY,
     "eventide.sinks": _SINKS,

@@ -17,6 +17,7 @@ import pytest
 
 import eventide as ev
 from eventide import sinks
+from eventide.standalone import WindowAggregator
 from eventide.testing import TestStream
 from tests.cli.typed import typed
 
@@ -151,6 +152,9 @@ global_window('1 day'): it takes no arguments.
 
 >>> ev.calendar("day", timezone="Europe/Berlin")
 calendar() has no option 'timezone'. Use tz=.
+
+>>> ev.inherit(5)
+inherit(5): it takes no arguments.
 
 ## Watermarks
 
@@ -396,6 +400,13 @@ run(state='auto'): state is kept in the 'driver' or on the 'executors'.
 df.transform(pipeline) and pipeline(df) take DataFrames of Spark, not a DataFrame of polars. In this process,
 without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…).
 
+>>> counts.start_local(rows)
+start_local(schema=a value of type DataFrame): name the columns and their types, such as rows.schema or {'ts':
+pl.String, 'price': pl.Int64}.
+
+>>> ev.sql(5)
+The query is int. Give it as a text: ev.sql('SELECT …').
+
 ## Joins
 
 >>> ev.join(counts, stream, within="1 minute")
@@ -433,6 +444,13 @@ by ev.union(…).
 >>> ev.join(stream, stream, within="1 minute").local({"left": rows})
 The input 'right' has no rows yet, so its columns are not known. Give it a frame, which may be empty, or name the
 columns in start_local(schema=…).
+
+>>> ev.union(web=stream, tills=ev.stream("ts"))
+union: one input has the key ['shop'], another []. Set keys of the same length, whose columns are compared pairwise.
+
+>>> ev.union([stream, stream])
+union: the input 'input_0' is [a value of type Stream, a value of type Stream], not a stream. Pass what
+ev.stream(time=…, key=…, watermark=…) returns, before .window(…) is called.
 
 ## Sinks
 
@@ -594,6 +612,12 @@ There is no TestStream.advance_watermark_to: use .advance_watermark(time)
 .add(): the column 'shop': unexpected value while building Series of type Int64; found value of type String: "kiel".
 Columns get their types from the first bundle; name others in schema=….
 
+>>> WindowAggregator(ev.tumbling("1 minute"))
+WindowAggregator() needs aggregates= and offset=.
+
+>>> counts.start_local().close()
+There is no LocalQuery.close: use .drain()
+
 ## SQL
 
 >>> ev.sql("SELECT shop, count(*) FROM orders GROUP BY shop")
@@ -654,6 +678,7 @@ PER_SHOP = (
 )
 NAMES: dict[str, Any] = {
     "PER_SHOP": PER_SHOP, "ev": ev, "pd": pd, "pl": pl, "sinks": sinks, "TestStream": TestStream, "eventide": eventide,
+    "WindowAggregator": WindowAggregator,
     "stream": stream, "minutes": minutes, "counts": counts, "rows": rows,
 }  # fmt: skip
 

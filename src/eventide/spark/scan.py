@@ -269,6 +269,7 @@ def scan_stream(
     >>> ev.scan_stream("sqlite:///shop.db#orders").transform(revenue)  # doctest: +SKIP
     """
     session = _session(spark, "scan_stream()")
+    open_stream(address, token=token)  # an error of Spark would have a stack
     values = {"rows_per_batch": rows_per_batch, "token": token, "start": start}
     options = {name: str(value) for name, value in values.items() if value is not None}
     schema = session.readStream.format("eventide").options(**options).load(address).schema

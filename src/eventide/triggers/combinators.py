@@ -272,6 +272,7 @@ def or_finally(trigger: Trigger, until: Trigger) -> Parallel:
     return Parallel(_checked("or_finally()", (trigger, until), least=2), need_all=False)
 
 
+@with_option_hints
 def never() -> Never:
     """No panes until the window expires or the stream is drained.
 

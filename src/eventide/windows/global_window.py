@@ -56,6 +56,7 @@ class Inherit:
         return "the windows of the panes received"
 
 
+@with_option_hints
 def inherit() -> Inherit:
     """Use the windows that an upstream pipeline has assigned.
 
