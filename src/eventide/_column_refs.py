@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import polars as pl
 
+from eventide._familiar_options import EXAMPLES
 from eventide.errors import PlanError, shown
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def column(what: str, value: Any) -> Any:
     """
     expression = named(value.meta.undo_aliases() if isinstance(value, pl.Expr) else value)
     if not isinstance(expression, pl.Expr):
-        if expression is not None and not isinstance(expression, str):
+        if not isinstance(expression, str) and not (expression is None and what == "count"):
             raise not_a_column_name(what, value)
         return expression
     if expression.meta.has_multiple_outputs():
@@ -226,6 +227,5 @@ def expression_text(expression: pl.Expr) -> str:
 
 def not_a_column_name(aggregate: str, value: object) -> PlanError:
     """Return the error about a value that is no column name."""
-    return PlanError(
-        f'{aggregate} takes the name of a column, not {shown(value)}. Write for example ev.{aggregate}("price").'
-    )
+    example = EXAMPLES.get(aggregate, f'ev.{aggregate}("price")')
+    return PlanError(f"{aggregate} takes the name of a column, not {shown(value)}. Write for example {example}.")

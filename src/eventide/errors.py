@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable, Mapping
 from datetime import date, time, timedelta
 from types import TracebackType
@@ -119,6 +120,14 @@ def user_line(cause: BaseException) -> tuple[str, int] | None:
     first = next((file for module, file, _ in frames if module.partition(".")[0] != _OURS), None)
     lines = [line for _, file, line in frames if file == first]
     return None if first is None else (first.replace("\\", "/").rpartition("/")[2], lines[-1])
+
+
+def user_stack_level() -> int:
+    """Return how many calls above the function that calls this one the user's code is, for ``warnings.warn``."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (_OURS, "pyspark"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _frames(traceback: TracebackType | None) -> list[tuple[str, str, int]]:

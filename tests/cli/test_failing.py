@@ -7,11 +7,14 @@ import re
 
 import pytest
 
+from eventide._familiar_options import COMMAND_OPTIONS, COMMANDS
 from eventide.cli import terminal as failing
+from eventide.cli.app import app
 from eventide.cli.spark_options import open_session
 from eventide.cli.terminal import quiet_java
 from eventide.errors import DataError, PlanError
 from eventide.spark.query import understood
+from tests.cli.typed import typed
 
 
 class SparkError(Exception):
@@ -114,3 +117,25 @@ def test_where_spark_failed_its_log_is_named_and_kept(capfd: pytest.CaptureFixtu
     assert f"Spark's own log: {log}" in capfd.readouterr().err
     assert failing.spark_log() != log
     log.unlink()
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["run", "job.py", "--once"], "Possible options: --available-now"),
+        (["run", "job.py", "--output", "x"], "Possible options: --sink"),
+        (["control", "checkpoints/revenue", "drain"], "Use drain, retire, skip-gap, advance-watermark or end."),
+        (["note", "checkpoints/revenue"], "Use advance-watermark."),
+        (["docter"], "Did you mean 'doctor'?"),
+    ],
+)
+def test_words_of_other_systems_have_a_hint(command: list[str], hint: str) -> None:
+    typed_command = typed(*command)
+    assert typed_command.exit_code == 2 and hint in " ".join(typed_command.stderr.split())
+
+
+def test_familiar_words_are_no_commands_and_no_options_of_run() -> None:
+    commands = {command.name for command in app.registered_commands}
+    options = typed("run", "--help").stdout
+    assert not commands & set(COMMANDS)
+    assert not [word for word in COMMAND_OPTIONS if f" {word} " in options]

@@ -24,6 +24,19 @@ def test_a_backfill_that_goes_on_live_is_one_line_with_three_names() -> None:
     assert api_names(job.on_spark) == {"run", "sink", "checkpoint"}
 
 
+def test_the_design_states_the_numbers() -> None:
+    text = (DOCS / "design" / "api.md").read_text(encoding="utf-8").partition("## Ten common jobs")[2]
+    stated = [
+        (int(lines), int(names)) for lines, names in re.findall(r"^\| .* \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    ]
+    counted = [_counts(job.on_spark if job.page == "backfill-then-live" else job.code) for job in JOBS]
+    assert stated == counted
+
+
+def _counts(code: str) -> tuple[int, int]:
+    return len(code.splitlines()), len(api_names(code))
+
+
 def test_the_index_and_the_navigation_have_every_page() -> None:
     pages = {path.name for path in COOKBOOK.glob("*.md")} - {"index.md"}
     index = (COOKBOOK / "index.md").read_text(encoding="utf-8")

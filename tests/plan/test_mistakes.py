@@ -17,6 +17,7 @@ import pytest
 
 import eventide as ev
 from eventide import sinks
+from eventide.standalone import WindowAggregator
 from eventide.testing import TestStream
 from tests.cli.typed import typed
 
@@ -53,6 +54,22 @@ stream(…, 'shop'): say what it is, such as key='shop'. The options are: key, w
 
 >>> ev.stream("ts", keys="shop")
 stream() has no option 'keys'. Did you mean 'key'?
+
+>>> ev.stream(key="shop")
+stream() needs time=. Write for example ev.stream("ts", key="shop", watermark="30 seconds").
+
+>>> ev.stream("ts", key=pl.col("shop").str.to_lowercase())
+key=a value of type Expr: a key is a column name, or a list of column names. Compute the column before:
+rows.with_columns(…).
+
+>>> ev.stream("ts", key=["shop", "shop"])
+key: the column 'shop' is named twice.
+
+>>> ev.stream("ts", time="sent")
+stream() has time= twice, with its name and without it. Leave one out.
+
+>>> ev.stream("ts", delay="30 seconds")
+stream() has no option 'delay'. Use watermark=.
 
 ## Durations
 
@@ -108,6 +125,37 @@ tumbling(…, '6 hours'): say what it is, such as offset='6 hours'. The options 
 sessions(): max_duration (10m) is shorter than gap (30m), so that even a single row's session would be cut. Make
 max_duration at least as long as gap.
 
+>>> stream.window()
+.window() needs kind=. Write for example .window(ev.tumbling("1 minute")).
+
+>>> stream.window(60)
+.window() needs a window such as ev.tumbling('1 minute'), not 60.
+
+>>> stream.window(ev.tumbling("1 minute"), ev.sessions("1 minute"))
+.window(…, sessions with gap 1m): too many arguments. A pipeline has one kind of window; .then(…) adds a second
+pipeline.
+
+>>> stream.window(ev.tumbling("1 minute"), at="end")
+.window() has no option 'at'. Use output_time=.
+
+>>> ev.sliding("10 minutes")
+sliding() needs every=. Write for example ev.sliding("10 minutes", "1 minute").
+
+>>> ev.sliding("10 minutes", slide="1 minute")
+sliding() has no option 'slide'. Use every=.
+
+>>> ev.tumbling("1 minute", every="10 seconds")
+tumbling() has no option 'every'. Windows that overlap are ev.sliding(size, every).
+
+>>> ev.global_window("1 day")
+global_window('1 day'): it takes no arguments.
+
+>>> ev.calendar("day", timezone="Europe/Berlin")
+calendar() has no option 'timezone'. Use tz=.
+
+>>> ev.inherit(5)
+inherit(5): it takes no arguments.
+
 ## Watermarks
 
 >>> ev.stream("ts", watermark=30)
@@ -128,6 +176,14 @@ bounded_delay() has no option 'grace'. How late rows may be is allowed_lateness=
 
 >>> ev.bounded_delay("30 seconds", idle_timout="1 hour")
 bounded_delay() has no option 'idle_timout'. Did you mean 'idle_timeout'?
+
+>>> ev.bounded_delay("30 seconds", "partition")
+bounded_delay(…, 'partition'): say what it is, such as origin='partition'. The options are: at_latest, origin,
+sequence, first_sequence, gaps, gap_timeout, chunk, last_chunk, first_chunk, idle_timeout, on_return, forget_after,
+expect_origins, origins_timeout, max_future_skew, watermark_key.
+
+>>> ev.no_watermark("30 seconds")
+no_watermark('30 seconds'): too many arguments. A delay is ev.bounded_delay('30 seconds').
 
 ## Triggers
 
@@ -166,6 +222,37 @@ The trigger 'after 5 rows' may lose data: it can finish before the window is com
 would never be emitted. Wrap it in ev.repeatedly(…), or use it as early= of ev.after_watermark(). To accept it, use
 .trigger(…, may_lose_data=True).
 
+>>> minutes.emit(early=True)
+early of .emit()=True is a bool, not a duration. Write a duration such as '30 seconds', '5m', '1h 30m', 'PT1H30M',
+or a timedelta.
+
+>>> minutes.emit(trigger=ev.on_update())
+.emit() has no option 'trigger'. Use .trigger(…) in place of .emit(…).
+
+>>> minutes.emit(accumulation_mode="discarding")
+.emit() has no option 'accumulation_mode'. Use mode=.
+
+>>> minutes.trigger()
+.trigger() needs trigger=. Write for example .trigger(ev.every("10 seconds")).
+
+>>> minutes.trigger(ev.on_update(), ev.every("10 seconds"))
+.trigger(…, repeatedly (10s of processing time after the first new row)): too many arguments. Combine triggers, as
+in ev.any_of(first, second).
+
+>>> minutes.trigger(processingTime="10 seconds")
+.trigger() has no option 'processingTime'. It says when panes are emitted. How often batches run is interval= of
+pipeline.run(…).
+
+>>> ev.after_watermark("10 seconds")
+after_watermark('10 seconds'): too many arguments. For earlier panes write after_watermark(early=ev.every('10
+seconds')).
+
+>>> minutes.limit_state(time="1 hour")
+.limit_state() has no option 'time'. Use .emit(allowed_lateness=…).
+
+>>> minutes.limit_state(10_000)
+.limit_state(10000): say what it is, such as rows=10000. The options are: rows, bytes.
+
 ## Aggregates
 
 >>> minutes.agg()
@@ -203,6 +290,37 @@ quantile: q=95 is not between 0 and 1. For percent, divide by 100: 0.95.
 
 >>> ev.top_n("price", 0)
 top_n: n=0 is not a whole number of at least 1.
+
+>>> ev.sum()
+sum() needs column=. Write for example ev.sum("price").
+
+>>> ev.sum("price", "tax")
+sum(…, 'tax'): too many arguments. Each result has one column: a=ev.sum('x'), b=ev.sum('y').
+
+>>> ev.sum("price", filter="paid")
+sum() has no option 'filter'. Use where=.
+
+>>> ev.mean(None)
+mean takes the name of a column, not None. Write for example ev.mean("price").
+
+>>> ev.quantile("price")
+quantile() needs q=. Write for example ev.quantile("price", 0.95).
+
+>>> ev.quantile("price", 0.5, 0.9)
+quantile(…, 0.9): too many arguments. Each result has one quantile: p50=ev.quantile('x', 0.5), p90=ev.quantile('x',
+0.9).
+
+>>> ev.max_by("shop")
+max_by() needs by=. Write for example ev.max_by("shop", "price").
+
+>>> ev.first("price", by="ts")
+first() has no option 'by'. The first value by another column is ev.min_by(column, by).
+
+>>> minutes.agg(n="sum(price)")
+n='sum(price)' is not an aggregate. Write n=ev.sum('price').
+
+>>> minutes.agg(n="avg(price)")
+n='avg(price)' is not an aggregate. Write n=ev.mean(column).
 
 ## Rows
 
@@ -247,6 +365,48 @@ without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…).
 .run() takes a DataFrame of Spark, or an address such as 'data/orders/', not 5. In this process, without Spark:
 pipeline.local(rows). On Spark: spark.createDataFrame(…).
 
+>>> stream.deduplicate("id", "1 hour")
+.deduplicate('id', '1 hour'): name the period: .deduplicate('id', within='1 hour').
+
+>>> counts.local()
+.local() needs rows=. Write for example .local(rows).
+
+>>> counts.local(rows, rows)
+.local(…, a value of type DataFrame): too many arguments. Several bundles are a list: .local([first, second]).
+
+>>> counts.run("data/orders/")
+.run() needs sink= and checkpoint=. Write for example .run(orders, sink="sqlite:///shop.db#revenue",
+checkpoint="checkpoints/revenue").
+
+>>> counts.run("data/orders/", sink="console")
+.run() needs checkpoint=. Write for example .run(orders, sink="sqlite:///shop.db#revenue",
+checkpoint="checkpoints/revenue").
+
+>>> counts.run("data/orders/", sink="console", checkpoint="")
+run(checkpoint=''): name a directory for the state and the progress of this query, such as
+checkpoint='checkpoints/revenue'.
+
+>>> counts.run("data/orders/", sink="consol", checkpoint="checkpoints/counts")
+The sink 'consol': there is no kind 'consol'. Did you mean 'console'? Kinds are: console, noop, parquet, json, csv,
+orc, sqlite, postgresql, delta, iceberg, kafka, eventide. For a directory write consol/.
+
+>>> counts.run("data/orders/", sink="console", checkpoint="checkpoints/counts", state="auto")
+run(state='auto'): state is kept in the 'driver' or on the 'executors'.
+
+>>> counts.run("data/orders/", sink="console", checkpoint="checkpoints/counts", once=True)
+.run() has no option 'once'. Use available_now=True.
+
+>>> counts(rows)
+df.transform(pipeline) and pipeline(df) take DataFrames of Spark, not a DataFrame of polars. In this process,
+without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…).
+
+>>> counts.start_local(rows)
+start_local(schema=a value of type DataFrame): name the columns and their types, such as rows.schema or {'ts':
+pl.String, 'price': pl.Int64}.
+
+>>> ev.sql(5)
+The query is int. Give it as a text: ev.sql('SELECT …').
+
 ## Joins
 
 >>> ev.join(counts, stream, within="1 minute")
@@ -265,7 +425,7 @@ or name the columns with on=.
 join: how='outer' is not known. There are: 'inner', 'left', 'right', 'full'.
 
 >>> ev.join(stream, stream, within="1 minute").local(rows)
-this pipeline has several inputs. Give the rows of each: {'left': …, 'right': …}.
+This pipeline has several inputs. Give the rows of each: {'left': …, 'right': …}.
 
 >>> ev.join(stream, stream, "1 minute")
 join(…, '1 minute'): say what it is, such as within='1 minute'. The options are: within, last, keep, forget_after,
@@ -273,6 +433,24 @@ on, how, where, suffix, max_matches.
 
 >>> ev.join(stream, stream, over="1 minute")
 join() has no option 'over'. Use within=('-2 minutes', '0 seconds') for times, or last=3 for the last rows.
+
+>>> ev.join(stream)
+join() needs right=. Write for example ev.join(orders, payments, within=("0 seconds", "1 hour")).
+
+>>> ev.join(stream, stream, stream, within="1 minute")
+join(…, a value of type Stream): too many arguments. More than two streams are joined one after the other, or united
+by ev.union(…).
+
+>>> ev.join(stream, stream, within="1 minute").local({"left": rows})
+The input 'right' has no rows yet, so its columns are not known. Give it a frame, which may be empty, or name the
+columns in start_local(schema=…).
+
+>>> ev.union(web=stream, tills=ev.stream("ts"))
+union: one input has the key ['shop'], another []. Set keys of the same length, whose columns are compared pairwise.
+
+>>> ev.union([stream, stream])
+union: the input 'input_0' is [a value of type Stream, a value of type Stream], not a stream. Pass what
+ev.stream(time=…, key=…, watermark=…) returns, before .window(…) is called.
 
 ## Sinks
 
@@ -304,6 +482,15 @@ sinks.console makes a sink, but is none itself. Call it: sinks.console(…).
 >>> sinks.table("shop.db")
 sinks.table('shop.db'): tables are in PostgreSQL (postgresql://user:password@host:5432/database) or SQLite
 (sqlite:///path.db). Write 'sqlite:///shop.db'.
+
+>>> sinks.tabel
+There is no eventide.sinks.tabel. Did you mean: 'table'?
+
+>>> sinks.parquet
+There is no eventide.sinks.parquet: use sinks.files(path)
+
+>>> sinks.kafka
+There is no eventide.sinks.kafka: use an address, such as sink='kafka:orders@broker:9092'
 
 ## Names that other systems have
 
@@ -367,6 +554,42 @@ There is no Pipeline.agg: use a second pipeline over the panes: first.then(secon
 >>> counts.explian
 There is no Pipeline.explian. Did you mean: 'explain'?
 
+>>> ev.TestStream
+There is no eventide.TestStream: use eventide.testing.TestStream
+
+>>> ev.SessionWindows
+There is no eventide.SessionWindows: use ev.sessions(gap)
+
+>>> ev.minutes
+There is no eventide.minutes: use a text such as '5 minutes', or a timedelta
+
+>>> ev.emit
+There is no eventide.emit: use .emit(…) of a stream, after .window(…)
+
+>>> ev.interval_join
+There is no eventide.interval_join: use ev.join(left, right, within='1 hour')
+
+>>> ev.accumulating
+There is no eventide.accumulating: use .emit(mode='accumulating') of a stream
+
+>>> minutes.mean("price")
+There is no WindowedStream.mean: use .agg(average=ev.mean(column))
+
+>>> minutes.groupBy("shop")
+There is no WindowedStream.groupBy: use key= of ev.stream(…)
+
+>>> stream.explain()
+There is no Stream.explain: use .agg(…) first: a pipeline has .explain()
+
+>>> counts.emit
+There is no Pipeline.emit: use .emit(…) before .agg(…)
+
+>>> counts.local(rows).to_pandas()
+There is no LocalResult.to_pandas: use .panes.to_pandas()
+
+>>> counts.local(rows).late_rows
+There is no LocalResult.late_rows: use .late
+
 ## Tests
 
 >>> TestStream(stream)
@@ -375,6 +598,25 @@ first.
 
 >>> TestStream(counts).add("12:00")
 .add('12:00'): add rows as dicts, such as .add({'ts': '12:00', 'user': 'a'}), or one frame.
+
+>>> TestStream(counts, counts)
+TestStream(…, a value of type Pipeline): too many arguments. Several pipelines are one value: first.then(second).
+
+>>> TestStream(counts, today="2026-03-01")
+TestStream() has no option 'today'. Did you mean 'day'?
+
+>>> TestStream(counts).advance_watermark_to("12:01")
+There is no TestStream.advance_watermark_to: use .advance_watermark(time)
+
+>>> TestStream(counts).add({"ts": "12:00", "shop": 5}, {"ts": "12:00", "shop": "kiel"})
+.add(): the column 'shop': unexpected value while building Series of type Int64; found value of type String: "kiel".
+Columns get their types from the first bundle; name others in schema=….
+
+>>> WindowAggregator(ev.tumbling("1 minute"))
+WindowAggregator() needs aggregates= and offset=.
+
+>>> counts.start_local().close()
+There is no LocalQuery.close: use .drain()
 
 ## SQL
 
@@ -413,6 +655,9 @@ There is no file 'nowhere.py'. Name a Python file and its pipeline (job.py:reven
 >>> eventide("drain checkpoints/revenu")
 'checkpoints/revenu' is not the checkpoint of an Eventide query: it has no directory eventide/control. Name the
 directory that was passed as checkpoint= or --checkpoint.
+
+>>> eventide("run nowhere.py:revenue --local")
+There is no file 'nowhere.py'. Name a Python file and its pipeline (job.py:revenue), or a SQL file.
 """
 
 stream = ev.stream("ts", key="shop", watermark="30 seconds")
@@ -432,7 +677,8 @@ PER_SHOP = (
     "GROUP BY shop, window_start, window_end"
 )
 NAMES: dict[str, Any] = {
-    "PER_SHOP": PER_SHOP, "ev": ev, "pd": pd, "sinks": sinks, "TestStream": TestStream, "eventide": eventide,
+    "PER_SHOP": PER_SHOP, "ev": ev, "pd": pd, "pl": pl, "sinks": sinks, "TestStream": TestStream, "eventide": eventide,
+    "WindowAggregator": WindowAggregator,
     "stream": stream, "minutes": minutes, "counts": counts, "rows": rows,
 }  # fmt: skip
 

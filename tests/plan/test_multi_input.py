@@ -104,7 +104,7 @@ def test_columns_that_do_not_fit_are_refused(
 def test_rows_are_given_by_the_names_of_inputs() -> None:
     pipeline = ev.window_join(LEFT, RIGHT, window=MINUTE)
     rows = pl.DataFrame({"t": [1], "id": [1]})
-    with pytest.raises(ev.PlanError, match="this pipeline has several inputs"):
+    with pytest.raises(ev.PlanError, match="This pipeline has several inputs"):
         pipeline.local(rows)
     with pytest.raises(ev.PlanError, match=r"inputs \['left', 'right'\], but rows were given for \['left', 'other'\]"):
         pipeline.local({"left": rows, "other": rows})

@@ -60,8 +60,8 @@ def test_a_processor_that_cannot_work_is_refused(given: Any, options: dict[str, 
         STREAM.process(given, **{"output": TOTALS} | options)
 
 
-def test_without_output_python_itself_says_so() -> None:
-    with pytest.raises(TypeError, match="output"):
+def test_without_output_a_processor_is_refused() -> None:
+    with pytest.raises(ev.PlanError, match=r"\.process\(\) needs output="):
         STREAM.process(RunningTotal())  # type: ignore[call-arg]
 
 

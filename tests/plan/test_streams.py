@@ -142,7 +142,7 @@ def test_a_window_that_fires_once_needs_no_mode() -> None:
         ({"mode": "retract"}, "Did you mean 'retracting'"),
         ({"early": 10}, "has no unit"),
         ({"early": "10"}, "is not a duration"),
-        ({"allowed_lateness": True}, "has no unit"),
+        ({"allowed_lateness": True}, "is a bool, not a duration"),
         ({"allowed_lateness": -1}, "not a number of rows"),
     ],
 )

@@ -86,7 +86,12 @@ def test_a_duration_is_formatted(micros: int, text: str) -> None:
     assert format_duration(micros) == text
 
 
-@pytest.mark.parametrize("value", [30, 1.5, True])
+def test_a_boolean_is_no_number_without_a_unit() -> None:
+    with pytest.raises(PlanError, match="gap=True is a bool, not a duration"):
+        duration(True, what="gap")
+
+
+@pytest.mark.parametrize("value", [30, 1.5])
 def test_a_bare_number_is_rejected_with_a_hint_to_name_its_unit(value: object) -> None:
     with pytest.raises(PlanError, match=rf"gap={value!r} has no unit.*'30 seconds'"):
         duration(value, what="gap")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeA
 import polars as pl
 
 from eventide._column_refs import SparkColumn, not_a_column_name
+from eventide._hints import with_option_hints
 from eventide.aggregates.errors import no_aggregates, not_an_aggregate, unfinished_aggregate
 from eventide.errors import PlanError, did_you_mean
 
@@ -324,6 +325,7 @@ class Composite(Aggregate):
         return f"composite({', '.join(f'{name}={aggregate}' for name, aggregate in self.fields)})"
 
 
+@with_option_hints
 def composite(**aggregates: Aggregate) -> Composite:
     """Combine several aggregates into one struct.
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from eventide._arguments import is_integer
 from eventide._column_refs import Column, column, masked
+from eventide._hints import with_option_hints
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
 from eventide.aggregates.errors import bad_number
 from eventide.aggregates.value_lists import (
@@ -188,6 +189,7 @@ class TopNByKey(Aggregate):
         return in_order(ranked, cells.height, missing=pl.lit([], dtype=dtype))
 
 
+@with_option_hints
 def collect_list(column: Column, *, where: Column | None = None) -> Collect:
     """All values of a column in the order of event time; nulls are skipped.
 
@@ -200,6 +202,7 @@ def collect_list(column: Column, *, where: Column | None = None) -> Collect:
     return Collect(masked("collect_list", column, where))
 
 
+@with_option_hints
 def collect_set(column: Column, *, where: Column | None = None) -> CollectSet:
     """The distinct values of a column in ascending order; nulls are skipped.
 
@@ -210,6 +213,7 @@ def collect_set(column: Column, *, where: Column | None = None) -> CollectSet:
     return CollectSet(masked("collect_set", column, where))
 
 
+@with_option_hints
 def count_distinct(column: Column, *, where: Column | None = None) -> CountDistinct:
     """How many distinct values a column has, exactly; nulls are skipped. ``approx_distinct`` needs less state.
 
@@ -220,6 +224,7 @@ def count_distinct(column: Column, *, where: Column | None = None) -> CountDisti
     return CountDistinct(masked("count_distinct", column, where))
 
 
+@with_option_hints
 def collect_sorted(column: Column, *, descending: bool = False, where: Column | None = None) -> Sort:
     """All values of a column in ascending or descending order; nulls are skipped.
 
@@ -230,6 +235,7 @@ def collect_sorted(column: Column, *, descending: bool = False, where: Column | 
     return Sort(masked("collect_sorted", column, where), descending)
 
 
+@with_option_hints
 def top_n(column: Column, n: int, *, where: Column | None = None) -> TopN:
     """The ``n`` greatest values of a column in descending order; nulls are skipped, NaN is first.
 
@@ -241,6 +247,7 @@ def top_n(column: Column, n: int, *, where: Column | None = None) -> TopN:
     return TopN(masked("top_n", column, where), n)
 
 
+@with_option_hints
 def top_n_by_key(value: Column, key: Column, n: int, *, where: Column | None = None) -> TopNByKey:
     """The ``n`` keys whose latest value, by event time, is greatest: a list of structs of key and value.
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from eventide._familiar import FAMILIAR
 from eventide.errors import PlanError, shown
 
+_CALL = re.compile(r"\b(\w+)\((\w*|\*)\)'?>?$")  # as SQL and Spark write an aggregate
 _NULLARY = {"count"}  # aggregates that need no column
 
 
 def not_an_aggregate(name: str, value: object) -> PlanError:
     """The value is no aggregate, such as a string or Python's own ``sum``."""
     word = getattr(value, "__name__", None)
+    text = str(value) if isinstance(value, str) or type(value).__module__.startswith("pyspark.") else ""
+    call = _CALL.search(text)
     if isinstance(value, str) and value in _NULLARY:
         hint = f"Write {name}=ev.{value}()."
     elif callable(value) and getattr(value, "__module__", "").startswith("eventide."):
         hint = f"Call it: {name}=ev.{word}({'' if word in _NULLARY else 'column'})."
     elif isinstance(value, str) and value in _of_columns():
         hint = f"Call it with a column: {name}=ev.{value}(column)."
+    elif call is not None and call[1] in _of_columns() | _NULLARY:
+        column = "" if call[2] in ("", "*", "1") else repr(call[2])
+        hint = f"Write {name}=ev.{call[1]}({column})."
+    elif call is not None and call[1] in FAMILIAR["eventide"]:
+        hint = f"Write {name}={FAMILIAR['eventide'][call[1]]}."
     elif isinstance(value, str):
         hint = f"Name what to do with the column: {name}=ev.sum({shown(value)})."
     elif word in {"sum", "min", "max"}:

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from eventide._column_refs import Column, column, condition, masked
+from eventide._hints import with_option_hints
 from eventide.aggregates.aggregate import Accumulator, Aggregate, Parts, Source
 from eventide.aggregates.value_lists import multiset, one_zero, present, sortable, tie, timed_values, values
 
@@ -68,6 +69,7 @@ class MaxBy(Aggregate):
         return _companion(self, self.value, self.by, source)
 
 
+@with_option_hints
 def min(column: Column, *, where: Column | None = None) -> Min:
     """The least value of a column. Nulls are skipped; NaN is greater than everything, as in Spark.
 
@@ -78,6 +80,7 @@ def min(column: Column, *, where: Column | None = None) -> Min:
     return Min(masked("min", column, where))
 
 
+@with_option_hints
 def max(column: Column, *, where: Column | None = None) -> Max:
     """The greatest value of a column. Nulls are skipped; NaN is greater than everything, as in Spark.
 
@@ -88,6 +91,7 @@ def max(column: Column, *, where: Column | None = None) -> Max:
     return Max(masked("max", column, where))
 
 
+@with_option_hints
 def min_by(value: Column, by: Column, *, where: Column | None = None) -> MinBy:
     """The value of the row where ``by`` is least. Rows without ``by`` are skipped.
 
@@ -100,6 +104,7 @@ def min_by(value: Column, by: Column, *, where: Column | None = None) -> MinBy:
     return MinBy(column("min_by", value), masked("min_by", by, where))
 
 
+@with_option_hints
 def max_by(value: Column, by: Column, *, where: Column | None = None) -> MaxBy:
     """The value of the row where ``by`` is greatest. Rows without ``by`` are skipped.
 
@@ -283,6 +288,7 @@ class Last(Aggregate):
         return _end(self, self.column, self.ignore_nulls, self.where, source)
 
 
+@with_option_hints
 def first(column: Column, *, ignore_nulls: bool = False, where: Column | None = None) -> First:
     """The value of the row with the least event time; among equals the least value. Null is the greatest.
 
@@ -296,6 +302,7 @@ def first(column: Column, *, ignore_nulls: bool = False, where: Column | None = 
     return First(*_read("first", column, ignore_nulls, where))
 
 
+@with_option_hints
 def last(column: Column, *, ignore_nulls: bool = False, where: Column | None = None) -> Last:
     """The value of the row with the greatest event time; among equals the greatest value. Null is the greatest.
 

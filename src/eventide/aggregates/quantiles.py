@@ -8,6 +8,7 @@ from typing import ClassVar
 import polars as pl
 
 from eventide._column_refs import Column, masked
+from eventide._hints import with_option_hints
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
 from eventide.aggregates.collect import sorted_values
 from eventide.aggregates.sums import numeric
@@ -66,6 +67,7 @@ class Mode(Aggregate):
         return Parts([entries], most_frequent.struct.field("value"))
 
 
+@with_option_hints
 def quantile(column: Column, q: float, *, where: Column | None = None) -> Quantile:
     """The exact quantile of a column, interpolated between neighbours as Spark's ``percentile`` does.
 
@@ -79,6 +81,7 @@ def quantile(column: Column, q: float, *, where: Column | None = None) -> Quanti
     return Quantile(masked("quantile", column, where), q)
 
 
+@with_option_hints
 def median(column: Column, *, where: Column | None = None) -> Median:
     """The exact median of a column: ``quantile(column, 0.5)``.
 
@@ -89,6 +92,7 @@ def median(column: Column, *, where: Column | None = None) -> Median:
     return Median(masked("median", column, where))
 
 
+@with_option_hints
 def mode(column: Column, *, where: Column | None = None) -> Mode:
     """The most frequent value of a column, the least one among equals. Nulls are skipped.
 

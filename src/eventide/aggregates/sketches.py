@@ -19,6 +19,7 @@ import polars as pl
 
 from eventide._arguments import is_integer
 from eventide._column_refs import Column, masked
+from eventide._hints import with_option_hints
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
 from eventide.aggregates.errors import bad_number, no_retractions, wrong_type
 from eventide.aggregates.quantiles import check_q
@@ -62,6 +63,7 @@ class ApproxDistinct(Aggregate):
         return bytes(union.get_result().serialize())
 
 
+@with_option_hints
 def approx_distinct(column: Column, *, precision: int = 12, where: Column | None = None) -> ApproxDistinct:
     """About how many distinct values a column has; nulls are skipped.
 
@@ -196,6 +198,7 @@ class ApproxQuantile(Aggregate):
         return pl.Series(values.name, np.where(bits < 0, -size - 1, size))
 
 
+@with_option_hints
 def approx_quantile(column: Column, q: float, *, accuracy: float = 0.01, where: Column | None = None) -> ApproxQuantile:
     """About the quantile of a column; nulls, NaN and infinities are skipped.
 

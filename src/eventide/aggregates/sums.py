@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import polars as pl
 
 from eventide._column_refs import Column, masked
+from eventide._hints import with_option_hints
 from eventide.aggregates.aggregate import NO_SUM, ROWS, Accumulator, Addends, Aggregate, Parts, Source
 from eventide.aggregates.errors import _of, wrong_type
 from eventide.aggregates.float_digits import NOTHING
@@ -36,6 +37,7 @@ class Count(Aggregate):
         return f"count({self.column or ''})"
 
 
+@with_option_hints
 def count(column: Column | None = None, *, where: Column | None = None) -> Count:
     """The number of rows; with a column, of its values that are not null.
 
@@ -310,6 +312,7 @@ class Mean(Aggregate):
         return Parts([*accumulators, present], pl.when(n > 0).then(summed / n))
 
 
+@with_option_hints
 def sum(column: Column, *, where: Column | None = None) -> Sum:
     """The sum of a column, null where it has no values.
 
@@ -324,6 +327,7 @@ def sum(column: Column, *, where: Column | None = None) -> Sum:
     return Sum(masked("sum", column, where))
 
 
+@with_option_hints
 def mean(column: Column, *, where: Column | None = None) -> Mean:
     """The arithmetic mean of a column, null where it has no values.
 

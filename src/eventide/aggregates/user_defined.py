@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import polars as pl
 
 from eventide._column_refs import Column, condition, masked
+from eventide._hints import with_option_hints
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
 from eventide.aggregates.errors import bad_on_error, unfinished_aggregate
 from eventide.aggregates.row_functions import called
@@ -99,6 +100,7 @@ class Fold(FoldInOrder):
         return {"add": self.fn, "merge": self.merger}
 
 
+@with_option_hints
 def reduce(
     fn: Callable[[Any, Any], Any],
     column: Column,
@@ -123,6 +125,7 @@ def reduce(
     return Reduce(fn, masked("reduce", column, where), dtype, on_error)
 
 
+@with_option_hints
 def fold(
     initial: Any,
     fn: Callable[[Any, Any], Any],

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from eventide._column_refs import Column, masked
+from eventide._hints import with_option_hints
 from eventide.aggregates.aggregate import Aggregate, Parts, Source
 from eventide.aggregates.float_sums import Digits
 from eventide.aggregates.sums import counted, digit_sums, numeric
@@ -42,6 +43,7 @@ class Std(Aggregate):
         return _parts(source, self.column, root=True)
 
 
+@with_option_hints
 def var(column: Column, *, where: Column | None = None) -> Var:
     """The variance of a column as of a sample (divided by n - 1), null for fewer than two values.
 
@@ -52,6 +54,7 @@ def var(column: Column, *, where: Column | None = None) -> Var:
     return Var(masked("var", column, where))
 
 
+@with_option_hints
 def std(column: Column, *, where: Column | None = None) -> Std:
     """The standard deviation of a column as of a sample, null for fewer than two values.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from eventide._addresses import FILES, Address
 from eventide.cli.terminal import without_stack
 from eventide.errors import EventideError, PlanError, did_you_mean, shown
-from eventide.local.files import data_files, no_files
+from eventide.local.files import data_files, missing_files, no_files
 
 if TYPE_CHECKING:
     import polars as pl
@@ -335,6 +335,8 @@ def _check_place(address: Address, *, streaming: bool) -> None:
         raise PlanError(
             f"{address.kind}:{address.place} is a file. Name the directory to which files are written, or add --local."
         )
+    if not streaming and not place.exists():
+        raise missing_files(address.place)
     if not place.exists() or ("schema" not in address.options and not data_files(place)):
         raise no_files(address.place)
 

@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from eventide._arguments import is_integer
+from eventide._familiar_options import COMMAND_OPTIONS, COMMANDS
 from eventide.cli.shutdown import CLOSED_PIPE, is_stdout_closed, silence_stdout
 from eventide.errors import EventideError
 
@@ -162,10 +163,19 @@ class CommandGroup(TyperGroup):
         words = [word for word in args[:end] if word != "--debug"]
         return super().parse_args(ctx, ["--debug"] * (len(words) < end) + words + args[end:])
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a name. One of another system has a hint."""
+        if args and args[0] in COMMANDS and args[0] not in self.commands:
+            ctx.fail(f"No such command {args[0]!r}. Use {COMMANDS[args[0]]}.")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and report its error."""
         try:
             return super().invoke(ctx)
+        except TyperException as cause:
+            _suggest_option(cause)
+            raise
         except _REPORTED_BY_TYPER:
             raise
         except KeyboardInterrupt:
@@ -178,6 +188,13 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(CLOSED_PIPE) from None
         except Exception as cause:
             raise exit_with_error(cause) from None
+
+
+def _suggest_option(cause: Any) -> None:
+    """Name the option that is meant by one of another system, if the command has it."""
+    meant = COMMAND_OPTIONS.get(getattr(cause, "option_name", ""))
+    if meant is not None and any(meant in option.opts for option in cause.ctx.command.params):
+        cause.possibilities = [meant]
 
 
 def exit_with_error(cause: Exception, code: int | None = None) -> typer.Exit:

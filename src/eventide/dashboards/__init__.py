@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["dashboard"]
 
 
+@with_option_hints
 def dashboard(
     query: Query | str | os.PathLike[str],
     *,

@@ -33,7 +33,7 @@ def read_files(address: Address | str) -> pl.DataFrame:
             raise PlanError(f"'{where.kind}:{where.place}': the option {name!r} cannot be used without Spark. {hint}")
     files = [file for path in _matching(where.place) for file in data_files(path)]
     if not files:
-        raise no_files(where.place)
+        raise missing_files(where.place)
     return pl.concat([_read(file, where) for file in files], how="diagonal_relaxed")
 
 
@@ -51,6 +51,11 @@ def no_files(path: str) -> PlanError:
         f"There are no files in {path!r} yet, so their columns are not known. Create the directory and name the "
         "columns: …?schema=ts timestamp, shop string, price double."
     )
+
+
+def missing_files(path: str) -> PlanError:
+    """Return the error for a place without files, which must exist for a run in this process."""
+    return PlanError(f"There are no files in {path!r}. A relative path begins in {str(Path.cwd())!r}.")
 
 
 def _matching(place: str) -> list[Path]:

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from eventide._frames import Frame, as_frame
-from eventide.errors import DataError, LateRowsWarning, PlanError
+from eventide._hints import with_attribute_hints
+from eventide.errors import DataError, LateRowsWarning, PlanError, shown, user_stack_level
 from eventide.local.background_calls import BackgroundCalls, attach_background_calls
 from eventide.local.result import LocalResult, no_schema
 from eventide.metrics import LateWarning
@@ -34,6 +35,7 @@ _CHAIN_MAGIC = b"EVCHAIN1"
 _LENGTH_BYTES = 8
 
 
+@with_attribute_hints
 class LocalQuery:
     """A pipeline that runs in this process and is fed bundle by bundle.
 
@@ -69,6 +71,11 @@ class LocalQuery:
             self._calls = attach_background_calls(self._operator)
             self._result.tracker = self._state.tracker
         if schema is not None:
+            if not isinstance(schema, Mapping):
+                raise PlanError(
+                    f"start_local(schema={shown(schema)}): name the columns and their types, such as rows.schema or "
+                    "{'ts': pl.String, 'price': pl.Int64}."
+                )
             schemas = [schema[name] for name in self._names] if first.inputs else [schema]
             self._bind([pl.Schema(columns) for columns in schemas])
 
@@ -136,7 +143,7 @@ class LocalQuery:
             rows=output.counts.rows, late=output.counts.late, watermark=output.watermark_us, now=batch_time
         )
         if message is not None:
-            warnings.warn(message, LateRowsWarning, stacklevel=3)
+            warnings.warn(message, LateRowsWarning, stacklevel=user_stack_level())
         for query in self._following:  # panes, with the output watermark of the previous operator
             output = query._push(output.panes, batch_time, output.notes_for(query.watermark_key), polled)
         return output
@@ -335,8 +342,13 @@ class LocalQuery:
         ]
 
     def _empty_frame(self, edge: int) -> pl.DataFrame:
-        if self._operator is None:
+        if self._operator is None and not self._pipeline.plan.inputs:
             raise no_schema()
+        if self._operator is None:
+            raise PlanError(
+                f"The input {self._names[edge]!r} has no rows yet, so its columns are not known. Give it a frame, "
+                "which may be empty, or name the columns in start_local(schema=…)."
+            )
         return self._operator.no_rows(edge)
 
 

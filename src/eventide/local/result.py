@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from eventide._hints import with_attribute_hints
 from eventide.errors import PlanError
 from eventide.metrics import Gap, Metrics, Operation, counted, gaps_of, metrics_of
 from eventide.operators.operator import Counts, Output
@@ -15,6 +16,7 @@ from eventide.watermarks import AnyTracker, WatermarkMetrics
 _NOTEBOOK_PANES = 10
 
 
+@with_attribute_hints
 @dataclass(repr=False)
 class LocalResult:
     """All outputs of a run. ``steps`` has the output of each bundle.

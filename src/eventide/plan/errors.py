@@ -17,13 +17,13 @@ def key_is_a_side(name: str) -> PlanError:
 
 def unknown_input(names: Sequence[str], inputs: Sequence[str]) -> PlanError:
     """Rows name other inputs than the pipeline has."""
-    return PlanError(f"this pipeline has the inputs {list(inputs)}, but rows were given for {list(names)}.")
+    return PlanError(f"This pipeline has the inputs {list(inputs)}, but rows were given for {list(names)}.")
 
 
 def several_inputs(inputs: Sequence[str]) -> PlanError:
     """Plain rows for a pipeline with several inputs."""
     names = ", ".join(f"{name!r}: …" for name in inputs)
-    return PlanError(f"this pipeline has several inputs. Give the rows of each: {{{names}}}.")
+    return PlanError(f"This pipeline has several inputs. Give the rows of each: {{{names}}}.")
 
 
 def set_twice(method: str) -> PlanError:

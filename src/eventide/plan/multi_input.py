@@ -26,6 +26,7 @@ from eventide.windows import Inherit, Sessions
 On = str | Sequence[str] | Mapping[str, str]
 
 
+@with_option_hints
 def union(*streams: Stream, **named: Stream) -> Stream:
     """Merge several streams with the same columns into one stream. Each input has its own watermark.
 
@@ -266,9 +267,10 @@ def _inputs(what: str, streams: Mapping[str, Any]) -> list[Input]:
 
 
 def _keys_differ(what: str, left: Sequence[str], right: Sequence[str]) -> PlanError:
+    on = "" if what == "union" else ", or name the columns with on="
     return PlanError(
         f"{what}: one input has the key {list(left)}, another {list(right)}. Set keys of the same length, whose "
-        "columns are compared pairwise, or name the columns with on=."
+        f"columns are compared pairwise{on}."
     )
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventide._hints import no_attribute, with_option_hints
+from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError
 from eventide.plan.explain import explain, summary, table
 from eventide.plan.join_plan import JoinPlan
@@ -199,6 +199,7 @@ class Runnable(ABC):
             single_writer=single_writer,
             trace=trace,
         )
+        options.check()  # before the rows, which need a session
         return self._run(read_rows(rows), options)
 
     @abstractmethod
@@ -210,6 +211,7 @@ class Runnable(ABC):
         """Start the query."""
 
 
+@with_attribute_hints
 @dataclass(frozen=True)
 class Pipeline(Runnable):
     """A plan or a chain of plans, as ``.agg(…)``, ``.process(…)``, the joins and ``.then(…)`` return it.
@@ -323,14 +325,6 @@ class Pipeline(Runnable):
         from eventide.local import LocalQuery
 
         return LocalQuery(self, schema, saved=saved, keep=keep)
-
-    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Name what is probably meant by an attribute that does not exist."""
-            if name.startswith("_"):  # those that Python asks for
-                raise AttributeError(name)
-            raise AttributeError(no_attribute("Pipeline", name, dir(type(self))))
 
     def __repr__(self) -> str:
         return f"<Pipeline: {summary(*self.plans)}>"

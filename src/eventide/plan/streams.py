@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
+
+import polars as pl
 
 from eventide._arguments import MAX_SPAN
 from eventide._column_refs import Column, SparkColumn, TimeColumn, TimeUnit, named
-from eventide._hints import no_attribute, with_option_hints
+from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.plan.async_call import AsyncMap, async_map, followed_by
 from eventide.plan.errors import check_key, set_twice, too_long
@@ -24,6 +26,7 @@ from eventide.watermarks.strategies import unstated
 from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind
 
 
+@with_attribute_hints
 @dataclass(frozen=True)
 class Stream:
     """Rows with an event time, a key and a watermark; the start of every pipeline.
@@ -188,14 +191,6 @@ class Stream:
             return replace(self, _inputs=tuple(inputs))
         return replace(self, _calls=followed_by(self._calls, call))
 
-    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Name what is probably meant by an attribute that does not exist."""
-            if name.startswith("_"):  # those that Python asks for
-                raise AttributeError(name)
-            raise AttributeError(no_attribute("Stream", name, dir(type(self))))
-
 
 @with_option_hints
 def stream(
@@ -219,6 +214,7 @@ def stream(
     if not isinstance(time, (str, IngestionTime)) or not time:
         raise PlanError(
             f"time={shown(time)}: name the column of the event time, or use time=ev.ingestion_time() if there is none."
+            f"{_computed(time)}"
         )
     if time_unit is not None:
         time = _with_unit(time, time_unit)
@@ -231,6 +227,14 @@ def stream(
     if not hasattr(watermark, "summarise"):
         raise _not_a_watermark(watermark)
     return Stream(time, names, watermark)
+
+
+def _computed(value: object) -> str:
+    """The hint for an expression of Polars in place of a name."""
+    expressions = value if isinstance(value, list | tuple) else [value]
+    if any(isinstance(expression, pl.Expr) for expression in expressions):
+        return " Compute the column before: rows.with_columns(…)."
+    return ""
 
 
 def _with_unit(time: str | IngestionTime, unit: TimeUnit) -> TimeColumn:
@@ -249,6 +253,11 @@ def _ids_within(ids: Sequence[object], within: str | timedelta | None) -> tuple[
             raise PlanError(
                 f".deduplicate({', '.join(map(shown, ids))}): give the names of the columns of an id, each once."
             )
+    if within is None and len(names) > 1 and names[-1][0].isdigit():
+        raise PlanError(
+            f".deduplicate({', '.join(map(repr, names))}): name the period: "
+            f".deduplicate({', '.join(map(repr, names[:-1]))}, within={names[-1]!r})."
+        )
     if within is None:
         raise PlanError(
             f".deduplicate({', '.join(map(repr, names))}) needs within='1 hour': how far apart in event time "
@@ -274,10 +283,11 @@ def _key_names(key: object) -> tuple[str, ...]:
     names = (key,) if isinstance(key, str) else tuple(map(named, key)) if isinstance(key, Sequence) else (None,)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise PlanError(f"key={shown(key)}: a key is a column name, or a list of column names.")
+            raise PlanError(f"key={shown(key)}: a key is a column name, or a list of column names.{_computed(key)}")
     return names
 
 
+@with_option_hints
 def ingestion_time() -> IngestionTime:
     """Return a time for rows without an event time: the time of the batch in which a row arrives.
 
@@ -300,6 +310,8 @@ def _not_a_window(value: object) -> PlanError:
         return PlanError(f"{value!r} is not a window. Name its kind, such as ev.tumbling({value!r}).")
     if callable(value) and hasattr(value, "__name__") and not isinstance(value, type):
         return PlanError(f".window() needs a window, not {shown(value)}. Call it: ev.{value.__name__}(…).")
+    if isinstance(value, int | float | timedelta | None) or hasattr(value, "describe"):
+        return PlanError(f".window() needs a window such as ev.tumbling('1 minute'), not {shown(value)}.")
     return PlanError(
         f".window() needs a window such as ev.tumbling('1 minute'), not {shown(value)} ({type(value).__name__}). "
         "A custom window kind implements ev.WindowKind: axis, shared, slice_of, windows_of, describe."

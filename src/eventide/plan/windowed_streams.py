@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Never
 
 from eventide._column_refs import with_names
-from eventide._hints import no_attribute, with_option_hints
+from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.aggregates import Aggregate
 from eventide.aggregates.errors import no_aggregates, not_an_aggregate
 from eventide.errors import PlanError, shown
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from eventide.plan.streams import Stream
 
 
+@with_attribute_hints
 @dataclass(frozen=True)
 class WindowedStream:
     """A stream that is cut into windows, which ``.window(…)`` returns. ``.agg(…)`` completes the pipeline.
@@ -144,14 +145,6 @@ class WindowedStream:
         if unnamed:
             raise PlanError(f".agg({shown(unnamed[0])}): each result has a name, such as .agg(n=ev.count()).")
         return Pipeline(self._plan(with_names(aggregates)))
-
-    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Suggest the attribute that is probably meant."""
-            if name.startswith("_"):  # those that Python asks for
-                raise AttributeError(name)
-            raise AttributeError(no_attribute("WindowedStream", name, dir(type(self))))
 
     def _with_emission(self, method: str, **options: Any) -> WindowedStream:
         if self._emission is not None:

@@ -7,6 +7,9 @@ exactly once. ``stream`` writes events of a stream and notes their time. ``spark
 drops repeated messages with ``drop_repeats``, or ``without_repeats`` in a streaming query.
 """
 
+from typing import Never
+
+from eventide._hints import no_attribute
 from eventide.sinks.delta_table import delta
 from eventide.sinks.development import console, memory
 from eventide.sinks.iceberg_table import iceberg
@@ -34,3 +37,7 @@ __all__ = [
     "table",
     "without_repeats",
 ]
+
+
+def __getattr__(name: str) -> Never:
+    raise AttributeError(no_attribute("eventide.sinks", name, __all__))

@@ -12,12 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError
 from eventide.sinks.lake_table import LakeSink, WindowFilter, check_columns, new_columns
 from eventide.sinks.sink import Sink
 from eventide.sinks.table_sql import column_names
 
 
+@with_option_hints
 def delta(
     uri: str,
     *,

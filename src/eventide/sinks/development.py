@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from eventide._arguments import is_integer
+from eventide._hints import with_option_hints
 from eventide.panes import DIFF, PANE, PANE_INDEX, PANE_TIMING
 from eventide.sinks.batch import Field, flat_fields, read_flat
 from eventide.sinks.errors import bad_option, not_opened, second_output
@@ -30,6 +31,7 @@ _PRINTED = (PANE_TIMING, PANE_INDEX)  # of the columns about the pane itself
 _STYLES = {"EARLY": "yellow", "ON_TIME": "green", "LATE": "red"}
 
 
+@with_option_hints
 def console(rows: int = 20) -> Sink:
     """Print the first ``rows`` rows of every batch, with colours if ``rich`` is installed. A replay prints again.
 
@@ -133,6 +135,7 @@ def _count(rows: int, printed: int) -> str:
     return f"{rows} row" if rows == 1 else f"{rows} rows"
 
 
+@with_option_hints
 def memory(name: str, *, rows: int = 100_000) -> Sink:
     """A temporary view ``name`` of the session, with the rows of the last batches. A replayed batch replaces itself.
 

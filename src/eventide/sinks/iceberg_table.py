@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError
 from eventide.panes import WINDOW
 from eventide.sinks.lake_table import LakeSink, WindowFilter, check_columns, new_columns
@@ -22,6 +23,7 @@ from eventide.sinks.table_sql import column_names
 _START = WINDOW[0]
 
 
+@with_option_hints
 def iceberg(
     table: str,
     *,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from eventide._databases import without_password
+from eventide._hints import with_option_hints
 from eventide.marks.errors import UnknownStreamError, unknown_columns
 from eventide.sinks.sink import OutputInfo, Sink
 from eventide.time import FIRST, LAST, MIN
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _NOTE_INTERVAL = 10.0  # seconds after which an unchanged watermark is noted again, so that the writer does not expire
 
 
+@with_option_hints
 def stream(
     address: str, *, routing_key: str | None = None, writer_id: str | None = None, token: str | None = None
 ) -> Sink:

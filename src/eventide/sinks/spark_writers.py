@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventide._hints import with_option_hints
 from eventide._paths import local_path, make_directory, sync_directory
 from eventide.errors import PlanError
 from eventide.sinks.batch import flat_fields, flatten
@@ -33,6 +34,7 @@ _FLAT_FORMATS = frozenset({"csv", "jdbc"})  # without nested types
 _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 
 
+@with_option_hints
 def files(path: str | os.PathLike[str], *, format: str = "parquet", **options: Any) -> Sink:
     """Files below ``path``, exactly once: each batch has its own directory ``batch=<id>``, which a replay overwrites.
 
@@ -46,6 +48,7 @@ def files(path: str | os.PathLike[str], *, format: str = "parquet", **options: A
     return FilesSink(os.fspath(path), format, options)
 
 
+@with_option_hints
 def spark_format(name: str, *, mode: str = "append", **options: Any) -> Sink:
     """Any writer that Spark has or can load: Kafka, JDBC, Delta, Iceberg. ``options`` are those of the writer.
 
@@ -64,6 +67,7 @@ def spark_format(name: str, *, mode: str = "append", **options: Any) -> Sink:
     return FormatSink(name, mode, options)
 
 
+@with_option_hints
 def noop() -> Sink:
     """No output: the batch is computed and dropped. For measurements, or if only another output matters.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from eventide._addresses import split_table
 from eventide._databases import sqlite_path, without_password
+from eventide._hints import with_option_hints
 from eventide.errors import DataError, DriverLimitWarning, PlanError
 from eventide.sinks.batch import read_flat, read_flat_parts
 from eventide.sinks.errors import bad_option, bad_table_name, not_opened
@@ -41,6 +42,7 @@ Route: TypeAlias = Literal["collected", "staged", "in parts"]
 """How a batch reaches the table: in the memory of the driver, by the executors, or through the driver in parts."""
 
 
+@with_option_hints
 def table(
     url: str,
     *,

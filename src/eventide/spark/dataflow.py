@@ -6,7 +6,6 @@ A batch DataFrame is a stream of one bundle that is drained at once, so it needs
 from __future__ import annotations
 
 import json
-import sys
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +19,7 @@ import pyarrow as pa
 
 from eventide._column_refs import expressions
 from eventide._columns import NOW
-from eventide.errors import PlanError
+from eventide.errors import PlanError, user_stack_level
 from eventide.operators.factory import operator_of
 from eventide.plan.errors import several_inputs, unknown_input
 from eventide.plan.fingerprint import fingerprint
@@ -31,6 +30,7 @@ from eventide.spark import shuffle_pages as page
 from eventide.spark.buckets import bucket_count
 from eventide.spark.coalesced_progress import progress_of, tracker_stage
 from eventide.spark.control import commands, marks_of, needs_ticks, ticks
+from eventide.spark.errors import not_spark_rows
 from eventide.spark.metrics import observation, observed_columns
 from eventide.spark.scan import Scan, stamp_splits
 from eventide.spark.session import check_session, reject_spark_connect
@@ -109,6 +109,10 @@ def bind_input(plan: Plan, rows: InputRows) -> SparkInput:
 def input_rows(plan: Plan, rows: Source, *, tables: bool = False) -> list[InputRows]:
     """Return the rows of each input, in the order of the inputs. ``tables`` allows tables next to streams."""
     names = [edge.name for edge in plan.edges]
+    frames = list(rows.values()) if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
+    for frame in frames:
+        if not hasattr(frame, "isStreaming"):
+            raise not_spark_rows("df.transform(pipeline) and pipeline(df) take DataFrames of Spark", frame)
     if isinstance(rows, Mapping):
         if set(rows) != set(names):
             raise unknown_input(list(rows), names)
@@ -168,16 +172,8 @@ def warn_panes_only(pipeline: Pipeline) -> None:
             "df.transform(pipeline) gives the panes of a stream; its late rows and dead letters are counted "
             "and then lost. "
             "pipeline.run(df, …) keeps them, and ev.outputs(pipeline, df) gives all three to a query of your own.",
-            stacklevel=_user_stack_level(),
+            stacklevel=user_stack_level(),
         )
-
-
-def _user_stack_level() -> int:
-    """Return how many calls above a function of this module the user's code is."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in ("eventide", "pyspark"):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def apply_chain(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventide.errors import DataError, PlanError
+from eventide.errors import DataError, PlanError, shown
 
 
 def bad_file(file: str, batch: int | None, reason: str) -> DataError:
@@ -24,6 +24,16 @@ def unknown_choice(function: str, option: str, value: object, choices: Sequence[
 def no_session(function: str) -> PlanError:
     """No SparkSession is active."""
     return PlanError(f"{function} needs a SparkSession: create one with ev.spark_session(), or pass one as spark=.")
+
+
+def not_spark_rows(takes: str, value: object) -> PlanError:
+    """Rows are a frame of another library, or no frame at all."""
+    kind = type(value).__module__.partition(".")[0], type(value).__name__
+    frame = f"a {kind[1]} of {kind[0]}" if kind[0] in ("polars", "pandas", "pyarrow") else shown(value)
+    return PlanError(
+        f"{takes}, not {frame}. "
+        "In this process, without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…)."
+    )
 
 
 def no_state(checkpoint: str) -> DataError:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from eventide import _columns as c
+from eventide._hints import with_option_hints
 from eventide.metrics import Gap, instant_text
 from eventide.operators.call_queue import CallQueue
 from eventide.operators.factory import operator_of
@@ -221,6 +222,7 @@ class OperatorState:
         return instant_text(time) if time is not None else "drained" if self.drained else "nothing known"
 
 
+@with_option_hints
 def inspect(
     checkpoint: str | Path,
     *,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from eventide._hints import with_option_hints
 from eventide.spark.metrics import BatchMetrics, metrics_in_progress
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def batches_in(progress: Mapping[str, Any]) -> Iterator[BatchMetrics]:
         yield replace(operator, seconds=seconds or operator.seconds, phases={**operator.phases, **phases})
 
 
+@with_option_hints
 def listen(spark: SparkSession, on_metrics: OnMetrics) -> StreamingQueryListener:
     """Call ``on_metrics(query, metrics)`` for every batch of every query, once for each operator in it.
 

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from eventide._hints import with_attribute_hints
 from eventide.errors import DataError, PlanError
 from eventide.spark.control import Control
 from eventide.spark.metrics import BatchMetrics
@@ -35,6 +36,7 @@ _PAUSE = 2.0  # seconds to wait for a pause between batches, once the batch that
 _queries: weakref.WeakSet[Query] = weakref.WeakSet()
 
 
+@with_attribute_hints
 class Query:
     """A running query, as ``pipeline.run`` returns it."""
 

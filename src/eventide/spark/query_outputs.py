@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError
 from eventide.plan.pipeline import Pipeline
 from eventide.spark import shuffle_pages as page
@@ -80,6 +81,7 @@ class QueryOutputs:
         return self.split(self.pages)
 
 
+@with_option_hints
 def outputs(pipeline: Pipeline, rows: Source) -> QueryOutputs:
     """Return panes, late rows and dead letters of a pipeline over a DataFrame, from one query.
 

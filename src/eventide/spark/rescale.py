@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from eventide._hints import with_option_hints
 from eventide._paths import local_path
 from eventide.errors import DataError, PlanError
 from eventide.operators.redistribution import BucketSnapshot, DividedState, redistribute
@@ -117,6 +118,7 @@ class _Checkpoint:
             )
 
 
+@with_option_hints
 def rescale(
     checkpoint: str | Path,
     *,

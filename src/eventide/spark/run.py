@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventide._paths import absolute_address, local_path
-from eventide.errors import PlanError
+from eventide.errors import PlanError, shown
 from eventide.plan.explain import aligned
 from eventide.plan.pipeline import Pipeline
 from eventide.sinks import as_sink
@@ -95,6 +95,14 @@ class RunOptions:
         """Reject arguments that contradict each other."""
         if self.state not in ("driver", "executors"):
             raise unknown_placement(self.state)
+        if not isinstance(self.checkpoint, str | Path) or not str(self.checkpoint):
+            raise PlanError(
+                f"run(checkpoint={shown(self.checkpoint)}): name a directory for the state and the progress of this "
+                "query, such as checkpoint='checkpoints/revenue'."
+            )
+        for sink in (self.sink, self.late, self.dead):
+            if sink is not None or sink is self.sink:
+                as_sink(sink)
         if self.ends and self.interval is not None:
             raise PlanError(
                 f"run(interval=…, {'drain' if self.drain else 'available_now'}=True): a query that ends with the "

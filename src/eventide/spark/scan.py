@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventide._columns import NOW
+from eventide._hints import with_option_hints
 from eventide._paths import on_disk
 from eventide.errors import PlanError
 from eventide.marks.streams import open_stream
@@ -154,6 +155,7 @@ class ParquetScan(Scan):
         return read
 
 
+@with_option_hints
 def scan_parquet(
     path: str,
     *,
@@ -249,6 +251,7 @@ class StreamScan(Scan):
         return read
 
 
+@with_option_hints
 def scan_stream(
     address: str,
     *,
@@ -266,6 +269,7 @@ def scan_stream(
     >>> ev.scan_stream("sqlite:///shop.db#orders").transform(revenue)  # doctest: +SKIP
     """
     session = _session(spark, "scan_stream()")
+    open_stream(address, token=token)  # an error of Spark would have a stack
     values = {"rows_per_batch": rows_per_batch, "token": token, "start": start}
     options = {name: str(value) for name, value in values.items() if value is not None}
     schema = session.readStream.format("eventide").options(**options).load(address).schema

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventide._arguments import is_integer
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, shown
 from eventide.spark.buckets import BUCKETS, PARTITIONS, default_buckets
 from eventide.spark.environment import (
@@ -51,6 +52,7 @@ PACKAGES = (
 )
 
 
+@with_option_hints
 def spark_session(
     app_name: str = "eventide",
     *,
@@ -87,6 +89,8 @@ def spark_session(
             f"spark_session(master={master!r}, cores={cores!r}): cores= is for a local session. "
             f"Use master='local[{cores}]' without cores=, or set spark.executor.cores in config={{…}}."
         )
+    if not isinstance(config, Mapping | None):
+        raise PlanError(f"spark_session(config={shown(config)}): give a dict, such as {{'spark.ui.port': '4041'}}.")
     explicit = {str(name): _text(value) for name, value in (config or {}).items()}
     for name in explicit:
         if not name.startswith("spark."):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventide._addresses import FILES, Address, read_address
 from eventide._databases import without_password
+from eventide._hints import with_option_hints
 from eventide._jvm import hidden_columns
 from eventide.errors import PlanError, shown
 from eventide.local.files import no_files
@@ -16,7 +17,7 @@ from eventide.operators.windowed_aggregate import WindowedAggregate
 from eventide.panes import PREFIX
 from eventide.plan.errors import names_of_late_rows
 from eventide.spark.dataflow import SparkInput
-from eventide.spark.errors import no_session
+from eventide.spark.errors import no_session, not_spark_rows
 from eventide.spark.scan import Scan
 from eventide.spark.session import reject_spark_connect
 from eventide.spark.types import polars_schema
@@ -92,6 +93,7 @@ def _file_metadata(rows: DataFrame) -> list[str]:
 _MESSAGE_COLUMNS = ("partition", "offset", "timestamp")  # of Kafka, in addition to the fields of the messages
 
 
+@with_option_hints
 def scan_kafka(
     topic: str | Sequence[str],
     *,
@@ -188,7 +190,7 @@ def read_rows(rows: Source | str | Mapping[str, str]) -> Source:
     sources = rows.values() if isinstance(rows, Mapping) else rows if isinstance(rows, list | tuple) else [rows]
     for value in sources:
         if not isinstance(value, str | Scan) and not hasattr(value, "isStreaming"):
-            raise _not_a_source(value)
+            raise not_spark_rows(".run() takes a DataFrame of Spark, or an address such as 'data/orders/'", value)
     if isinstance(rows, str):
         return _stream_at(rows)
     if isinstance(rows, Mapping):
@@ -196,21 +198,15 @@ def read_rows(rows: Source | str | Mapping[str, str]) -> Source:
     return rows
 
 
-def _not_a_source(value: object) -> PlanError:
-    kind = type(value).__module__.partition(".")[0], type(value).__name__
-    frame = f"a {kind[1]} of {kind[0]}" if kind[0] in ("polars", "pandas", "pyarrow") else shown(value)
-    return PlanError(
-        f".run() takes a DataFrame of Spark, or an address such as 'data/orders/', not {frame}. "
-        "In this process, without Spark: pipeline.local(rows). On Spark: spark.createDataFrame(…)."
-    )
-
-
 def _stream_at(address: str) -> DataFrame | Scan:
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is None:
-        raise no_session(f"The source {without_password(address)!r}")
+        raise PlanError(
+            f"The source {without_password(address)!r} needs a SparkSession: create one with ev.spark_session(). "
+            "In this process, without Spark: pipeline.local(…)."
+        )
     return source_at(active, read_address(address, "source"))
 
 

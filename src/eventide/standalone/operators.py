@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from eventide._hints import with_option_hints
 from eventide.aggregates import Aggregate
 from eventide.aggregates.errors import no_aggregates
 from eventide.errors import PlanError, did_you_mean, shown
@@ -50,6 +51,7 @@ class WindowAggregator(WindowOperator):
     [5]
     """
 
+    @with_option_hints
     def __init__(
         self,
         window: WindowKind,
@@ -92,6 +94,7 @@ class SessionAggregator(WindowOperator):
     [('ann', 1)]
     """
 
+    @with_option_hints
     def __init__(
         self,
         window: Sessions,
@@ -187,6 +190,7 @@ class JoinWindow(WindowOperator):
     [1]
     """
 
+    @with_option_hints
     def __init__(
         self,
         window: WindowKind,
@@ -229,6 +233,7 @@ class SessionJoinWindow(WindowOperator):
     [1]
     """
 
+    @with_option_hints
     def __init__(
         self,
         window: Sessions,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from eventide._hints import no_attribute, with_option_hints
+from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError
 from eventide.plan import Pipeline
 from eventide.plan.explain import summary
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from eventide.streamsql.execution import Table
 
 
+@with_attribute_hints
 @dataclass(frozen=True)
 class SqlPipeline(Runnable):
     """A compiled query: the same plan as a pipeline that is built in Python.
@@ -153,19 +154,12 @@ class SqlPipeline(Runnable):
             raise PlanError(f"The query reads {len(self.tables)} tables. Give them by their names: {{{named}}}.")
         return {self.tables[0]: rows}
 
-    if not TYPE_CHECKING:  # type checkers report attributes that do not exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Name what is probably meant by an attribute that does not exist."""
-            if name.startswith("_"):  # those that Python asks for
-                raise AttributeError(name)
-            raise AttributeError(no_attribute("SqlPipeline", name, dir(type(self))))
-
     def __repr__(self) -> str:
         pipeline = self._pipeline
         return f"<SqlPipeline of {', '.join(self.tables)}{'' if pipeline is None else f': {summary(*pipeline.plans)}'}>"
 
 
+@with_option_hints
 def sql(query: str, /) -> SqlPipeline:
     """Compile a query to a pipeline: to be explained, tested, and run over its tables.
 

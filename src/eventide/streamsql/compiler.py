@@ -108,7 +108,7 @@ def _reject_unread(streams: Mapping[str, CreateStream], read: Sequence[str], tab
 def parse_statements(text: str) -> SqlScript:
     """Return the statements of a text."""
     if not isinstance(text, str):
-        raise PlanError(f"The query is {type(text).__name__}. Give it as a text: ev.sql('SELECT …', orders=rows).")
+        raise PlanError(f"The query is {type(text).__name__}. Give it as a text: ev.sql('SELECT …').")
     with with_excerpt(text):
         return _read(text)
 

@@ -150,7 +150,8 @@ def _build(name: str, values: list[Any], dtype: pl.DataType | None) -> pl.Series
     try:
         return pl.Series(name, values, dtype=dtype, strict=True)
     except (TypeError, pl.exceptions.PolarsError) as problem:
+        what, *_ = str(problem).splitlines()
         raise PlanError(
-            f".add(): the column {name!r}: {problem}. Columns get their types from the first bundle; name "
+            f".add(): the column {name!r}: {what}. Columns get their types from the first bundle; name "
             "others in schema=…."
         ) from None

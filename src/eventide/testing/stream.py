@@ -11,6 +11,7 @@ from typing import Any, Self
 import polars as pl
 
 from eventide._frames import Frame
+from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError, shown
 from eventide.operators.operator import Counts
 from eventide.panes import DEAD_COLUMNS, DIFF, LATE_COLUMNS, REASON, WINDOW_START
@@ -39,6 +40,7 @@ class _Bundle:
     key: int | str | None = None
 
 
+@with_attribute_hints
 class TestStream:
     """Runs a pipeline step by step and checks the output of each step.
 
@@ -71,6 +73,7 @@ class TestStream:
 
     __test__ = False  # pytest must not collect it
 
+    @with_option_hints
     def __init__(
         self,
         pipeline: Runnable,

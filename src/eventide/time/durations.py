@@ -72,7 +72,7 @@ def duration(value: object, *, what: str = "duration", zero: bool = False, negat
 def _micros(value: object, what: str) -> int:
     if isinstance(value, timedelta):
         return value // timedelta(microseconds=1)
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         raise PlanError(f"{what}={shown(value)} has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.")
     if not isinstance(value, str):
         raise PlanError(f"{what}={shown(value)} is a {type(value).__name__}, not a duration. {_WRITE_DURATION}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.triggers.combinators import repeat
 from eventide.triggers.trigger import (
     COMPLETE,
@@ -123,6 +124,7 @@ class _Phases:
                 part.reset(when, changes)
 
 
+@with_option_hints
 def after_watermark(*, early: Trigger | None = None, late: Trigger | None = None) -> AfterWatermark:
     """When the watermark passes the end of the window: the on-time pane. ``early`` and ``late`` repeat.
 

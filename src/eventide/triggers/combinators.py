@@ -9,6 +9,7 @@ from datetime import timedelta
 import polars as pl
 
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError
 from eventide.time import duration, format_duration
 from eventide.triggers.trigger import ADDED, NOW, AfterCount, Changes, Column, Compiled, Finish, Trigger, not_a_trigger
@@ -206,6 +207,7 @@ def repeat(trigger: Trigger) -> Trigger:
     return trigger if trigger.finish() is Finish.NEVER else Repeatedly(trigger)
 
 
+@with_option_hints
 def repeatedly(trigger: Trigger) -> Repeatedly:
     """Whenever ``trigger`` fires, start it again.
 
@@ -216,6 +218,7 @@ def repeatedly(trigger: Trigger) -> Repeatedly:
     return Repeatedly(*_checked("repeatedly()", [trigger], least=1))
 
 
+@with_option_hints
 def on_update() -> Repeatedly:
     """Whenever rows have joined the window, at most once per bundle.
 
@@ -225,6 +228,7 @@ def on_update() -> Repeatedly:
     return Repeatedly(AfterCount(1))
 
 
+@with_option_hints
 def any_of(*triggers: Trigger) -> Parallel:
     """When one of the triggers fires. It finishes when a trigger that fired has finished.
 
@@ -235,6 +239,7 @@ def any_of(*triggers: Trigger) -> Parallel:
     return Parallel(_checked("any_of()", triggers, least=2), need_all=False)
 
 
+@with_option_hints
 def all_of(*triggers: Trigger) -> Parallel:
     """When all triggers fire.
 
@@ -245,6 +250,7 @@ def all_of(*triggers: Trigger) -> Parallel:
     return Parallel(_checked("all_of()", triggers, least=2), need_all=True)
 
 
+@with_option_hints
 def in_order(*triggers: Trigger) -> InOrder:
     """Triggers in sequence: the next one starts when the previous one has finished.
 
@@ -255,6 +261,7 @@ def in_order(*triggers: Trigger) -> InOrder:
     return InOrder(_checked("in_order()", triggers, least=2))
 
 
+@with_option_hints
 def or_finally(trigger: Trigger, until: Trigger) -> Parallel:
     """``trigger``, until ``until`` finishes.
 
@@ -265,6 +272,7 @@ def or_finally(trigger: Trigger, until: Trigger) -> Parallel:
     return Parallel(_checked("or_finally()", (trigger, until), least=2), need_all=False)
 
 
+@with_option_hints
 def never() -> Never:
     """No panes until the window expires or the stream is drained.
 
@@ -339,6 +347,7 @@ class _Timer:
         changes.set(self.name, when, pl.lit(None, pl.Int64))
 
 
+@with_option_hints
 def after_processing_time(delay: str | timedelta) -> AfterProcessingTime:
     """Once, when ``delay`` of processing time has passed since the first row.
 
@@ -348,6 +357,7 @@ def after_processing_time(delay: str | timedelta) -> AfterProcessingTime:
     return AfterProcessingTime(duration(delay, what="delay of after_processing_time()"))
 
 
+@with_option_hints
 def every(period: str | timedelta, *, aligned: bool = False, offset: str | timedelta | None = None) -> Repeatedly:
     """Repeatedly while rows arrive, at most once per ``period``. Aligned: at full periods of the clock.
 

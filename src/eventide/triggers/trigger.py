@@ -17,6 +17,7 @@ from eventide._arguments import is_integer
 from eventide._columns import ADDED as ADDED_ROWS
 from eventide._columns import NOW as NOW_COLUMN
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.errors import PlanError, shown
 
 # Columns that the operator provides in addition to those of the trigger.
@@ -165,6 +166,7 @@ def not_a_trigger(where: str, value: object) -> PlanError:
     )
 
 
+@with_option_hints
 def after_count(n: int) -> AfterCount:
     """Once ``n`` rows have joined the window. Counted per bundle: three rows at once give one pane of three.
 

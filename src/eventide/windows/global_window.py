@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from eventide._display import described
+from eventide._hints import with_option_hints
 from eventide.time import MAX, MIN
 from eventide.windows.kind import Axis
 
@@ -33,6 +34,7 @@ class GlobalWindow:
         return "one global window"
 
 
+@with_option_hints
 def global_window() -> GlobalWindow:
     """One window for the whole stream: give it a trigger, or it fires when the stream is drained.
 
@@ -54,6 +56,7 @@ class Inherit:
         return "the windows of the panes received"
 
 
+@with_option_hints
 def inherit() -> Inherit:
     """Use the windows that an upstream pipeline has assigned.
 
