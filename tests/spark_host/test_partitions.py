@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import eventide as ev
-from eventide.spark.buckets import PARTITIONS, bucket_count, query_cores, query_settings
+from eventide.spark.buckets import PARTITIONS, bucket_count, in_few_tasks, query_cores, query_settings
 
 KEYED = ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
 WHOLE = ev.stream(time="ts").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan
@@ -107,3 +107,34 @@ def test_a_number_of_partitions_that_the_user_has_set_stays() -> None:
     spark = session(conf={"spark.sql.shuffle.partitions": "16"})
     with query_settings(spark, {PARTITIONS: "3"}):
         assert spark.conf["spark.sql.shuffle.partitions"] == "16"
+
+
+class Pages:
+    """The output of a stateful stage, and into how many tasks it was coalesced."""
+
+    tasks: int | None = None
+
+    def __init__(self, master: str, partitions: str | None = None) -> None:
+        self.sparkSession = session(4, {} if partitions is None else {PARTITIONS: partitions})
+        self.sparkSession.sparkContext.master = master
+
+    def coalesce(self, tasks: int) -> Any:
+        self.tasks = tasks
+        return self
+
+
+@pytest.mark.parametrize(
+    ("buckets", "partitions", "tasks"),
+    [(4, None, None), (20, None, 4), (200, None, 13), (4, "200", 13)],
+)
+def test_many_state_partitions_of_one_process_share_tasks(buckets: int, partitions: str | None, tasks: int) -> None:
+    pages: Any = Pages("local[4]", partitions)
+    assert in_few_tasks(pages, buckets) is pages
+    assert pages.tasks == tasks
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,512]", "yarn"])
+def test_on_a_cluster_each_state_partition_has_a_task(master: str) -> None:
+    pages: Any = Pages(master)
+    in_few_tasks(pages, 200)
+    assert pages.tasks is None

@@ -10,6 +10,7 @@ shuffles of any size: with its default of 200, a batch of a thousand rows would 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -27,12 +28,16 @@ from eventide.state.errors import other_buckets
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS = "spark.eventide.buckets"
 PARTITIONS = "spark.sql.shuffle.partitions"
 
+PARTITIONS_PER_TASK = 16
+"""At most so many state partitions in one task: a task that fails repeats all of them, and each holds a socket."""
+
 _MAX_BUCKETS = (1 << 16) - 1  # a bucket is stored as an unsigned 16-bit number
+_LOCAL = re.compile(r"local(\[.*\])?")  # a master with one process, unlike local-cluster
 _MAX_ALLOWED_CORES = 1000  # of dynamic allocation: a larger limit is a platform's default, not meant for this query
 
 
@@ -123,6 +128,21 @@ def query_cores(spark: SparkSession) -> int:
     if settings.get("spark.dynamicAllocation.enabled", "false") != "true" or allowed > _MAX_ALLOWED_CORES:
         allowed = 0
     return max(1, context.defaultParallelism, requested, allowed)
+
+
+def in_few_tasks(pages: DataFrame, buckets: int) -> DataFrame:
+    """Return the output of a stateful stage in about as many tasks as cores, where all tasks run in one process.
+
+    Each task costs Spark some milliseconds, and the unpacking of its pages a Python worker. On a cluster, every bucket
+    has a task: Spark would move state between the executors of a host if one task had several buckets.
+    """
+    spark = pages.sparkSession
+    context = getattr(spark, "sparkContext", None)
+    if context is None or not _LOCAL.fullmatch(context.master):
+        return pages
+    partitions = max(buckets, int(spark.conf.get(PARTITIONS, None) or 0))
+    tasks = max(context.defaultParallelism, -(-partitions // PARTITIONS_PER_TASK))
+    return pages.coalesce(tasks) if tasks < partitions else pages
 
 
 def _setting(settings: SparkConf, name: str, default: int) -> int:

@@ -27,7 +27,7 @@ from eventide.plan.pipeline import check_watermarks, over_panes
 from eventide.plan.plan import Plan, spans_bundles
 from eventide.processors.errors import calls_need_driver
 from eventide.spark import shuffle_pages as page
-from eventide.spark.buckets import bucket_count
+from eventide.spark.buckets import bucket_count, in_few_tasks
 from eventide.spark.coalesced_progress import progress_of, tracker_stage
 from eventide.spark.control import commands, marks_of, needs_ticks, ticks
 from eventide.spark.errors import not_spark_rows
@@ -280,9 +280,13 @@ def _add_stateful_stage(pages: DataFrame, stages: tuple[Stage, ...], *, ticking:
         pages, ticking = pages.union(ticks(pages.sparkSession, stage)), True
     if stage.progress == "coalesced":
         tracker = TrackerProcessor(tracker_stage(stage))
-        pages = pages.groupBy("bucket").transformWithState(tracker, page.SCHEMA, "Append", "None")
-    outputs = pages.groupBy("bucket").transformWithState(OperatorProcessor(stage), page.SCHEMA, "Append", "None")
-    return AppliedPipeline(outputs, stages, ticking)
+        pages = _stateful(pages, tracker, stage)
+    return AppliedPipeline(_stateful(pages, OperatorProcessor(stage), stage), stages, ticking)
+
+
+def _stateful(pages: DataFrame, processor: OperatorProcessor, stage: Stage) -> DataFrame:
+    outputs = pages.groupBy("bucket").transformWithState(processor, page.SCHEMA, "Append", "None")
+    return in_few_tasks(outputs, stage.buckets)
 
 
 def process_once(stage: Stage) -> Callable[[pa.Table], pa.Table]:

@@ -19,7 +19,7 @@ from eventide.plan.pipeline import Pipeline
 from eventide.sinks import as_sink
 from eventide.sinks.sink import WatermarkSink
 from eventide.spark.batch_history import RunHistory, run_history
-from eventide.spark.buckets import PARTITIONS, query_settings
+from eventide.spark.buckets import PARTITIONS, default_buckets, query_cores, query_settings
 from eventide.spark.checkpoint_storage import (
     can_rescale,
     check_exclusive,
@@ -333,6 +333,12 @@ def _writer(plan: BoundPlan, outputs: RunOutputs, checkpoint: Checkpoint, option
 
 
 def _settings(plan: BoundPlan, checkpoint: Checkpoint) -> dict[str, str]:
-    """Return Spark's settings while the query starts. The query keeps them, the session gets its values back."""
-    settings = {PARTITIONS: str(max(stage.buckets for stage in plan.stages))}
+    """Return Spark's settings while the query starts. The query keeps them, the session gets its values back.
+
+    State in the driver needs no partitions, but the rows may come from a stateful operator of Spark.
+    """
+    on_executors = checkpoint.records is None
+    buckets = max(stage.buckets for stage in plan.stages)
+    partitions = buckets if on_executors else default_buckets(query_cores(checkpoint.spark))
+    settings = {PARTITIONS: str(partitions)}
     return settings | (renaming_file_manager() if checkpoint.local is not None else {})
