@@ -131,7 +131,8 @@ def fetch(pom: str, name: str, **versions: str) -> Path:
         return place
     maven = shutil.which("mvn")
     if maven is None:
-        raise UnavailableError("The jars are fetched by Maven, and there is no mvn: apt-get install maven")
+        reason = "The jars are fetched by Maven, and there is no mvn: apt-get install maven"
+        raise UnavailableError(reason, needs="maven")
     JARS.mkdir(parents=True, exist_ok=True)
     with _exclusive():
         if not _fetched(name):

@@ -74,7 +74,8 @@ def install() -> Path:
     """Debian's package, if we may."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise UnavailableError(
-            "PostgreSQL is not installed, and only root on Debian can install it: apt-get install postgresql"
+            "PostgreSQL is not installed, and only root on Debian can install it: apt-get install postgresql",
+            needs="postgresql",
         )
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["install", "-y", "postgresql"], ["update"], ["install", "-y", "postgresql"]):
@@ -82,7 +83,7 @@ def install() -> Path:
         programs = find()
         if programs is not None:
             return programs
-    raise UnavailableError("PostgreSQL is not installed, and apt-get install postgresql failed")
+    raise UnavailableError("PostgreSQL is not installed, and apt-get install postgresql failed", needs="postgresql")
 
 
 def server_user() -> pwd.struct_passwd | None:
@@ -94,7 +95,9 @@ def server_user() -> pwd.struct_passwd | None:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise UnavailableError("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+    raise UnavailableError(
+        "PostgreSQL does not run as root, and there is neither a user postgres nor nobody", needs="postgresql"
+    )
 
 
 def run(program: Path, *arguments: object, as_: pwd.struct_passwd | None) -> None:
@@ -107,4 +110,5 @@ def run(program: Path, *arguments: object, as_: pwd.struct_passwd | None) -> Non
         )  # type: ignore[call-overload]
         output.seek(0)
         if done.returncode:
-            raise UnavailableError(f"{program.name} failed: {output.read().decode(errors='replace')[-500:]}")
+            reason = f"{program.name} failed: {output.read().decode(errors='replace')[-500:]}"
+            raise UnavailableError(reason, needs="postgresql")

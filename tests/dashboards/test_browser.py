@@ -14,6 +14,7 @@ import pytest
 
 import eventide as ev
 from tests.dashboards.histories import TOKEN, at, batch, pane, write
+from tests.services import unavailable
 
 pytestmark = pytest.mark.long
 SPITEFUL = "<img src=x onerror=\"document.title='owned'\">"
@@ -47,7 +48,8 @@ def browser() -> Iterator[Any]:
     )
     program = chromium()
     if program is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium, or set EVENTIDE_CHROMIUM to its path")
+        reason = "no Chromium is installed: apt-get install chromium, or set EVENTIDE_CHROMIUM to its path"
+        unavailable(reason, needs="chromium")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
         yield browser

@@ -21,6 +21,7 @@ from eventide.marks.stores.memory import MemoryStore
 from eventide.marks.stores.remote import RemoteStore
 from eventide.marks.stores.store import Config, Part
 from tests.marks.server_harness import TOKEN, serving
+from tests.services import unavailable
 
 CONFIG = Config(schema=pa.schema({"n": pa.int64()}), segments=2)
 
@@ -205,7 +206,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     try:
         subprocess.run(words, check=True, capture_output=True)
     except FileNotFoundError:
-        pytest.skip("the program openssl, which makes the certificate, is not installed")
+        unavailable("the program openssl, which makes the certificate, is not installed", needs="openssl")
     return files
 
 

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 import eventide as ev
 from eventide.spark.metrics_export import INSTRUMENTS, samples
 from eventide.time import as_datetime
+from tests.services import unavailable
 
 OPS = Path(__file__).parents[2] / "ops"
 ALERTS = OPS / "prometheus" / "alerts.yml"
@@ -88,7 +89,7 @@ def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(a
 def test_promtool_accepts_the_alerts(command: tuple[str, str]) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
-        pytest.skip("promtool is not installed: apt-get install prometheus")
+        unavailable("promtool is not installed: apt-get install prometheus", needs="promtool")
     verb, file = command
     result = subprocess.run(
         [promtool, verb, "rules", file], cwd=ALERTS.parent, capture_output=True, text=True, timeout=60, check=False
