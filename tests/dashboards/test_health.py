@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventide.dashboards.health import Health, health_of, watermark_sentence
+from eventide.dashboards.health import Health, end_sentence, health_of, watermark_sentence
 from eventide.dashboards.history_tables import HistoryTables
 from eventide.dashboards.query_view import origins_of
 from eventide.spark.metrics import BatchMetrics, to_json
@@ -124,3 +124,35 @@ def test_before_the_first_batch_there_is_nothing_to_judge() -> None:
 def test_the_sentence_names_the_origin_that_holds_the_watermark(more: Any, lag: int | None, sentence: str) -> None:
     entry = to_json(batch(0, slowest=(("7", at(0)), ("8", at(1))), **more))
     assert watermark_sentence(entry, {"7": lag}) == sentence
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"least_origin": "7", "origins": 9}, "7 was 5.0 s behind; everything waited for it."),
+        ({"least_origin": "7", "origins": 1}, "7 was the only origin, 5.0 s behind the clock."),
+        ({"idle_origins": ("7", "8"), "origins": 2}, "All 2 origins were idle; the watermark waited for none of them."),
+        ({"watermark": None}, "No watermark was known yet."),
+    ],
+)
+def test_of_a_query_that_has_stopped_the_sentence_is_about_the_past(more: Any, sentence: str) -> None:
+    entry = to_json(batch(0, slowest=(("7", at(0)), ("8", at(1))), **more))
+    ended = end_sentence(entry, running=False, failed=False, silent=True)
+    shown = watermark_sentence(entry, {"7": 5 * SECOND}, ended=ended)
+    assert shown == f"The query has stopped. At its last batch: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("running", "failed", "silent", "sentence"),
+    [
+        (True, False, True, ""),
+        (None, False, False, ""),
+        (None, False, True, "No batch has ended since 2026-03-01 12:00:00 UTC."),
+        (False, True, True, "The query has failed."),
+        (True, True, False, ""),
+    ],
+)
+def test_only_what_does_not_run_or_is_silent_has_ended(
+    running: bool | None, failed: bool, silent: bool, sentence: str
+) -> None:
+    assert end_sentence(to_json(batch(0)), running=running, failed=failed, silent=silent) == sentence

@@ -135,6 +135,65 @@ def test_the_rows_of_histograms_add_up() -> None:
     assert single["low"] == [NOON] and single["high"] == [NOON + 30 * SECOND]
 
 
+def test_late_rows_are_the_oldest_of_their_batch() -> None:
+    tables = HistoryTables()
+    late = density(0, 0, 20, [2, 3, 0, 4]) | {"late": 4}
+    unknown = to_json(batch(1, late=5))
+    tables.add([late, unknown, density(2, 0, 10, [1, 1])])
+    marks = series.late_rows(tables.batches)
+    middle = [NOON + 2_500_000, NOON + 7_500_000]
+    assert marks["time"].to_list() == [*middle, None]
+    assert marks["rows"].to_list() == [2, 2, 5]
+    assert marks["at"].to_list() == [NOON, NOON, NOON + SECOND]
+
+
+def test_late_rows_of_many_batches_are_added_up() -> None:
+    tables = HistoryTables()
+    tables.add(
+        to_json(batch(number, late=2, event_times=EventTimes(at(number), at(number + 4), (1, 1, 1, 1))))
+        for number in range(2000)
+    )
+    marks = series.late_rows(tables.batches)
+    assert marks.height <= series.LATE_ROWS * series.BINS and marks["rows"].sum() == 4000
+    assert series.late_rows(tables.batches.head(0)).is_empty()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(0, 90), st.lists(st.integers(-50, 90), max_size=5)),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_the_parts_of_the_latency_add_up(batches: list[tuple[int, int, list[int]]]) -> None:
+    tables = HistoryTables()
+    tables.add(
+        to_json(
+            batch(
+                3 * n,
+                watermark=at(3 * n - lag),
+                slowest=tuple((str(i), at(o)) for i, o in enumerate(origins)),
+                seconds=s / 10,
+            )
+        )
+        for n, (s, lag, origins) in enumerate(batches)
+    )
+    parts = {part.name: part for part in series.latency_parts(tables.batches)}
+    lag = tables.batches["at"] - tables.batches["watermark"]
+    assert (parts["disorder"] + parts["slowest"] == lag).all()
+    assert (parts["slowest"] >= 0).all() and (parts["disorder"] >= 0).all()
+    assert set(parts["interval"]) == ({1_500_000} if len(batches) > 1 else {0})
+    assert parts["processing"].to_list() == [s * 100_000 for s, _, _ in batches]
+
+
+def test_an_idle_origin_is_no_part_of_the_latency() -> None:
+    tables = HistoryTables()
+    slowest = (("idle", at(-500)), ("west", at(-10)), ("north", at(-4)), ("east", at(-4)))
+    tables.add([to_json(batch(0, slowest=slowest, idle_origins=("idle",), watermark=at(-10)))])
+    assert [part[0] / SECOND for part in series.latency_parts(tables.batches)] == [4, 6, 0, 0.5]
+
+
 def test_the_summary_adds_up_and_sorts_origins_by_their_lag(tmp_path: Path) -> None:
     origins = (("north", at(-20)), ("west", at(-9)), ("new", None))
     more = {
@@ -149,7 +208,10 @@ def test_the_summary_adds_up_and_sorts_origins_by_their_lag(tmp_path: Path) -> N
     (query,) = QueryDirectory(tmp_path).look()
     query.refresh()
     shown = summary(query)
-    assert (shown["id"], shown["sentence"]) == ("revenue", "north is 21.0 s behind; everything waits for it.")
+    assert (shown["id"], shown["sentence"]) == (
+        "revenue",
+        "The query has stopped. At its last batch: north was 21.0 s behind; everything waited for it.",
+    )
     assert [origin["name"] for origin in shown["origins"]] == ["new", "north", "west", "far"]
     assert [origin["idle"] for origin in shown["origins"]] == [False, False, True, True]
     fate = shown["fate"]

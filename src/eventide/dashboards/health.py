@@ -80,12 +80,23 @@ def usual_limit(batches: pl.DataFrame) -> int:
     return MINUTE if least is None else min(max(3 * least, MINUTE), HOUR)
 
 
-def _silent(batches: pl.DataFrame, now: int, unfinished: tuple[int, int] | None) -> Health | None:
-    """Return the health of a running query whose newest batch is much older than the usual distance of its batches."""
+def is_silent(batches: pl.DataFrame, now: int) -> bool:
+    """Return whether the newest batch is much older than the usual distance of batches."""
+    return _silence(batches, now) is not None
+
+
+def _silence(batches: pl.DataFrame, now: int) -> int | None:
+    """Return for how long no batch has ended; None if that is usual."""
     times = batches["at"].tail(_RECENT)
     usual = int(median(times.diff().drop_nulls())) if times.len() > 1 else 0
     silence = now - int(times[-1]) - int(float(batches["seconds"][-1] or 0.0) * 1_000_000)
-    if silence <= max(_SILENT * usual, MINUTE):
+    return silence if silence > max(_SILENT * usual, MINUTE) else None
+
+
+def _silent(batches: pl.DataFrame, now: int, unfinished: tuple[int, int] | None) -> Health | None:
+    """Return the health of a running query whose newest batch is much older than the usual distance of its batches."""
+    silence = _silence(batches, now)
+    if silence is None:
         return None
     if unfinished is not None and unfinished[0] > int(batches["batch"][-1]):
         number, start = unfinished
@@ -141,34 +152,64 @@ def held_by(newest: Mapping[str, Any]) -> list[str | None]:
     return [None] if active and active[0] is None else []
 
 
-def watermark_sentence(newest: Mapping[str, Any] | None, lags: Mapping[str | None, int | None]) -> str:
+def watermark_sentence(
+    newest: Mapping[str, Any] | None, lags: Mapping[str | None, int | None], *, ended: str = ""
+) -> str:
     """Return a sentence about what holds the watermark back. ``lags`` has the lag of each listed origin.
+
+    ``ended`` is a sentence that says that the query does not run: what was waited for then follows in the past tense.
 
     >>> entry = {"least_origin": "partition 7", "slowest": [1], "origins": 4}
     >>> watermark_sentence(entry, {"partition 7": 252_000_000})
     'partition 7 is 4m 12s behind; everything waits for it.'
+    >>> watermark_sentence(entry, {"partition 7": 252_000_000}, ended="The query has stopped.")
+    'The query has stopped. At its last batch: partition 7 was 4m 12s behind; everything waited for it.'
     """
     if newest is None:
-        return "No batch has ended yet."
+        return ended or "No batch has ended yet."
     if newest.get("drained"):
         return "The stream is drained: time has ended, and nothing is waited for."
+    if not ended:
+        return _waiting(newest, lags, "is", "are", "has", "waits", "holds")
+    return f"{ended} At its last batch: {_waiting(newest, lags, 'was', 'were', 'had', 'waited', 'held')}"
+
+
+def _waiting(newest: Mapping[str, Any], lags: Mapping[str | None, int | None], *verbs: str) -> str:
+    is_, are, has, waits, holds = verbs
     holder = held_by(newest)
     idle, origins = len(newest.get("idle_origins", ())), int(newest.get("origins") or 0)
     if not holder:
         if origins and idle >= origins and newest.get("slowest"):
-            return f"All {counted(origins, 'origin')} are idle; the watermark waits for none of them."
+            return f"All {counted(origins, 'origin')} {are} idle; the watermark {waits} for none of them."
         if newest.get("watermark") is None:
-            return "No watermark is known yet."
-        return "No origin holds the watermark back."
-    origin = _NO_ORIGIN.capitalize() if holder[0] is None else holder[0]
+            return f"No watermark {is_} known yet."
+        return f"No origin {holds} the watermark back."
     lag = lags.get(holder[0])
     if holder[0] is None:
-        return f"{origin} are {'far' if lag is None else lag_words(lag)} behind; everything waits for them."
+        how_far = "far" if lag is None else lag_words(lag)
+        return f"{_NO_ORIGIN.capitalize()} {are} {how_far} behind; everything {waits} for them."
     if lag is None:
-        return f"{origin} has no watermark yet; everything waits for it."
+        return f"{holder[0]} {has} no watermark yet; everything {waits} for it."
     if origins == 1:
-        return f"{origin} is the only origin, {lag_words(lag)} behind the clock."
-    return f"{origin} is {lag_words(lag)} behind; everything waits for it."
+        return f"{holder[0]} {is_} the only origin, {lag_words(lag)} behind the clock."
+    return f"{holder[0]} {is_} {lag_words(lag)} behind; everything {waits} for it."
+
+
+def end_sentence(newest: Mapping[str, Any] | None, *, running: bool | None, failed: bool, silent: bool) -> str:
+    """Return a sentence that says that a query does not run any more, or that nobody knows; empty while it runs.
+
+    >>> end_sentence(None, running=False, failed=False, silent=True)
+    'The query has stopped.'
+    >>> end_sentence({"at": "2026-03-01T12:00:29.5Z"}, running=None, failed=False, silent=True)
+    'No batch has ended since 2026-03-01 12:00:29 UTC.'
+    """
+    if failed and running is not True:
+        return "The query has failed."
+    if running is False:
+        return "The query has stopped."
+    if running is None and silent and newest is not None:
+        return f"No batch has ended since {str(newest['at'])[:19].replace('T', ' ')} UTC."
+    return ""
 
 
 def gap_sentence(gaps: int, ranges: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -206,7 +247,11 @@ def lag_words(lag: int) -> str:
 
     >>> lag_words(252_900_000), lag_words(3_140_000), lag_words(-2_000_000), lag_words(93_784_000_000)
     ('4m 12s', '3.1 s', '-2.0 s', '1d 2h')
+    >>> lag_words(250_400), lag_words(0)
+    ('250 ms', '0 s')
     """
+    if abs(lag) < 1_000_000:
+        return f"{lag / 1000:.0f} ms" if abs(lag) >= 1000 else "0 s"
     if abs(lag) < MINUTE:
         return f"{lag / 1_000_000:.1f} s"
     text = format_duration(timedelta(microseconds=abs(lag)) // timedelta(seconds=1) * 1_000_000)

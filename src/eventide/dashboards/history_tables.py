@@ -23,7 +23,7 @@ COUNTS = (
     *("rows", "kept", "late", "refined", "retractions", "gaps", "origins", "open_windows", "in_flight"),
     *("pages", "state_bytes", "written", "buckets"),
 )
-_INSTANTS = ("at", "watermark", "event_low", "event_high")
+_INSTANTS = ("at", "watermark", "median_origin", "event_low", "event_high")
 _COLUMNS: dict[str, Any] = {
     "batch": pl.Int64,
     "depth": pl.Int64,
@@ -113,6 +113,7 @@ def _batch_row(entry: Mapping[str, Any]) -> dict[str, Any]:
         "depth": int(entry["depth"]),
         "at": str(entry["at"]),
         "watermark": entry.get("watermark"),
+        "median_origin": _median_origin(entry),
         "event_low": span.get("low"),
         "event_high": span.get("high"),
         "density": [int(number) for number in span.get("rows", ())] or None,
@@ -124,6 +125,18 @@ def _batch_row(entry: Mapping[str, Any]) -> dict[str, Any]:
         **{column: int(panes.get(timing, 0)) for timing, column in TIMINGS.items()},
         **{phase: None if phase not in phases else float(phases[phase]) for phase in PHASES},
     }
+
+
+def _median_origin(entry: Mapping[str, Any]) -> str | None:
+    """Return the watermark of the median of the listed origins that are active."""
+    idle = set(entry.get("idle_origins", ()))
+    slowest = [origin for origin in entry.get("slowest", ()) if origin["origin"] not in idle]
+    times = sorted((str(origin["watermark"]) for origin in slowest if origin["watermark"]), key=_without_zone)
+    return times[len(times) // 2] if times else None
+
+
+def _without_zone(time: str) -> str:
+    return time.removesuffix("Z")  # "12:00:00" is before "12:00:00.5", but "12:00:00Z" is after it
 
 
 def _window_row(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from eventide.dashboards import series
-from eventide.dashboards.health import gap_sentence, health_of, held_by, watermark_sentence
+from eventide.dashboards.health import end_sentence, gap_sentence, health_of, held_by, is_silent, watermark_sentence
 from eventide.dashboards.history_tables import DEAD, TIMINGS
 from eventide.dashboards.watched_queries import WatchedQuery
 from eventide.time import instant
@@ -26,22 +26,25 @@ def summary(query: WatchedQuery, *, behind_after: int | None = None, now: int | 
     batches = series.of_query(tables.batches)
     newest = tables.newest.get(0)
     running = query.is_running
+    now = time.time_ns() // 1000 if now is None else now
     health = health_of(
         batches,
         newest,
         running=running,
         failure=query.failure,
         behind_after=behind_after,
-        now=time.time_ns() // 1000 if now is None else now,
+        now=now,
         unfinished=query.unfinished_batch() if running else None,
     )
     origins = origins_of(newest)
+    silent = not batches.is_empty() and is_silent(batches, now)
+    ended = end_sentence(newest, running=running, failed=query.failure is not None, silent=silent)
     return {
         "id": query.id,
         "checkpoint": None if query.checkpoint is None else str(query.checkpoint),
         "running": running,
         "health": {"word": health.word, "why": health.why},
-        "sentence": watermark_sentence(newest, {row["name"]: row["lag"] for row in origins}),
+        "sentence": watermark_sentence(newest, {row["name"]: row["lag"] for row in origins}, ended=ended),
         "gap_sentence": gap_sentence(int((newest or {}).get("gaps") or 0), (newest or {}).get("gap_ranges", ())),
         "batches": batches.height,
         "batch": None if newest is None else newest["batch"],
@@ -99,10 +102,12 @@ def charts(
     batches = series.between(series.of_query(tables.batches), since, until)
     sampled = series.downsample(batches, points)
     panes = series.newest_panes(tables.windows, since, until)
+    late = series.late_rows(batches)
     return {
         "points": {name: sampled[name].to_list() for name in sampled.columns},
         "panes": {name: panes[name].to_list() for name in panes.columns},
         "density": series.densities(batches),
+        "late": {name: late[name].to_list() for name in late.columns},
         "traced": not tables.windows.is_empty(),
     }
 

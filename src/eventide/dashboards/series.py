@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from eventide.dashboards.history_tables import DEAD, PHASES, TIMINGS
+from eventide.kernels.intervals import int_max, int_min
 
 POINTS = 600
 """The number of points that a chart gets at most."""
@@ -15,10 +16,17 @@ POINTS = 600
 PANES = 800
 """The number of panes that a chart gets at most."""
 
+LATE_MARKS = 900
+"""Marks of late rows from which those of consecutive batches are added up."""
+
+LATE_ROWS = 160
+"""The number of groups of consecutive batches whose late rows are added up."""
+
 BINS = 24
 """The number of bins in the histogram of event times of a batch."""
 
 SUMS = ("rows", "kept", "late", "refined", "retractions", "written", *DEAD, *TIMINGS.values())
+_SPAN = ("event_low", "event_high", "density")
 _LEVELS = ("open_windows", "state_bytes", "pages", "gaps", "idle", "in_flight")
 
 
@@ -58,7 +66,10 @@ def downsample(batches: pl.DataFrame, points: int = POINTS) -> pl.DataFrame:
     [3, 12]
     """
     lag = (pl.col("at") - pl.col("watermark")).alias("lag")
-    numbered = batches.with_columns(lag, (pl.int_range(pl.len()) * points // pl.len().clip(points)).alias("point"))
+    latency = latency_parts(batches)
+    numbered = batches.with_columns(
+        lag, *latency, (pl.int_range(pl.len()) * points // pl.len().clip(points)).alias("point")
+    )
     level = [pl.col(name).max().alias(name) for name in _LEVELS]
     grouped = numbered.group_by("point", maintain_order=True).agg(
         pl.col("at").last(),
@@ -76,10 +87,76 @@ def downsample(batches: pl.DataFrame, points: int = POINTS) -> pl.DataFrame:
         pl.col("seconds").max().alias("seconds_max"),
         pl.col("seconds", *PHASES).sum(),
         pl.col(*PHASES).count().name.suffix("_known"),
+        pl.col(*(part.name for part in latency)).mean(),
         pl.col("event_low").min(),
         pl.col("event_high").max(),
     )
     return grouped.drop("point")
+
+
+def latency_parts(batches: pl.DataFrame) -> list[pl.Series]:
+    """Return an estimate of the time from an event to its on-time pane, in parts that add up; null without a watermark.
+
+    The lag of the watermark is the distance of the slowest origin from the median of the listed origins, and the rest:
+    disorder, with the delay of the watermark. A row then waits half an interval for its batch, on average, and for the
+    duration of the batch.
+
+    >>> from eventide.dashboards.history_tables import HistoryTables
+    >>> tables = HistoryTables()
+    >>> line = {"depth": 0, "watermark": "2026-03-01T12:00:01Z", "seconds": 0.5, "slowest": [
+    ...     {"origin": name, "watermark": f"2026-03-01T12:00:{time}Z"} for name, time in (("a", "01"), ("b", "04"))]}
+    >>> tables.add(line | {"batch": n, "at": f"2026-03-01T12:00:1{n}Z"} for n in (0, 2))
+    True
+    >>> [(part.name, part.to_list()) for part in latency_parts(tables.batches)]  # doctest: +NORMALIZE_WHITESPACE
+    [('disorder', [6000000, 8000000]), ('slowest', [3000000, 3000000]), ('interval', [1000000, 1000000]),
+     ('processing', [500000, 500000])]
+    """
+    lag = pl.col("at") - pl.col("watermark")
+    slowest = (pl.col("median_origin") - pl.col("watermark")).clip(0, lag.clip(0)).fill_null(0)
+    interval = pl.col("at").diff().median().fill_null(0) / 2
+    parts = batches.select(
+        (lag - slowest).alias("disorder"),
+        slowest.alias("slowest"),
+        interval.cast(pl.Int64).alias("interval"),
+        (pl.col("seconds") * 1_000_000).round().cast(pl.Int64).alias("processing"),
+    )
+    known = batches["watermark"].is_not_null()
+    return [part.set(~known, None) for part in parts.get_columns()]
+
+
+def late_rows(batches: pl.DataFrame, most: int = LATE_MARKS) -> pl.DataFrame:
+    """Return the number of late rows by batch and event time; ``time`` is null where the history has no event times.
+
+    A window closes after all earlier ones, so the late rows of a batch are its oldest. Of too many marks, those of
+    consecutive batches are added up.
+    """
+    late = batches.filter(pl.col("late") > 0).with_row_index("row").select("row", "at", "late", *_SPAN)
+    bins = late.filter(pl.col("density").is_not_null())
+    width = (pl.col("event_high") - pl.col("event_low")) / pl.col("density").list.len()
+    bins = bins.with_columns(width.alias("width"), pl.int_ranges(pl.col("density").list.len()).alias("bin"))
+    bins = bins.explode("density", "bin").with_columns(
+        (pl.col("late") - (pl.col("density").cum_sum().over("row") - pl.col("density"))).alias("left"),
+        (pl.col("event_low") + (pl.col("bin") + 0.5) * pl.col("width")).cast(pl.Int64).alias("time"),
+    )
+    bins = bins.filter((pl.col("left") > 0) & (pl.col("density") > 0))
+    placed = bins.select("row", "at", "time", pl.min_horizontal("density", "left").alias("rows"))
+    rest = late.join(placed.group_by("row").agg(pl.col("rows").sum()), on="row", how="left")
+    missing = rest.select(
+        "row", "at", pl.lit(None, pl.Int64).alias("time"), pl.col("late") - pl.col("rows").fill_null(0)
+    )
+    marks = pl.concat([placed, missing.rename({"late": "rows"}).filter(pl.col("rows") > 0)]).sort("row", "time")
+    if marks.height > most:
+        marks = _merged(marks)
+    return marks.select("at", "time", "rows")
+
+
+def _merged(marks: pl.DataFrame) -> pl.DataFrame:
+    """Add up the marks of each cell in a grid of processing time and event time."""
+    low, high = int_min(marks["time"]) or 0, int_max(marks["time"]) or 0
+    row = (pl.int_range(pl.len()) * LATE_ROWS // pl.len()).alias("up")
+    column = ((pl.col("time") - low) * (BINS - 1) // max(high - low, 1)).alias("across")
+    cells = marks.with_columns(row, column).group_by("up", "across", maintain_order=True)
+    return cells.agg(pl.col("at").last(), pl.col("time").mean().cast(pl.Int64), pl.col("rows").sum())
 
 
 def densities(batches: pl.DataFrame, points: int = 240) -> dict[str, list[Any]]:

@@ -7,6 +7,8 @@ import { batchLabel, Plane } from "./plane.js";
 import * as panels from "./panels.js";
 
 const PHASES = [["read", "read rows"], ["compute", "compute and commit"], ["deliver", "sinks"]];
+const LATENCY = [["disorder", "disorder and delay of the watermark"], ["slowest", "slowest origin"],
+  ["interval", "waiting for a batch"], ["processing", "processing"]];
 const seconds = (value) => duration(value * 1e6);
 const state = { id: null, query: null, charts: null, events: null, follow: true, timer: null, fetching: false, again: false };
 
@@ -27,6 +29,7 @@ const plane = new Plane(byId("plane"), {
 const charts = {
   fate: new TimeChart(byId("fate-chart"), { format: short }),
   lag: new TimeChart(byId("lag-chart"), { kind: "lines", format: duration }),
+  latency: new TimeChart(byId("latency-chart"), { format: duration }),
   batch: new TimeChart(byId("batch-chart"), { format: seconds }),
   emitted: new TimeChart(byId("emitted-chart"), { format: short }),
   state: new TimeChart(byId("state-chart"), { kind: "lines", format: bytes }),
@@ -40,9 +43,18 @@ async function get(path) {
 
 const path = (id) => `/api/queries/${id.split("/").map(encodeURIComponent).join("/")}`;
 
-function problem(text) {
-  byId("message").hidden = !text;
-  setText("message", text);
+const problems = new Map();
+
+/** Shows what went wrong with a request, by what was asked for, until it succeeds or the user has seen it. */
+function problem(what, text) {
+  if (text) problems.set(what, text); else problems.delete(what);
+  byId("problem").hidden = !problems.size;
+  setText("problem-text", [...problems.values()].join(" "));
+}
+
+function forgetProblems() {
+  problems.clear();
+  problem("", "");
 }
 
 function setFollow(follow) {
@@ -72,8 +84,9 @@ async function load() {
       : fixed ? `&since=${Math.floor((state.query?.at ?? view.y1) - (view.y1 - view.y0))}` : "";
     const data = await get(`${path(id)}/charts?points=${Math.max(100, Math.min(600, Math.floor(innerWidth / 2)))}${range}`);
     if (id === state.id) show(data);
+    problem("charts", "");
   } catch (error) {
-    problem(`The charts cannot be read: ${error.message}`);
+    problem("charts", `The charts cannot be read: ${error.message}`);
   } finally {
     state.fetching = false;
     if (state.again) { state.again = false; reload(100); }
@@ -94,6 +107,7 @@ function show(data) {
     { name: "late", colour: "late", values: points.late },
     ...dead.map((name) => ({ name: name.replace("dead_", "dead: "), colour: "dead", values: points[name] })),
   ]);
+  set(charts.latency, LATENCY.map(([name, label]) => ({ name: label, colour: name, values: points[name] })));
   set(charts.lag, [{ name: "lag", colour: "watermark", values: points.lag }]);
   set(charts.emitted, [
     { name: "early", colour: "early", values: points.early },
@@ -132,6 +146,7 @@ function showTexts({ points, panes, density, traced }) {
     : "The history has no durations.");
   const lags = points.lag.filter((lag) => lag !== null);
   setText("lag-text", lags.length ? `${duration(lags.at(-1))} now, at most ${duration(Math.max(...lags))} in this range.` : "No watermark is known in this range.");
+  setText("latency-text", latencyText(points));
   const total = (name) => points[name].reduce((sum, number) => sum + number, 0);
   setText("emitted-text", `${count(total("early"))} early, ${count(total("on_time"))} on time, ${count(total("late_panes"))} late, ${count(total("retractions"))} retracted in this range.`);
   const notes = [];
@@ -139,8 +154,19 @@ function showTexts({ points, panes, density, traced }) {
   else if (panes.at.length >= 800) notes.push("Only the newest 800 panes are drawn: zoom in for others.");
   if (!density.at.length) notes.push("The history has no event times of rows, so their density is not drawn.");
   if (points.drained[last]) notes.push("The stream was drained: its time has ended.");
-  notes.push("Crosses at the left edge are late rows, diamonds dead letters, at the time of their batch.");
+  notes.push("Crosses are late rows. At the left edge: diamonds are dead letters, crosses are late rows whose event times are unknown or before this view.");
+  if (plane.labels) notes.push("Numbers in panes count their keys.");
   setText("plane-text", notes.join(" "));
+}
+
+/** The parts of the newest point with a watermark, the largest first. */
+function latencyText(points) {
+  const newest = points.disorder.findLastIndex((value) => value !== null);
+  if (newest < 0) return "Without a watermark, it cannot be estimated.";
+  const parts = LATENCY.map(([name, label]) => [points[name][newest] ?? 0, label]);
+  const sum = parts.reduce((total, [value]) => total + value, 0);
+  const largest = parts.filter(([value]) => Math.abs(value) >= 1000).sort((a, b) => b[0] - a[0]);
+  return `About ${duration(sum)} now: ${largest.map(([value, label]) => `${duration(value)} ${label}`).join(" + ")}.`;
 }
 
 function showSummary(query) {
@@ -176,7 +202,7 @@ async function refused(id) {
   if (state.id !== id) return;
   if (status === 401) {
     setText("live", "signed out");
-    problem("The dashboard was started again with another token. Open the new URL that it has printed.");
+    problem("token", "The dashboard was started again with another token. Open the new URL that it has printed.");
   } else setTimeout(() => { if (state.id === id) follow(id); }, 3000);
 }
 
@@ -208,8 +234,9 @@ async function send(what, origin, gap) {
       body: JSON.stringify({ do: what, origin, up_to: Number.isSafeInteger(gap?.last) ? gap.last : undefined }),
     });
     if (!response.ok) throw new Error((await response.json()).message);
+    problem("command", "");
   } catch (error) {
-    problem(`The command was not sent: ${error.message}`);
+    problem("command", `The command was not sent: ${error.message}`);
   }
 }
 
@@ -235,7 +262,8 @@ async function route() {
   const id = decodeURIComponent(location.hash.slice(2));
   byId("list").hidden = Boolean(id);
   byId("query").hidden = !id;
-  problem("");
+  forgetProblems();
+  byId("message").hidden = true;
   if (id) { follow(id); return; }
   state.events?.close();
   state.id = null;
@@ -246,9 +274,9 @@ async function route() {
   try {
     const queries = await showList();
     if (queries.length === 1 && !state.query) { location.replace(`#/${encodeURIComponent(queries[0].id)}`); return; }
-    listing = setInterval(() => showList().catch((error) => problem(error.message)), 3000);
+    listing = setInterval(() => showList().then(() => problem("list", ""), (error) => problem("list", error.message)), 3000);
   } catch (error) {
-    problem(`The queries cannot be read: ${error.message}`);
+    problem("list", `The queries cannot be read: ${error.message}`);
   }
 }
 
@@ -259,7 +287,11 @@ byId("fit").addEventListener("click", fit);
 byId("zoom-in").addEventListener("click", () => plane.zoom(0.6));
 byId("zoom-out").addEventListener("click", () => plane.zoom(1 / 0.6));
 byId("drain").addEventListener("click", () => confirmCommand("drain"));
-byId("skip-gap").addEventListener("click", () => confirmCommand("skip_gap", null, state.query.gap_ranges[0] ?? null));
+byId("skip-gap").addEventListener("click", () => {
+  const gap = state.query.gap_ranges[0] ?? null;
+  confirmCommand("skip_gap", gap?.origin ?? null, gap);
+});
+byId("dismiss").addEventListener("click", forgetProblems);
 byId("window").addEventListener("change", (event) => panels.showLife(state.charts.panes, event.target.value));
 addEventListener("hashchange", route);
 addEventListener("resize", redraw);
@@ -269,6 +301,7 @@ legend("plane-legend", [["watermark", "var(--watermark)", "line"], ["ideal", "va
   ["rows", "rgba(var(--density), .5)"], ["early pane", "var(--early)"], ["on-time pane", "var(--on-time)"],
   ["late pane", "var(--late)"], ["retraction", "var(--retraction)", "hollow"], ["late rows", "var(--late)", "cross"],
   ["dead letters", "var(--dead)", "diamond"]]);
+legend("latency-legend", LATENCY.map(([name, label]) => [label, `var(--${name})`]));
 legend("fate-legend", [["in windows", "var(--kept)"], ["late", "var(--late)"], ["dead", "var(--dead)"]]);
 legend("emitted-legend", [["early", "var(--early)"], ["on time", "var(--on-time)"], ["late", "var(--late)"]]);
 route();

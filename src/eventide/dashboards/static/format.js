@@ -22,22 +22,22 @@ export function bytes(number) {
   return `${trim(number)} B`;
 }
 
+/** A duration with two units at most, in the words of the sentences that the server writes. */
 export function duration(us) {
   if (us === null || us === undefined) return "unknown";
-  const sign = us < 0 ? "−" : "";
+  const sign = us < 0 ? "-" : "";
   let rest = Math.abs(us) / 1e6;
   if (rest < 0.001) return "0 s";
-  if (rest < 1) return `${sign}${trim(rest * 1000)} ms`;
-  if (rest < 60) return `${sign}${trim(rest)} s`;
+  if (rest < 1) return `${sign}${Math.round(rest * 1000)} ms`;
+  if (rest < 60) return `${sign}${rest.toFixed(1)} s`;
   rest = Math.floor(rest);
   const parts = [];
   for (const [unit, name] of [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]]) {
     const whole = Math.floor(rest / unit);
-    if (whole && parts.length < 2) parts.push(`${whole} ${name}`);
-    else if (parts.length) break;
+    if (whole) parts.push(`${whole}${name}`);
     rest -= whole * unit;
   }
-  return sign + parts.join(" ");
+  return sign + parts.slice(0, 2).join(" ");
 }
 
 const two = (number) => String(number).padStart(2, "0");

@@ -50,7 +50,8 @@ export function showOrigins(query, send) {
   const control = query.allow_control && !query.drained;
   byId("origin-commands").hidden = !control;
   byId("drain").hidden = !control;
-  byId("skip-gap").hidden = !(control && query.gaps && !listed);
+  const first = query.gap_ranges[0];
+  byId("skip-gap").hidden = !(control && query.gaps && !(first && origins.some(({ name }) => name === first.origin)));
   const most = Math.max(...origins.map((origin) => origin.lag ?? 0), 1);
   const focused = document.activeElement?.dataset?.key;
   fill(byId("origins"), ...origins.map((origin) => originRow(origin, most, query, control, send)));
@@ -64,20 +65,20 @@ function originRow(origin, most, query, control, send) {
     el("span", { class: "track", "aria-hidden": "true" }, bar));
   const status = query.drained ? "drained" : origin.idle ? "idle" : origin.holds ? "holds the watermark" : "active";
   const name = origin.name ?? "(no origin)";
-  const row = el("tr", { class: origin.holds ? "holds" : origin.idle ? "idle" : "" },
-    el("td", { class: "name" }, name), el("td", {}, lag), el("td", { class: "wide" }, instant(origin.watermark)),
-    el("td", {}, status));
+  const cell = (props, ...children) => el("td", { role: "cell", ...props }, ...children); // on a phone, rows are a grid
+  const row = el("tr", { role: "row", class: origin.holds ? "holds" : origin.idle ? "idle" : "" },
+    cell({ class: "name" }, name), cell({}, lag), cell({ class: "wide" }, instant(origin.watermark)),
+    cell({ class: "status" }, status));
   if (control) {
-    const cell = el("td", {}, el("button", { type: "button", "data-key": `retire ${name}`,
+    const commands = cell({ class: "commands" }, el("button", { type: "button", "data-key": `retire ${name}`,
       "aria-label": `Retire ${name}`, onclick: () => send("retire", origin.name) }, "Retire"));
     const gap = query.gap_ranges.find((range) => range.origin === origin.name) ?? null;
-    if (gap || query.gaps > query.gap_ranges.length) {
-      const which = !gap ? "gap" : gap.first === gap.last ? `${gap.first}` : `${gap.first} to ${gap.last}`;
-      cell.append(" ", el("button", { type: "button", "data-key": `skip ${name}`,
-        "aria-label": gap ? `Skip ${which} of ${name}` : `Skip the first gap of ${name}`,
-        onclick: () => send("skip_gap", origin.name, gap) }, `Skip ${which}`));
+    if (gap) {
+      const which = gap.first === gap.last ? `${gap.first}` : `${gap.first} to ${gap.last}`;
+      commands.append(" ", el("button", { type: "button", "data-key": `skip ${name}`,
+        "aria-label": `Skip ${which} of ${name}`, onclick: () => send("skip_gap", origin.name, gap) }, `Skip ${which}`));
     }
-    row.append(cell);
+    row.append(commands);
   }
   return row;
 }

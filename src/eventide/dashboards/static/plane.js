@@ -2,18 +2,23 @@
 
 import { css, prepare, tip } from "./dom.js";
 import { count, duration, instant, plural, tick, timeTicks } from "./format.js";
+import * as marks from "./plane_marks.js";
 
 const LEFT = 84, BOTTOM = 40, TOP = 10, RIGHT = 12;
-const GUTTER = 30; // of late rows and dead letters, whose event times the history does not hold
-const COLOURS = { EARLY: "early", ON_TIME: "on-time", LATE: "late" };
+const GUTTER = 36; // of dead letters, and of late rows whose event times the history does not hold
+const CLOSEST = 2; // batches that the closest view shows
+const FARTHEST = 6; // times the data that the farthest view shows
 const NAMES = { EARLY: "early", ON_TIME: "on time", LATE: "late" };
 
 export class Plane {
   constructor(canvas, { onView, onPane }) {
-    Object.assign(this, { canvas, onView, onPane, data: null, view: null, drag: null });
+    Object.assign(this, { canvas, onView, onPane, data: null, view: null, drag: null, pinch: null, pointers: new Map(), whole: null });
     canvas.addEventListener("pointerdown", (event) => this.press(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
+    canvas.addEventListener("pointercancel", (event) => this.cancel(event));
+    // Two fingers zoom the plane, not the page; one finger scrolls the page or pans the plane.
+    canvas.addEventListener("touchmove", (event) => { if (event.touches.length > 1) event.preventDefault(); }, { passive: false });
     canvas.addEventListener("pointerleave", () => tip(null));
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => this.key(event));
@@ -23,6 +28,9 @@ export class Plane {
   set(data, { follow }) {
     const before = this.data;
     this.data = data;
+    const { points } = data, batches = points.batches.reduce((sum, number) => sum + number, 0);
+    if (batches > 2) this.interval = (points.at.at(-1) - points.since[0]) / (batches - 1);
+    this.starts = marks.paneStarts(data.panes, data.density, points.since[0]);
     if (!this.view || this.view.fitted) this.fit();
     else if (follow && before) {
       const shift = this.extent().y1 - this.view.y1;
@@ -34,7 +42,8 @@ export class Plane {
   /** What the data covers. */
   extent() {
     const { points, panes, density } = this.data;
-    const events = [...points.watermark, ...points.watermark_low, ...density.low, ...density.high, ...panes.start]
+    const rows = density.low.flatMap((low, i) => middleRows(low, density.high[i], density.rows[i]));
+    const events = [...points.watermark, ...points.watermark_low, ...rows, ...panes.start]
       .filter((time) => time !== null);
     const y0 = points.since[0], y1 = points.at.at(-1);
     let x0 = events.length ? Infinity : y0, x1 = events.length ? -Infinity : y1;
@@ -49,11 +58,13 @@ export class Plane {
     const { x0, x1, y0, y1 } = this.extent();
     const w = Math.max(x1 - x0, 1e6), h = Math.max(y1 - y0, 1e6);
     this.view = { x0: x0 - w * 0.04, x1: x1 + w * 0.06, y0: y0 - h * 0.05, y1: y1 + h * 0.07, fitted: true };
+    this.whole = Math.max(this.view.y1 - this.view.y0, (this.view.x1 - this.view.x0) / 10);
   }
 
   scales(width, height) {
     const { x0, x1, y0, y1 } = this.view;
-    const left = LEFT + GUTTER;
+    this.left = width < 500 ? 76 : LEFT;
+    const left = this.left + GUTTER;
     return {
       x: (time) => left + ((time - x0) / (x1 - x0)) * (width - left - RIGHT),
       y: (time) => height - BOTTOM - ((time - y0) / (y1 - y0)) * (height - TOP - BOTTOM),
@@ -66,21 +77,39 @@ export class Plane {
   draw() {
     const { context: ctx, width, height } = prepare(this.canvas);
     if (!this.view || width < 120) return;
+    this.size = { width, height };
     const scale = this.scales(width, height);
     this.scale = scale;
-    this.size = { width, height };
     this.axes(ctx, scale, width, height);
     ctx.save();
     ctx.beginPath(); ctx.rect(scale.left, TOP, width - scale.left - RIGHT, height - TOP - BOTTOM); ctx.clip();
-    this.density(ctx, scale);
-    this.ideal(ctx, scale);
-    this.panes(ctx, scale);
-    this.watermark(ctx, scale);
+    const { points, panes, density } = this.data;
+    marks.drawDensity(ctx, scale, density);
+    marks.drawIdeal(ctx, scale, this.view);
+    marks.drawPanes(ctx, scale, panes, this.starts);
+    marks.drawWatermark(ctx, scale, points);
+    this.labels = marks.drawPaneLabels(ctx, scale, panes, this.starts);
+    this.crowded = marks.drawMarks(ctx, this.lateRows(scale, true), "late", marks.cross);
     ctx.restore();
     ctx.save();
-    ctx.beginPath(); ctx.rect(LEFT, TOP, GUTTER, height - TOP - BOTTOM); ctx.clip();
-    this.marks(ctx, scale);
+    ctx.beginPath(); ctx.rect(this.left, TOP, GUTTER, height - TOP - BOTTOM); ctx.clip();
+    marks.drawMarks(ctx, this.lateRows(scale, false), "late", marks.cross, true);
+    marks.drawMarks(ctx, this.deadLetters(scale), "dead", marks.diamond, true);
     ctx.restore();
+  }
+
+  /** The marks of late rows: at their event times, or at the left edge if these are unknown or before the view. */
+  lateRows({ x, y }, placed) {
+    const { at, time, rows } = this.data.late, { height } = this.size;
+    return at.map((when, i) => ({ y: y(when), rows: rows[i], at: when, time: time[i] }))
+      .filter((mark) => (mark.time !== null && mark.time >= this.view.x0) === placed && inside(mark.y, TOP, height - BOTTOM))
+      .map((mark) => ({ ...mark, x: placed ? x(mark.time) : this.left + 9 }));
+  }
+
+  deadLetters({ y }) {
+    const { at, dead } = this.data.points;
+    return at.map((when, i) => ({ x: this.left + 27, y: y(when), rows: dead[i] }))
+      .filter((mark) => mark.rows && inside(mark.y, TOP, this.size.height - BOTTOM));
   }
 
   axes(ctx, { x, y, left }, width, height) {
@@ -88,131 +117,56 @@ export class Plane {
     ctx.lineWidth = 1;
     ctx.strokeStyle = css("grid");
     ctx.fillStyle = css("soft");
-    const across = timeTicks(x0, x1, Math.max(2, Math.floor((width - left) / 105)));
+    const across = timeTicks(x0, x1, Math.max(3, Math.floor((width - left) / 105)));
     ctx.textAlign = "center"; ctx.textBaseline = "alphabetic";
+    let labelled = 0; // where the last label ends
     for (const at of across.ticks) {
       const px = Math.round(x(at)) + 0.5;
       ctx.beginPath(); ctx.moveTo(px, TOP); ctx.lineTo(px, height - BOTTOM); ctx.stroke();
-      if (px > left + 24 && px < width - 40) ctx.fillText(tick(at, across.step), px, height - BOTTOM + 15);
+      const label = tick(at, across.step), half = ctx.measureText(label).width / 2;
+      const place = Math.min(Math.max(px, left - 20 + half), width - 2 - half);
+      if (place - half < labelled) continue;
+      ctx.fillText(label, place, height - BOTTOM + 15);
+      labelled = place + half + 8;
     }
     const up = timeTicks(y0, y1, Math.max(2, Math.floor((height - BOTTOM) / 52)));
     ctx.textAlign = "right"; ctx.textBaseline = "middle";
     for (const at of up.ticks) {
       const py = Math.round(y(at)) + 0.5;
       ctx.beginPath(); ctx.moveTo(left, py); ctx.lineTo(width - RIGHT, py); ctx.stroke();
-      ctx.fillText(tick(at, up.step), LEFT - 6, py);
+      ctx.fillText(tick(at, up.step), this.left - 6, py);
     }
     ctx.strokeStyle = css("line");
     ctx.strokeRect(left + 0.5, TOP + 0.5, width - left - RIGHT - 1, height - TOP - BOTTOM - 1);
     ctx.textBaseline = "alphabetic"; ctx.textAlign = "center";
     ctx.fillText("event time (UTC) →", (left + width) / 2, height - 7);
     ctx.save();
-    ctx.translate(12, (height - BOTTOM) / 2); ctx.rotate(-Math.PI / 2);
+    ctx.translate(10, (height - BOTTOM) / 2); ctx.rotate(-Math.PI / 2);
     ctx.fillText("processing time (UTC) →", 0, 0);
     ctx.restore();
   }
 
-  density(ctx, { x, y }) {
-    const { at, since, low, high, rows } = this.data.density;
-    let most = 0;
-    for (const bins of rows) for (const number of bins) most = Math.max(most, number);
-    if (!most) return;
-    const colour = css("density");
-    at.forEach((time, i) => {
-      const bins = rows[i], wide = (high[i] - low[i]) / bins.length;
-      const below = i ? at[i - 1] : since[i];
-      const top = y(time), tall = Math.min(Math.max(y(below) - top, 4), 40);
-      bins.forEach((number, bin) => {
-        if (!number) return;
-        const from = x(low[i] + bin * wide), to = x(low[i] + (bin + 1) * wide);
-        ctx.fillStyle = `rgba(${colour}, ${(0.08 + 0.4 * Math.sqrt(number / most)).toFixed(3)})`;
-        ctx.fillRect(from, top, Math.max(to - from, 2), tall);
-      });
-    });
-  }
-
-  ideal(ctx, { x, y }) {
-    const { x0, x1, y0, y1 } = this.view;
-    const from = Math.max(x0, y0), to = Math.min(x1, y1);
-    if (from >= to) return;
-    ctx.strokeStyle = css("ideal");
-    ctx.lineWidth = 1;
-    ctx.setLineDash([4, 4]);
-    ctx.beginPath(); ctx.moveTo(x(from), y(from)); ctx.lineTo(x(to), y(to)); ctx.stroke();
-    ctx.setLineDash([]);
-  }
-
-  panes(ctx, { x, y }) {
-    const { start, end, timing, diff, at } = this.data.panes;
-    start.forEach((from, i) => {
-      const left = x(from), wide = Math.max(x(end[i]) - left, 2);
-      if (diff[i] < 0) {
-        ctx.globalAlpha = 0.85;
-        ctx.strokeStyle = css("retraction"); ctx.lineWidth = 1;
-        ctx.strokeRect(left + 0.5, y(at[i]) + 2.5, Math.max(wide - 1, 1), 3);
-      } else {
-        ctx.globalAlpha = 0.85;
-        ctx.fillStyle = css(COLOURS[timing[i]] ?? "soft");
-        ctx.fillRect(left, y(at[i]) - 3, Math.max(wide - 1, 1), 4);
-      }
-    });
-    ctx.globalAlpha = 1;
-  }
-
-  watermark(ctx, { x, y }) {
-    const { at, since, watermark, watermark_low: low, batches } = this.data.points;
-    ctx.strokeStyle = css("watermark");
-    ctx.lineWidth = 2.2;
-    ctx.beginPath();
-    let before = null;
-    at.forEach((time, i) => {
-      if (watermark[i] === null) { before = null; return; }
-      if (batches[i] > 1 && low[i] !== null) { // several batches: the lowest of them is kept, too
-        if (before === null) ctx.moveTo(x(low[i]), y(since[i])); else { ctx.lineTo(before, y(since[i])); ctx.lineTo(x(low[i]), y(since[i])); }
-        ctx.lineTo(x(watermark[i]), y(time));
-      } else {
-        if (before === null) ctx.moveTo(x(watermark[i]), y(time)); else ctx.lineTo(before, y(time));
-        ctx.lineTo(x(watermark[i]), y(time));
-      }
-      before = x(watermark[i]);
-    });
-    ctx.stroke();
-  }
-
-  marks(ctx, { y }) {
-    const { at, late, dead } = this.data.points;
-    ctx.lineWidth = 1.7;
-    at.forEach((time, i) => {
-      const py = y(time);
-      if (late[i]) {
-        const size = 3 + Math.min(3, Math.log10(late[i]));
-        ctx.strokeStyle = css("late");
-        ctx.beginPath();
-        ctx.moveTo(LEFT + 8 - size, py - size); ctx.lineTo(LEFT + 8 + size, py + size);
-        ctx.moveTo(LEFT + 8 + size, py - size); ctx.lineTo(LEFT + 8 - size, py + size);
-        ctx.stroke();
-      }
-      if (dead[i]) {
-        const size = 4 + Math.min(3, Math.log10(dead[i]));
-        ctx.fillStyle = css("dead");
-        ctx.beginPath();
-        ctx.moveTo(LEFT + 21, py - size); ctx.lineTo(LEFT + 21 + size, py);
-        ctx.lineTo(LEFT + 21, py + size); ctx.lineTo(LEFT + 21 - size, py); ctx.fill();
-      }
-    });
-  }
-
+  /** The pane under the pointer: of several, that with the nearest emission. */
   paneAt(px, py) {
-    const { start, end, at } = this.data.panes;
-    for (let i = at.length - 1; i >= 0; i -= 1) {
-      if (Math.abs(this.scale.y(at[i]) - py) <= 5 && px >= this.scale.x(start[i]) && px <= this.scale.x(end[i])) return i;
-    }
-    return -1;
+    const { start, end, at } = this.data.panes, { x, y } = this.scale;
+    let best = -1;
+    at.forEach((when, i) => {
+      const top = y(when), bottom = Math.max(y(this.starts[i]), top + 5);
+      if (px < x(start[i]) || px > x(end[i]) || py < top - 5 || py > bottom) return;
+      if (best < 0 || Math.abs(top - py) <= Math.abs(y(at[best]) - py)) best = i;
+    });
+    return best;
   }
 
   describe(px, py) {
-    const pane = this.paneAt(px, py);
     const { panes, points } = this.data;
+    const late = [...this.lateRows(this.scale, true), ...this.lateRows(this.scale, false)]
+      .find((mark) => Math.abs(mark.x - px) < 7 && Math.abs(mark.y - py) < 7);
+    if (late) {
+      return [plural(late.rows, "late row"), late.time === null ? "event time unknown" : `event time about ${instant(late.time)}`,
+        `arrived ${instant(late.at)}`];
+    }
+    const pane = this.paneAt(px, py);
     if (pane >= 0) {
       const what = panes.diff[pane] < 0 ? "retraction" : `${NAMES[panes.timing[pane]] ?? panes.timing[pane]} pane`;
       return [`${what}, ${plural(panes.keys[pane], "key")}`, `window ${instant(panes.start[pane])}`,
@@ -239,27 +193,58 @@ export class Plane {
   press(event) {
     if (!this.view) return;
     this.canvas.setPointerCapture(event.pointerId);
-    this.drag = { place: this.place(event), view: { ...this.view }, moved: false };
+    this.pointers.set(event.pointerId, this.place(event));
+    this.hold();
+  }
+
+  /** Begins to drag with one pointer, or to pinch with two. */
+  hold() {
+    const places = [...this.pointers.values()];
+    this.drag = places.length === 1 ? { place: places[0], view: { ...this.view }, moved: this.drag !== null || this.pinch !== null } : null;
+    this.pinch = places.length === 2 ? { places, view: { ...this.view } } : null;
   }
 
   move(event) {
     if (!this.view || !this.scale) return;
     const [px, py] = this.place(event);
+    if (this.pointers.has(event.pointerId)) this.pointers.set(event.pointerId, [px, py]);
+    if (this.pinch) { this.pinched(); return; }
     if (!this.drag) { tip(this.describe(px, py), event.clientX, event.clientY); return; }
     const [startX, startY] = this.drag.place;
     if (Math.abs(px - startX) + Math.abs(py - startY) < 4 && !this.drag.moved) return;
     this.drag.moved = true;
     tip(null);
-    const { view } = this.drag, { width, height } = this.size;
-    const dx = ((startX - px) / (width - LEFT - GUTTER - RIGHT)) * (view.x1 - view.x0);
-    const dy = ((py - startY) / (height - TOP - BOTTOM)) * (view.y1 - view.y0);
-    this.view = { x0: view.x0 + dx, x1: view.x1 + dx, y0: view.y0 + dy, y1: view.y1 + dy };
+    this.view = moved(this.drag.view, this.perPixel(this.drag.view), startX - px, py - startY);
     this.changed();
+  }
+
+  /** Two fingers: their distance zooms around the point between them, which follows them. */
+  pinched() {
+    const { places: [a, b], view } = this.pinch, [c, d] = [...this.pointers.values()];
+    const distance = (one, other) => Math.max(Math.hypot(one[0] - other[0], one[1] - other[1]), 8);
+    const middle = (one, other) => [(one[0] + other[0]) / 2, (one[1] + other[1]) / 2];
+    const from = middle(a, b), to = middle(c, d);
+    tip(null);
+    this.view = view;
+    const scale = this.scales(this.size.width, this.size.height);
+    const zoomed = this.scaled(distance(a, b) / distance(c, d), scale.timeAtX(from[0]), scale.timeAtY(from[1]));
+    this.view = moved(zoomed, this.perPixel(zoomed), from[0] - to[0], to[1] - from[1]);
+    this.changed();
+  }
+
+  perPixel({ x0, x1, y0, y1 }) {
+    const { width, height } = this.size;
+    return [(x1 - x0) / (width - this.left - GUTTER - RIGHT), (y1 - y0) / (height - TOP - BOTTOM)];
+  }
+
+  cancel(event) {
+    this.pointers.delete(event.pointerId);
+    this.hold();
   }
 
   release(event) {
     const drag = this.drag;
-    this.drag = null;
+    this.cancel(event);
     if (drag && !drag.moved && this.scale) {
       const [px, py] = this.place(event);
       const pane = this.paneAt(px, py);
@@ -275,14 +260,36 @@ export class Plane {
     this.zoom(Math.exp(event.deltaY * 0.002), this.scale.timeAtX(px), this.scale.timeAtY(py));
   }
 
-  /** Zooms by a factor around a point; without a point around the newest corner of the view. */
+  /** Zooms by a factor around a point; without a point around the watermark, so that data stays in sight. */
   zoom(factor, eventTime, time) {
     if (!this.view) return;
-    const { x0, x1, y0, y1 } = this.view;
-    const x = eventTime ?? x0 + (x1 - x0) * 0.75, y = time ?? y0 + (y1 - y0) * 0.85;
-    const f = (y1 - y0) * factor < 1e4 ? 1 : factor;
-    this.view = { x0: x - (x - x0) * f, x1: x + (x1 - x) * f, y0: y - (y - y0) * f, y1: y + (y1 - y) * f };
+    const anchor = eventTime === undefined ? this.anchor() : [eventTime, time];
+    this.view = this.scaled(factor, ...anchor);
     this.changed();
+  }
+
+  scaled(factor, x, y) {
+    const { x0, x1, y0, y1 } = this.view;
+    const least = Math.max(CLOSEST * (this.interval ?? 0), 1e4), most = FARTHEST * (this.whole ?? y1 - y0);
+    const f = Math.min(Math.max(factor, least / (y1 - y0)), most / (y1 - y0));
+    if ((factor < 1 && f >= 1) || (factor > 1 && f <= 1)) return this.view;
+    return { x0: x - (x - x0) * f, x1: x + (x1 - x) * f, y0: y - (y - y0) * f, y1: y + (y1 - y) * f };
+  }
+
+  /** The newest point of the watermark in sight. With none in sight, the nearest moves to the middle of the view. */
+  anchor() {
+    const { at, watermark } = this.data.points, { x0, x1, y0, y1 } = this.view;
+    const middle = [(x0 + x1) / 2, (y0 + y1) / 2];
+    let nearest = null, least = Infinity;
+    for (let i = at.length - 1; i >= 0; i -= 1) {
+      if (watermark[i] === null) continue;
+      if (inside(watermark[i], x0, x1) && inside(at[i], y0, y1)) return [watermark[i], at[i]];
+      const distance = Math.hypot((watermark[i] - middle[0]) / (x1 - x0), (at[i] - middle[1]) / (y1 - y0));
+      if (distance < least) { least = distance; nearest = [watermark[i], at[i]]; }
+    }
+    if (!nearest) return middle;
+    this.view = moved(this.view, [1, 1], nearest[0] - middle[0], nearest[1] - middle[1]);
+    return nearest;
   }
 
   key(event) {
@@ -290,7 +297,7 @@ export class Plane {
     const { x0, x1, y0, y1 } = this.view, w = (x1 - x0) / 8, h = (y1 - y0) / 8;
     const pan = { ArrowLeft: [-w, 0], ArrowRight: [w, 0], ArrowUp: [0, h], ArrowDown: [0, -h] }[event.key];
     if (pan) {
-      this.view = { x0: x0 + pan[0], x1: x1 + pan[0], y0: y0 + pan[1], y1: y1 + pan[1] };
+      this.view = moved(this.view, [1, 1], ...pan);
       this.changed();
     } else if (event.key === "+" || event.key === "=") this.zoom(0.7);
     else if (event.key === "-") this.zoom(1.4);
@@ -304,6 +311,22 @@ export class Plane {
     this.draw();
     this.onView("moved");
   }
+}
+
+const inside = (value, low, high) => value >= low && value <= high;
+
+/** A view that is moved by a number of steps. */
+const moved = ({ x0, x1, y0, y1 }, [stepX, stepY], dx, dy) =>
+  ({ x0: x0 + dx * stepX, x1: x1 + dx * stepX, y0: y0 + dy * stepY, y1: y1 + dy * stepY });
+
+/** The event times between which the rows of a batch are, without a few that are far away: those are late. */
+function middleRows(low, high, rows) {
+  const all = rows.reduce((sum, number) => sum + number, 0), wide = (high - low) / rows.length;
+  let below = 0, first = 0, last = rows.length;
+  while (first < last && below + rows[first] <= 0.02 * all) below += rows[first++];
+  let above = 0;
+  while (last > first && above + rows[last - 1] <= 0.02 * all) above += rows[--last];
+  return [low + first * wide, low + last * wide];
 }
 
 export function batchLabel(points, i) {
