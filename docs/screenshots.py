@@ -7,20 +7,23 @@ Chromium; ``EVENTIDE_CHROMIUM`` names one that is not on the path.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 
 from eventide.cli.dashboard import open_for_run, record_run
 from eventide.demo import live
 
 FIGURES = Path(__file__).parent / "figures"
-WIDE, PHONE = (1280, 1400), (390, 844)
+WIDE, PHONE = (1200, 940), (390, 844)
 SHOTS = (("dashboard.png", WIDE, "light"), ("dashboard-dark.png", WIDE, "dark"), (None, PHONE, "light"))
+SENTENCE = re.compile(r"west is (\d+\.\d s|\d+m.*) behind; everything waits for it\.")
+ATTEMPTS = 40  # the sentence changes with each batch
 
 
 def main() -> None:
@@ -38,31 +41,46 @@ def main() -> None:
 
 
 def look(url: str) -> None:
-    """Wait until the page names the till, then take the screenshots."""
+    """Open all pages, and take the screenshots while the page says that everything waits for the till."""
     name = os.environ.get("EVENTIDE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=name, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(url)
-        page.wait_for_selector("#sentence:has-text('west is')", timeout=180_000)
-        for figure, size, scheme in SHOTS:
-            take(browser, url, figure, size, scheme)
+        pages = [(opened(browser, url, size, scheme), figure, size[0]) for figure, size, scheme in SHOTS]
+        for page, figure, width in pages:
+            take(page, figure, width)
         browser.close()
 
 
-def take(browser: Browser, url: str, name: str | None, size: tuple[int, int], scheme: str) -> None:
-    """Store a picture of the page, which must fit its width."""
+def opened(browser: Browser, url: str, size: tuple[int, int], scheme: str) -> Page:
+    """Return a page that follows the query."""
     width, height = size
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
     page.goto(url)
-    page.wait_for_selector("svg, canvas")
-    page.wait_for_timeout(1500)  # drawing has no event to wait for
+    return page
+
+
+def take(page: Page, name: str | None, width: int) -> None:
+    """Store a picture of the page, which must fit its width and say that everything waits for the till."""
+    page.bring_to_front()
+    for _ in range(ATTEMPTS):
+        page.wait_for_selector("#sentence:has-text('west is')", timeout=180_000)
+        before = sentence(page)
+        picture = page.screenshot()
+        if SENTENCE.fullmatch(before) and sentence(page) == before:  # it says the same in the picture
+            break
+        page.wait_for_timeout(200)
+    else:
+        sys.exit(f"The page does not say that everything waits for west, but: {sentence(page)}")
     overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     if overflow > 0:
         sys.exit(f"The page is {overflow} pixels wider than {width}.")
     if name is not None:
-        page.screenshot(path=FIGURES / name)
-    page.close()
+        (FIGURES / name).write_bytes(picture)
+
+
+def sentence(page: Page) -> str:
+    """Return what the page says about the watermark."""
+    return str(page.text_content("#sentence"))
 
 
 if __name__ == "__main__":

@@ -233,6 +233,14 @@ def test_where_labels_do_not_fit_the_on_time_pane_keeps_its_label() -> None:
     assert len(of_class(root, "pane")) == len(early) + 3
 
 
+def test_a_label_avoids_the_watermark() -> None:
+    emission = Pane("", 0, 60_000_000, 60_000_000, "7", "ON_TIME")
+    crossing = [(0, 0), (30_000_000, 59_400_000), (90_000_000, 59_500_000)]  # through the corner where labels are
+    tag = re.compile(r'class="tag[^"]*"><title>[^<]*</title><rect x="([\d.]+)"')
+    free, avoiding = (tag.search(picture(Timeline((), watermarks, [emission]))) for watermarks in ([], crossing))
+    assert free and avoiding and float(avoiding[1]) < float(free[1])
+
+
 def test_a_retraction_is_next_to_the_pane_that_replaces_it() -> None:
     root = drawing(Timeline(panes=[pane(0, 9, 3, "5", "EARLY"), pane(0, 9, 6, "5", "ON_TIME", -1), pane(0, 9, 6, "8")]))
     by_label = dict(zip([words(node) for node in of_class(root, "tag")], boxes(root, "tag"), strict=True))

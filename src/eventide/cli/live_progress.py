@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -187,27 +188,27 @@ def watermark_text(batch: BatchMetrics) -> str:
 
 
 def origin_lines(batch: BatchMetrics, width: int = _WIDTH) -> list[Text]:
-    """Return a bar for each of the slowest origins: empty for the slowest, full for the fastest of them.
+    """Return a bar for each of the slowest origins, as on the dashboard: the longer, the further behind the clock.
 
     >>> from eventide.spark.metrics import BatchMetrics
     >>> from eventide.time import as_datetime
-    >>> slowest = ("a", as_datetime(1_000_000)), ("b", as_datetime(3_000_000))
+    >>> slowest = ("a", as_datetime(1_000_000)), ("b", as_datetime(5_000_000))
     >>> batch = BatchMetrics(batch=0, depth=0, at=as_datetime(9_000_000), slowest=slowest, origins=2)
     >>> for line in origin_lines(batch, width=4):
     ...     print(line)
-    a  ────  1970-01-01T00:00:01Z
-    b  ████  1970-01-01T00:00:03Z
+    a  ████  1970-01-01T00:00:01Z
+    b  ██──  1970-01-01T00:00:05Z
     """
     names = [str(name) for name, _ in batch.slowest]
-    known = [time for _, time in batch.slowest if time is not None]
-    least, most = min(known, default=batch.at), max(known, default=batch.at)
+    known = [batch.at - time for _, time in batch.slowest if time is not None]
+    most = max([timedelta(0), *known])
     wide = max(map(len, names), default=0)
     lines = []
     for name, (origin, time_) in zip(names, batch.slowest, strict=True):
         idle = origin in batch.idle_origins
         place = "idle" if idle else "" if time_ is None else instant_text(time_)
-        share = 0.0 if most == least or time_ is None else (time_ - least) / (most - least)
-        full = round(share * width) if most > least else width
+        share = 0.0 if time_ is None or not most else max((batch.at - time_) / most, 0.0)
+        full = round(share * width)
         bar = "█" * full + "─" * (width - full)
         style = "dim" if idle else "yellow" if origin == batch.least_origin else "green"
         chart: list[str | tuple[str, str]] = [(bar, style), "  "] if width else []

@@ -10,7 +10,8 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,14 +27,16 @@ from eventide.metrics import idle_text, instant_text, lag_text
 from eventide.panes import EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
 from eventide.spark.metrics import BatchMetrics
 from eventide.testing.chart_page import pictures
-from eventide.testing.chart_timeline import Event, Facet, Pane, Timeline
-from eventide.time import instant
+from eventide.testing.chart_timeline import Event, Facet, Note, Pane, Timeline
+from eventide.time import MIN, instant
 
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "till": pl.String(), "price": pl.Int64()}
 SPARK_SCHEMA = "ts timestamp, till string, price bigint"
 TILLS = ("north", "east", "south", "west")
 SECONDS = 24  # of a cycle; a longer demonstration repeats it
 STALLS, RETURNS = 8, 16  # seconds of a cycle: west is offline, and sends its buffered sales
+OLD = 16  # seconds before a cycle: a sale that is too late for its window, and still close enough for a picture
+SILENT = "west"
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,15 @@ def day(opening: datetime, seconds: int) -> Iterator[Second]:
             for _ in range(rng.randint(1, 3)):
                 when = opening + timedelta(seconds=number - rng.uniform(0, 1.5))
                 sale = (when, till, rng.randint(1, 20))
-                (buffered if till == "west" and STALLS <= second < RETURNS else sales).append(sale)
+                (buffered if till == SILENT and STALLS <= second < RETURNS else sales).append(sale)
         news = ""
         if second == STALLS:
-            news = "till 'west' has lost its connection"
+            news = f"till {SILENT!r} has lost its connection"
         if second == RETURNS:
-            news, sales = f"till 'west' is back, with {len(buffered)} buffered sales", [*sales, *buffered]
+            news, sales = f"till {SILENT!r} is back, with {len(buffered)} buffered sales", [*sales, *buffered]
             buffered = []
         if second == RETURNS + 4:
-            old = (opening + timedelta(seconds=number - second - 40), "south", 7)
+            old = (opening + timedelta(seconds=number - second - OLD), "south", 7)
             news, sales = "a sale from long ago, and one without a time", [*sales, old, (None, "east", 3)]
         yield Second(number, pl.DataFrame(sales, schema=SCHEMA, orient="row"), news)
 
@@ -129,6 +132,9 @@ class Recorder:
         self.panes: list[dict[str, Any]] = []
         self.metrics: list[ev.BatchMetrics] = []
         self.sent: list[tuple[int, pl.DataFrame]] = []
+        self.late: list[dict[str, Any]] = []
+        self.dead: list[dict[str, Any]] = []
+        self.headlines: list[tuple[int, int]] = []  # when, and the second of its cycle
         self._started = time.monotonic()
 
     def pane(self, batch: Any, batch_id: int) -> None:
@@ -137,6 +143,14 @@ class Recorder:
         for row in sorted(rows, key=lambda row: (row["diff"], row[WINDOW_START])):
             self.panes.append(row)
             self._console.print(pane_line(row))
+
+    def late_rows(self, batch: Any, batch_id: int) -> None:
+        """Record the late rows of a batch."""
+        self.late += batch.toArrow().to_pylist()
+
+    def dead_letters(self, batch: Any, batch_id: int) -> None:
+        """Record the dead letters of a batch."""
+        self.dead += batch.toArrow().to_pylist()
 
     def progress(self, metrics: ev.BatchMetrics) -> None:
         """Record the metrics of a batch."""
@@ -149,6 +163,7 @@ class Recorder:
         """Record the sales that were sent."""
         self.sent.append((time.time_ns() // 1000, second.sales))
         if second.news:
+            self.headlines.append((time.time_ns() // 1000, second.number % SECONDS))
             self._console.print(f"[magenta]{second.number:>3} s  {second.news}[/magenta]")
 
 
@@ -172,8 +187,8 @@ def main(
         recorder = _run(console, place, seconds, watch)
         _summarize(console, recorder)
         picture.parent.mkdir(parents=True, exist_ok=True)
-        text = pictures([Facet("Windows of five seconds, retracting", _timeline(recorder))], title=_TITLE, text=_INTRO)
-        picture.write_text(text, encoding="utf-8")
+        page = pictures([Facet("", timeline(recorder))], title=_TITLE, text=_INTRO)
+        picture.write_text(page, encoding="utf-8")
         console.print(f"The picture of it: {picture}", soft_wrap=True)
         if hold is not None:
             hold()
@@ -193,8 +208,8 @@ def _run(console: Console, place: Path, seconds: int, watch: Callable[[str], obj
     query = REVENUE.run(
         rows,
         sink=recorder.pane,
-        late=ev.sinks.noop(),
-        dead=ev.sinks.noop(),
+        late=recorder.late_rows,
+        dead=recorder.dead_letters,
         checkpoint=checkpoint,
         interval="1 second",
         on_batch=recorder.progress,
@@ -244,16 +259,43 @@ def _summarize(console: Console, recorder: Recorder) -> None:
     )
 
 
-def _timeline(recorder: Recorder) -> Timeline:
-    sent = [(at, when) for at, sales in recorder.sent for when in sales["ts"].drop_nulls().dt.epoch("us").to_list()]
-    recent = [(at, when) for at, when in sent if at - when < 30_000_000]
-    return Timeline(
-        events=[Event(when, at, "") for at, when in recent],
-        watermarks=[
-            (instant(batch.at), instant(batch.watermark)) for batch in recorder.metrics if batch.watermark is not None
-        ],
-        panes=[_pane_in_picture(row) for row in recorder.panes],
-    )
+def timeline(recorder: Recorder) -> Timeline:
+    """Return what was recorded, as the data of a picture: each sale with its fate, and what happened to the till."""
+    late, dead = Counter(map(_sale, recorder.late)), Counter(map(_sale, recorder.dead))
+    events = []
+    for at, sales in recorder.sent:
+        for row in sales.to_dicts():
+            sale, time_ = _sale(row), MIN if row["ts"] is None else instant(row["ts"])
+            if late[sale]:
+                late[sale] -= 1
+                events.append(Event(time_, at, f"{row['price']}: too late", "late"))
+            elif dead[sale]:
+                dead[sale] -= 1
+                events.append(Event(time_, at, f"{row['price']}: no time", "dead"))
+            else:
+                events.append(Event(time_, at, ""))
+    watermarks = [(instant(batch.at), instant(batch.watermark)) for batch in recorder.metrics if batch.watermark]
+    return Timeline(events, watermarks, [_pane_in_picture(row) for row in recorder.panes], _notes(recorder))
+
+
+def _sale(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in SCHEMA)
+
+
+def _notes(recorder: Recorder) -> list[Note]:
+    """Return notes about the silent till: from when to when, when the watermark goes on, and its return."""
+    notes = []
+    stalled: int | None = None
+    for at, second in recorder.headlines:
+        if second == STALLS:
+            stalled = at
+        elif second == RETURNS:
+            notes.append(Note(at, f"till {SILENT!r} is back: late panes correct its windows"))
+            if stalled is not None:
+                idle = (instant(b.at) for b in recorder.metrics if SILENT in b.idle_origins)
+                notes.append(Note(stalled, f"till {SILENT!r} is silent; the watermark waits for it", at))
+                notes += [Note(since, "… and goes on without it") for since in idle if stalled < since < at][:1]
+    return notes
 
 
 def _pane_in_picture(row: dict[str, Any]) -> Pane:

@@ -10,14 +10,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Literal
 
 import numpy as np
 
 from eventide.testing.chart_svg import element, hover, text
-from eventide.testing.chart_timeline import Axis, Event, Fate, Pane, Timeline
-from eventide.time import format_instant
+from eventide.testing.chart_timeline import Axis, Event, Fate, Note, Pane, Timeline
+from eventide.time import MIN, format_instant
 
 Detail = Literal["labelled", "small", "density"]
 
@@ -30,6 +30,8 @@ _MOST_DOTS = 1500
 _CELL = 8.0  # pixels of a density cell, about
 _TAG_HEIGHT = 18.0
 _TAG_GAP = 2.0
+_LINE = 6.0  # the watermark, with room around it
+_NOTE_LINE = 150.0
 _EDGE = 2.5  # separates the edge of an emission from the watermark, which often caused it
 _IMPORTANCE = {"ON_TIME": 0, "LATE": 1, "EARLY": 2}  # of labels, where not all fit
 _FATES: dict[Fate, str] = {"window": "in a window", "late": "late", "dead": "dead letter"}
@@ -59,10 +61,14 @@ def draw(timeline: Timeline, across: Axis, up: Axis) -> str:
     )
     rows = _density(timeline.events, across, up) if detail == "density" else ""
     dots = [event for event in timeline.events if detail != "density" or event.fate != "window"]
-    occupied = [_dot_box(event, across, up) for event in dots] if detail == "labelled" else []
+    occupied = [_dot_box(event, detail, across, up) for event in dots]
+    occupied += _watermark_boxes(timeline.watermarks, across, up)
     events = "".join(_event(event, detail, across, up) for event in dots)
     tags = "".join(_tags(timeline.panes, across, up, occupied))
-    return boxes + _ideal(across, up) + rows + _watermark(timeline.watermarks, across, up) + events + tags
+    bands = "".join(_band(note, across, up) for note in timeline.notes)
+    line = _watermark(timeline.watermarks, across, up)
+    notes = "".join(_note(note, across, up) for note in timeline.notes)
+    return bands + boxes + _ideal(across, up) + rows + line + events + tags + notes
 
 
 def detail_of(events: Sequence[Event], across: Axis, up: Axis) -> Detail:
@@ -80,9 +86,8 @@ def detail_of(events: Sequence[Event], across: Axis, up: Axis) -> Detail:
 
 def _event(event: Event, detail: Detail, across: Axis, up: Axis) -> str:
     label = f"{event.label}: " if event.label else ""
-    tooltip = hover(
-        f"{label}event time {format_instant(event.time)}, arrived {format_instant(event.at)}, {_FATES[event.fate]}"
-    )
+    time = f"event time {format_instant(event.time)}" if event.time > MIN else "no event time"
+    tooltip = hover(f"{label}{time}, arrived {format_instant(event.at)}, {_FATES[event.fate]}")
     inside = event.fate == "window" and len(event.label) <= 2
     if event.fate != "window":
         shape = element("path", d=CROSS if event.fate == "late" else DIAMOND)
@@ -102,9 +107,11 @@ def _event(event: Event, detail: Detail, across: Axis, up: Axis) -> str:
     )
 
 
-def _dot_box(event: Event, across: Axis, up: Axis) -> Box:
-    wide = 0.0 if event.fate == "window" and len(event.label) <= 2 else 7.0 * len(event.label)
+def _dot_box(event: Event, detail: Detail, across: Axis, up: Axis) -> Box:
     x, y = across.position(event.time), up.position(event.at)
+    if detail == "small" and event.fate == "window":
+        return Box(x - _SMALL_RADIUS, y - _SMALL_RADIUS, 2 * _SMALL_RADIUS, 2 * _SMALL_RADIUS)
+    wide = 0.0 if event.fate == "window" and len(event.label) <= 2 else 7.0 * len(event.label)
     return Box(x - _RADIUS, y - _RADIUS, 2 * _RADIUS + wide, 2 * _RADIUS)
 
 
@@ -259,6 +266,31 @@ def _watermark(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) ->
         path += f" V{up.position(at)} H{across.position(time)}"
     last = f"{format_instant(steps[-1][1])} at {format_instant(steps[-1][0])}"
     return element("path", hover(f"watermark, last {last}"), d=f"{path} V{up.last}", class_="watermark")
+
+
+def _watermark_boxes(watermarks: Sequence[tuple[int, int]], across: Axis, up: Axis) -> list[Box]:
+    """Return what the staircase covers, so that labels avoid it."""
+    boxes = []
+    for (at, time), (later, next_time) in pairwise(sorted(watermarks)):
+        x, y, x2, y2 = across.position(time), up.position(at), across.position(next_time), up.position(later)
+        boxes.append(Box(x - _LINE / 2, y2, _LINE, y - y2))
+        boxes.append(Box(min(x, x2), y2 - _LINE / 2, abs(x2 - x), _LINE))
+    return boxes
+
+
+def _band(note: Note, across: Axis, up: Axis) -> str:
+    if note.until is None:
+        return ""
+    top, bottom = up.position(note.until), up.position(note.at)
+    wide, high = round(across.last - across.first, 1), round(bottom - top, 1)
+    return element("rect", hover(note.text), x=across.first, y=top, width=wide, height=high, class_="band")
+
+
+def _note(note: Note, across: Axis, up: Axis) -> str:
+    """Return the text of a note at the left, where no rows are: above the ideal line."""
+    y = up.position(note.at)
+    line = element("path", d=f"M{across.first},{y} H{across.first + _NOTE_LINE}")
+    return element("g", line, element("text", text(note.text), x=across.first + 10, y=round(y - 5, 1)), class_="note")
 
 
 def _ideal(across: Axis, up: Axis) -> str:

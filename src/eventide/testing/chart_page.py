@@ -12,7 +12,7 @@ from eventide.testing.chart_marks import CROSS, DIAMOND, Detail, detail_of, draw
 from eventide.testing.chart_svg import STYLE, element, hover, text
 from eventide.testing.chart_timeline import Axis, Facet, Timeline, event_axis, processing_axis
 
-_SIZE, _SINGLE_SIZE = (600, 500), (880, 620)  # pixels of each of several drawings, and of a single one
+_SIZE, _SINGLE_SIZE = (600, 500), (1160, 680)  # pixels of each of several drawings, and of a single one
 _LEFT, _RIGHT, _TOP, _BOTTOM = 88, 30, 16, 56
 _DESCRIBED = 60  # panes in the text for screen readers
 
@@ -144,9 +144,10 @@ def _description(facet: Facet) -> str:
     shown = timeline.panes[:_DESCRIBED]
     emitted = ", ".join(("" if pane.diff > 0 else "minus ") + pane.label for pane in shown) or "none"
     more = f" and {len(timeline.panes) - _DESCRIBED:,} more" if len(timeline.panes) > _DESCRIBED else ""
+    notes = "".join(f" {note.text}." for note in timeline.notes)
     return (
         f"Event time runs across, processing time upwards. {len(timeline.events)} rows, "
-        f"{len(timeline.watermarks)} watermarks. Panes in order: {emitted}{more}. {facet.text}"
+        f"{len(timeline.watermarks)} watermarks. Panes in order: {emitted}{more}.{notes} {facet.text}"
     )
 
 

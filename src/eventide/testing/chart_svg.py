@@ -56,7 +56,7 @@ h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .4rem; letter-spacing: -.
 h2 { font-size: 1.08rem; margin: 0; }
 p { margin: .1rem 0 0; max-width: 46rem; color: var(--soft); }
 main.many { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 2rem; }
-main.one { max-width: 56rem; }
+main.one { max-width: 80rem; }
 figure { margin: 0; display: flex; flex-direction: column; justify-content: space-between; }
 figcaption { margin: 0 0 .5rem; }
 figure svg { width: 100%; height: auto; display: block; }
@@ -83,6 +83,9 @@ text.axis { fill: var(--soft); font-size: 12.5px; }
 .tag.retraction rect { fill: var(--sheet); stroke: var(--tone); stroke-dasharray: 3 2; }
 .tag.retraction text { fill: var(--tone); }
 .retracted { stroke: var(--retraction); stroke-width: 2.4; stroke-dasharray: 3 3; }
+.band { fill: var(--soft); fill-opacity: .1; }
+.note text { font-size: 13px; font-weight: 600; paint-order: stroke; stroke: var(--sheet); stroke-width: 4px; }
+.note path { stroke: var(--soft); stroke-width: 1.2; }
 .EARLY { --tone: var(--EARLY); }
 .ON_TIME { --tone: var(--ON_TIME); }
 .LATE { --tone: var(--LATE); }

@@ -21,7 +21,7 @@ Timing = Literal["EARLY", "ON_TIME", "LATE"]
 
 @dataclass(frozen=True)
 class Event:
-    """A row with event time ``time`` that arrived at processing time ``at``."""
+    """A row with event time ``time`` that arrived at processing time ``at``. A row without a time has ``MIN``."""
 
     time: int
     at: int
@@ -43,12 +43,22 @@ class Pane:
 
 
 @dataclass(frozen=True)
+class Note:
+    """A sentence about processing time ``at``, or about the span from ``at`` to ``until``."""
+
+    at: int
+    text: str
+    until: int | None = None
+
+
+@dataclass(frozen=True)
 class Timeline:
     """Everything that happened. ``watermarks`` are ``(at, time)`` and hold until the next."""
 
     events: Sequence[Event] = ()
     watermarks: Sequence[tuple[int, int]] = ()
     panes: Sequence[Pane] = ()
+    notes: Sequence[Note] = ()
 
 
 @dataclass(frozen=True)
