@@ -1,6 +1,7 @@
 """``python -m bench [NAME …]``: one line of JSON per benchmark; without a name all of them, and a table.
 
-``python -m bench simulation`` counts the progress of a cluster instead (``bench/simulation.py``).
+``python -m bench simulation`` counts the progress of a cluster instead (``bench/simulation.py``), and
+``python -m bench page`` opens the dashboard in a browser (``bench/page.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
-from bench import aggregates, driver, local, marks_log, marks_merge, simulation, spark, stores
+from bench import aggregates, driver, local, marks_log, marks_merge, page, simulation, spark, stores
 from bench.measure import Line
 
 Run = Callable[[Sequence[str]], list[Line]]
@@ -28,6 +29,8 @@ TARGETS: dict[str, str] = {name: aim for module in (*_MODULES, spark) for name, 
 def main(names: list[str]) -> int:
     if names[:1] == ["simulation"]:
         return simulation.main(names[1:])
+    if names[:1] == ["page"]:
+        return page.main(names[1:])
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"There is no benchmark {unknown[0]!r}. There are: {', '.join(BENCHMARKS)}.", file=sys.stderr)

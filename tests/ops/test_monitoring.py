@@ -97,6 +97,23 @@ def test_promtool_accepts_the_alerts(command: tuple[str, str]) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        unavailable("promtool is not installed: apt-get install prometheus", needs="promtool")
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    rules = [
+        {"record": f"panel:query:{number}", "expr": expression.replace("$__rate_interval", "1m").replace("$query", "q")}
+        for number, expression in enumerate(expressions)
+    ]
+    file = tmp_path / "queries.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    result = subprocess.run([promtool, "check", "rules", file], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{len(expressions)} rules found" in result.stdout
+
+
 def test_every_instrument_has_a_sample() -> None:
     assert {sample.name for sample in samples(BATCH)} == INSTRUMENTS.keys()
 

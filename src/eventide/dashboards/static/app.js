@@ -84,6 +84,7 @@ async function load() {
       : fixed ? `&since=${Math.floor((state.query?.at ?? view.y1) - (view.y1 - view.y0))}` : "";
     const data = await get(`${path(id)}/charts?points=${Math.max(100, Math.min(600, Math.floor(innerWidth / 2)))}${range}`);
     if (id === state.id) show(data);
+    performance.mark("shown"); // since the navigation: `python -m bench page` reads it
     problem("charts", "");
   } catch (error) {
     problem("charts", `The charts cannot be read: ${error.message}`);
