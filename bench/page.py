@@ -63,6 +63,7 @@ def record(checkpoint: Path, count: int) -> None:
             late=2,
             seconds=0.5,
             phases={"read": 0.1, "compute": 0.2, "deliver": 0.1},
+            late_times=((as_datetime(at - 60 * SECOND), 2),),
             event_times=EventTimes(as_datetime(window), as_datetime(window + 40 * SECOND), (2, 8, 10, 20, 20, 20, 20)),
             least_origin="partition 0",
             origins=ORIGINS,

@@ -14,6 +14,7 @@ import pytest
 import eventide as ev
 from eventide.dashboards.health import lag_words
 from eventide.metrics import Gap
+from eventide.spark.metrics import EventTimes
 from eventide.spark.pane_counts import WindowPanes
 from tests.dashboards.histories import NOON, SECOND, TOKEN, at, batch, pane, write
 from tests.services import unavailable
@@ -279,6 +280,28 @@ def test_labels_of_panes_are_drawn_where_they_fit(browser: Any, tmp_path: Path) 
         labels = visit.drawn_texts("plane")
         assert {"71", "−72", "73"} <= set(labels) and "79" not in labels  # narrow windows have no label
         assert "Numbers in panes count their keys." in visit.text("plane-text")
+    finally:
+        server.stop()
+
+
+def test_the_life_of_a_window_has_its_rows_panes_and_watermark(browser: Any, tmp_path: Path) -> None:
+    times = EventTimes(at(0), at(20), (4, 6))
+    batches = [batch(number, watermark=at(number - 10), event_times=times) for number in range(5, 30, 5)]
+    panes = [
+        WindowPanes(number, NOON, NOON + 10 * SECOND, timing, diff, 2, NOON + number * SECOND)
+        for number, timing, diff in ((10, "EARLY", 1), (20, "ON_TIME", -1), (20, "ON_TIME", 1))
+    ]
+    server = ev.dashboard(write(tmp_path / "revenue", batches, panes), token=TOKEN)
+    try:
+        visit = Visit(browser, server)
+        assert visit.page.locator("#life-list li").all_text_contents() == [
+            "2026-03-01 12:00:10: emitted early for 2 keys, 0 s after its end, with about 8 rows (batch 10)",
+            "2026-03-01 12:00:20: the watermark passes the end of the window, 10.0 s behind the clock (batch 20)",
+            "2026-03-01 12:00:20: retracted for 2 keys, 10.0 s after its end (batch 20)",
+            "2026-03-01 12:00:20: emitted on time for 2 keys, 10.0 s after its end, with about 8 rows since the "
+            "emission before (batch 20)",
+        ]
+        assert visit.problems == []
     finally:
         server.stop()
 

@@ -135,24 +135,22 @@ def test_the_rows_of_histograms_add_up() -> None:
     assert single["low"] == [NOON] and single["high"] == [NOON + 30 * SECOND]
 
 
-def test_late_rows_are_the_oldest_of_their_batch() -> None:
+def test_late_rows_have_their_event_times_where_the_history_has_them() -> None:
     tables = HistoryTables()
-    late = density(0, 0, 20, [2, 3, 0, 4]) | {"late": 4}
-    unknown = to_json(batch(1, late=5))
-    tables.add([late, unknown, density(2, 0, 10, [1, 1])])
+    times = ((at(-30), 2), (at(-20), 1))
+    late = [batch(0, late=3, late_times=times), batch(1, late=5), batch(2), batch(3, late=4, late_times=times)]
+    tables.add(json.loads(json.dumps(to_json(metrics))) for metrics in late)
     marks = series.late_rows(tables.batches)
-    middle = [NOON + 2_500_000, NOON + 7_500_000]
-    assert marks["time"].to_list() == [*middle, None]
-    assert marks["rows"].to_list() == [2, 2, 5]
-    assert marks["at"].to_list() == [NOON, NOON, NOON + SECOND]
+    known = [NOON - 30 * SECOND, NOON - 20 * SECOND]
+    assert marks["time"].to_list() == [*known, None, *known, None]
+    assert marks["rows"].to_list() == [2, 1, 5, 2, 1, 1]
+    assert marks["at"].to_list() == [NOON, NOON, NOON + SECOND, *[NOON + 3 * SECOND] * 3]
+    assert from_json(to_json(late[0])).late_times == times
 
 
 def test_late_rows_of_many_batches_are_added_up() -> None:
     tables = HistoryTables()
-    tables.add(
-        to_json(batch(number, late=2, event_times=EventTimes(at(number), at(number + 4), (1, 1, 1, 1))))
-        for number in range(2000)
-    )
+    tables.add(to_json(batch(number, late=2, late_times=((at(number - 60), 2),))) for number in range(2000))
     marks = series.late_rows(tables.batches)
     assert marks.height <= series.LATE_ROWS * series.BINS and marks["rows"].sum() == 4000
     assert series.late_rows(tables.batches.head(0)).is_empty()

@@ -15,6 +15,7 @@ import polars as pl
 
 from eventide.spark.batch_history import older_file
 from eventide.spark.metrics import REASONS
+from eventide.time import instant
 
 TIMINGS = {"EARLY": "early", "ON_TIME": "on_time", "LATE": "late_panes"}
 PHASES = ("read", "compute", "deliver")
@@ -33,6 +34,8 @@ _COLUMNS: dict[str, Any] = {
     **dict.fromkeys((*COUNTS, *DEAD, *TIMINGS.values()), pl.Int64),
     **dict.fromkeys(("seconds", *PHASES), pl.Float64),
     "density": pl.List(pl.Int64),
+    "late_times": pl.List(pl.Int64),
+    "late_rows": pl.List(pl.Int64),
 }
 BATCHES = pl.Schema(_COLUMNS)
 WINDOWS = pl.Schema(
@@ -117,6 +120,8 @@ def _batch_row(entry: Mapping[str, Any]) -> dict[str, Any]:
         "event_low": span.get("low"),
         "event_high": span.get("high"),
         "density": [int(number) for number in span.get("rows", ())] or None,
+        "late_times": [instant(time) for time, _ in entry.get("late_times", ())] or None,
+        "late_rows": [int(rows) for _, rows in entry.get("late_times", ())] or None,
         "drained": bool(entry.get("drained", False)),
         "idle": len(entry.get("idle_origins", ())),
         "seconds": float(entry.get("seconds") or 0.0),

@@ -26,7 +26,6 @@ BINS = 24
 """The number of bins in the histogram of event times of a batch."""
 
 SUMS = ("rows", "kept", "late", "refined", "retractions", "written", *DEAD, *TIMINGS.values())
-_SPAN = ("event_low", "event_high", "density")
 _LEVELS = ("open_windows", "state_bytes", "pages", "gaps", "idle", "in_flight")
 
 
@@ -127,24 +126,16 @@ def latency_parts(batches: pl.DataFrame) -> list[pl.Series]:
 def late_rows(batches: pl.DataFrame, most: int = LATE_MARKS) -> pl.DataFrame:
     """Return the number of late rows by batch and event time; ``time`` is null where the history has no event times.
 
-    A window closes after all earlier ones, so the late rows of a batch are its oldest. Of too many marks, those of
-    consecutive batches are added up.
+    Of too many marks, those of consecutive batches are added up.
     """
-    late = batches.filter(pl.col("late") > 0).with_row_index("row").select("row", "at", "late", *_SPAN)
-    bins = late.filter(pl.col("density").is_not_null())
-    width = (pl.col("event_high") - pl.col("event_low")) / pl.col("density").list.len()
-    bins = bins.with_columns(width.alias("width"), pl.int_ranges(pl.col("density").list.len()).alias("bin"))
-    bins = bins.explode("density", "bin").with_columns(
-        (pl.col("late") - (pl.col("density").cum_sum().over("row") - pl.col("density"))).alias("left"),
-        (pl.col("event_low") + (pl.col("bin") + 0.5) * pl.col("width")).cast(pl.Int64).alias("time"),
-    )
-    bins = bins.filter((pl.col("left") > 0) & (pl.col("density") > 0))
-    placed = bins.select("row", "at", "time", pl.min_horizontal("density", "left").alias("rows"))
+    columns = ("at", "late", "late_times", "late_rows")
+    late = batches.filter(pl.col("late") > 0).select(*columns).with_row_index("row")
+    known = late.filter(pl.col("late_times").is_not_null()).explode("late_times", "late_rows")
+    placed = known.select("row", "at", pl.col("late_times").alias("time"), pl.col("late_rows").alias("rows"))
     rest = late.join(placed.group_by("row").agg(pl.col("rows").sum()), on="row", how="left")
-    missing = rest.select(
-        "row", "at", pl.lit(None, pl.Int64).alias("time"), pl.col("late") - pl.col("rows").fill_null(0)
-    )
-    marks = pl.concat([placed, missing.rename({"late": "rows"}).filter(pl.col("rows") > 0)]).sort("row", "time")
+    unplaced = (pl.col("late") - pl.col("rows").fill_null(0)).alias("rows")
+    missing = rest.select("row", "at", pl.lit(None, pl.Int64).alias("time"), unplaced).filter(pl.col("rows") > 0)
+    marks = pl.concat([placed, missing]).sort("row", "time", nulls_last=True)
     if marks.height > most:
         marks = _merged(marks)
     return marks.select("at", "time", "rows")

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from eventide import _columns as c
+from eventide.kernels.intervals import int_bounds
 from eventide.operators.operator import Stamp
 from eventide.operators.slices import windows_of
 from eventide.plan.plan import Plan
@@ -42,6 +43,23 @@ def event_histogram(plan: Plan, stamps: Sequence[Stamp]) -> dict[str, Any] | Non
     place = ((middle - low).cast(pl.Float64) * bins / span).cast(pl.Int64).clip(0, bins - 1)
     filled = dict(slices.group_by(place.alias("bin")).agg(pl.col(c.ROWS).sum()).iter_rows())
     return {"low": low, "high": high, "rows": [filled.get(number, 0) for number in range(bins)]}
+
+
+def late_times(stamps: Sequence[Stamp]) -> list[tuple[int, int]]:
+    """Return event times of late rows, each with the number of rows around it: of many times, the means of equal bins.
+
+    Only rows that are late by the watermark before the bundle are here: merging sessions find others.
+    """
+    frames = [stamp.stamped.late for stamp in stamps]
+    times = [frame[c.TIME] for frame in frames if frame is not None and c.TIME in frame.columns]
+    late = pl.concat(times).drop_nulls() if times else pl.Series(c.TIME, [], pl.Int64)
+    bounds = int_bounds(late)
+    if bounds is None:
+        return []
+    low, high = bounds
+    place = ((pl.col(c.TIME) - low).cast(pl.Float64) * BINS / max(high - low, 1)).cast(pl.Int64).clip(0, BINS - 1)
+    bins = late.to_frame().group_by(place.alias("bin")).agg(pl.col(c.TIME).mean().cast(pl.Int64), pl.len()).sort("bin")
+    return [(time, rows) for _, time, rows in bins.iter_rows()]
 
 
 def _ends(window: WindowKind | Sessions, slices: pl.Series) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventide.operators.chain import Chain, ChainStep
-from eventide.operators.event_times import event_histogram
+from eventide.operators.event_times import event_histogram, late_times
 from eventide.operators.operator import Output, Stamp
 from eventide.spark.commit_log import BatchOffsets, CommitLog, RecordPages
 from eventide.spark.metrics import CommandEffect, bucket_counts, progress_detail
@@ -121,7 +121,7 @@ class DriverState:
             outputs = self._write_outputs(offsets.batch, builder, tables)
             manifests, stages, sizes = self._write_state(offsets.batch, builder, step.states)
         times = event_histogram(self._chain.operators[0].plan, stamps)
-        operators = self._reports(step, sizes, commands, times)
+        operators = self._reports(step, sizes, commands, times, late_times(stamps))
         applied = [*before.commands, *commands.names][-_REMEMBERED:]
         output_watermark = min(step.outputs[-1].promises.values(), default=step.outputs[-1].promise)
         deadline = self._chain.next_deadline(step.states)
@@ -182,6 +182,7 @@ class DriverState:
         sizes: Sequence[Mapping[str, int]],
         commands: Commands,
         event_times: Mapping[str, Any] | None,
+        late: Sequence[tuple[int, int]],
     ) -> list[dict[str, Any]]:
         return [
             {
@@ -192,6 +193,7 @@ class DriverState:
                     before=self._current.states[depth].watermark,
                     commands=commands.effects if depth == 0 else (),
                     event_times=event_times if depth == 0 else None,
+                    late_times=late if depth == 0 else (),
                 ),
                 "now": state.now,
             }

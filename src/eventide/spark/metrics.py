@@ -143,6 +143,7 @@ def progress_detail(
     before: int = MIN,
     commands: Sequence[CommandEffect] = (),
     event_times: Mapping[str, Any] | None = None,
+    late_times: Sequence[tuple[int, int]] = (),
 ) -> str:
     """Return which origins hold the watermark back and what moved it, as JSON. All places that track it agree.
 
@@ -165,6 +166,8 @@ def progress_detail(
     }
     if event_times is not None:
         facts["event_times"] = event_times
+    if late_times:
+        facts["late_times"] = list(late_times)
     return json.dumps(facts)
 
 
@@ -200,6 +203,7 @@ class BatchMetrics(Metrics):
     seconds: float = field(default=0.0, compare=False)  # duration of the batch; 0: unknown
     phases: Mapping[str, float] = field(default_factory=dict, compare=False)  # seconds by phase
     event_times: EventTimes | None = field(default=None, compare=False)  # None: unknown
+    late_times: tuple[tuple[datetime, int], ...] = field(default=(), compare=False)  # times of late rows, and how many
     previous_watermark: datetime | None = None  # at the start of the batch
     commands: tuple[CommandEffect, ...] = ()  # of the control stream, applied by the batch
     gap_ranges: tuple[Gap, ...] = ()  # missing sequence numbers, of ``gaps`` runs at most 12
@@ -290,6 +294,7 @@ def batch_metrics(
         seconds=seconds,
         phases=dict(phases or {}),
         event_times=_event_times(detail.get("event_times"), as_datetime),
+        late_times=tuple((as_datetime(time), rows) for time, rows in detail.get("late_times", ())),
         previous_watermark=known_datetime(detail.get("previous_watermark")),
         commands=effects_from_json(detail.get("commands", ())),
         gap_ranges=tuple(
@@ -368,6 +373,7 @@ def to_json(metrics: BatchMetrics) -> dict[str, Any]:
     if metrics.event_times is not None:
         bounds = {name: _text(getattr(metrics.event_times, name)) for name in ("low", "high")}
         content["event_times"] = bounds | {"rows": list(metrics.event_times.rows)}
+    content["late_times"] = [[_text(time), rows] for time, rows in metrics.late_times]
     for gap in content["gap_ranges"]:
         gap["since"] = _text(gap["since"])
     content["slowest"] = [{"origin": name, "watermark": _text(time)} for name, time in metrics.slowest]
@@ -388,6 +394,8 @@ def from_json(content: Mapping[str, Any]) -> BatchMetrics:
     ranges = content.get("gap_ranges", ())
     values["gap_ranges"] = tuple(Gap(**{**gap, "since": as_datetime(instant(gap["since"]))}) for gap in ranges)
     values["event_times"] = _event_times(content.get("event_times"), lambda text: as_datetime(instant(text)))
+    late = content.get("late_times", ())
+    values["late_times"] = tuple((as_datetime(instant(time)), int(rows)) for time, rows in late)
     return BatchMetrics(**values)
 
 

@@ -2,8 +2,8 @@
 
 import { TimeChart } from "./charts.js";
 import { byId, el, fill, legend, setText } from "./dom.js";
-import { bytes, count, duration, plural, short } from "./format.js";
-import { batchLabel, Plane } from "./plane.js";
+import { batchLabel, bytes, count, duration, plural, short } from "./format.js";
+import { Plane } from "./plane.js";
 import * as panels from "./panels.js";
 
 const PHASES = [["read", "read rows"], ["compute", "compute and commit"], ["deliver", "sinks"]];
@@ -23,7 +23,7 @@ const plane = new Plane(byId("plane"), {
     else { setFollow(false); reload(250); }
   },
   onPane(start, end) {
-    if (state.charts) panels.showWindows(state.charts.panes, `${start} ${end}`);
+    if (state.charts) panels.showWindows(state.charts, `${start} ${end}`);
   },
 });
 const charts = {
@@ -118,7 +118,7 @@ function show(data) {
   set(charts.state, [{ name: "state", colour: "compute", values: points.state_bytes }]);
   showPhases(points, set);
   showTexts(data);
-  panels.showWindows(data.panes);
+  panels.showWindows(data);
   panels.showTable(points);
 }
 
@@ -293,7 +293,7 @@ byId("skip-gap").addEventListener("click", () => {
   confirmCommand("skip_gap", gap?.origin ?? null, gap);
 });
 byId("dismiss").addEventListener("click", forgetProblems);
-byId("window").addEventListener("change", (event) => panels.showLife(state.charts.panes, event.target.value));
+byId("window").addEventListener("change", (event) => panels.showLife(state.charts, event.target.value));
 addEventListener("hashchange", route);
 addEventListener("resize", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

@@ -84,3 +84,8 @@ export function numberTicks(high, wanted, inBytes = false) {
   for (let value = 0; value <= high * 1.0001; value += step) ticks.push(value);
   return ticks;
 }
+
+export function batchLabel(points, i) {
+  return points.batches[i] > 1
+    ? `batches ${points.first_batch[i]} to ${points.batch[i]}` : `batch ${points.batch[i]}`;
+}

@@ -1,7 +1,7 @@
 // Texts and tables of a query: facts, origins, commands, fate of rows, state, the life of a window.
 
 import { byId, el, fill, setText } from "./dom.js";
-import { bytes, count, duration, instant, plural } from "./format.js";
+import { batchLabel, bytes, count, duration, instant, plural } from "./format.js";
 
 const TIMINGS = { EARLY: "early", ON_TIME: "on time", LATE: "late" };
 
@@ -132,7 +132,8 @@ export function showState(query) {
   fill(byId("plan"), ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
-export function showWindows(panes, chosen) {
+export function showWindows(data, chosen) {
+  const { panes } = data;
   const windows = new Map();
   panes.start.forEach((start, i) => windows.set(`${start} ${panes.end[i]}`, [start, panes.end[i]]));
   byId("life").hidden = !windows.size;
@@ -147,20 +148,44 @@ export function showWindows(panes, chosen) {
     }
     select.value = keep;
   }
-  showLife(panes, select.value);
+  showLife(data, select.value);
 }
 
-export function showLife(panes, key) {
-  const lines = [];
-  panes.start.forEach((start, i) => {
-    if (`${start} ${panes.end[i]}` !== key) return;
-    const what = panes.diff[i] < 0 ? "retracted" : `emitted ${TIMINGS[panes.timing[i]] ?? panes.timing[i]}`;
-    const after = panes.at[i] - panes.end[i];
-    const when = after < 0 ? `${duration(-after)} before its end` : `${duration(after)} after its end`;
-    lines.push([panes.at[i], panes.diff[i], `${instant(panes.at[i])}: ${what} for ${plural(panes.keys[i], "key")}, ${when} (batch ${panes.batch[i]})`]);
-  });
+/** Lists what happened to a window: its rows as far as the history has them, the watermark, panes and retractions. */
+export function showLife({ panes, points, density }, key) {
+  const [start, end] = key.split(" ").map(Number), lines = [];
+  let before = -Infinity;
+  const emissions = panes.start.map((_, i) => i).filter((i) => `${panes.start[i]} ${panes.end[i]}` === key)
+    .sort((a, b) => panes.at[a] - panes.at[b] || panes.diff[a] - panes.diff[b]);
+  for (const i of emissions) {
+    const { at, diff, timing } = { at: panes.at[i], diff: panes.diff[i], timing: panes.timing[i] };
+    const what = diff < 0 ? "retracted" : `emitted ${TIMINGS[timing] ?? timing}`;
+    const when = at < end ? `${duration(end - at)} before its end` : `${duration(at - end)} after its end`;
+    const rows = diff > 0 && at > before ? rowsOfWindow(density, start, end, before, at) : 0;
+    const since = rows >= 1 ? `, with about ${plural(rows, "row")}${before > -Infinity ? " since the emission before" : ""}` : "";
+    if (diff > 0) before = at;
+    lines.push([at, diff, `${instant(at)}: ${what} for ${plural(panes.keys[i], "key")}, ${when}${since} (batch ${panes.batch[i]})`]);
+  }
+  const passed = points.watermark.findIndex((time) => time !== null && time >= end);
+  if (passed > 0 || (passed === 0 && points.watermark_low[0] < end)) { // otherwise it passed before this range
+    lines.push([points.at[passed], -2, `${instant(points.at[passed])}: the watermark passes the end of the window, ${duration(points.lag[passed])} behind the clock (${batchLabel(points, passed)})`]);
+  }
   lines.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   fill(byId("life-list"), ...lines.map(([, , line]) => el("li", {}, line)));
+}
+
+/** The rows of a window that arrived in a span of time, estimated from the bins of their event times. */
+function rowsOfWindow({ at, low, high, rows }, start, end, from, to) {
+  let sum = 0;
+  at.forEach((time, i) => {
+    if (time <= from || time > to) return;
+    const wide = (high[i] - low[i]) / rows[i].length;
+    rows[i].forEach((number, bin) => {
+      const left = low[i] + bin * wide;
+      sum += number * Math.max(0, Math.min(left + wide, end) - Math.max(left, start)) / wide;
+    });
+  });
+  return Math.round(sum);
 }
 
 export function showTable(points) {

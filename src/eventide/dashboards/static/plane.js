@@ -1,7 +1,7 @@
 // The plane: event time across, processing time up. The watermark is a staircase, the ideal a thin diagonal.
 
 import { css, prepare, tip } from "./dom.js";
-import { count, duration, instant, plural, tick, timeTicks } from "./format.js";
+import { batchLabel, count, duration, instant, plural, tick, timeTicks } from "./format.js";
 import * as marks from "./plane_marks.js";
 
 const LEFT = 84, BOTTOM = 40, TOP = 10, RIGHT = 12;
@@ -327,9 +327,4 @@ function middleRows(low, high, rows) {
   let above = 0;
   while (last > first && above + rows[last - 1] <= 0.02 * all) above += rows[--last];
   return [low + first * wide, low + last * wide];
-}
-
-export function batchLabel(points, i) {
-  return points.batches[i] > 1
-    ? `batches ${points.first_batch[i]} to ${points.batch[i]}` : `batch ${points.batch[i]}`;
 }
