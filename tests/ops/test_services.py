@@ -68,8 +68,8 @@ def test_services_that_a_machine_has_are_required_and_nothing_is_installed(tmp_p
 
 def test_missing_services_are_installed_and_then_required(tmp_path: Path) -> None:
     place = tmp_path / "bin"
-    made = "".join(f"touch {place}/{name}; " for name in ("chromium", "promtool"))
-    install = f'case "$*" in *install*) {made} chmod +x {place}/chromium {place}/promtool;; esac'
+    touched = "".join(f"touch {place}/{name}; " for name in ("chromium", "promtool"))
+    install = f'case "$*" in *install*) {touched} chmod +x {place}/chromium {place}/promtool;; esac'
     machine = fake_machine(place, "initdb", "mvn", "openssl", apt=install)
     (place / "chmod").symlink_to("/usr/bin/chmod")
     names, messages = outcome(machine)

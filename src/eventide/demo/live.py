@@ -27,7 +27,7 @@ from eventide.metrics import idle_text, instant_text, lag_text
 from eventide.panes import EMITTED_AT, PANE_TIMING, WINDOW, WINDOW_START
 from eventide.spark.metrics import BatchMetrics
 from eventide.testing.chart_page import pictures
-from eventide.testing.chart_timeline import Event, Facet, Note, Pane, Timeline
+from eventide.testing.chart_timeline import Event, Facet, Pane, Remark, Timeline
 from eventide.time import MIN, instant
 
 SCHEMA = {"ts": pl.Datetime("us", "UTC"), "till": pl.String(), "price": pl.Int64()}
@@ -282,7 +282,7 @@ def _sale(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in SCHEMA)
 
 
-def _notes(recorder: Recorder) -> list[Note]:
+def _notes(recorder: Recorder) -> list[Remark]:
     """Return notes about the silent till: from when to when, when the watermark goes on, and its return."""
     notes = []
     stalled: int | None = None
@@ -290,11 +290,11 @@ def _notes(recorder: Recorder) -> list[Note]:
         if second == STALLS:
             stalled = at
         elif second == RETURNS:
-            notes.append(Note(at, f"till {SILENT!r} is back: late panes correct its windows"))
+            notes.append(Remark(at, f"till {SILENT!r} is back: late panes correct its windows"))
             if stalled is not None:
                 idle = (instant(b.at) for b in recorder.metrics if SILENT in b.idle_origins)
-                notes.append(Note(stalled, f"till {SILENT!r} is silent; the watermark waits for it", at))
-                notes += [Note(since, "… and goes on without it") for since in idle if stalled < since < at][:1]
+                notes.append(Remark(stalled, f"till {SILENT!r} is silent; the watermark waits for it", at))
+                notes += [Remark(since, "… and goes on without it") for since in idle if stalled < since < at][:1]
     return notes
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from eventide.testing.chart_svg import element, hover, text
-from eventide.testing.chart_timeline import Axis, Event, Fate, Note, Pane, Timeline
+from eventide.testing.chart_timeline import Axis, Event, Fate, Pane, Remark, Timeline
 from eventide.time import MIN, format_instant
 
 Detail = Literal["labelled", "small", "density"]
@@ -278,7 +278,7 @@ def _watermark_boxes(watermarks: Sequence[tuple[int, int]], across: Axis, up: Ax
     return boxes
 
 
-def _band(note: Note, across: Axis, up: Axis) -> str:
+def _band(note: Remark, across: Axis, up: Axis) -> str:
     if note.until is None:
         return ""
     top, bottom = up.position(note.until), up.position(note.at)
@@ -286,7 +286,7 @@ def _band(note: Note, across: Axis, up: Axis) -> str:
     return element("rect", hover(note.text), x=across.first, y=top, width=wide, height=high, class_="band")
 
 
-def _note(note: Note, across: Axis, up: Axis) -> str:
+def _note(note: Remark, across: Axis, up: Axis) -> str:
     """Return the text of a note at the left, where no rows are: above the ideal line."""
     y = up.position(note.at)
     line = element("path", d=f"M{across.first},{y} H{across.first + _NOTE_LINE}")

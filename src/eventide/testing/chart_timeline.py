@@ -43,7 +43,7 @@ class Pane:
 
 
 @dataclass(frozen=True)
-class Note:
+class Remark:
     """A sentence about processing time ``at``, or about the span from ``at`` to ``until``."""
 
     at: int
@@ -58,7 +58,7 @@ class Timeline:
     events: Sequence[Event] = ()
     watermarks: Sequence[tuple[int, int]] = ()
     panes: Sequence[Pane] = ()
-    notes: Sequence[Note] = ()
+    notes: Sequence[Remark] = ()
 
 
 @dataclass(frozen=True)
