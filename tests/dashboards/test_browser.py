@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ ARGUMENTS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
+ROOT = Path(__file__).parents[2]
 MANY = 10_000
 SECONDS_TO_OPEN = 20  # tests share their machine: `python -m bench page` measures it, about a second without other load
 DRAWN = """(id) => {
@@ -483,6 +485,32 @@ def test_the_page_reconnects_after_the_server_starts_again_with_the_same_token(b
         assert visit.text("live") != "connection lost, retrying"
     finally:
         server.stop()
+
+
+def test_screenshots_are_taken_only_while_the_page_says_what_their_captions_say(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("screenshots", ROOT / "docs" / "screenshots.py")
+    assert spec is not None and spec.loader is not None
+    screenshots = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(screenshots)
+    monkeypatch.setattr(screenshots, "FIGURES", tmp_path)
+    monkeypatch.setattr(screenshots, "ATTEMPTS", 2)
+    page = browser.new_page()
+    for sentence, allowed in (
+        ("west is 9.5 s behind; everything waits for it.", True),
+        ("west is 2.5 s behind; everything waits for it.", False),
+        ("The query has stopped. At its last batch: west is 9.5 s behind; everything waits for it.", False),
+    ):
+        page.set_content(f'<p id="sentence">{sentence}</p>')
+        picture = tmp_path / "dashboard.png"
+        picture.unlink(missing_ok=True)
+        if allowed:
+            screenshots.take(page, picture.name, 1200)
+        else:
+            with pytest.raises(SystemExit, match="does not say"):
+                screenshots.take(page, picture.name, 1200)
+        assert picture.exists() == allowed
 
 
 def test_markup_in_names_and_messages_is_text(browser: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import re
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -12,8 +13,8 @@ from tests.docs.pages import DOCS, PAGES
 FIGURES = DOCS / "figures"
 
 
-def _script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("draw", FIGURES / "draw.py")
+def _script(name: str = "draw") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FIGURES / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -24,6 +25,13 @@ def _script() -> ModuleType:
 def test_a_figure_is_what_the_script_draws(draw: Any) -> None:
     sheet = draw()
     assert (FIGURES / f"{sheet.name}.svg").read_text(encoding="utf-8") == sheet.svg()
+
+
+def test_the_animated_picture_is_what_its_script_draws() -> None:
+    drawing = (FIGURES / "demo.svg").read_text(encoding="utf-8")
+    assert drawing == _script("demo").svg()
+    ElementTree.fromstring(drawing)
+    assert "prefers-reduced-motion" in drawing and "3: no time" in drawing and "7: too late" in drawing
 
 
 def test_every_figure_is_shown_on_a_page() -> None:

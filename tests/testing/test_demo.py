@@ -4,22 +4,19 @@ import io
 import subprocess
 import sys
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console
 
 from eventide.demo import live
 from eventide.demo.__main__ import main
+from eventide.demo.rehearsal import rehearse
 from eventide.demo.story import TRUTH, chapters, play
-from eventide.testing import TestStream
 from eventide.testing.chart_page import picture
 from eventide.testing.chart_timeline import Timeline, event_axis
-from eventide.time import instant
 
 
 def shown(picture: Path, *, terminal: bool = False) -> str:
@@ -75,30 +72,8 @@ def test_it_runs_as_a_module(tmp_path: Path) -> None:
     assert (tmp_path / "build" / "demo.html").exists()
 
 
-def recorded() -> live.Recorder:
-    """The shop without Spark: each second is a bundle of a test stream. West is idle from the 13th second on."""
-    opening = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    recorder = live.Recorder(Console(file=io.StringIO()))
-    stream = TestStream(live.REVENUE, day="2026-03-01", clock="12:00", schema=live.SCHEMA)
-    for second in live.day(opening, live.SECONDS):
-        at = opening + timedelta(seconds=second.number)
-        recorder.sent.append((instant(at), second.sales))
-        if second.news:
-            recorder.headlines.append((instant(at), second.number))
-        stream.add(second.sales, at=at.isoformat())
-        idle = ("west",) if 13 <= second.number < live.RETURNS else ()
-        batch: Any = SimpleNamespace(at=at, watermark=stream.watermark, idle_origins=idle)
-        recorder.metrics.append(batch)
-    recorder.panes = stream.panes.to_dicts()
-    sales = [row for _, frame in recorder.sent for row in frame.to_dicts()]
-    recorder.dead = [row for row in sales if row["ts"] is None]
-    recorder.late = [row for row in sales if row["ts"] is not None and row["ts"] < opening - timedelta(seconds=5)]
-    assert (len(recorder.late), len(recorder.dead)) == (stream.counts.late, sum(stream.counts.dead.values()))
-    return recorder
-
-
 def test_the_picture_of_the_shop_has_every_sale_with_its_fate() -> None:
-    recorder = recorded()
+    recorder = rehearse()
     drawn = live.timeline(recorder)
     assert Counter(event.fate for event in drawn.events) == {
         "window": sum(sales.height for _, sales in recorder.sent) - 2,
@@ -110,7 +85,7 @@ def test_the_picture_of_the_shop_has_every_sale_with_its_fate() -> None:
 
 
 def test_the_picture_of_the_shop_names_the_silence_of_the_till() -> None:
-    notes = {note.text: note for note in live.timeline(recorded()).notes}
+    notes = {note.text: note for note in live.timeline(rehearse()).notes}
     silence, without, back = (
         notes[text]
         for text in (
@@ -126,6 +101,6 @@ def test_the_picture_of_the_shop_names_the_silence_of_the_till() -> None:
 
 
 def test_no_window_of_the_shop_is_cut_at_the_edge() -> None:
-    drawn = live.timeline(recorded())
+    drawn = live.timeline(rehearse())
     axis = event_axis([drawn], 0, 1000)
     assert axis.low <= min(pane.start for pane in drawn.panes) and axis.high >= max(pane.end for pane in drawn.panes)

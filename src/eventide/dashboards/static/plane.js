@@ -41,14 +41,15 @@ export class Plane {
 
   /** What the data covers. */
   extent() {
-    const { points, panes, density } = this.data;
-    const rows = density.low.flatMap((low, i) => middleRows(low, density.high[i], density.rows[i]));
-    const events = [...points.watermark, ...points.watermark_low, ...rows, ...panes.start]
+    const { points, panes, density, late } = this.data;
+    const events = [...points.watermark, ...points.watermark_low, ...density.low, ...density.high, ...panes.start]
       .filter((time) => time !== null);
     const y0 = points.since[0], y1 = points.at.at(-1);
     let x0 = events.length ? Infinity : y0, x1 = events.length ? -Infinity : y1;
     for (const time of events) { x0 = Math.min(x0, time); x1 = Math.max(x1, time); }
     for (const end of panes.end) if (end < y1 + 6 * 3600e6) x1 = Math.max(x1, end);
+    const near = x0 - 0.5 * (x1 - x0); // late rows that are further away are marked at the left edge
+    for (const time of late.time) if (time !== null && time >= near) x0 = Math.min(x0, time);
     if (y1 - x1 < 4 * Math.max(y1 - y0, 1e6)) x1 = Math.max(x1, y1); // the ideal is in sight, if it is not far away
     return { x0, x1, y0, y1 };
   }
@@ -88,7 +89,7 @@ export class Plane {
     marks.drawIdeal(ctx, scale, this.view);
     marks.drawPanes(ctx, scale, panes, this.starts);
     marks.drawWatermark(ctx, scale, points);
-    this.labels = marks.drawPaneLabels(ctx, scale, panes, this.starts);
+    this.labels = marks.drawPaneLabels(ctx, scale, panes, this.starts, points);
     this.crowded = marks.drawMarks(ctx, this.lateRows(scale, true), "late", marks.cross);
     ctx.restore();
     ctx.save();
@@ -318,13 +319,3 @@ const inside = (value, low, high) => value >= low && value <= high;
 /** A view that is moved by a number of steps. */
 const moved = ({ x0, x1, y0, y1 }, [stepX, stepY], dx, dy) =>
   ({ x0: x0 + dx * stepX, x1: x1 + dx * stepX, y0: y0 + dy * stepY, y1: y1 + dy * stepY });
-
-/** The event times between which the rows of a batch are, without a few that are far away: those are late. */
-function middleRows(low, high, rows) {
-  const all = rows.reduce((sum, number) => sum + number, 0), wide = (high - low) / rows.length;
-  let below = 0, first = 0, last = rows.length;
-  while (first < last && below + rows[first] <= 0.02 * all) below += rows[first++];
-  let above = 0;
-  while (last > first && above + rows[last - 1] <= 0.02 * all) above += rows[--last];
-  return [low + first * wide, low + last * wide];
-}

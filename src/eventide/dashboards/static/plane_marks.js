@@ -106,9 +106,9 @@ export function drawPanes(ctx, { x, y }, panes, starts) {
   });
 }
 
-/** The number of keys of panes as labels; a label that does not fit into its pane or covers another is left out. */
-export function drawPaneLabels(ctx, scale, panes, starts) {
-  const taken = [];
+/** The number of keys of panes as labels, beside the watermark where possible; one that does not fit is left out. */
+export function drawPaneLabels(ctx, scale, panes, starts, points) {
+  const taken = [], line = watermarkBoxes(scale, points);
   const emissions = new Map();
   panes.start.forEach((from, i) => {
     const key = `${from} ${panes.end[i]} ${panes.at[i]}`;
@@ -131,16 +131,28 @@ export function drawPaneLabels(ctx, scale, panes, starts) {
     const wide = widths.reduce((sum, width) => sum + width + TAG_GAP, -TAG_GAP);
     const i = shown.at(-1), left = scale.x(panes.start[i]), right = scale.x(panes.end[i]), top = scale.y(panes.at[i]);
     if (wide + 6 > right - left || scale.y(starts[i]) - top < TAG_HEIGHT + 6) return false;
-    for (const share of [1, 0.75, 0.5, 0.25, 0]) {
-      const box = { x: left + 3 + share * (right - left - wide - 6), y: top + 6, wide, tall: TAG_HEIGHT };
-      if (taken.some((other) => overlap(box, other))) continue;
-      taken.push(box);
-      let at = box.x;
-      shown.forEach((pane, number) => { tag(ctx, at, box.y, widths[number], texts[number], panes, pane); at += widths[number] + TAG_GAP; });
-      return true;
-    }
-    return false;
+    const boxes = [1, 0.75, 0.5, 0.25, 0].map((share) =>
+      ({ x: left + 3 + share * (right - left - wide - 6), y: top + 6, wide, tall: TAG_HEIGHT }));
+    const free = boxes.filter((box) => !taken.some((other) => overlap(box, other)));
+    const box = free.find((candidate) => !line.some((step) => overlap(candidate, step))) ?? free[0];
+    if (!box) return false;
+    taken.push(box);
+    let at = box.x;
+    shown.forEach((pane, number) => { tag(ctx, at, box.y, widths[number], texts[number], panes, pane); at += widths[number] + TAG_GAP; });
+    return true;
   }
+}
+
+/** What the staircase covers. */
+function watermarkBoxes({ x, y }, { at, watermark }) {
+  const boxes = [];
+  for (let i = 1; i < at.length; i += 1) {
+    if (watermark[i] === null || watermark[i - 1] === null) continue;
+    const left = x(watermark[i - 1]), right = x(watermark[i]), top = y(at[i]);
+    boxes.push({ x: left - 2, y: top, wide: 4, tall: y(at[i - 1]) - top });
+    boxes.push({ x: Math.min(left, right), y: top - 2, wide: Math.abs(right - left), tall: 4 });
+  }
+  return boxes;
 }
 
 const overlap = (a, b) => a.x < b.x + b.wide && b.x < a.x + a.wide && a.y < b.y + b.tall && b.y < a.y + a.tall;
