@@ -119,11 +119,8 @@ def column(what: str, value: Any) -> Any:
         return expression
     if expression.meta.has_multiple_outputs():
         raise PlanError(f"{what}: {value} selects several columns. Name one of them, such as pl.col('price').")
-    if not is_row_wise(expression) or not (expression.meta.is_length_preserving() or expression.meta.is_scalar()):
-        raise PlanError(
-            f"{what}: {value} reads several rows at once, so its result would depend on the division into bundles. "
-            "Use an expression of one row, such as pl.col('price') * 2, or compute the column before."
-        )
+    if (reason := _not_computable(expression)) is not None:
+        raise PlanError(f"{what}: {value} {reason}")
     return Computed(expression_text(expression), expression)
 
 
@@ -165,9 +162,40 @@ def is_row_wise(expression: pl.Expr) -> bool:
     (True, False)
     """
     try:
-        return expression.meta.is_row_separable() and all(map(is_row_wise, expression.meta.pop()))
+        return _is_separable(expression)
     except pl.exceptions.PolarsError:
         return True
+
+
+def _is_separable(expression: pl.Expr) -> bool:
+    return expression.meta.is_row_separable() and all(map(_is_separable, expression.meta.pop()))
+
+
+def _not_computable(expression: pl.Expr) -> str | None:
+    """Why an expression cannot be computed per row, and what to do; None: it can."""
+    try:
+        row_wise = _is_separable(expression) and (expression.meta.is_length_preserving() or expression.meta.is_scalar())
+    except pl.exceptions.PolarsError:  # Polars needs the schema of a frame to resolve a part of it
+        return (
+            "contains a Python function, or a part that cannot be checked to read one row at a time. Compute the "
+            "column before: rows.with_columns(…). For a Python function over the rows of a window use ev.fold(…)."
+        )
+    if not row_wise:
+        return (
+            "reads several rows at once, so its result would depend on the division into bundles. "
+            "Use an expression of one row, such as pl.col('price') * 2, or compute the column before."
+        )
+    if any(str(leaf) == "element()" for leaf in _leaves(expression)):
+        return "is an element of a list, not a column. Name the column, such as pl.col('price')."
+    return None
+
+
+def _leaves(expression: pl.Expr) -> Iterator[pl.Expr]:
+    parts = expression.meta.pop()
+    if not parts:
+        yield expression
+    for part in parts:
+        yield from _leaves(part)
 
 
 def with_names(part: T) -> T:
