@@ -81,7 +81,7 @@ def window_of(window: tuple[Any, ...], forget: int | None = None, timeout: int |
     if kind == "cumulate":
         return ev.cumulate(us(args[0]), us(args[1]), offset=us(args[2]))
     if kind == "sliding":
-        return ev.sliding(us(args[0]), every=us(args[1]), offset=us(args[2]))
+        return ev.sliding(us(args[0]), every=us(args[1]), offset=us(args[2]), gaps="allowed")
     if kind == "rows":
         return ev.rows(args[0], every=args[1], timeout=closed, forget_after=None if forget is None else us(forget))
     if kind == "row_sessions":

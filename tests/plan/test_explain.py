@@ -14,7 +14,7 @@ def test_the_simplest_plan() -> None:
         "    windows  tumbling 1m\n"
         "    trigger  when the watermark passes the end\n"
         "   lateness  none\n"
-        "      panes  accumulating: each pane repeats the whole window\n"
+        "      panes  one per window, when it is complete\n"
         " aggregates  n = count() (merges, inverts)\n"
         "      state  cells: partial aggregates per key and slice; each window fires once\n"
         "may be lost  nothing: rows too late go to the late output, unusable ones to the dead letters\n"
@@ -55,6 +55,22 @@ def test_a_plan_that_may_lose_rows_says_so() -> None:
     windows = ev.stream(time="ts").window(ev.global_window())
     stream = windows.trigger(ev.after_count(10), mode="discarding", may_lose_data=True)
     assert "may be lost  rows that arrive after the trigger has finished" in stream.agg(n=ev.count()).explain()
+
+
+def test_a_plan_with_gaps_between_windows_says_so() -> None:
+    stream = ev.stream(time="ts", watermark="30 seconds")
+    apart = stream.window(ev.sliding("1 minute", every="10 minutes", gaps="allowed")).agg(n=ev.count())
+    assert "those between two windows, unusable ones to the dead letters" in apart.explain()
+    overlapping = stream.window(ev.sliding("10 minutes", every="1 minute")).agg(n=ev.count())
+    assert "between" not in overlapping.explain()
+
+
+def test_a_window_with_a_single_pane_has_no_mode() -> None:
+    windows = ev.stream(time="ts", watermark="30 seconds").window(ev.tumbling("1 minute"))
+    line = "panes  one per window, when it is complete\n"
+    assert line in windows.agg(n=ev.count()).explain()
+    assert line not in windows.emit(allowed_lateness="1 hour").agg(n=ev.count()).explain()
+    assert line not in windows.emit(early="10 seconds", mode="accumulating").agg(n=ev.count()).explain()
 
 
 def test_the_time_of_the_batch_is_named() -> None:

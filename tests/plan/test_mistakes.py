@@ -105,6 +105,18 @@ window over all
 >>> ev.cumulate("1 day", "6 hours")
 cumulate(step, size): the step is longer than the window. Swap them: ev.cumulate('6h', '1d').
 
+>>> ev.sliding("1 minute", "10 minutes")
+sliding(size, every): windows of 1m every 10m leave gaps, whose rows belong to no window. Swap them:
+ev.sliding('10m', '1m'). If gaps are meant, add gaps='allowed'.
+
+>>> ev.sliding("1 minute", "10 minutes", gaps=True)
+sliding(gaps=True): write gaps='allowed', or leave it out.
+
+>>> ev.sql("SELECT COUNT(*) AS n FROM HOP(orders, DESCRIPTOR(ts), 10 minutes, 1 minute)")
+sliding(size, every): windows of 1m every 10m leave gaps, whose rows belong to no window. Swap them:
+ev.sliding('10m', '1m'). If gaps are meant, add gaps='allowed'. line 1, column 27: SELECT COUNT(*) AS n FROM
+HOP(orders, DESCRIPTOR(ts), 10 minutes, 1 minute) ^^^
+
 >>> ev.calendar("day", tz="Berlin")
 There is no time zone 'Berlin'. Did you mean 'Europe/Berlin'?
 
@@ -266,6 +278,24 @@ ev.count('*'): to count rows, write ev.count(). To count the values of a column,
 
 >>> minutes.agg(n=ev.sum(5))
 sum takes the name of a column, not 5. Write for example ev.sum("price").
+
+>>> ev.sum(pl.col("price").map_elements(abs, return_dtype=pl.Int64))
+sum: col("price").python_udf() contains a Python function, or a part that cannot be checked to read one row at a
+time. Compute the column before: rows.with_columns(…). For a Python function over the rows of a window use
+ev.fold(…).
+
+>>> ev.sum(pl.col("price").map_batches(abs, return_dtype=pl.Int64))
+sum: col("price").python_udf() contains a Python function, or a part that cannot be checked to read one row at a
+time. Compute the column before: rows.with_columns(…). For a Python function over the rows of a window use
+ev.fold(…).
+
+>>> ev.sum("price", where=pl.col("shop").map_elements(len, return_dtype=pl.Int64) > 4)
+sum(where=…): [(col("shop").python_udf()) > (dyn int: 4)] contains a Python function, or a part that cannot be
+checked to read one row at a time. Compute the column before: rows.with_columns(…). For a Python function over the
+rows of a window use ev.fold(…).
+
+>>> ev.sum(pl.element())
+sum: element() is an element of a list, not a column. Name the column, such as pl.col('price').
 
 >>> minutes.agg(n=ev.count)
 n=the function count is not an aggregate. Call it: n=ev.count().
@@ -614,6 +644,10 @@ Columns get their types from the first bundle; name others in schema=….
 
 >>> WindowAggregator(ev.tumbling("1 minute"))
 WindowAggregator() needs aggregates= and offset=.
+
+>>> WindowAggregator(ev.rows(10, by="number"), {"n": ev.count()}, offset="offset", downstream=print)
+WindowAggregator: windows by offset (by='number') need a pipeline, because offsets belong to an origin. Leave by= of
+the window out: rows are then counted as they arrive.
 
 >>> counts.start_local().close()
 There is no LocalQuery.close: use .drain()

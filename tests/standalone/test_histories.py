@@ -44,7 +44,11 @@ def full_size(spec: Spec) -> dict[str, Any] | None:
 
 def operator_of(spec: Spec, store: Any = None, **options: Any) -> Any:
     by_rows = spec.axis == "rows"
-    window = ev.rows(spec.size, every=spec.every) if by_rows else ev.sliding(us(spec.size), every=us(spec.every))
+    window = (
+        ev.rows(spec.size, every=spec.every)
+        if by_rows
+        else ev.sliding(us(spec.size), every=us(spec.every), gaps="allowed")
+    )
     shared: dict[str, Any] = {
         "time": "time",
         "offset": "offset",

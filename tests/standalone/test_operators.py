@@ -358,7 +358,7 @@ class TestRetention:
 
     def test_the_dead_are_given_to_whom_they_concern(self) -> None:
         letters: list[pl.DataFrame] = []
-        per_minute = counting(ev.sliding("1 minute", every="2 minutes"), dead=letters.append)
+        per_minute = counting(ev.sliding("1 minute", every="2 minutes", gaps="allowed"), dead=letters.append)
         per_minute.add_message(
             [{"offset": i, "time": time} for i, time in enumerate([at("9:01:00"), None, "noon", at("9:00:00")])], now=0
         )

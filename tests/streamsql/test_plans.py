@@ -31,12 +31,15 @@ WINDOWS = {
     "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, -INTERVAL '15' SECOND)": ev.tumbling("1m", offset="-15s"),
     "TUMBLE(DATA => TABLE orders, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '1' HOUR)": ev.tumbling("1 hour"),
     "TUMBLE(SIZE => INTERVAL '1' HOUR, TIMECOL => DESCRIPTOR(ts), DATA => TABLE orders)": ev.tumbling("1 hour"),
-    "HOP(DATA => orders, TIMECOL => DESCRIPTOR(ts), SLIDE => 1 minute, SIZE => 1 hour)": ev.sliding("1h", every="1m"),
+    "HOP(DATA => orders, TIMECOL => DESCRIPTOR(ts), EVERY => 1 minute, SIZE => 1 hour)": ev.sliding("1h", every="1m"),
     "HOP(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '10' MINUTE)": ev.sliding(
         "10 minutes", every="1 minute"
     ),
     "HOP(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '10' MINUTE, INTERVAL '5' SECOND)": ev.sliding(
         "10 minutes", every="1 minute", offset="5 seconds"
+    ),
+    "HOP(orders, DESCRIPTOR(ts), 10 minutes, 1 minute, gaps => 'allowed')": (
+        ev.sliding("1 minute", every="10 minutes", gaps="allowed")
     ),
     "SESSION(orders, DESCRIPTOR(ts), INTERVAL '30' MINUTE)": ev.sessions("30 minutes"),
     "SESSION(orders, DESCRIPTOR(ts), patience, touching => 'split')": ev.sessions("patience", touching="split"),

@@ -10,9 +10,10 @@ from eventide._display import facts_html
 from eventide.plan.join_plan import LEFT, RIGHT, JoinPlan
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.process_plan import ProcessPlan
-from eventide.plan.window_plan import WindowPlan
+from eventide.plan.window_plan import WindowPlan, fires_once
 from eventide.time import format_duration
 from eventide.triggers import Finish
+from eventide.windows import Sessions, Sliding
 from eventide.windows.kind import forgets
 
 Facts: TypeAlias = list[tuple[str, str]]
@@ -172,7 +173,7 @@ def _window_facts(plan: Plan) -> Facts:
         ("trigger", plan.trigger.describe()),
         ("lateness", _lateness(plan)),
         *([] if plan.limits is None else [("state limits", plan.limits.describe())]),
-        ("panes", _MODES[plan.mode] + ("; only when the value changed" if plan.skip_unchanged else "")),
+        ("panes", _panes(plan)),
         *([("pane time", f"the {plan.output_time} time of its rows")] if plan.output_time != "end" else []),
         *([] if plan.sides is None else [("gives", plan.sides.describe())]),
         *(_aggregates(plan) if plan.sides is None or plan.sides.merged else []),
@@ -186,6 +187,13 @@ def _dropped_watermark_keys(plan: WindowPlan) -> Facts:
     if not key and all(source.watermark_key == key for source in plan.edges):
         return []
     return [("keys", f"event time follows watermark key {key}; windows do not forward watermarks of other keys")]
+
+
+def _panes(plan: WindowPlan) -> str:
+    cut_anew = isinstance(plan.window, Sessions) and plan.window.max_duration
+    if fires_once(plan.trigger, plan.allowed_lateness) and plan.row_grain == "windows" and not cut_anew:
+        return "one per window, when it is complete" + (" or closed" if plan.bounded else "")
+    return _MODES[plan.mode] + ("; only when the value changed" if plan.skip_unchanged else "")
 
 
 def _lateness(plan: WindowPlan) -> str:
@@ -237,6 +245,8 @@ def _window_losses(plan: WindowPlan) -> str:
     if finish is Finish.ANY_TIME or (finish is Finish.AT_END and plan.allowed_lateness):
         return "rows that arrive after the trigger has finished are not emitted (accepted by may_lose_data)"
     dead = "unusable ones and those of closed windows" if plan.bounded else "unusable ones"
+    if isinstance(plan.window, Sliding) and plan.window.every > plan.window.size:
+        dead = f"those between two windows, {dead}"
     return f"nothing: rows too late go to the late output, {dead} to the dead letters"
 
 

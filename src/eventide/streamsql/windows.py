@@ -28,7 +28,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 # The arguments of each in their order, behind the table and its time, with what each of them is.
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "TUMBLE": {"size": length, "offset": length},
-    "HOP": {"every": length, "size": length, "offset": length},
+    "HOP": {"every": length, "size": length, "offset": length, "gaps": constant},
     "SESSION": {"gap": None, "touching": constant, "max_duration": length},
     "CUMULATE": {"step": length, "size": length, "offset": length},
     "CALENDAR": {"unit": constant, "tz": constant},
@@ -42,10 +42,10 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     },
     "ROW_SESSION": {"absent": number, "by": column, "timeout": length},
 }
-_ALSO = {("HOP", "slide"): "every"}  # what others call it
+_ALSO = {("HOP", "slide"): "every", ("HOP", "hop"): "every"}  # what others call it
 _EXAMPLES = {
     "TUMBLE": "TUMBLE(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)",
-    "HOP": "HOP(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '10' MINUTE): the slide, then the size",
+    "HOP": "HOP(orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '10' MINUTE): the step, then the size",
     "SESSION": "SESSION(clicks, DESCRIPTOR(ts), INTERVAL '30' MINUTE), or with a column for the gap",
     "CUMULATE": "CUMULATE(orders, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY): the step, then the size",
     "CALENDAR": "CALENDAR(orders, DESCRIPTOR(ts), 'month', tz => 'Europe/Berlin')",
@@ -73,9 +73,10 @@ def _named(table: WindowTable, kind: str, names: TableColumns | None) -> dict[st
     for place, node in enumerate(table.args["arguments"]):
         if isinstance(node, exp.Kwarg):
             name, value = node.this.name.lower(), node.expression
-            name = _ALSO.get((kind, name), name)
             if name not in parameters:
-                raise LocatedError(node, f"{kind} has no argument {name!r}. {did_you_mean(name, parameters)}")
+                known = _ALSO.get((kind, name))
+                hint = f"Write {known} => …." if known else did_you_mean(name, parameters)
+                raise LocatedError(node, f"{kind} has no argument {name!r}. {hint}")
         elif place < len(parameters):
             name, value = list(parameters)[place], node
         else:

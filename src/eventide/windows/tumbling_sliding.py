@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 
 import polars as pl
 
 from eventide._display import described
 from eventide._hints import with_option_hints
-from eventide.errors import PlanError
+from eventide.errors import PlanError, shown
 from eventide.time import duration, format_duration
 from eventide.windows.kind import MOST_WINDOWS, Axis, by_offset, ends_by_time, floor
 
@@ -126,14 +127,29 @@ class Sliding:
 
 
 @with_option_hints
-def sliding(size: str | timedelta, every: str | timedelta, *, offset: str | timedelta = "0s") -> Sliding | Tumbling:
+def sliding(
+    size: str | timedelta,
+    every: str | timedelta,
+    *,
+    offset: str | timedelta = "0s",
+    gaps: Literal["allowed"] | None = None,
+) -> Sliding | Tumbling:
     """Windows of ``size``, a new one ``every`` so often; a row belongs to all windows that hold its time.
+
+    With ``gaps="allowed"``, windows may start less often than they are long. Rows between them are dead letters with
+    the reason ``no_window``.
 
     >>> sliding("10 minutes", every="1 minute").describe()
     'sliding 10m every 1m'
+    >>> sliding("1 minute", every="10 minutes", gaps="allowed").describe()
+    'sliding 1m every 10m'
     """
     length = duration(size, what="size of sliding()")
     step = duration(every, what="every of sliding()")
+    if gaps not in (None, "allowed"):
+        raise PlanError(f"sliding(gaps={shown(gaps)}): write gaps='allowed', or leave it out.")
+    if step > length and gaps is None:
+        raise _windows_with_gaps(length, step)
     if length // step > MOST_WINDOWS:
         raise _too_many_windows("sliding()", length // step, MOST_WINDOWS)
     shift = duration(offset, what="offset of sliding()", zero=True, negative=True) % step
@@ -201,6 +217,15 @@ def _steps_do_not_fill(step: int, size: int) -> PlanError:
     return PlanError(
         f"cumulate(): size ({format_duration(size)}) is not a multiple of step ({format_duration(step)}), so the last "
         "window would be cut short. Choose a step that divides the size."
+    )
+
+
+def _windows_with_gaps(size: int, every: int) -> PlanError:
+    """The error about windows that start less often than they are long."""
+    swapped = f"ev.sliding({format_duration(every)!r}, {format_duration(size)!r})"
+    return PlanError(
+        f"sliding(size, every): windows of {format_duration(size)} every {format_duration(every)} leave gaps, whose "
+        f"rows belong to no window. Swap them: {swapped}. If gaps are meant, add gaps='allowed'."
     )
 
 
