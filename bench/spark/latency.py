@@ -178,11 +178,11 @@ def _start(place: Path) -> Any:
     if sys.argv[1] == "eventide":
         windows = ev.stream(time="ts", key="key", watermark=ev.bounded_delay(f"{LAG * 1000:.0f} milliseconds"))
         pipeline = windows.window(ev.tumbling(f"{WINDOW} second")).agg(n=ev.count())
-        return run_in_driver(pipeline, rows, place, trigger="0 seconds").spark
+        return run_in_driver(pipeline, rows, place, interval="0 seconds").spark
     windowed = rows.withWatermark("ts", f"{LAG * 1000:.0f} milliseconds")
     groups = windowed.groupBy(F.window("ts", f"{WINDOW} second").alias("window"), "key")
     with in_memory_state(spark) if sys.argv[1] == "spark_in_memory" else nullcontext():
-        return run_in_spark(groups.agg(F.count("*").alias("n")), place, trigger="0 seconds")
+        return run_in_spark(groups.agg(F.count("*").alias("n")), place, interval="0 seconds")
 
 
 if __name__ == "__main__":

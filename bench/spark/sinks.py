@@ -15,23 +15,24 @@ from bench.spark.data import rows_in
 from bench.spark.machine import cpu_seconds
 from bench.spark.queries import Run
 
-AVAILABLE_NOW = "available_now"
 
+def run_in_driver(pipeline: ev.Pipeline, rows: Any, place: Path, *, interval: str | None = None) -> ev.Query:
+    """Run Eventide with state in the driver: panes go to ``out``, the state to ``checkpoint``.
 
-def run_in_driver(pipeline: ev.Pipeline, rows: Any, place: Path, *, trigger: str = AVAILABLE_NOW) -> ev.Query:
-    """Run Eventide with state in the driver: panes go to ``out``, the state to ``checkpoint``."""
+    Without ``interval``, the query ends with the data.
+    """
     return pipeline.run(
         rows,
         sink=ev.sinks.files(place / "out"),
         checkpoint=place / "checkpoint",
-        interval=None if trigger == AVAILABLE_NOW else trigger,
-        available_now=trigger == AVAILABLE_NOW,
+        interval=interval,
+        available_now=interval is None,
         state="driver",
     )
 
 
 def run_in_spark(
-    result: DataFrame, place: Path, *, mode: str = "append", trigger: str = AVAILABLE_NOW
+    result: DataFrame, place: Path, *, mode: str = "append", interval: str | None = None
 ) -> StreamingQuery:
     """Run Spark's own operators, with ``foreachBatch`` into the same places."""
 
@@ -40,8 +41,8 @@ def run_in_spark(
 
     writer = result.writeStream.foreachBatch(write).outputMode(mode)
     writer = writer.option("checkpointLocation", str(place / "checkpoint"))
-    if trigger != AVAILABLE_NOW:
-        return writer.trigger(processingTime=trigger).start()
+    if interval is not None:
+        return writer.trigger(processingTime=interval).start()
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     return query

@@ -27,7 +27,7 @@ def message(
     **values: Any,
 ) -> Message:
     """A message with the key and the headers of the sink; the value is what a test wants to compare."""
-    texts = {"query": query, "output": output, "batch": batch, "pane.index": index, "diff": diff, "row": row}
+    texts = {"query": query, "output": output, "batch": batch, "pane_index": index, "diff": diff, "row": row}
     return {
         "key": json.dumps({"shop": shop, "window_start": start}).encode(),
         "value": json.dumps({"shop": shop, "start": start, "diff": diff, **values}).encode(),

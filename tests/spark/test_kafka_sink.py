@@ -53,7 +53,7 @@ def test_headers_identify_a_pane(given: Any, batches: list[Any]) -> None:
             "query": "q",
             "output": "panes",
             "batch": "7",
-            "pane.index": str(value["pane_index"]),
+            "pane_index": str(value["pane_index"]),
             "diff": str(value["diff"]),
         }
     assert {headers["diff"] for _, _, headers in messages} == {"1", "-1"}

@@ -3,7 +3,7 @@
 - ``key``: the key columns and the window as JSON. Kafka derives the partition from it, so a message that is written
   again is in the same partition.
 - ``value``: the complete row as JSON.
-- headers, all of them text: ``query``, ``output`` and ``batch``; for panes ``pane.index`` and ``diff``.
+- headers, all of them text: ``query``, ``output`` and ``batch``; for panes ``pane_index`` and ``diff``.
 
 Key, window, pane index and diff identify a pane in its batch. Other rows (late rows, dead letters, rows of joins and
 processors) have no such columns, and equal rows are legal. They have the header ``row``: a digest of the value, and the
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eventide.sinks.sink import OutputInfo
 
 QUERY_HEADER, OUTPUT_HEADER, BATCH_HEADER = "query", "output", "batch"
-PANE_INDEX_HEADER, DIFF_HEADER, ROW_HEADER = "pane.index", "diff", "row"
+PANE_INDEX_HEADER, DIFF_HEADER, ROW_HEADER = "pane_index", "diff", "row"
 
 _KEY, _VALUE, _POSITION, _NUMBER = "key", "value", "position", "number"
 _DIGEST_LENGTH = 32  # hexadecimal digits, 128 bits

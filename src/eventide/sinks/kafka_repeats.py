@@ -61,7 +61,7 @@ def drop_repeats(records: pl.DataFrame, seen: pl.DataFrame | None = None) -> tup
 
     >>> import polars as pl
     >>> def record(offset: int, batch: int) -> dict[str, object]:
-    ...     texts = {"query": "7f", "output": "panes", "batch": batch, "pane.index": 0, "diff": 1}
+    ...     texts = {"query": "7f", "output": "panes", "batch": batch, "pane_index": 0, "diff": 1}
     ...     headers = [{"key": name, "value": str(text).encode()} for name, text in texts.items()]
     ...     return {"partition": 0, "offset": offset, "key": b"kiel", "headers": headers}
     >>> fresh, seen = drop_repeats(pl.DataFrame([record(0, batch=4), record(1, batch=4)]))

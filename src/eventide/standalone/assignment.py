@@ -125,8 +125,8 @@ def _reject_pipeline_options(operator: str, window: object) -> None:
     column = getattr(window, "by", None)
     if column is not None:
         raise PlanError(
-            f"{operator}: windows by offset (offset={column!r}) need a pipeline, because offsets belong to an origin. "
-            "Leave offset= of the window out: rows are then counted as they arrive."
+            f"{operator}: windows by offset (by={column!r}) need a pipeline, because offsets belong to an origin. "
+            "Leave by= of the window out: rows are then counted as they arrive."
         )
     for option in ("forget_after", "timeout"):
         if getattr(window, option, None) is not None:
