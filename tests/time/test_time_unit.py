@@ -44,9 +44,47 @@ def test_seconds_without_a_unit_are_rejected_with_the_fix(factor: int, unit: str
 
 
 @pytest.mark.parametrize(
+    ("times", "unit"),
+    [
+        ([SECONDS, 5], "s"),
+        ([0, -1, None, SECONDS], "s"),
+        ([1_700_000_000], "s"),
+        ([1_772_000_000, 1_771_000_000], "s"),
+        ([1_700_000_000_000], "ms"),
+        ([SECONDS * 1_000, 0], "ms"),
+        ([700_000_123, 800_000_456], "s"),  # in the nineties
+        ([*range(SECONDS, SECONDS + 19), 70_000_000], "s"),
+        ([SECONDS * 1_000_000_000 + 123], "ns"),
+        ([1_700_000_000_000_000_000, 5], "ns"),
+    ],
+)
+def test_implausible_microseconds_are_rejected_with_the_unit(times: list[Any], unit: str) -> None:
+    with pytest.raises(ev.DataError, match=rf"time_unit='{unit}'"):
+        minutes().local(pl.DataFrame({"ts": times}), clock=[NOW])
+
+
+def test_a_number_as_text_is_a_dead_letter_that_names_the_unit() -> None:
+    rows = pl.DataFrame({"ts": ["1772366480", "yesterday", "2026-03-01T12:01:20Z"]})
+    dead = minutes().local(rows, clock=[NOW]).dead
+    details = dict(zip(dead["ts"], dead["ev_detail"], strict=True))
+    assert "Cast the column to a number, and add time_unit= to ev.stream(…)" in details["1772366480"]
+    assert details["yesterday"] == "the time 'ts' cannot be used as an instant"
+
+
+def test_a_number_as_text_in_a_struct_is_a_dead_letter_that_names_the_unit() -> None:
+    rows = pl.DataFrame({"event": [{"ts": "1772366480"}]})
+    counts = ev.stream("event.ts", watermark="30 seconds").window(ev.tumbling("1 minute")).agg(n=ev.count())
+    assert "add time_unit=" in counts.local(rows, clock=[NOW]).dead["ev_detail"][0]
+
+
+@pytest.mark.parametrize(
     "times",
     [
         [1, 2, 3],
+        [0, 1_000_123, 200_000_456, 500_000_789],  # microseconds since the start of a recording
+        list(range(0, 1_800_000_000, 7_654_321)),
+        [SECONDS * 1_000_000, SECONDS],
+        [7_000_000, 400_000_000, 500_000_000],
         [0, 70_000_000],
         [20 * 60_000_000, 25 * 60_000_000],
         [3_600_000_000],

@@ -15,11 +15,13 @@ from eventide.kernels.intervals import int_bounds, int_min
 from eventide.panes import DIFF, WINDOW, WINDOW_END, WINDOW_START, recognised_columns
 from eventide.plan.plan import IngestionTime, Plan
 from eventide.plan.retractions import ONCE, no_retractions
-from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, time_column, unit_meant
+from eventide.time import FIRST, LAST, MAX, MIN, format_duration, format_instant, from_unit, time_column, unit_meant
 from eventide.watermarks import Strategy
 from eventide.windows import Inherit, Sessions
 
+_UNITS = {"s": "seconds", "ms": "milliseconds", "ns": "nanoseconds"}
 _FIELD = "__field"  # of a struct, as a column
+_NUMBER = r"^\s*[+-]?\d+(\.\d+)?\s*$"
 _AGAIN = "__again"  # a row before it in the same part has its number
 
 
@@ -68,7 +70,7 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
         again = ~pl.struct(plan.watermark.identity()).is_first_distinct()
         admitted.rows = admitted.rows.with_columns(again.alias(_AGAIN))
     if admitted.rows[c.TIME].null_count():
-        admitted.reject(pl.col(c.UNREADABLE), "bad_row", f"the time {plan.time!r} cannot be used as an instant")
+        admitted.reject(pl.col(c.UNREADABLE), "bad_row", _unreadable(plan, admitted.rows))
         admitted.reject(pl.col(c.TIME).is_null(), "null_time", f"the time {plan.time!r} is null")
     ahead = plan.watermark.future(admitted.rows, c.TIME, now)
     if ahead is not None:
@@ -88,6 +90,19 @@ def admit(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
         admitted.rows = admitted.rows.drop(_AGAIN)
     admitted.earliest = int_min(admitted.rows[c.TIME])
     return admitted
+
+
+def _unreadable(plan: Plan, rows: pl.DataFrame) -> pl.Expr:
+    """Why a time cannot be read: a number as text needs another type and a unit."""
+    assert isinstance(plan.time, str)
+    unusable = pl.lit(f"the time {plan.time!r} cannot be used as an instant")
+    frame, name = _reach(rows, plan.time)
+    if frame.schema[name] != pl.String:
+        return unusable
+    outer, _, inner = plan.time.partition(".")
+    text = pl.col(name) if name in rows.columns else pl.col(outer).struct.field(inner)
+    hint = ": it is a number as text. Cast the column to a number, and add time_unit= to ev.stream(…)"
+    return pl.when(text.str.contains(_NUMBER)).then(unusable + hint).otherwise(unusable)
 
 
 def _timed(plan: Plan, rows: pl.DataFrame, now: int) -> Admitted:
@@ -118,14 +133,11 @@ def check_unit(plan: Plan, rows: pl.DataFrame, now: int, watermark: int) -> None
     frame, name = _reach(rows, plan.time)
     meant = unit_meant(frame[name], now)
     if meant is not None:
-        values = frame[name].drop_nulls()
-        first = values.filter(values.is_finite())[0] if values.dtype.is_float() else values[0]
-        factor = {"s": 1_000_000, "ms": 1_000}[meant]
+        unit, example = meant
         raise DataError(
-            f"The times in column {plan.time!r} are numbers, which are read as microseconds: {first} is "
-            f"{format_instant(int(first))}. In "
-            f"{'seconds' if meant == 's' else 'milliseconds'} it would be {format_instant(int(first * factor))}. "
-            f"Add time_unit={meant!r} to "
+            f"The times in column {plan.time!r} are numbers, which are read as microseconds: {example} is "
+            f"{format_instant(int(example))}. In {_UNITS[unit]} it would be "
+            f"{format_instant(from_unit(example, unit))}. Add time_unit={unit!r} to "
             "ev.stream(…), or time_unit='us' if microseconds are meant."
         )
 

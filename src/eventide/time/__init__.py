@@ -17,8 +17,8 @@ from eventide.time.instants import (
     instant,
     known_datetime,
     time_column,
-    unit_meant,
 )
+from eventide.time.units import TimeUnit, from_unit, unit_meant
 
 __all__ = [
     "CALENDAR_UNITS",
@@ -27,6 +27,7 @@ __all__ = [
     "MAX",
     "MIN",
     "CalendarUnit",
+    "TimeUnit",
     "as_datetime",
     "calendar_next",
     "calendar_start",
@@ -34,6 +35,7 @@ __all__ = [
     "earliest",
     "format_duration",
     "format_instant",
+    "from_unit",
     "instant",
     "known_datetime",
     "time_column",

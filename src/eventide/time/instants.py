@@ -117,8 +117,6 @@ def earliest(times: Iterable[int | None]) -> int | None:
 
 
 _DAY = 86_400_000_000
-_YEAR = 366 * _DAY
-_YEAR_2000 = 10_957 * _DAY
 _FACTORS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
@@ -140,7 +138,8 @@ def time_column(frame: pl.DataFrame, column: str, unit: str | None = None) -> tu
     if unit is not None:
         if not dtype.is_numeric() and dtype != pl.Null:
             raise PlanError(
-                f"time_unit={unit!r} is for times that are numbers, but column {column!r} is {dtype}. Remove it."
+                f"time_unit={unit!r} is for times that are numbers, but column {column!r} is {dtype}. Remove it, or "
+                "cast the column to a number."
             )
         return _numbers(values, unit)
     if dtype == pl.Int64:
@@ -178,32 +177,6 @@ def _numbers(values: pl.Series, unit: str) -> tuple[pl.Series, pl.Series | None]
 
 def _whole(values: pl.Series) -> tuple[pl.Series, pl.Series | None]:
     return _with_bad(values, values.cast(pl.Int64, strict=False))
-
-
-def unit_meant(times: pl.Series, now: int) -> str | None:
-    """The unit that numbers of no stated unit seem to have, where microseconds make no sense; None: they may.
-
-    Numbers are microseconds. Where all of them would be near the beginning of 1970, but between 2000 and a year after
-    ``now`` in seconds or milliseconds, these are meant. Times that are written by hand are mostly whole seconds in
-    microseconds, and pass.
-
-    >>> now = 1_772_366_480_000_000
-    >>> unit_meant(pl.Series([1_772_366_480, 1_772_366_483]), now), unit_meant(pl.Series([1, 2]), now)
-    ('s', None)
-    """
-    if times.dtype.is_float():
-        times = times.filter(times.is_finite())
-    elif not times.dtype.is_integer():
-        return None
-    bounds = int_bounds(times)
-    if bounds is None:
-        return None
-    for unit in ("s", "ms"):
-        factor = _FACTORS[unit]
-        first, last = _YEAR_2000 // factor, (now + _YEAR) // factor
-        if first <= bounds[0] and bounds[1] <= last:
-            return unit if (times % 1_000_000 != 0).any() else None
-    return None
 
 
 def _datetimes(values: pl.Series, dtype: pl.Datetime) -> tuple[pl.Series, pl.Series | None]:
