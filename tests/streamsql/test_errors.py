@@ -82,6 +82,10 @@ MISTAKES: list[tuple[str, str, str]] = [
     (windowed(rest="EMIT EARLY EVERY INTERVAL '5' SCEOND RETRACTING"), "EVERY", "Did you mean 'second'?"),
     (windowed(rest="EMIT WHEN ANY_OFF(ON_UPDATE()) RETRACTING"), "ANY_OFF", "Did you mean 'ANY_OF'?"),
     (windowed(rest="EMIT WHEN ON UPDATE EARLY ON UPDATE RETRACTING"), "ON", "EMIT WHEN … is the whole trigger"),
+    (windowed(rest="EMIT ONLY UPDATED"), "ONLY", "Write SKIP UNCHANGED"),
+    (windowed(rest="EMIT AT EARLIEST"), "AT", "Write OUTPUT TIME END, EARLIEST or LATEST"),
+    (windowed(rest="EMIT OUTPUT TIME FIRST"), "FIRST", "OUTPUT TIME END, EARLIEST or LATEST is expected"),
+    (windowed(rest="EMIT SKIP UNCHANGD"), "SKIP", "Did you mean SKIP UNCHANGED?"),
     (windowed(rest="EMIT RETRACTING DISCARDING"), "", "is repeated"),
     (windowed("SUM(price, 3)"), "SUM", "Write SUM(column)"),
     (windowed("QUANTILE(price)"), "QUANTILE", "QUANTILE(column, 0.95)"),
@@ -277,8 +281,8 @@ JOINS: list[tuple[str, str]] = [
     ),
     (
         "SELECT * FROM TUMBLE(orders, DESCRIPTOR(ts), 1 hour) o JOIN TUMBLE(payments, DESCRIPTOR(ts), 1 hour) p"
-        " ON o.shop = p.shop AND o.window_start = p.window_start EMIT EARLY ON UPDATE RETRACTING ONLY UPDATED",
-        "ONLY UPDATED",
+        " ON o.shop = p.shop AND o.window_start = p.window_start EMIT EARLY ON UPDATE RETRACTING SKIP UNCHANGED",
+        "SKIP UNCHANGED",
     ),
     ("SELECT COUNT(*) FROM orders o JOIN payments p ON o.shop = p.shop GROUP BY o.shop", "GROUP BY with JOIN"),
     (

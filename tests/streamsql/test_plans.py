@@ -169,7 +169,7 @@ EMITS: dict[str, ev.WindowedStream] = {
     "EMIT EARLY EVERY INTERVAL '10' SECOND ALIGNED ON WINDOW CLOSE DISCARDING": (
         BEGUN.trigger(ev.after_watermark(early=ev.every("10 seconds", aligned=True)), mode="discarding")
     ),
-    "EMIT EARLY AFTER 100 ROWS LATE AFTER INTERVAL '1' MINUTE ALLOWED LATENESS 1 hour ACCUMULATING ONLY UPDATED": (
+    "EMIT EARLY AFTER 100 ROWS LATE AFTER INTERVAL '1' MINUTE ALLOWED LATENESS 1 hour ACCUMULATING SKIP UNCHANGED": (
         BEGUN.trigger(
             ev.after_watermark(early=ev.after_count(100), late=ev.after_processing_time("1 minute")),
             allowed_lateness="1 hour",
@@ -191,8 +191,8 @@ EMITS: dict[str, ev.WindowedStream] = {
         BEGUN.trigger(ev.after_count(2), mode="discarding", may_lose_data=True)
     ),
     "EMIT EARLY ON UPDATE": BEGUN.emit(early=ev.on_update()),
-    "EMIT EARLY ON UPDATE ONLY UPDATED": BEGUN.emit(early=ev.on_update(), skip_unchanged=True),
-    "EMIT AT EARLIEST": orders().window(ev.tumbling("1 minute"), output_time="earliest"),
+    "EMIT EARLY ON UPDATE SKIP UNCHANGED": BEGUN.emit(early=ev.on_update(), skip_unchanged=True),
+    "EMIT OUTPUT TIME EARLIEST": orders().window(ev.tumbling("1 minute"), output_time="earliest"),
 }
 
 

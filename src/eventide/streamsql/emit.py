@@ -21,8 +21,9 @@ MODES = ("ACCUMULATING", "DISCARDING", "RETRACTING")
 
 EMIT_WORDS = (
     *("ON WINDOW CLOSE", "EARLY", "LATE", "WHEN", "ALLOWED LATENESS", *MODES),
-    *("ONLY UPDATED", "AT END | EARLIEST | LATEST", "MAY LOSE DATA"),
+    *("SKIP UNCHANGED", "OUTPUT TIME END | EARLIEST | LATEST", "MAY LOSE DATA"),
 )
+_OTHER_WORDS = {"ONLY": "SKIP UNCHANGED", "AT": "OUTPUT TIME END, EARLIEST or LATEST"}
 TRIGGERS = (
     *("after_watermark", "after_count", "after_processing_time", "every", "on_update", "never"),
     *("repeatedly", "any_of", "all_of", "in_order", "or_finally"),
@@ -40,8 +41,8 @@ class Emit(exp.Expression):
         "when": False,
         "lateness": False,
         "mode": False,
-        "only_updated": False,
-        "at": False,
+        "skip_unchanged": False,
+        "output_time": False,
         "may_lose_data": False,
     }
 
@@ -62,6 +63,8 @@ class EmitGrammar(ClauseParser):
         while self._curr and not self._match_set((TokenType.SEMICOLON, TokenType.R_PAREN), advance=False):
             part = self._parse_emit_part()
             if part is None:
+                if instead := _OTHER_WORDS.get(self._curr.text.upper()):
+                    self._reject(f"{self._curr.text!r} is no part of EMIT. Write {instead}.")
                 self._unknown_word("EMIT", EMIT_WORDS)
             elif clause.args.get(part[0]) is not None:
                 self._reject(duplicate_part("EMIT"))
@@ -79,12 +82,14 @@ class EmitGrammar(ClauseParser):
             return "lateness", self._parse_lateness()
         if self._match_texts(MODES):
             return "mode", self._prev.text.lower()
-        if self._match_text_seq("ONLY", "UPDATED"):
-            return "only_updated", True
+        if self._match_text_seq("SKIP", "UNCHANGED"):
+            return "skip_unchanged", True
         if self._match_text_seq("MAY", "LOSE", "DATA"):
             return "may_lose_data", True
-        if self._match_text_seq("AT") and self._match_texts(("END", "EARLIEST", "LATEST")):
-            return "at", self._prev.text.lower()
+        if self._match_text_seq("OUTPUT", "TIME"):
+            if not self._match_texts(("END", "EARLIEST", "LATEST")):
+                self._reject(expecting("OUTPUT TIME END, EARLIEST or LATEST"))
+            return "output_time", self._prev.text.lower()
         return None
 
     def _parse_lateness(self) -> Any:
@@ -135,18 +140,18 @@ class EmitClause:
     late: Trigger | None = None
     lateness: str | int | None = None
     mode: Any = None
-    only_updated: bool = False
-    at: Any = "end"
+    skip_unchanged: bool = False
+    output_time: Any = "end"
     may_lose_data: bool = False
 
     def window(self, stream: Stream, window: Window, limits: Mapping[str, int] | None = None) -> WindowedStream:
         """Return the windows of a stream with these options."""
-        windows = stream.window(window, output_time=self.at)
+        windows = stream.window(window, output_time=self.output_time)
         windows = windows.limit_state(**limits) if limits else windows
         options: dict[str, Any] = {
             "allowed_lateness": self.lateness,
             "mode": self.mode,
-            "skip_unchanged": self.only_updated,
+            "skip_unchanged": self.skip_unchanged,
         }
         if self.trigger is not None:
             return windows.trigger(self.trigger, may_lose_data=self.may_lose_data, **options)
@@ -154,7 +159,7 @@ class EmitClause:
 
     def join_options(self) -> dict[str, Any] | None:
         """Return the options of a window join; None: the clause has some that a join does not support."""
-        if self.only_updated or self.at != "end" or self.may_lose_data or isinstance(self.lateness, int):
+        if self.skip_unchanged or self.output_time != "end" or self.may_lose_data or isinstance(self.lateness, int):
             return None
         options = {"early": self.early, "late": self.late, "trigger": self.trigger}
         return options | {"allowed_lateness": self.lateness, "mode": self.mode}
@@ -178,8 +183,8 @@ def emit_clause(node: Emit | None) -> EmitClause:
         last,
         None if lateness is None else _lateness(lateness),
         parts.get("mode"),
-        bool(parts.get("only_updated")),
-        parts.get("at") or "end",
+        bool(parts.get("skip_unchanged")),
+        parts.get("output_time") or "end",
         bool(parts.get("may_lose_data")),
     )
 

@@ -274,7 +274,7 @@ def _window_join(
         raise LocatedError(at, unsupported("A further condition in ON of windows", "Put it into WHERE."))
     options = emit_clause(select.args.get("emit")).join_options()
     if options is None:
-        what = "ONLY UPDATED, AT, MAY LOSE DATA or a lateness in rows for a join"
+        what = "SKIP UNCHANGED, OUTPUT TIME, MAY LOSE DATA or a lateness in rows for a join"
         raise LocatedError(select.args["emit"], unsupported(what, "Leave it out."))
     for side in sides.both:
         if side.rows.stream.keep is not None:
