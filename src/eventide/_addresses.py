@@ -24,7 +24,7 @@ TABLES = ("sqlite", "postgresql")
 SOURCES = (*FILES, "kafka", "eventide", "rate")
 SINKS = ("console", "noop", *FILES, *TABLES, "delta", "iceberg", "kafka", "eventide")
 _BARE = ("console", "noop", "rate")
-_SPELLINGS = {"postgres": "postgresql", "print": "console"}
+_OTHER_KINDS = {"postgres": "postgresql", "print": "console"}
 _SUFFIXES = {f".{kind}": kind for kind in FILES} | {".jsonl": "json", ".ndjson": "json"}
 _DATABASES = (".db", ".sqlite", ".sqlite3")
 _FILE_SYSTEMS = (
@@ -82,8 +82,7 @@ def read_address(text: str, end: End) -> Address:
     Traceback (most recent call last):
     eventide.errors.PlanError: The source 'parket:/data': there is no kind 'parket'. Did you mean 'parquet'? ...
     """
-    word, colon, place = text.partition(":")
-    kind = _SPELLINGS.get(word, word)
+    kind, colon, place = text.partition(":")
     known = SOURCES if end == "source" else SINKS
     if kind not in (*SOURCES, *SINKS):
         return _path(text, end, known)
@@ -192,6 +191,9 @@ _OUTPUTS = {"late": "sink of late rows", "dead": "sink of dead letters"}
 def _unknown_address(text: str, end: str, known: Sequence[str]) -> PlanError:
     """An address that begins with no known kind."""
     word = text.partition(":")[0]
+    kind = _OTHER_KINDS.get(word)
+    if kind is not None and kind in known:
+        return PlanError(f"{_named(text, end)}: there is no kind {word!r}. Write {without_password(kind + text.removeprefix(word))}.")
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     meant = f" Did you mean {near[0]!r}?" if near else ""
     hint = f" For a directory write {word}/." if re.fullmatch(r"[\w-]+", text) else ""
@@ -215,7 +217,7 @@ def _bad_address(text: str, end: str, form: str) -> PlanError:
 def _unknown_option(text: str, end: str, option: str, known: Sequence[str]) -> PlanError:
     """An option that a sink does not have."""
     takes = f"Its options are: {', '.join(known)}." if known else "Leave it out."
-    if text.startswith(("console", "print")):
+    if text.startswith("console"):
         takes = (
             f"sinks.console({option}=…) has it in Python, --limit on the command line." if option == "rows" else takes
         )

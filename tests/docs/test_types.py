@@ -41,6 +41,10 @@ orders = ev.stream("ts", key="id", watermark=kafka).deduplicate()
 hundreds = orders.window(ev.rows(100, timeout="1 hour")).trigger(ev.on_update(), mode="discarding").agg(n=ev.count())
 paid = ev.join(orders, clicks, within=("0 seconds", None), on="id", keep={"left": "1 hour"})
 last = ev.join(orders, clicks, last=3, keep=timedelta(hours=1), on="id")
+thousands = clicks.window(ev.rows(1_000, by=pl.col("offset"))).agg(n=ev.count())
+absent = clicks.window(ev.row_sessions(absent=5, by=pl.col("offset"))).agg(n=ev.count())
+patient = clicks.window(ev.sessions(pl.col("patience"))).agg(n=ev.count())
+hourly = clicks.window(ev.sessions(timedelta(hours=1), max_duration="1 day")).agg(n=ev.count())
 both = ev.window_join(orders, clicks, window=ev.tumbling("1 minute"), on="id", early="10 seconds")
 """
 SPARK = """
@@ -53,6 +57,8 @@ orders = ev.stream(
     key=F.lower("shop").alias("shop"),
     watermark=ev.bounded_delay("1 minute", origin=F.input_file_name()),
 )
+bursts = orders.window(ev.sessions(F.col("patience"))).agg(n=ev.count())
+hundreds = orders.window(ev.rows(100, by=F.col("offset"))).agg(n=ev.count())
 cents = orders.window(ev.tumbling("1 minute")).agg(cents=ev.sum(F.col("price") * 100))
 """
 BAD = {

@@ -495,6 +495,16 @@ postgresql, delta, iceberg, kafka, eventide. For a directory write revenue/.
 >>> sinks.as_sink("revenue.db")
 The sink 'revenue.db': write sqlite:///FILE#TABLE, such as sqlite:///panes.db#revenue.
 
+>>> sinks.as_sink("print")
+The sink 'print': there is no kind 'print'. Write console.
+
+>>> sinks.as_sink("postgres://me:secret@db/shop#revenue")
+The sink 'postgres://me:…@db/shop#revenue': there is no kind 'postgres'. Write postgresql://me:…@db/shop#revenue.
+
+>>> sinks.table("postgres://db/shop")
+sinks.table('postgres://db/shop'): tables are in PostgreSQL (postgresql://user:password@host:5432/database) or
+SQLite (sqlite:///path.db).
+
 >>> sinks.as_sink("mysql://db/shop")
 The sink 'mysql://db/shop': there is no kind 'mysql'. Kinds are: console, noop, parquet, json, csv, orc, sqlite,
 postgresql, delta, iceberg, kafka, eventide. For other databases there is sinks.spark_format("jdbc", url=…,

@@ -41,7 +41,6 @@ def test_a_source_is_read(text: str, read: Address) -> None:
     ("text", "text_of_sink"),
     [
         ("console", "console(rows=20)"),
-        ("print", "console(rows=20)"),
         ("noop", "noop()"),
         ("out/panes/", "files('out/panes/', format='parquet')"),
         ("out/panes.json", "files('out/panes.json', format='json')"),

@@ -98,7 +98,7 @@ def _database(url: str) -> Database:
         raise PlanError(f"sinks.table({str(url)!r}) is a path. Write it as a URL: 'sqlite:///{url.as_posix()}'.")
     if not isinstance(url, str):
         raise _unknown_database(repr(url))
-    if url.startswith(("postgresql://", "postgres://")):
+    if url.startswith("postgresql://"):
         return Postgres(url)
     if url.startswith("sqlite:"):
         return Sqlite(sqlite_path(url))

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from eventide._arguments import is_integer
-from eventide._column_refs import named
+from eventide._column_refs import Column, named
 from eventide._hints import with_option_hints
 from eventide.errors import PlanError, shown
 from eventide.time import duration
@@ -22,7 +22,7 @@ def rows(
     size: int,
     *,
     every: int | None = None,
-    by: str | None = None,
+    by: Column | None = None,
     first: int = 1,
     timeout: str | timedelta | None = None,
     forget_after: str | timedelta | None = None,
@@ -74,7 +74,7 @@ def rows(
 
 
 @with_option_hints
-def row_sessions(*, absent: int, by: str | None = None, timeout: str | timedelta | None = None) -> Sessions:
+def row_sessions(*, absent: int, by: Column | None = None, timeout: str | timedelta | None = None) -> Sessions:
     """A key's session ends when ``absent`` rows of the stream have passed without the key.
 
     Rows are counted over all keys: in the order in which they arrive or, with ``by``, by the offsets of the key's

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from eventide._column_refs import SparkColumn, named
+from eventide._column_refs import Column, SparkColumn, named
 from eventide._columns import AT, END, GAP, ROW, START
 from eventide._display import described
 from eventide._hints import with_option_hints
@@ -62,7 +62,7 @@ class Sessions:
 
 @with_option_hints
 def sessions(
-    gap: str | timedelta,
+    gap: Column | timedelta,
     *,
     touching: Touching = "merge",
     max_duration: str | timedelta | None = None,

@@ -13,7 +13,7 @@ def connect(url: str, *, token: str | None = None) -> Store:
         from eventide.marks.stores.sql_dialects import sqlite_store
 
         return sqlite_store(url)
-    if scheme in ("postgresql", "postgres"):
+    if scheme == "postgresql":
         from eventide.marks.stores.sql_dialects import postgres_store
 
         return postgres_store(url)
