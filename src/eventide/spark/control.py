@@ -82,12 +82,12 @@ class Control:
         """Stop waiting for an origin that will not return, or for an input, by the name that metrics show."""
         return self._send(do="retire", origin=_name(origin))
 
-    def advance_watermark(self, watermark: int | str | datetime, *, key: int | str | None = None) -> str:
+    def advance_watermark(self, to: int | str | datetime, *, key: int | str | None = None) -> str:
         """Raise the watermark: no event before it is expected any more.
 
         ``key`` is an input by its name, or a watermark key (default: the key that the plan follows).
         """
-        time_ = watermark if isinstance(watermark, int) else instant(watermark)
+        time_ = to if isinstance(to, int) else instant(to, what="to")
         return self._send(do="advance_watermark", watermark=time_, to=key)
 
     def applied(self, command: str) -> BatchMetrics | None:
@@ -140,9 +140,9 @@ class Control:
         if applied := [operator for operator in metrics if operator.commands]:  # most batches apply none
             write_applied(self.storage, applied)
 
-    def lower_watermark(self, watermark: int | str | datetime) -> None:
+    def lower_watermark(self, to: int | str | datetime) -> None:
         """Lower the watermark of a stopped query. ``eventide repair`` checks first that its state allows it."""
-        time_ = watermark if isinstance(watermark, int) else instant(watermark)
+        time_ = to if isinstance(to, int) else instant(to, what="to")
         self._send(do="lower_watermark", watermark=time_)
 
     def open(self) -> None:
