@@ -193,7 +193,9 @@ def _unknown_address(text: str, end: str, known: Sequence[str]) -> PlanError:
     word = text.partition(":")[0]
     kind = _OTHER_KINDS.get(word)
     if kind is not None and kind in known:
-        return PlanError(f"{_named(text, end)}: there is no kind {word!r}. Write {without_password(kind + text.removeprefix(word))}.")
+        rest = text.removeprefix(word)
+        form = without_password(kind + rest) if rest or kind in _BARE else form_of(kind)
+        return PlanError(f"{_named(text, end)}: there is no kind {word!r}. Write {form}.")
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     meant = f" Did you mean {near[0]!r}?" if near else ""
     hint = f" For a directory write {word}/." if re.fullmatch(r"[\w-]+", text) else ""

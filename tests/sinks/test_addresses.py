@@ -86,7 +86,7 @@ def test_a_topic_is_a_sink() -> None:
         ("noop:?rows=1", "sink", "there is no option 'rows' here. Leave it out."),
         ("parquet:/out?format=csv", "sink", "there is no option 'format' here"),
         ("eventide:sqlite:///s.db#o?key=shop", "sink", "Its options are: routing_key, writer_id, token."),
-        ("postgres", "late", "The sink of late rows 'postgres': write postgresql://"),
+        ("postgres", "late", "The sink of late rows 'postgres': there is no kind 'postgres'. Write postgresql://"),
     ],
 )
 def test_what_is_no_address_is_refused_with_how_to_write_it(text: str, end: str, message: str) -> None:
