@@ -28,6 +28,8 @@ VALUES: dict[str, Any] = {
     "stream": STREAM,
     "windowed stream": STREAM.window(ev.tumbling("1 minute")),
     "pipeline": TOTALS,
+    "plan": TOTALS.plan,
+    "plan of a join": ev.join(STREAM, STREAM, within="5 minutes").plan,
     "join": ev.join(STREAM, STREAM, within="5 minutes"),
     "window join": ev.window_join(STREAM, STREAM, window=ev.tumbling("1 minute")),
     "window": ev.sliding("10 minutes", every="1 minute"),
@@ -79,7 +81,7 @@ def test_what_reads_and_writes_streams_is_shown_in_a_short_line() -> None:
 
 
 def test_a_result_shows_how_much_of_what_it_has() -> None:
-    assert repr(VALUES["result"]) == "<LocalResult: 1 pane, 0 late rows, 1 dead letter of 2 bundles>"
+    assert repr(VALUES["result"]) == "<LocalResult: 1 pane, 0 late rows, 1 dead letter of 1 bundle>"
     assert repr(VALUES["step"]) == "<Output: 0 panes, 0 late rows, 1 dead letter, watermark 2026-03-01T12:00:10Z>"
     assert repr(ev.stream(time="ts").window(ev.tumbling("1m")).agg(n=ev.count()).start_local().result) == (
         "<LocalResult: no bundles>"

@@ -73,7 +73,8 @@ class LocalResult:
             return "<LocalResult: no bundles>"
         frames = {"pane": self.panes, "late row": self.late, "dead letter": self.dead}
         totals = ", ".join(counted(frame.height, noun) for noun, frame in frames.items())
-        return f"<LocalResult: {totals} of {counted(len(self.steps), 'bundle')}>"
+        bundles = sum(step.counts.rows > 0 for step in self.steps)  # without those that only advance the clock
+        return f"<LocalResult: {totals} of {counted(bundles, 'bundle')}>"
 
     def _repr_html_(self) -> str:
         """Return the metrics and the first panes, for notebooks."""

@@ -35,7 +35,6 @@ _LAYOUTS = {
     "panes": "panes: one row per key and open window, with its trigger",
 }
 _TRANSFORM = "with .transform() on Spark: late rows and dead letters, which pipeline.run and ev.outputs keep"
-_MAX_NAMES = 8  # in one line
 
 
 def explain(plan: Plan) -> str:
@@ -56,7 +55,7 @@ def summary(*plans: Plan) -> str:
     >>> summary(ev.stream(time="ts", key="shop").window(ev.tumbling("1 minute")).agg(n=ev.count()).plan)
     "tumbling 1m by 'shop': n"
     """
-    return "; then ".join(map(_summary, plans))
+    return "; then ".join(plan.summary() for plan in plans)
 
 
 def table(plan: Plan, notes: Sequence[str] = ()) -> str:
@@ -100,22 +99,6 @@ def retention_of(plan: JoinPlan, edge: int) -> str:
         return f"{format_duration(retention.length)} behind the {name} watermark (keep)"
     sign = "-" if retention.length < 0 else "+"
     return f"until the {by} watermark is past {name}.time {sign} {format_duration(abs(retention.length))}"
-
-
-def _summary(plan: Plan) -> str:
-    by = f" by {', '.join(map(repr, plan.key))}" if plan.key else ""
-    if isinstance(plan, JoinPlan):
-        return f"{plan.how} join{by}"
-    if isinstance(plan, ProcessPlan):
-        return f"{plan.name}{by}: {_shortened(plan.output)}"
-    assert isinstance(plan, WindowPlan)
-    return f"{plan.window.describe()}{by}: {_shortened(plan.aggregates)}"
-
-
-def _shortened(names: Iterable[str]) -> str:
-    every = list(names)
-    more = len(every) - _MAX_NAMES
-    return ", ".join(every[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _join_facts(plan: JoinPlan) -> Facts:

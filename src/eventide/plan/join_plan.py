@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from eventide.plan.plan import IngestionTime, Input, JoinType, Mode, Operation, RowGrain
+from eventide.plan.plan import IngestionTime, Input, JoinType, Mode, Operation, RowGrain, summary_of
 from eventide.time import format_duration
 from eventide.triggers import Trigger, on_update
 from eventide.watermarks import Strategy
@@ -48,6 +48,14 @@ class JoinPlan:
     forget_after: int | None = None  # with ``last``: how far the left watermark is past a key that is forgotten
 
     operation: ClassVar[Operation] = "join"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def summary(self) -> str:
+        """What the plan does, and for which key, in one line."""
+        return summary_of(f"{self.how} join", self.key)
+
     row_grain: ClassVar[RowGrain] = "rows"
     mode: ClassVar[Mode] = "discarding"
     applies_diff = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, Self, TypeAlias
 
@@ -17,6 +18,8 @@ JoinType = Literal["inner", "left", "right", "full"]
 RowGrain = Literal["windows", "pairs", "rows"]
 Operation = Literal["window", "join", "processor"]
 Window: TypeAlias = WindowKind | Sessions | Inherit
+
+_MAX_NAMES = 8  # in one line
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,23 @@ class Plan(Protocol):
     def with_inputs(self, inputs: tuple[Input, ...]) -> Self:
         """The plan over other inputs, one for each of ``edges``."""
         ...
+
+    def summary(self) -> str:
+        """What the plan does, and for which key, in one line."""
+        ...
+
+
+def summary_of(what: str, key: Iterable[str], names: Iterable[str] = ()) -> str:
+    """What a plan does, for which key, and the names of its results, in one line.
+
+    >>> summary_of("tumbling 1m", ["shop"], ["n", "total"])
+    "tumbling 1m by 'shop': n, total"
+    """
+    by = f" by {', '.join(map(repr, key))}" if key else ""
+    results = list(names)
+    more = len(results) - _MAX_NAMES
+    listed = ", ".join(results[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return f"{what}{by}: {listed}" if results else f"{what}{by}"
 
 
 def spans_bundles(plan: Plan) -> bool:

@@ -11,7 +11,7 @@ import polars as pl
 
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.plan.async_call import AsyncMap
-from eventide.plan.plan import IngestionTime, Input, Mode, Operation, RowGrain, Sides
+from eventide.plan.plan import IngestionTime, Input, Mode, Operation, RowGrain, Sides, summary_of
 from eventide.processors import Processor, RowProcessor
 from eventide.processors.declared_columns import declared
 from eventide.processors.errors import cause_text, no_output
@@ -43,6 +43,14 @@ class ProcessPlan:
     calls: tuple[AsyncMap, ...] = ()
 
     operation: ClassVar[Operation] = "processor"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def summary(self) -> str:
+        """What the plan does, and for which key, in one line."""
+        return summary_of(self.name, self.key, self.output)
+
     row_grain: ClassVar[RowGrain] = "rows"
     mode: ClassVar[Mode] = "discarding"
     applies_diff = False

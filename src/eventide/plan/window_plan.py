@@ -10,7 +10,7 @@ from eventide._arguments import is_integer
 from eventide.aggregates import Aggregate
 from eventide.errors import PlanError, shown
 from eventide.plan.async_call import AsyncMap
-from eventide.plan.plan import IngestionTime, Input, Mode, Operation, OutputTime, Sides, Window
+from eventide.plan.plan import IngestionTime, Input, Mode, Operation, OutputTime, Sides, Window, summary_of
 from eventide.triggers import AfterWatermark, Repeatedly, Trigger
 from eventide.watermarks import Strategy
 from eventide.windows import Sessions, WindowKind
@@ -62,6 +62,13 @@ class WindowPlan:
     applies_diff: bool | None = None
 
     operation: ClassVar[Operation] = "window"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def summary(self) -> str:
+        """What the plan does, and for which key, in one line."""
+        return summary_of(self.window.describe(), self.key, self.aggregates)
 
     @property
     def edges(self) -> tuple[Input, ...]:

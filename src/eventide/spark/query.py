@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from eventide._display import facts_html
 from eventide._hints import with_attribute_hints
 from eventide.errors import DataError, PlanError
 from eventide.spark.control import Control
@@ -140,8 +141,16 @@ class Query:
         return None if progress is None else progress.batchId
 
     def __repr__(self) -> str:
-        state = "running" if self.is_active else "stopped"
-        return f"<Query {self.spark.name or self.spark.id} ({state})>"
+        return f"<Query {self.spark.name or self.spark.id} ({self._status})>"
+
+    def _repr_html_(self) -> str:
+        """Return the status of the query and the metrics of its last batch, for notebooks."""
+        state = [("query", str(self.spark.name or self.spark.id)), ("status", self._status)]
+        return facts_html("Query", state) + ("" if self.metrics is None else self.metrics._repr_html_())
+
+    @property
+    def _status(self) -> str:
+        return "running" if self.is_active else "stopped"
 
 
 def understood(failure: Exception) -> Exception:
