@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeGuard
 
 MAX_SPAN = 2**61
@@ -20,3 +21,13 @@ def is_integer(value: object, *, at_least: int | None = None, at_most: int | Non
         and (at_least is None or value >= at_least)
         and (at_most is None or value <= at_most)
     )
+
+
+def byte_count(size: str) -> int | None:
+    """The bytes of a size such as ``"64m"``; None: it is no size.
+
+    >>> byte_count("2g"), byte_count("64 MB"), byte_count("plenty")
+    (2147483648, 67108864, None)
+    """
+    number = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", size.strip().lower())
+    return None if number is None else int(number[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[number[2]]

@@ -25,6 +25,7 @@ Column: TypeAlias = "str | pl.Expr | SparkExpression"
 
 _ALIAS = re.compile(r" AS `?([^`]+?)`?$")
 _SHOWN = re.compile(r"^Column<'(.*)'>$", re.DOTALL)
+_COMPARISON = re.compile(r"\s*(\w+)\s*(<>|[<>=!]=|[<>=])\s*(.+?)\s*")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Expressions whose text is complete. In other texts, literals are shortened or rounded.
 _PLAIN = re.compile(
@@ -144,6 +145,13 @@ def condition(what: str, where: Any) -> str:
         raise PlanError(
             f"{what}: where={shown(where)} is not a condition. Use the name of a boolean column, or a Polars "
             "expression such as where=pl.col('price') > 5."
+        )
+    if type(where) is str and (comparison := _COMPARISON.fullmatch(where)):  # not the name of a Spark expression
+        left, operator, right = comparison.groups()
+        operator = {"=": "==", "<>": "!="}.get(operator, operator)
+        raise PlanError(
+            f"{what}: where={where!r} would be the name of a column. Write the condition as an expression: "
+            f"where=pl.col({left!r}) {operator} {right}."
         )
     name = column(f"{what}(where=…)", where)
     return Computed(str(name), expression_of(name), expression_of(name), (name,))

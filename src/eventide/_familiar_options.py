@@ -71,6 +71,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "scan_kafka": {"bootstrap_servers": "Use servers=.", "bootstrapServers": "Use servers=."},
     **dict.fromkeys(("count", "count_distinct", "sum", "mean", "min", "max", "first", "last"), _AGGREGATE),
+    "top_n": {"by": "The keys with the greatest values of a column are ev.top_n_by_key(value, key, n).", **_AGGREGATE},
     "first": {"by": "The first value by another column is ev.min_by(column, by).", **_AGGREGATE},
     "last": {"by": "The last value by another column is ev.max_by(column, by).", **_AGGREGATE},
 }
@@ -98,6 +99,9 @@ EXAMPLES: Mapping[str, str] = {
     "window_join": 'ev.window_join(orders, payments, window=ev.tumbling("1 minute"))',
     "scan_kafka": 'ev.scan_kafka("orders", servers="broker:9092", schema="ts timestamp, shop string")',
     "sql": 'ev.sql("SELECT …")',
+    "pipeline": "events.transform(pipeline) with a DataFrame of Spark, or pipeline.local(rows) in this process",
+    "cogroup": "ev.cogroup({'orders': orders, 'visits': visits}, window=ev.tumbling('1 minute'))",
+    "configure": "ev.configure(SparkSession.builder)",
     "table": 'sinks.table("sqlite:///shop.db", name="revenue")',
     ".window": '.window(ev.tumbling("1 minute"))',
     ".trigger": '.trigger(ev.every("10 seconds"))',
@@ -112,6 +116,7 @@ EXAMPLES: Mapping[str, str] = {
 UNNAMED: Mapping[str, str] = {
     **dict.fromkeys(("bounded_delay", "ascending", "processing_time", "punctuated"), "origin"),
     "scan_kafka": "servers",
+    "sessions": "max_duration",
 }
 TOO_MANY: Mapping[str, str] = {
     "after_watermark": "For earlier panes write after_watermark(early=ev.every('10 seconds')).",
@@ -126,6 +131,7 @@ TOO_MANY_VALUES: Mapping[str, str] = {  # frames, streams, pipelines and the lik
     ".local": "Several bundles are a list: .local([first, second]).",
     ".trigger": "Combine triggers, as in ev.any_of(first, second).",
     "join": "More than two streams are joined one after the other, or united by ev.union(…).",
+    "cogroup": "Name the streams: ev.cogroup({'orders': orders, 'visits': visits}, window=…).",
     "TestStream": "Several pipelines are one value: first.then(second).",
 }
 

@@ -54,6 +54,8 @@ class _Call:
         self.bound = parameters.pop("self", None) is not None
         if function.__name__ == "__init__":
             self.name = function.__qualname__.split(".")[-2]
+        elif function.__name__ == "__call__":
+            self.name = function.__qualname__.split(".")[-2].lower()
         else:
             self.name = ("." if self.bound else "") + function.__name__
         kinds = {name: parameter.kind for name, parameter in parameters.items()}

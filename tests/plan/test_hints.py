@@ -39,4 +39,4 @@ def test_a_warning_about_late_rows_names_the_line_of_the_user() -> None:
 def test_every_public_function_answers_a_wrong_argument() -> None:
     answers = [getattr(ev, name) for name in ev.__all__] + [getattr(ev.sinks, name) for name in ev.sinks.__all__]
     bare = {function.__name__ for function in answers if isfunction(function) and not hasattr(function, "__wrapped__")}
-    assert bare == {"as_sink", "configure", "drop_repeats", "without_repeats"}
+    assert bare == {"as_sink", "drop_repeats", "without_repeats"}

@@ -133,6 +133,9 @@ rows() has no option 'offset'. Use by=, the column of offsets.
 >>> ev.tumbling("1 day", "6 hours")
 tumbling(…, '6 hours'): say what it is, such as offset='6 hours'. The options are: offset.
 
+>>> ev.sessions("10 minutes", "1 hour")
+sessions(…, '1 hour'): say what it is, such as max_duration='1 hour'. The options are: touching, max_duration.
+
 >>> ev.sessions("30 minutes", max_duration="10 minutes")
 sessions(): max_duration (10m) is shorter than gap (30m), so that even a single row's session would be cut. Make
 max_duration at least as long as gap.
@@ -219,6 +222,9 @@ allowed_lateness of .emit()='soon' is not a duration. Write a duration such as '
 >>> minutes.emit(mode="update")
 .emit(): mode='update' is not known. There are: 'accumulating', 'discarding', 'retracting'.
 
+>>> minutes.emit(mode="RETRACTING")
+.emit(): mode='RETRACTING' is not known. Did you mean 'retracting'?
+
 >>> minutes.emit(late=ev.on_update())
 .emit(): late=… emits panes for late rows, but no row may be late. Add allowed_lateness='1 hour', or remove late=.
 
@@ -261,6 +267,12 @@ seconds')).
 
 >>> minutes.limit_state(time="1 hour")
 .limit_state() has no option 'time'. Use .emit(allowed_lateness=…).
+
+>>> minutes.limit_state(bytes="plenty")
+.limit_state(bytes='plenty'): give a size such as '64m' or '1g', or an integer.
+
+>>> minutes.limit_state(rows="10k")
+.limit_state(rows='10k'): give an integer of at least 1.
 
 >>> minutes.limit_state(10_000)
 .limit_state(10000): say what it is, such as rows=10000. The options are: rows, bytes.
@@ -320,6 +332,13 @@ quantile: q=95 is not between 0 and 1. For percent, divide by 100: 0.95.
 
 >>> ev.top_n("price", 0)
 top_n: n=0 is not a whole number of at least 1.
+
+>>> ev.top_n("price", 3, by="shop")
+top_n() has no option 'by'. The keys with the greatest values of a column are ev.top_n_by_key(value, key, n).
+
+>>> ev.count(where="price > 3")
+count: where='price > 3' would be the name of a column. Write the condition as an expression: where=pl.col('price')
+> 3.
 
 >>> ev.sum()
 sum() needs column=. Write for example ev.sum("price").
@@ -398,6 +417,33 @@ pipeline.local(rows). On Spark: spark.createDataFrame(…).
 >>> stream.deduplicate("id", "1 hour")
 .deduplicate('id', '1 hour'): name the period: .deduplicate('id', within='1 hour').
 
+>>> stream.deduplicate(["id", "till"], within="1 hour")
+.deduplicate(['id', 'till']): pass the names without a list: .deduplicate('id', 'till', within='1 hour').
+
+>>> counts.local([])
+local([]): there is no frame, so the columns are not known. Give at least one, which may have no rows.
+
+>>> counts.local(rows, clock=["12:00"])
+clock='12:00' is not an ISO-8601 instant. Write an instant such as '2024-05-01T12:00:00Z', or give a datetime or a
+date.
+
+>>> counts.local(rows, bundle_by="shop")
+bundle_by='shop': the column is String and has no times. Name the column of arrival times, such as
+bundle_by='arrived_at', or give a number of rows.
+
+>>> counts()
+pipeline() needs rows=. Write for example events.transform(pipeline) with a DataFrame of Spark, or
+pipeline.local(rows) in this process.
+
+>>> counts | counts
+Pipelines have no operator |. Chain them: first.then(second).
+
+>>> stream | stream
+Streams have no operator |. Unite them: ev.union(first, second).
+
+>>> ev.configure()
+configure() needs builder=. Write for example ev.configure(SparkSession.builder).
+
 >>> counts.local()
 .local() needs rows=. Write for example .local(rows).
 
@@ -440,8 +486,20 @@ The query is int. Give it as a text: ev.sql('SELECT …').
 ## Joins
 
 >>> ev.join(counts, stream, within="1 minute")
-join: the input 'left' is a value of type Pipeline, not a stream. Pass what ev.stream(time=…, key=…, watermark=…)
-returns, before .window(…) is called.
+join: the input 'left' is a pipeline, not a stream. Describe its panes as a stream here, such as
+ev.stream('window_time', key='shop', watermark='0 seconds'), and give the panes as the rows of this input.
+
+>>> ev.union(stream, counts)
+union: input 2 is a pipeline, not a stream. Describe its panes as a stream here, such as ev.stream('window_time',
+key='shop', watermark='0 seconds'), and give the panes as the rows of this input.
+
+>>> ev.cogroup(stream, stream)
+cogroup(…, a value of type Stream): too many arguments. Name the streams: ev.cogroup({'orders': orders, 'visits':
+visits}, window=…).
+
+>>> ev.cogroup(stream, stream, window=ev.tumbling("1 minute"))
+cogroup(…, a value of type Stream): too many arguments. Name the streams: ev.cogroup({'orders': orders, 'visits':
+visits}, window=…).
 
 >>> ev.join(stream, stream)
 join: pass either within= or last=: within=('-1 minute', '1 hour') joins rows by their distance in time, last=3 with
@@ -479,8 +537,8 @@ columns in start_local(schema=…).
 union: one input has the key ['shop'], another []. Set keys of the same length, whose columns are compared pairwise.
 
 >>> ev.union([stream, stream])
-union: the input 'input_0' is [a value of type Stream, a value of type Stream], not a stream. Pass what
-ev.stream(time=…, key=…, watermark=…) returns, before .window(…) is called.
+union: input 1 is [a value of type Stream, a value of type Stream], not a stream. Pass what ev.stream(time=…, key=…,
+watermark=…) returns, before .window(…) is called.
 
 ## Sinks
 
@@ -645,6 +703,12 @@ TestStream(…, a value of type Pipeline): too many arguments. Several pipelines
 >>> TestStream(counts, today="2026-03-01")
 TestStream() has no option 'today'. Did you mean 'day'?
 
+>>> TestStream(counts).advance_processing_time(10)
+by of .advance_processing_time()=10 has no unit. Write it with one, as in '30 seconds', '5m' or '250ms'.
+
+>>> TestStream(counts).idle()
+.idle(): say how long ('10 seconds'), or until when (to='12:05'), not both.
+
 >>> TestStream(counts).advance_watermark_to("12:01")
 There is no TestStream.advance_watermark_to: use .advance_watermark(time)
 
@@ -693,6 +757,12 @@ There is no module 'job'. It must be in the current directory or installed. For 
 >>> eventide("run job.py --trigger availableNow")
 There is no --trigger: write --available-now.
 
+>>> eventide("run examples/order_book.py:book rate:10 --interval 10")
+--interval '10' is not a duration. Write it with a unit: '10 seconds'.
+
+>>> eventide("advance-watermark checkpoints/revenue noon")
+'noon' is not an instant. Write it with its day, such as 2026-03-01T12:00Z.
+
 >>> eventide("explain nowhere.py:revenue")
 There is no file 'nowhere.py'. Name a Python file and its pipeline (job.py:revenue), or a SQL file.
 
@@ -731,7 +801,7 @@ def observed(code: str) -> str:
     """The message that this code raises."""
     try:
         value = eval(code, dict(NAMES))
-    except (ev.PlanError, AttributeError, SystemExit) as error:
+    except (ev.PlanError, AttributeError, TypeError, SystemExit) as error:
         return str(error)
     raise AssertionError(f"{code} gives {value!r}")
 

@@ -20,9 +20,9 @@ EARLY = ev.after_watermark(early=ev.on_update())
 REJECTIONS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ev.union(LEFT), "union of 1 input(s): it takes two or more streams"),
     (lambda: ev.union(LEFT, TWO), "one input has the key ['id'], another ['id', 'shop']"),
-    (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "the input 'input_1' has windows already"),
-    (lambda: ev.union(LEFT, "orders"), "the input 'input_1' is 'orders', not a stream"),  # type: ignore[arg-type]
-    (lambda: ev.union(LEFT, ev.union(LEFT, RIGHT)), "the input 'input_1' has several inputs itself"),
+    (lambda: ev.union(LEFT, RIGHT.window(MINUTE)), "input 2 has windows already"),
+    (lambda: ev.union(LEFT, "orders"), "input 2 is 'orders', not a stream"),  # type: ignore[arg-type]
+    (lambda: ev.union(LEFT, ev.union(LEFT, RIGHT)), "input 2 has several inputs itself"),
     (lambda: ev.window_join(LEFT, TWO, window=MINUTE), "or name the columns with on="),
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, on=5), "window_join: on=5 is not a column name"),  # type: ignore[arg-type]
     (lambda: ev.window_join(LEFT, RIGHT, window=MINUTE, how="outer"), "how='outer' is not known"),  # type: ignore[arg-type]

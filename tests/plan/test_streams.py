@@ -158,3 +158,9 @@ def test_the_diffs_of_late_corrections_sum_to_the_table_by_default() -> None:
     frames = [pl.DataFrame({"t": [t * second for t, _ in b], "v": [v for _, v in b]}) for b in bundles]
     panes = sums.agg(total=ev.sum("v")).local(frames, clock=[0, 1]).panes
     assert panes.filter(pl.col("total") > 0).select((pl.col("total") * pl.col("diff")).sum()).item() == 16
+
+
+def test_a_limit_of_bytes_is_a_size_or_an_integer() -> None:
+    windows = ev.stream("ts", watermark="30 seconds").window(ev.tumbling("1 minute"))
+    sized = windows.limit_state(bytes="64m").agg(n=ev.count())
+    assert sized.plan == windows.limit_state(bytes=64 * 1024 * 1024).agg(n=ev.count()).plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
 import pytest
 
 import eventide as ev
@@ -224,9 +225,9 @@ AGGREGATES: dict[str, Any] = {
     "LAST(price IGNORE NULLS)": ev.last("price", ignore_nulls=True),
     "LAST(price RESPECT NULLS)": ev.last("price"),
     "LAST(price) RESPECT NULLS": ev.last("price"),
-    "LAST(price IGNORE NULLS) FILTER (WHERE price > 1)": ev.last("price", ignore_nulls=True, where="price > 1"),
+    "LAST(price IGNORE NULLS) FILTER (WHERE price > 1)": ev.last("price", ignore_nulls=True, where=pl.col("price > 1")),
     "FIRST(price) FILTER (WHERE paid)": ev.first("price", where="paid"),
-    "COUNT(*) FILTER (WHERE price > 1)": ev.count(where="price > 1"),
+    "COUNT(*) FILTER (WHERE price > 1)": ev.count(where=pl.col("price > 1")),
     "FIRST_VALUE(price, ignore_nulls => TRUE)": ev.first("price", ignore_nulls=True),
     "MIN_BY(shop, price)": ev.min_by("shop", "price"),
     "MAX_BY(shop, price)": ev.max_by("shop", "price"),
@@ -245,7 +246,7 @@ AGGREGATES: dict[str, Any] = {
     "APPROX_QUANTILE(price, 0.5)": ev.approx_quantile("price", 0.5),
     "COMPOSITE(n => COUNT(*), total => SUM(price))": ev.composite(n=ev.count(), total=ev.sum("price")),
     "SUM(price * quantity)": ev.sum("price * quantity"),
-    "SUM(price) FILTER (WHERE shop = 'kiel')": ev.sum("price", where="shop = 'kiel'"),
+    "SUM(price) FILTER (WHERE shop = 'kiel')": ev.sum("price", where=pl.col("shop = 'kiel'")),
     "COUNT(DISTINCT price)": ev.count_distinct("price"),
 }
 

@@ -140,9 +140,13 @@ def advance_watermark(
     conf: Conf = None,
 ) -> None:
     """Raise the watermark of a query."""
+    from eventide.errors import PlanError
     from eventide.time import instant
 
-    watermark = instant(time, what="TIME")
+    try:
+        watermark = instant(time, what="TIME")
+    except PlanError:
+        raise PlanError(f"{time!r} is not an instant. Write it with its day, such as 2026-03-01T12:00Z.") from None
     number_or_name = int(key) if key is not None and key.isdecimal() else key
     _send(checkpoint, lambda control: control.advance_watermark(watermark, key=number_or_name), wait, timeout, conf)
 

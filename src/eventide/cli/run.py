@@ -294,7 +294,12 @@ def check_interval(interval: str | None, *, available_now: bool, drain: bool) ->
             f"{'--drain' if drain else '--available-now'} ends the run with the available rows, so --interval has no "
             "effect. Leave out one of the two. To drain a running query: eventide drain CHECKPOINT."
         )
-    duration(interval, what="--interval", zero=True)  # rejected before Spark is started
+    try:
+        duration(interval, what="--interval", zero=True)  # rejected before Spark is started
+    except PlanError as error:
+        if "timedelta" not in str(error):
+            raise
+        raise PlanError(f"--interval {interval!r} is not a duration. Write it with a unit: '10 seconds'.") from None
     return interval
 
 

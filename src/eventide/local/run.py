@@ -17,7 +17,7 @@ from eventide.local.files import read_files
 from eventide.local.query import LocalQuery
 from eventide.local.result import LocalResult
 from eventide.plan.pipeline import Pipeline
-from eventide.time import duration
+from eventide.time import duration, instant
 from eventide.time.instants import time_column
 
 Rows: TypeAlias = "Frame | Iterable[Frame] | str"
@@ -41,6 +41,11 @@ def run_local(
         timed = ((bundle, None) for bundle in _prepared_bundles(pipeline, rows, every, clock))
     else:
         timed = replayed_bundles(rows, bundle_by, every, clock)
+    if isinstance(rows, (list, tuple)) and not rows:
+        raise PlanError(
+            f"local({rows!r}): there is no frame, so the columns are not known. Give at least one, which may have no "
+            "rows."
+        )
     query = LocalQuery(pipeline)
     for number, (bundle, now) in enumerate(timed):
         if clock is not None and number >= len(clock):
@@ -50,10 +55,14 @@ def run_local(
             )
         if now is not None:  # deadlines between bundles pass as they do in a running query
             query.pass_deadlines(now)
-        query.push(bundle, now=now if clock is None else clock[number])
+        query.push(bundle, now=now if clock is None else _batch_time(clock[number]))
     if drain and query.result.steps:
         query.drain()
     return query.result
+
+
+def _batch_time(time: int | str | datetime) -> int:
+    return time if isinstance(time, int) else instant(time, what="clock")
 
 
 def bundles_of(
@@ -133,6 +142,11 @@ def _parts(frame: pl.DataFrame, column: str, every: int | None) -> dict[int, pl.
     if column not in frame.columns:
         raise PlanError(f"bundle_by={column!r}: there is no column {column!r}. {did_you_mean(column, frame.columns)}")
     arrived, _ = time_column(frame, column)
+    if arrived.null_count() and frame[column].null_count() < frame.height == arrived.null_count():
+        raise PlanError(
+            f"bundle_by={column!r}: the column is {frame.schema[column]} and has no times. Name the column of arrival "
+            "times, such as bundle_by='arrived_at', or give a number of rows."
+        )
     if arrived.null_count():
         raise PlanError(
             f"{arrived.null_count():,} rows have no time in {column!r}, so their arrival is not known. "

@@ -76,7 +76,7 @@ def emission(
     """
     lateness, unit = _lateness(where, allowed_lateness)
     if mode is not None and mode not in get_args(Mode):
-        raise PlanError(f"{where}: mode={shown(mode)} is not known. {did_you_mean(str(mode), get_args(Mode))}")
+        raise PlanError(f"{where}: mode={shown(mode)} is not known. {did_you_mean(str(mode).lower(), get_args(Mode))}")
     if trigger is None:
         if late is not None and allowed_lateness is None:
             raise PlanError(

@@ -282,14 +282,21 @@ def _bad_on(what: str, on: object) -> PlanError:
 
 
 def _not_a_stream(what: str, name: str, value: object) -> PlanError:
+    place = name.removeprefix("input_")
+    which = f"input {int(place) + 1}" if place != name and place.isdecimal() else f"the input {name!r}"
     if isinstance(value, Stream):
-        return PlanError(f"{what}: the input {name!r} has several inputs itself. Pass each of them to ev.{what}(…).")
+        return PlanError(f"{what}: {which} has several inputs itself. Pass each of them to ev.{what}(…).")
     if isinstance(value, WindowedStream):
         return PlanError(
-            f"{what}: the input {name!r} has windows already. Pass the stream before .window(…): windows, emission "
+            f"{what}: {which} has windows already. Pass the stream before .window(…): windows, emission "
             "and limits are set on the result."
         )
+    if isinstance(value, Pipeline):
+        return PlanError(
+            f"{what}: {which} is a pipeline, not a stream. Describe its panes as a stream here, such as "
+            "ev.stream('window_time', key='shop', watermark='0 seconds'), and give the panes as the rows of this input."
+        )
     return PlanError(
-        f"{what}: the input {name!r} is {shown(value)}, not a stream. Pass what ev.stream(time=…, key=…, "
+        f"{what}: {which} is {shown(value)}, not a stream. Pass what ev.stream(time=…, key=…, "
         "watermark=…) returns, before .window(…) is called."
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError
@@ -270,6 +270,10 @@ class Pipeline(Runnable):
 
         return run(self, rows, options)
 
+    def __or__(self, other: object) -> NoReturn:
+        raise TypeError("Pipelines have no operator |. Chain them: first.then(second).")
+
+    @with_option_hints
     def __call__(self, rows: Source, *others: DataFrame | Scan) -> DataFrame:
         """Return the panes of a Spark DataFrame, streaming or not: ``events.transform(pipeline)``.
 

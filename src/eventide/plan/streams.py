@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 import polars as pl
 
@@ -42,6 +42,9 @@ class Stream:
     _watermark: Strategy
     _inputs: tuple[Input, ...] = ()
     _calls: tuple[AsyncMap, ...] = ()
+
+    def __or__(self, other: object) -> NoReturn:
+        raise TypeError("Streams have no operator |. Unite them: ev.union(first, second).")
 
     def __repr__(self) -> str:
         return f"<Stream: {self._describe()}>"
@@ -247,6 +250,12 @@ def _with_unit(time: str | IngestionTime, unit: TimeUnit) -> TimeColumn:
 
 def _ids_within(ids: Sequence[object], within: str | timedelta | None) -> tuple[tuple[str, ...], int]:
     """The columns of an id, and how long an id is stored."""
+    if len(ids) == 1 and isinstance(ids[0], (list, tuple)) and ids[0]:
+        period = "'1 hour'" if within is None else shown(within)
+        columns = ", ".join(map(shown, ids[0]))
+        raise PlanError(
+            f".deduplicate({shown(ids[0])}): pass the names without a list: .deduplicate({columns}, within={period})."
+        )
     names = tuple(map(named, ids))
     for name in names:
         if not isinstance(name, str) or not name or names.count(name) > 1:

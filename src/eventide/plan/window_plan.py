@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from eventide._arguments import is_integer
+from eventide._arguments import byte_count, is_integer
 from eventide.aggregates import Aggregate
 from eventide.errors import PlanError, shown
 from eventide.plan.async_call import AsyncMap
@@ -154,10 +154,12 @@ def state_limits(rows: Any, bytes_: Any) -> StateLimits:
             ".limit_state() needs a limit: rows=10_000, bytes=64_000_000, or both. To store windows for a limited "
             "time, use allowed_lateness= of .emit(…)."
         )
-    for name, value in (("rows", rows), ("bytes", bytes_)):
-        if value is not None and not is_integer(value, at_least=1):
-            raise PlanError(f".limit_state({name}={shown(value)}): give an integer of at least 1.")
-    return StateLimits(rows, bytes_)
+    size = byte_count(bytes_) if isinstance(bytes_, str) else bytes_
+    if rows is not None and not is_integer(rows, at_least=1):
+        raise PlanError(f".limit_state(rows={shown(rows)}): give an integer of at least 1.")
+    if bytes_ is not None and not is_integer(size, at_least=1):
+        raise PlanError(f".limit_state(bytes={shown(bytes_)}): give a size such as '64m' or '1g', or an integer.")
+    return StateLimits(rows, size)
 
 
 def fires_once(trigger: Trigger, allowed_lateness: int) -> bool:

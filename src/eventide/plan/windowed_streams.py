@@ -118,14 +118,15 @@ class WindowedStream:
         )
 
     @with_option_hints
-    def limit_state(self, *, rows: int | None = None, bytes: int | None = None) -> WindowedStream:
+    def limit_state(self, *, rows: int | None = None, bytes: int | str | None = None) -> WindowedStream:
         """Limit the state. Rows of a window that was closed become dead letters with the reason ``out_of_retention``.
 
         ``rows``: the most rows in the open windows of a key (of the stream, without a key); a row counts in each of
         its windows. Above the limit the oldest windows are closed: their pending content is emitted as the last pane.
         A window that reaches the limit alone accepts no further rows.
 
-        ``bytes``: the same for the estimated size of all windows of all keys. On Spark the limit applies per bucket.
+        ``bytes``: the same for the estimated size of all windows of all keys (``"64m"``). On
+        Spark the limit applies per bucket.
 
         >>> import eventide as ev
         >>> clicks = ev.stream(time="ts", key="user", watermark="1 minute").window(ev.tumbling("1 hour"))

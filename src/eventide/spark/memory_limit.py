@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from eventide._arguments import byte_count
 from eventide.errors import PlanError
 
 _SHARE = 0.4  # of the memory that this process may use: the rest is for batches, the JVM and the operating system
@@ -23,10 +23,10 @@ def memory_limit(chosen: int | str | None) -> int:
     if isinstance(chosen, int):
         return chosen
     if isinstance(chosen, str):
-        number = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", chosen.strip().lower())
-        if number is None:
+        size = byte_count(chosen)
+        if size is None:
             raise PlanError(f"run(state_memory={chosen!r}) is not a size. Write '2g', '512m', or a number of bytes.")
-        return int(number[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[number[2]]
+        return size
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return int(min([machine, *group_limits(_GROUPS, _PROCESS_GROUPS)]) * _SHARE)
 

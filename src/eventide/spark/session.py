@@ -129,6 +129,7 @@ def spark_session(
     return spark
 
 
+@with_option_hints
 def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """Set the settings of ``safe_profile`` on a builder, except those that are set already. Return the same builder.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
 from sqlglot import exp
 
 from eventide import aggregates
@@ -116,7 +117,7 @@ class AggregateCalls:
         elif len(arguments) != _COLUMNS.get(name, 1) + _CONSTANTS.get(name, 0) or isinstance(arguments[0], exp.Star):
             raise LocatedError(call, wrong)
         columns = [self._column(argument) for argument in arguments[: _COLUMNS.get(name, 1)]]
-        options |= {} if where is None else {"where": self._column(where)}
+        options |= {} if where is None else {"where": pl.col(self._column(where))}
         rest = [constant(argument, call.name.upper()) for argument in arguments[_COLUMNS.get(name, 1) :]]
         build: Any = getattr(aggregates, _DISTINCT.get(name, name) if distinct else name)
         with locate(call):

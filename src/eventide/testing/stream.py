@@ -250,11 +250,10 @@ class TestStream:
             self.expect_nothing()
 
     def _wait(self, by: str | timedelta | None, to: TimeInput | None, *, polled: bool, label: str) -> Self:
+        method = ".idle" if polled else ".advance_processing_time"
         if (by is None) == (to is None):
-            raise PlanError(
-                ".advance_processing_time(): say how long ('10 seconds'), or until when (to='12:05'), not both."
-            )
-        until = self._now + duration(by, what=label) if by is not None else self._day.read(to, "to")
+            raise PlanError(f"{method}(): say how long ('10 seconds'), or until when (to='12:05'), not both.")
+        until = self._now + duration(by, what=f"by of {method}()") if by is not None else self._day.read(to, "to")
         self._move_clock(until)
         return self._act((), [f"{label} until {self._text(until)}"], None, polled=polled)
 
