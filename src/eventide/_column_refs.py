@@ -6,13 +6,12 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import polars as pl
 
 from eventide._familiar_options import EXAMPLES
 from eventide.errors import PlanError, shown
-from eventide.time.units import TimeUnit
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkExpression
@@ -22,6 +21,8 @@ T = TypeVar("T")
 
 Column: TypeAlias = "str | pl.Expr | SparkExpression"
 """A column as users write it."""
+
+TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
 _ALIAS = re.compile(r" AS `?([^`]+?)`?$")
 _SHOWN = re.compile(r"^Column<'(.*)'>$", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The public API as text: a name or a parameter never changes by accident.
+"""The public API as text: a name, a parameter, a default or an option never changes by accident.
 
 ``python -m tests.architecture.test_public_api`` writes the file anew, after a change that is meant.
 """
@@ -9,10 +9,13 @@ import doctest
 import importlib
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import eventide
+from eventide.cli.app import app
 
 WRITTEN = Path(__file__).with_name("public_api.txt")
 MODULES = (
@@ -25,6 +28,7 @@ MODULES = (
     "eventide.standalone",
     "eventide.compat",
 )
+CLASSES = ("eventide.spark.control.Control",)  # public, although no module exports them
 SHOWN_ELSEWHERE = {
     *("Stream", "Pipeline", "Query", "QueryOutputs", "Accumulator", "Parts"),
     *("DataError", "EventideError", "PlanError", "Watermark"),
@@ -61,7 +65,7 @@ def _methods(kind: type) -> list[str]:
 
 
 def _parameters(function: object) -> str:
-    """Return the names of the parameters; types and defaults may change."""
+    """Return the names of the parameters with their defaults; types may change."""
     parts, keywords = [], False
     for parameter in inspect.signature(function).parameters.values():  # type: ignore[arg-type]
         if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
@@ -69,12 +73,39 @@ def _parameters(function: object) -> str:
             keywords = True
         stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
         keywords = keywords or parameter.kind is parameter.VAR_POSITIONAL
-        parts.append(stars + parameter.name)
+        parts.append(stars + parameter.name + _default(parameter.default))
     return f"({', '.join(parts)})"
 
 
+def _default(value: object) -> str:
+    if value is inspect.Parameter.empty:
+        return ""
+    text = repr(value)
+    return f"={text}" if " at 0x" not in text else "=…"
+
+
+def commands() -> list[str]:
+    """Return a line for each command of the command line, and for each of its arguments and options."""
+    lines = []
+
+    def walk(command: Any, path: str) -> None:
+        lines.append(path)
+        for parameter in getattr(command, "params", ()):
+            default = "" if parameter.required or parameter.default is None else f"={parameter.default}"
+            lines.append(f"{path} {'/'.join(parameter.opts + parameter.secondary_opts)}{default}")
+        for name, inner in sorted(getattr(command, "commands", {}).items()):
+            walk(inner, f"{path} {name}")
+
+    walk(get_command(app), "$ eventide")
+    return lines
+
+
 def whole() -> str:
-    return "".join(f"{line}\n" for module in MODULES for line in described(module))
+    lines = [line for module in MODULES for line in described(module)]
+    for path in CLASSES:
+        module, _, name = path.rpartition(".")
+        lines += [path, *(f"{path}.{method}" for method in _methods(getattr(importlib.import_module(module), name)))]
+    return "".join(f"{line}\n" for line in [*lines, *commands()])
 
 
 def test_the_public_api_is_as_it_was_written_down() -> None:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, get_args
 import polars as pl
 
 from eventide._arguments import MAX_SPAN
-from eventide._column_refs import Column, SparkColumn, TimeColumn, named
+from eventide._column_refs import Column, SparkColumn, TimeColumn, TimeUnit, named
 from eventide._hints import with_attribute_hints, with_option_hints
 from eventide.errors import PlanError, did_you_mean, shown
 from eventide.plan.async_call import AsyncMap, async_map, followed_by
@@ -20,7 +20,7 @@ from eventide.plan.plan import IngestionTime, Input, OutputTime, Window
 from eventide.plan.process_plan import Late, OnError, process_plan
 from eventide.plan.windowed_streams import WindowedStream
 from eventide.processors import Processor
-from eventide.time import TimeUnit, duration
+from eventide.time import duration
 from eventide.watermarks import Strategy, ascending, bounded_delay
 from eventide.watermarks.strategies import unstated
 from eventide.windows import Cumulate, Inherit, Sessions, Sliding, Tumbling, WindowKind

@@ -18,7 +18,7 @@ from eventide.time.instants import (
     known_datetime,
     time_column,
 )
-from eventide.time.units import TimeUnit, from_unit, unit_meant
+from eventide.time.units import from_unit, unit_meant
 
 __all__ = [
     "CALENDAR_UNITS",
@@ -27,7 +27,6 @@ __all__ = [
     "MAX",
     "MIN",
     "CalendarUnit",
-    "TimeUnit",
     "as_datetime",
     "calendar_next",
     "calendar_start",

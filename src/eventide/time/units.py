@@ -8,7 +8,8 @@ import polars as pl
 
 from eventide.kernels.intervals import int_bounds
 
-TimeUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
+Unit: TypeAlias = Literal["s", "ms", "ns"]
+"""A unit of numbers that are not microseconds."""
 
 _SECOND, _MINUTE, _DAY = 1_000_000, 60_000_000, 86_400_000_000
 _YEAR_1980, _YEAR_2000, _YEAR = 3_652 * _DAY, 10_957 * _DAY, 366 * _DAY
@@ -16,7 +17,7 @@ _PER_UNIT = {"s": 1_000_000, "ms": 1_000}  # microseconds
 _MISSING = 1_000_000  # numbers up to it are not counted
 
 
-def unit_meant(times: pl.Series, now: int) -> tuple[TimeUnit, int | float] | None:
+def unit_meant(times: pl.Series, now: int) -> tuple[Unit, int | float] | None:
     """The unit that numbers of no stated unit seem to have, and one of them; None: they may be microseconds.
 
     A unit is meant if nine in ten of the numbers are between 1980 and a year after ``now`` in this unit: as
@@ -34,7 +35,7 @@ def unit_meant(times: pl.Series, now: int) -> tuple[TimeUnit, int | float] | Non
     bounds = int_bounds(times)
     if bounds is None:
         return None
-    units: tuple[TimeUnit, ...] = ("s", "ms", "ns")
+    units: tuple[Unit, ...] = ("s", "ms", "ns")
     for unit in units:
         first, turn, last = (_in_unit(time, unit) for time in (_YEAR_1980, _YEAR_2000, now + _YEAR))
         if bounds[1] < first or bounds[0] > last:
@@ -48,7 +49,7 @@ def unit_meant(times: pl.Series, now: int) -> tuple[TimeUnit, int | float] | Non
     return None
 
 
-def from_unit(value: int | float, unit: TimeUnit) -> int:
+def from_unit(value: int | float, unit: Unit) -> int:
     """A number of a unit in microseconds.
 
     >>> from_unit(1.5, "s"), from_unit(1999, "ns")
@@ -57,7 +58,7 @@ def from_unit(value: int | float, unit: TimeUnit) -> int:
     return int(value // 1_000) if unit == "ns" else int(value * _PER_UNIT[unit])
 
 
-def _in_unit(us: int, unit: TimeUnit) -> int:
+def _in_unit(us: int, unit: Unit) -> int:
     return us * 1_000 if unit == "ns" else us // _PER_UNIT[unit]
 
 
