@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 import eventide as ev
 from tests.docs.cookbook import JOBS, Job
 from tests.spark.running import Stream
+from tests.spark.test_deadlines import until
 
 ON_SPARK = {job.page: job for job in JOBS if job.on_spark}
 
@@ -97,17 +98,35 @@ def test_a_backfill_reads_the_files_that_exist_and_then_those_that_arrive(spark:
     check(tmp_path, job, sum_of_diffs(names["revenue"].local(names["bundles"]).panes))
 
 
+def test_an_early_result_is_in_the_table_before_the_window_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    job = ON_SPARK["early-results"]
+    names = job.run()
+    first, *others = frames(names["rows"])
+    stream = Stream(spark, tmp_path / "orders").put(first)
+    query = started(job, names | {"orders": stream.rows}, tmp_path)
+    query.process_all_available()
+    until(lambda: early(query) and table(tmp_path, "live", ["total", "pane_timing"]) == [(5, "EARLY")])
+    stream.put(*others)
+    finish(query)
+    check(tmp_path, job, sum_of_diffs(names["live"].local(frames(names["rows"])).panes))
+
+
+def early(query: Any) -> int:
+    return sum(batch.panes.get("EARLY", 0) for batch in query.history)
+
+
 def test_keys_that_are_silent_now_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     job = ON_SPARK["silent-keys"]
     names = job.run()
-    # Its watermark follows the clock, so rows of a fixed day would be late.
-    passed = datetime.now(UTC) - datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
-    bundles = [
-        bundle.with_columns(pl.col("ts").str.to_datetime(time_zone="UTC") + timedelta(seconds=passed.total_seconds()))
-        for bundle in frames(names["bundles"])
-    ]
-    readings = Stream(spark, tmp_path / "readings").put(*bundles).rows
-    finish(started(job, names | {"readings": readings}, tmp_path))
-    expected = sum_of_diffs(names["silent"].local(pl.concat(bundles)).panes)
+    # Its watermark follows the clock, five minutes behind: now the pump has been silent for ten minutes.
+    passed = datetime.now(UTC) - datetime(2026, 3, 1, 12, 15, 1, tzinfo=UTC)
+    shifted = pl.col("ts").str.to_datetime(time_zone="UTC") + timedelta(seconds=passed.total_seconds())
+    rows = pl.concat(frames(names["bundles"])).with_columns(shifted)
+    readings = Stream(spark, tmp_path / "readings").put(rows).rows
+    query = started(job, names | {"readings": readings}, tmp_path)
+    query.process_all_available()
+    assert ("pump",) in table(tmp_path, "silent", ["device"])  # nobody has drained the query
+    finish(query)
+    expected = sum_of_diffs(names["silent"].local(rows).panes)
     check(tmp_path, job, expected)
     assert sorted(expected["device"].to_list()) == ["fan", "pump"]
