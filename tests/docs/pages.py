@@ -6,6 +6,7 @@ block that follows it, if there is one. ``python tests/docs/pages.py`` runs all 
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import re
@@ -21,6 +22,16 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 _BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.DOTALL | re.MULTILINE)
+
+
+_ANY_BLOCK = re.compile(r"^```(?P<kind>python|py)\n(?P<code>.*?)^```\n", re.DOTALL | re.MULTILINE)
+# The values that blocks without a definition refer to.
+_TYPES: dict[str, str] = {
+    "spark": "SparkSession",
+    "query": "ev.Query",
+    **dict.fromkeys(("events", "orders_df", "payments_df"), "DataFrame"),
+    **dict.fromkeys(("revenue", "live", "per_shop", "per_region", "alerts"), "ev.Pipeline"),
+}
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,28 @@ def program(page: Path) -> str:
     for block in _BLOCK.finditer(text):
         code += "\n" * (text.count("\n", 0, block.start("code")) - code.count("\n")) + block["code"]
     return code
+
+
+def fragments(page: Path) -> str:
+    """Return all blocks of a page as one program, also those that are only read (``py``); empty if it has none.
+
+    An ellipsis stands for anything, and some names have a type although the page does not define them.
+    """
+    text = page.read_text(encoding="utf-8")
+    blocks = list(_ANY_BLOCK.finditer(text))
+    if not any(block["kind"] == "py" for block in blocks):
+        return ""
+    code = ""
+    for block in blocks:
+        code += "\n" * (text.count("\n", 0, block.start("code")) - code.count("\n"))
+        code += block["code"].replace("=…", "=_etc") if block["kind"] == "py" else block["code"]
+    code = re.sub(r"(?<![\w\"'])…(?![\w\"'])", "_etc", code)
+    names = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)]
+    assigned = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    types = "; ".join(
+        f"{name}: {_TYPES[name]}" for name in sorted({name.id for name in names} & _TYPES.keys() - assigned)
+    )
+    return f"import eventide as ev; from pyspark.sql import DataFrame, SparkSession; {types}{code}"
 
 
 def rewrite(page: Path) -> bool:

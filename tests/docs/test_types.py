@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.notebook import stored
-from tests.docs.pages import PAGES, program
+from tests.docs.pages import PAGES, fragments, program
 
 pytestmark = pytest.mark.long  # mypy reads the whole package
 
@@ -115,6 +115,20 @@ def test_mypy_accepts_every_documented_example(documented: Path) -> None:
     # Functions of examples need no annotations. All else is strict.
     loose = ("untyped-defs", "untyped-calls", "incomplete-defs", "any-generics", "redefinition-new")
     status, text = mypy(documented, *(f"--allow-{name}" for name in loose))
+    assert status == 0, text
+
+
+def test_mypy_accepts_the_blocks_that_are_only_read(tmp_path: Path) -> None:
+    pages = {page: fragments(page) for page in [*PAGES, ROOT / "README.md"]}
+    for page, text in pages.items():
+        if text:
+            name = "_".join(page.relative_to(ROOT).with_suffix("").parts).replace("-", "_")
+            (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    assert len(list(tmp_path.glob("*.py"))) > 20
+    loose = ("untyped-defs", "untyped-calls", "incomplete-defs", "any-generics", "redefinition-new")
+    # Names that a page does not define can be anything, and a query has metrics after its first batch.
+    unknown = ("--disable-error-code=name-defined", "--disable-error-code=used-before-def", "--no-strict-optional")
+    status, text = mypy(tmp_path, *(f"--allow-{name}" for name in loose), *unknown)
     assert status == 0, text
 
 
