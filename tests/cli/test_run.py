@@ -121,7 +121,7 @@ def test_a_trace_that_cannot_be_written_is_refused_before_spark_starts(tmp_path:
         (["--trigger", "1 minute"], "There is no --trigger: write --interval '1 minute'."),
         (["--interval", "10s", "--available-now"], "--available-now ends the run with the available rows"),
         (["--interval", "10s", "--drain"], "--drain ends the run with the available rows"),
-        (["--interval", "soon"], "--interval='soon'"),
+        (["--interval", "soon"], "--interval 'soon'"),
         (["--state", "auto"], "'auto' is not one of 'driver', 'executors'"),
         (["--on-missing-file", "ignore"], "'ignore' is not one of 'fail', 'skip'"),
         (["--storage", "nowhere"], "--storage 'nowhere'"),
