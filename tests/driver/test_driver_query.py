@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import eventide as ev
@@ -16,6 +17,7 @@ from eventide.errors import DataError
 from eventide.spark.commit_log import CommitLog
 from eventide.spark.driver_input import Collected
 from eventide.spark.driver_query import DriverQuery
+from eventide.spark.driver_state import Delivery
 from eventide.spark.shuffle_pages import Stage
 from eventide.spark.storage import LocalStorage
 from tests.driver.harness import Checkpoint
@@ -126,3 +128,23 @@ def test_a_repeated_batch_deletes_the_commands_of_its_record_and_keeps_newer_one
     newer = send(checkpoint, "two", 9)
     run(query(checkpoint), 0)
     assert not applied.exists() and newer.exists()
+
+
+def test_a_driver_that_is_replaced_while_a_sink_writes_does_not_reach_the_next_sink(checkpoint: Checkpoint) -> None:
+    written: list[str] = []
+
+    class TwoSinks(Outputs):
+        def write(self, batch_id: int, rows: Any) -> None:
+            for output in ("panes", "late"):
+                if rows(output, 0) is not None:
+                    written.append(output)
+                    take_over(checkpoint)
+
+    paused = query(checkpoint)
+    paused._outputs = TwoSinks()  # type: ignore[assignment]
+    table = pa.table({"n": [1]})
+    delivery = Delivery(0, {("panes", 0): table, ("late", 0): table}, [], 0)
+    paused._log.take_epoch()
+    with pytest.raises(DataError, match=r"Another driver \(epoch 2\)"):
+        paused._deliver(delivery, None)  # type: ignore[arg-type]
+    assert written == ["panes"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import eventide as ev
@@ -152,6 +153,29 @@ def test_files_that_cannot_nest_are_flat(given: Given, spark: Any, batches: list
     read = spark.read.csv(str(tmp_path), header=True)
     assert {"shop", "window_start", "total", "prices", "pane_index", "diff", "batch"} <= set(read.columns)
     assert {row["prices"] for row in read.collect()} == {"[5.0]", "[7.0]", '["NaN"]'}
+
+
+def test_a_batch_that_spark_has_written_completely_stays_as_it_is(
+    spark: Any, batches: list[Any], tmp_path: Path
+) -> None:
+    """A paused driver that repeats it may be killed after it has deleted the directory."""
+
+    def names() -> set[str]:
+        return {file.name for file in (tmp_path / "batch=0").iterdir() if file.suffix == ".csv"}
+
+    table = SinkBatch(batches[0], spark).arrow
+    sink = sinks.files(str(tmp_path), format="csv")
+    sink.open(batches[0].schema, output_info())
+    sink.write(SinkBatch(table, spark), 0, output_info())
+    before = names()
+    in_chunks = pa.concat_tables([table.slice(0, 1), table.slice(1)])
+    sink.write(SinkBatch(in_chunks, spark), 0, output_info())
+    assert names() == before
+    (tmp_path / "batch=0" / "_eventide").unlink()  # as if the writer had been killed before its end
+    sink.write(SinkBatch(table, spark), 0, output_info())
+    assert names().isdisjoint(before)
+    sink.write(SinkBatch(table.slice(1), spark), 0, output_info())
+    assert spark.read.csv(str(tmp_path)).count() == table.num_rows - 1
 
 
 def test_any_writer_of_sparks_can_be_used(given: Given, spark: Any, batches: list[Any], tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,16 +32,24 @@ class SinkBatch:
 
     State in the driver produces Arrow, state on the executors produces DataFrames. A sink requests the form that it
     writes best, and only another form costs a conversion. ``has_rows`` says that the batch is known to have rows.
-    ``size`` is the number of bytes of its rows in Arrow, if it is known.
+    ``size`` is the number of bytes of its rows in Arrow, if it is known. ``check_writer`` raises an error if another
+    driver runs the query now: a sink calls it before it replaces rows that it has written with other rows.
     """
 
     def __init__(
-        self, rows: pa.Table | DataFrame, spark: SparkSession, *, has_rows: bool = False, size: int | None = None
+        self,
+        rows: pa.Table | DataFrame,
+        spark: SparkSession,
+        *,
+        has_rows: bool = False,
+        size: int | None = None,
+        check_writer: Callable[[], object] = lambda: None,
     ) -> None:
         self._rows = rows
         self.spark = spark
         self._has_rows = has_rows
         self.size = size
+        self.check_writer = check_writer
 
     @property
     def is_local(self) -> bool:
@@ -84,7 +92,8 @@ class SinkBatch:
         if not missing:
             return self
         if isinstance(self._rows, pa.Table):
-            return SinkBatch(_with_null_columns(self._rows, missing), self.spark)
+            rows = _with_null_columns(self._rows, missing)
+            return SinkBatch(rows, self.spark, check_writer=self.check_writer)
         from pyspark.sql import functions as F  # noqa: N812
 
         nulls = [F.lit(None).cast(dtype).alias(name) for name, dtype in missing.items()]

@@ -1,25 +1,22 @@
 """Sinks on top of Spark's writers: ``files``, ``spark_format`` and ``noop``.
 
-Exactly once: ``files`` writes each batch into its own directory, and a repeated batch replaces that directory.
-``spark_format`` writes a repeated batch again, so it is exactly once only if the writer ignores repeated rows.
+Exactly once: ``files`` writes each batch into its own directory, and a repeated batch replaces that directory unless it
+holds the same rows. ``spark_format`` writes a repeated batch again, so it is exactly once only if the writer ignores
+repeated rows.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from eventide._hints import with_option_hints
-from eventide._paths import local_path, make_directory, sync_directory
+from eventide._paths import local_path
 from eventide.errors import PlanError
 from eventide.sinks.batch import flat_fields, flatten
+from eventide.sinks.batch_directory import BatchMarker, remove_unfinished, replace_directory
 from eventide.sinks.errors import bad_option, second_output
 from eventide.sinks.kafka_messages import kafka_messages
 from eventide.sinks.sink import Output, OutputInfo, Sink
@@ -103,47 +100,41 @@ class FilesSink:
         self._output = info.output
 
     def write(self, batch: SinkBatch, batch_id: int, info: OutputInfo) -> None:
-        """Replace the directory of the batch."""
+        """Replace the directory of the batch, unless it holds these rows."""
         if batch.is_local and batch.is_empty():
             return
         name = f"batch={batch_id}"
-        if batch.is_local and (root := self._root(batch.spark)) is not None:
-            replace_directory(batch.arrow, root / name, self.options.get("compression", "snappy"))
-        elif not batch.is_empty():
-            writer = _as_written(batch.dataframe, self.format).write.format(self.format).mode("overwrite")
-            writer.options(**self.options).save(f"{self.path.rstrip('/')}/{name}")
+        directory = f"{self.path.rstrip('/')}/{name}"
+        if not batch.is_local:
+            if not batch.is_empty():
+                self._write_with_spark(batch, directory)
+        elif (root := self._root(batch.spark)) is not None:
+            compression = self.options.get("compression", "snappy")
+            replace_directory(batch.arrow, root / name, compression, check_writer=batch.check_writer)
+        elif not (marker := BatchMarker(directory, batch.arrow, batch.spark)).is_present():
+            batch.check_writer()  # Spark deletes the directory first
+            self._write_with_spark(batch, directory)
+            marker.write()
 
     def close(self) -> None:
         """Do nothing."""
 
+    def _write_with_spark(self, batch: SinkBatch, directory: str) -> None:
+        writer = _as_written(batch.dataframe, self.format).write.format(self.format).mode("overwrite")
+        writer.options(**self.options).save(directory)
+
     def _root(self, spark: SparkSession) -> Path | None:
         """Return the local directory if Arrow can write it as Spark would; None: Spark writes it.
 
-        The first batch looks it up: to ask Spark for its default file system costs milliseconds.
+        The first batch looks it up: to ask Spark for its default file system costs milliseconds. It also removes what
+        killed writers have left. No other driver writes then, because batches are fenced.
         """
         if not self._roots:
             is_plain = self.format == "parquet" and set(self.options) <= {"compression"}
-            self._roots.append(local_path(self.path, spark) if is_plain else None)
+            self._roots.append(root := local_path(self.path, spark) if is_plain else None)
+            if root is not None:
+                remove_unfinished(root)
         return self._roots[0]
-
-
-def replace_directory(rows: pa.Table, directory: Path, compression: str) -> None:
-    """Replace a directory by one Parquet file, durably. Readers see the old directory, none, or the new one."""
-    unfinished = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
-    make_directory(directory.parent)
-    unfinished.mkdir()
-    try:
-        with (unfinished / "part-00000.parquet").open("wb") as out:
-            pq.write_table(rows, out, compression=compression, store_schema=False)
-            out.flush()
-            os.fsync(out.fileno())
-        sync_directory(unfinished)
-        if directory.exists():
-            shutil.rmtree(directory)
-        unfinished.rename(directory)
-        sync_directory(directory.parent)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 @dataclass

@@ -114,7 +114,6 @@ class DriverQuery:
         control_files = self._storage.list(CONTROL)
         try:
             delivery = self._state.begin(batch_id) or self._compute(batch, batch_id, control_files)
-            self._log.check_epoch()
             computed = perf_counter()
             self._deliver(delivery, batch.sparkSession)
             self._phases["deliver"] = perf_counter() - computed
@@ -173,13 +172,19 @@ class DriverQuery:
         commands.notes += notes
 
     def _deliver(self, delivery: Delivery, spark: SparkSession) -> None:
+        """Write the outputs. The epoch is checked before each sink, because the one before may take long."""
+
         def rows(output: str, depth: int) -> SinkBatch | None:
             table = delivery.tables.get((output, depth))
             if table is None:
                 return None
+            self._log.check_epoch()
             derived = [] if output == "panes" else list(self._stages[depth].derived)
-            return SinkBatch(table.drop_columns(derived) if derived else table, spark)
+            table = table.drop_columns(derived) if derived else table
+            return SinkBatch(table, spark, check_writer=self._log.check_epoch)
 
+        if not delivery.tables:
+            self._log.check_epoch()
         self._outputs.write(delivery.batch, rows)
         self._outputs.advance(delivery.output_watermark)
 
