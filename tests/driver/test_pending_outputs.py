@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 import eventide as ev
+from eventide.errors import DataError
 from eventide.spark.checkpoint_storage import record_storage
-from eventide.spark.pending_outputs import discard_outputs, export_outputs, pending_outputs
+from eventide.spark.commit_log import CommitLog
+from eventide.spark.control_status import RunningLock
+from eventide.spark.pending_outputs import deliver_pending, discard_outputs, export_outputs, pending_outputs
 from eventide.spark.query_record import FILE, QueryRecord, write_record
 from eventide.spark.storage import LocalStorage
 from tests.driver.harness import Checkpoint
@@ -79,3 +86,75 @@ def test_outputs_in_another_store_are_read_with_that_store(checkpoint: Checkpoin
     assert output.table["total"].to_pylist() == [5]
     assert discard_outputs(place.directory, storage=store) == 0
     assert pending_outputs(place.directory, storage=store) == []
+
+
+@dataclass
+class Written:
+    """A sink that notes the batches that it gets, and calls a function when one arrives."""
+
+    arrives: Callable[[], object] = lambda: None
+    batches: list[int] = field(default_factory=list)
+
+    def open(self, schema: Any, info: Any) -> None: ...
+
+    def write(self, batch: Any, batch_id: int, info: Any) -> None:
+        self.batches.append(batch_id)
+        self.arrives()
+
+    def close(self) -> None: ...
+
+
+def deliver(checkpoint: Checkpoint, *sinks: Written) -> int | None:
+    files = LocalStorage(checkpoint.directory)
+    operator = SimpleNamespace(key=("k",), mode="retracting", row_grain="windows")
+    recorded: Any = SimpleNamespace(operators=[operator], columns=lambda output, depth: {})
+    outputs: Any = [("panes", 0, sink) for sink in sinks]
+    spark: Any = None
+    return deliver_pending(files, files, recorded, outputs, query="q", spark=spark)
+
+
+def test_a_delivery_for_a_changed_plan_fences_the_driver_that_computed_the_batch(checkpoint: Checkpoint) -> None:
+    paused = driver(checkpoint)
+    paused.batch(1, [])
+    assert deliver(checkpoint, sink := Written()) == 1
+    assert sink.batches == [1]
+    with pytest.raises(DataError, match=r"Another driver \(epoch 3\)"):
+        paused.log.check_epoch()
+
+
+def test_a_delivery_stops_before_its_next_sink_if_another_driver_takes_over(checkpoint: Checkpoint) -> None:
+    first = Written(CommitLog(LocalStorage(checkpoint.directory)).take_epoch)
+    second = Written()
+    with pytest.raises(DataError, match=r"Another driver \(epoch 3\)"):
+        deliver(checkpoint, first, second)
+    assert (first.batches, second.batches) == ([1], [])
+
+
+def test_a_batch_that_is_committed_while_its_driver_is_fenced_is_not_delivered(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = CommitLog.take_epoch
+    monkeypatch.setattr(CommitLog, "take_epoch", lambda log: (commit(checkpoint, 1), take(log)))
+    assert deliver(checkpoint, sink := Written()) is None
+    assert not sink.batches
+
+
+def test_a_query_that_runs_delivers_its_batch_itself(checkpoint: Checkpoint) -> None:
+    lock = RunningLock(checkpoint.directory / "eventide")
+    lock.acquire()
+    running = driver(checkpoint)
+    running.batch(1, [])
+    assert deliver(checkpoint, sink := Written()) is None
+    with pytest.raises(ev.PlanError, match="A query is running"):
+        discard_outputs(checkpoint.directory)
+    running.log.check_epoch()
+    lock.release()
+    assert deliver(checkpoint, sink) == 1
+
+
+def test_a_discarded_batch_reaches_no_further_sink_of_another_driver(checkpoint: Checkpoint) -> None:
+    paused = driver(checkpoint)
+    paused.batch(1, [])
+    assert discard_outputs(checkpoint.directory) == 1
+    with pytest.raises(DataError, match="Another driver"):
+        paused.log.check_epoch()

@@ -104,15 +104,21 @@ def export_outputs(pending: Iterable[PendingOutput], directory: Path) -> list[Pa
 
 
 def discard_outputs(checkpoint: str | Path, *, storage: Any = None) -> int | None:
-    """Confirm the pending batch of a stopped query without delivering it. Return the batch; None if there is none."""
+    """Confirm the pending batch of a stopped query without delivering it. Return the batch; None if there is none.
+
+    A driver on another machine that delivers the batch at this time stops before its next sink.
+    """
     files = _files(checkpoint)
-    record = pending_record(files, record_storage(files, storage))
-    if record is None:
+    records = record_storage(files, storage)
+    if pending_record(files, records) is None:
         return None
     if is_running(Path(files.location) / "eventide"):
         raise PlanError(
             f"A query is running on the checkpoint {os.fspath(checkpoint)!r}. Stop it, then discard its outputs."
         )
+    _, record = _take_over(files, records)
+    if record is None:
+        return None
     batch: int = record.footer["batch"]
     files.create(f"{_COMMITS}/{batch}", [_spark_commit(files, batch)])
     return batch
@@ -129,13 +135,18 @@ def deliver_pending(
 ) -> int | None:
     """Write the outputs of the pending batch into sinks, as the pipelines that computed them described them.
 
-    This is for a query whose pipelines have changed. Return the batch; None if there is none.
+    This is for a query whose pipelines have changed. Return the batch; None if there is none, or if the old query still
+    runs on this machine: then it delivers the batch itself. A driver on another machine is fenced, as by a new start.
     """
-    record = pending_record(storage, records)
+    if pending_record(storage, records) is None:
+        return None
+    if isinstance(storage, LocalStorage) and is_running(Path(storage.location) / "eventide"):
+        return None
+    log, record = _take_over(storage, records)
     if record is None:
         return None
     batch: int = record.footer["batch"]
-    tables = recorded_tables(CommitLog(storage, records), record)
+    tables = recorded_tables(log, record)
     for output, depth, sink in sinks:
         table = tables.get((output, depth))
         if table is None:
@@ -143,11 +154,22 @@ def deliver_pending(
         operator = recorded.operators[depth]
         columns = recorded.columns(output, depth) if output != "panes" else {}
         names = [name for name in table.column_names if name in columns or not columns]
-        rows = SinkBatch(table.select(names), spark).with_nulls(columns)
+        rows = SinkBatch(table.select(names), spark, check_writer=log.check_epoch).with_nulls(columns)
         info = OutputInfo(output, operator.key, operator.mode, operator.row_grain)
         sink.open(rows.schema, info)
+        log.check_epoch()
         sink.write(rows, batch, replace(info, query=query))
     return batch
+
+
+def _take_over(storage: Storage, records: Storage) -> tuple[CommitLog, Record | None]:
+    """Fence the drivers of the query, and return the commit log and the record that is pending then.
+
+    An older driver may have finished the batch, and may have written another record, until it was fenced.
+    """
+    log = CommitLog(storage, records)
+    log.take_epoch()
+    return log, pending_record(storage, records)
 
 
 def _files(checkpoint: str | Path) -> LocalStorage:
