@@ -11,14 +11,16 @@ import pyarrow as pa
 import pytest
 
 import eventide as ev
+from eventide.errors import DataError
 from eventide.operators.factory import operator_of
 from eventide.spark import driver_input
 from eventide.spark.dataflow import SparkInput
 from eventide.spark.driver_dataflow import needs_workers
-from eventide.spark.driver_input import Collected, RowInput
+from eventide.spark.driver_input import Collected, RowInput, read_pages
 from eventide.spark.driver_scan import ScanInput
 from eventide.spark.shuffle_pages import Stage
 from eventide.spark.source_log import BatchLog
+from eventide.spark.stamp import stamp_to_pages
 from eventide.spark.storage import LocalStorage
 from eventide.time import MIN
 
@@ -60,7 +62,7 @@ def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, asked
     operator = operator_of(PLAN, SCHEMA)
     checks: list[Any] = []
 
-    def stamped(batch: Batch) -> Collected:
+    def stamped(batch: Batch, *arguments: Any) -> Collected:
         return Collected([operator.stamp(pl.DataFrame({"t": range(batch.rows)}, schema=SCHEMA), 0, MIN)])
 
     def pieces(batch: Batch) -> list[pa.Table]:
@@ -138,6 +140,25 @@ def test_more_than_spark_collects_travels_as_a_large_batch(rows_in: RowInput, la
 def test_other_failures_stay(rows_in: RowInput, asked: list[str]) -> None:
     with pytest.raises(RuntimeError, match="the source is away"):
         collect(rows_in, Batch(10, asked, "the source is away"), 1000)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["the watermark arrived", "the watermark was lost"])
+def test_rows_of_a_task_are_processed_whether_or_not_it_learns_the_watermark(known: bool) -> None:
+    stage = Stage("known" if known else "lost", PLAN, (SCHEMA,), 1)
+    rows, watermark = pl.DataFrame({"t": [1_000_000, 9_000_000]}, schema=SCHEMA), 5_000_000
+    pages = stamp_to_pages(stage, rows, 0, 0, watermark if known else None)
+    collected = read_pages([shuffled.row() for shuffled in pages], stage, 0, watermark)
+    (stamp,) = collected.stamps
+    assert stamp.rows == 2
+    assert stamp.stamped.late is not None and stamp.stamped.late.height == 1
+    assert stamp.summary.height == 1
+
+
+def test_a_page_that_the_driver_does_not_know_is_rejected() -> None:
+    stage = Stage("stage", PLAN, (SCHEMA,), 1)
+    pages = [{"kind": "cells", "body": b"", "detail": None}]
+    with pytest.raises(DataError, match=r"a page of the kind 'cells'.* same version of pyspark-eventide"):
+        read_pages(pages, stage, 0, MIN)
 
 
 def test_workers_need_eventide_only_for_scans_and_noted_time() -> None:

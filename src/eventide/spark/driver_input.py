@@ -26,7 +26,7 @@ from eventide.spark.dataflow import SparkInput
 from eventide.spark.scan import Scan
 from eventide.spark.shuffle_pages import Stage, this_task
 from eventide.spark.source_log import BatchLog
-from eventide.spark.stamp import StampBatches, group_batches, pages_to_batch, stamp_to_pages
+from eventide.spark.stamp import StampBatches, group_batches, pages_to_batch, stamp_raw_rows, stamp_to_pages
 from eventide.spark.types import from_spark
 from eventide.state.operator_state import State
 from eventide.watermarks import OperatorTracker
@@ -150,7 +150,7 @@ class RowInput:
                 )
         if self._workers_stamp:
             pages = batch.mapInArrow(stamp_inputs(self._stage, now, plain=self._plain), page.SCHEMA)
-            collected = read_pages(collect_pages(pages))
+            collected = read_pages(collect_pages(pages), self._stage, now, watermark)
         else:
             collected = self._stamped(row_pieces(batch), now, watermark)
         rows = sum(stamp.rows for stamp in collected.stamps)
@@ -229,10 +229,23 @@ def _exceeds_limit(failure: Exception) -> bool:
     return _RESULT_LIMIT.rpartition(".")[2] in str(failure)
 
 
-def read_pages(pages: Sequence[Mapping[str, Any]]) -> Collected:
-    """Read stamps and messages from pages. Tasks know the watermark, so there are no rows without a stamp."""
-    stamps = [page.stamp_from_bytes(row["body"]) for row in pages if row["kind"] == page.STAMP]
-    return Collected(stamps, [row["detail"] for row in pages if row["kind"] == page.CONTROL])
+def read_pages(pages: Sequence[Mapping[str, Any]], stage: Stage, now: int, watermark: int) -> Collected:
+    """Read stamps and messages from pages. Rows of a task that did not learn the watermark are stamped here."""
+    stamps, notes = [], []
+    for row in pages:
+        match row["kind"]:
+            case page.STAMP:
+                stamps.append(page.stamp_from_bytes(row["body"]))
+            case page.ROWS:
+                stamps.append(stamp_raw_rows(stage, row["body"], now, watermark))
+            case page.CONTROL:
+                notes.append(row["detail"])
+            case kind:
+                raise DataError(
+                    f"A task sent a page of the kind {kind!r}, which the driver cannot process. Install the same "
+                    "version of pyspark-eventide on the workers and on the driver."
+                )
+    return Collected(stamps, notes)
 
 
 class StampInput:
@@ -257,7 +270,7 @@ class StampInput:
 
     def collect(self, batch: DataFrame, log: BatchLog, watermark: int) -> Collected:
         """Collect the pages."""
-        return read_pages(collect_pages(batch))
+        return read_pages(collect_pages(batch), self._stage, log.time, watermark)
 
 
 class TableInputs:
